@@ -1,0 +1,125 @@
+"""Everything the core can ask of the world, as data. Effects leave only after the changes they were made with are
+durable, in order (DESIGN.md section 3)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from offers.model import Claim
+from store.records import TaskGroup, Version
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    cause: str = ""
+
+
+# --- calls to Mesos -------------------------------------------------------------------------------------------
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """One taskgroup to launch: record, definition, and the concrete resources it takes from the agent's offers."""
+
+    taskgroup: TaskGroup
+    version: Version
+    claim: Claim
+
+
+class Accept(Effect):
+    """One ACCEPT: all used offers of one agent, one LAUNCH_GROUP operation per launch."""
+
+    agent_id: str
+    offer_ids: tuple[str, ...]
+    launches: tuple[Launch, ...]
+    refuse_seconds: float = 0.0
+
+
+class Decline(Effect):
+    offer_ids: tuple[str, ...]
+    refuse_seconds: float = 5.0
+
+
+class AcceptInverseOffers(Effect):
+    offer_ids: tuple[str, ...]
+
+
+class Kill(Effect):
+    task_id: str
+    agent_id: str
+    grace_period: float = 1.0
+
+
+class Shutdown(Effect):
+    executor_id: str
+    agent_id: str
+
+
+class Acknowledge(Effect):
+    task_id: str
+    agent_id: str
+    uuid: bytes
+
+
+class Reconcile(Effect):
+    """Explicit for (task id, agent id) pairs; implicit if there are none."""
+
+    tasks: tuple[tuple[str, str], ...] = ()
+
+
+class Suppress(Effect):
+    pass
+
+
+class Revive(Effect):
+    pass
+
+
+# --- to users -------------------------------------------------------------------------------------------------
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing that is wrong with a request: where (JSON path) and what."""
+
+    path: str
+    message: str
+
+
+class Reply(Effect):
+    """Answer to a command. `error` is empty on success, else a stable reason (see `Reason`), and `message` says it in
+    words; `data` is plain data that can be encoded as JSON."""
+
+    token: int
+    error: str = ""
+    message: str = ""
+    problems: tuple[Problem, ...] = ()
+    data: Any = None
+
+
+class Reason:
+    """Stable reasons of refused commands; bcs_scheduler.api.errors turns each into an HTTP status and a BCS code."""
+
+    NOT_FOUND = "not_found"  # 404
+    EXISTS = "exists"  # 409
+    CONFLICT = "conflict"  # 409: wrong state, another operation runs
+    INVALID = "invalid"  # 422: the request cannot be honoured as it stands
+    UNAVAILABLE = "unavailable"  # 503
+    STEPPED_DOWN = "stepped_down"  # 503: leadership was lost before the change was durable
+
+
+class Observed(Effect):
+    """A thing that happened and is counted. `name` is a metric of bcs_scheduler.metrics."""
+
+    name: str
+    labels: tuple[str, ...] = ()
+    value: float = 1.0
+
+
+class Story(Effect):
+    """One line of what happened to an object, for logs and events. `kind`/`key` name the record."""
+
+    kind: str
+    key: str
+    reason: str
+    message: str
+    level: str = "info"

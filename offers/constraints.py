@@ -1,0 +1,3 @@
+"""placeholder, written next"""
+
+class Rules: ...

@@ -1,0 +1,112 @@
+"""The Store protocol: load, commit, leadership; and the errors a store may raise.
+
+Exception tree:
+
+    StoreError
+      StoreUnavailable     the store cannot be reached or did not answer; worth a retry
+      StaleEpoch           somebody else leads now; nothing was changed; step down
+      RecordTooLarge       one change does not fit the store's limits; nothing was changed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import NamedTuple, Protocol
+
+from store.records import Record
+
+
+class StoreError(Exception):
+    """Base of every error of a store."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or did not answer; the same call may succeed later."""
+
+
+class StaleEpoch(StoreError):
+    """The epoch of the call is not the newest one: another leader has taken over. Nothing was changed."""
+
+
+class RecordTooLarge(StoreError):
+    """A change exceeds what the store can hold. `kind` and `key` name it."""
+
+    def __init__(self, kind: str, key: str, size: int, limit: int) -> None:
+        super().__init__(f"{kind} {key} has {size} bytes, the store takes at most {limit}")
+        self.kind, self.key, self.size, self.limit = kind, key, size, limit
+
+
+class Change(NamedTuple):
+    """One changed record; `record` None deletes it."""
+
+    kind: str
+    key: str
+    record: Record | None
+
+
+class Quarantined(NamedTuple):
+    """A stored record that could not be decoded: where it is and why. It stays in the store untouched."""
+
+    kind: str
+    key: str
+    error: str
+
+
+class Loaded(NamedTuple):
+    records: list[Record]
+    quarantined: list[Quarantined]
+
+
+class Leader(NamedTuple):
+    """Who leads: `url` of its HTTP API (http://host:port), and the epoch."""
+
+    url: str
+    epoch: int
+
+
+class Term(NamedTuple):
+    """One term of leadership, given to the winner of an election."""
+
+    epoch: int
+
+
+class Store(Protocol):
+    """Durable records, fenced by the epoch of the leader.
+
+    All methods may be called from any thread. `commit` never blocks on the store: it returns a future; commits are
+    applied in the order of the calls, each all or nothing.
+    """
+
+    batch_bytes: int
+    """Encoded size up to which the changes of one commit are packed into one atomic write."""
+
+    def open(self) -> None:
+        """Connects; raises StoreUnavailable if that is impossible now (may be called again)."""
+
+    def close(self) -> None:
+        """Ends the candidacy and the connection; pending commits fail with StoreUnavailable."""
+
+    def campaign(self, url: str, elected: Callable[[Term], None], deposed: Callable[[str], None]) -> None:
+        """Stands for election, once per open store. `elected` is called (from a thread of the store) when this process
+        has become leader and the epoch has been raised; `deposed` with a reason when that leadership has ended or can
+        no longer be trusted (session lost). After `deposed` call campaign() again to stand again. `url` is shown to others."""
+
+    def resign(self) -> None:
+        """Gives up the candidacy or leadership; another candidate takes over at once. `deposed` is not called."""
+
+    def leader(self) -> Leader | None:
+        """Who leads now, as far as known; None while nobody does."""
+
+    def load(self) -> Loaded:
+        """Reads all records (also without leadership). Raises StoreUnavailable."""
+
+    def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
+        """Writes the changes atomically. The future raises StaleEpoch, StoreUnavailable (outcome decided: not
+        applied; a store retries unclear outcomes itself until it knows), or RecordTooLarge."""
+
+    def healthy(self) -> bool:
+        """The connection works as far as known."""
+
+    def erase(self) -> None:
+        """Removes all records and the epoch. For tests and tools only."""

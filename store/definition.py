@@ -1,0 +1,151 @@
+"""The parts a Version is made of: what one taskgroup consists of and how it is treated.
+
+Units: scalar resources are integer thousandths (of a core, of a MB, of a GPU), as Mesos counts;
+durations are seconds. All values are immutable and already validated by the API.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Protocol = Literal["tcp", "udp", "http", "https"]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of every value inside a record."""
+
+
+class Amounts(Part):
+    """Scalar resources in integer thousandths."""
+
+    cpus: int = 0
+    mem: int = 0
+    disk: int = 0
+    gpus: int = 0
+
+
+class Port(Part):
+    """One port of a container. `host_port` 0 asks for a random one from the offer."""
+
+    name: str
+    protocol: Protocol = "tcp"
+    container_port: int = 0
+    host_port: int = 0
+
+
+class EnvVar(Part):
+    """`resource` is set instead of `value` for a `valueFrom.resourceFieldRef`, e.g. ``limits.cpu``."""
+
+    name: str
+    value: str = ""
+    resource: str = ""
+
+
+class HealthCheck(Part):
+    """Probe of one task; defaults and limits as in bcs_api 6.8."""
+
+    type: Literal["HTTP", "TCP", "COMMAND", "REMOTE_HTTP", "REMOTE_TCP"]
+    delay: float = 10.0
+    grace_period: float = 300.0
+    interval: float = 60.0
+    timeout: float = 20.0
+    consecutive_failures: int = 0
+    port: int = 0
+    port_name: str = ""
+    scheme: str = "http"
+    path: str = "/"
+    headers: dict[str, str] = {}
+    command: str = ""
+
+
+class Volume(Part):
+    host_path: str = ""
+    mount_path: str
+    read_only: bool = False
+
+
+class Uri(Part):
+    value: str
+    output: str = ""
+    executable: bool = False
+    extract: bool = True
+
+
+class Container(Part):
+    """One task of the taskgroup. Without `image` the command runs as a plain process of the agent."""
+
+    name: str = ""
+    image: str = ""
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] = "IfNotPresent"
+    command: str = ""
+    args: tuple[str, ...] = ()
+    user: str = ""
+    working_dir: str = ""
+    privileged: bool = False
+    hostname: str = ""
+    env: tuple[EnvVar, ...] = ()
+    ports: tuple[Port, ...] = ()
+    parameters: tuple[tuple[str, str], ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    uris: tuple[Uri, ...] = ()
+    health_checks: tuple[HealthCheck, ...] = ()
+    requests: Amounts = Amounts()
+    limits: Amounts = Amounts()
+    extended: dict[str, int] = {}
+    """Extended resources by name, in thousandths."""
+
+
+class RestartPolicy(Part):
+    """When a failed taskgroup is replaced (bcs_api 6.4)."""
+
+    policy: Literal["Never", "OnFailure", "Always"] = "OnFailure"
+    interval: float = 0.0
+    backoff: float = 0.0
+    max_times: int = 0
+    host_retain: float = 0.0
+
+
+class KillPolicy(Part):
+    grace_period: float = 1.0
+
+
+class UnreachablePolicy(Part):
+    """What happens to a taskgroup on an agent that Mesos cannot reach.
+
+    `replace_after`: seconds to wait before a replacement is launched; negative = never.
+    `on_return`: what becomes of the old one if it comes back after its replacement was launched; if it
+    comes back earlier it is simply Running again.
+    """
+
+    replace_after: float = 60.0
+    on_return: Literal["Kill"] = "Kill"
+
+
+class Constraint(Part):
+    """One member of a union (bcs_api 6.5). Exactly the payload its operator needs is set.
+
+    CLUSTER, LIKE, UNLIKE: `items`; GREATER: `number` (a float); MAXPER: `limit`; GROUPBY: `items`;
+    EXCLUDE: `items` of ``key:value``; UNIQUE: none. TOLERATION becomes a Toleration instead.
+    """
+
+    name: str
+    operator: Literal["UNIQUE", "MAXPER", "CLUSTER", "LIKE", "UNLIKE", "GROUPBY", "EXCLUDE", "GREATER"]
+    items: tuple[str, ...] = ()
+    number: float = 0.0
+    limit: int = 0
+
+
+class Toleration(Part):
+    """Tolerates the taint `key`=`value` of an agent."""
+
+    key: str
+    value: str
+
+
+class AttributeValue(Part):
+    """An attribute as copied from the agent at launch: text or number."""
+
+    text: str = ""
+    number: float | None = None
