@@ -146,5 +146,3 @@ class Census(Protocol):
 class MatchResult(NamedTuple):
     placements: list[Placement]
     diagnoses: list[Diagnosis]
-
-

@@ -17,7 +17,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of every value inside a record."""
 
 
-class Amounts(Part):
+class Amounts(Part, frozen=True, kw_only=True):
     """Scalar resources in integer thousandths."""
 
     cpus: int = 0
@@ -26,7 +26,7 @@ class Amounts(Part):
     gpus: int = 0
 
 
-class Port(Part):
+class Port(Part, frozen=True, kw_only=True):
     """One port of a container. `host_port` 0 asks for a random one from the offer."""
 
     name: str
@@ -35,7 +35,7 @@ class Port(Part):
     host_port: int = 0
 
 
-class EnvVar(Part):
+class EnvVar(Part, frozen=True, kw_only=True):
     """`resource` is set instead of `value` for a `valueFrom.resourceFieldRef`, e.g. ``limits.cpu``."""
 
     name: str
@@ -43,7 +43,7 @@ class EnvVar(Part):
     resource: str = ""
 
 
-class HealthCheck(Part):
+class HealthCheck(Part, frozen=True, kw_only=True):
     """Probe of one task; defaults and limits as in bcs_api 6.8."""
 
     type: Literal["HTTP", "TCP", "COMMAND", "REMOTE_HTTP", "REMOTE_TCP"]
@@ -60,20 +60,20 @@ class HealthCheck(Part):
     command: str = ""
 
 
-class Volume(Part):
+class Volume(Part, frozen=True, kw_only=True):
     host_path: str = ""
     mount_path: str
     read_only: bool = False
 
 
-class Uri(Part):
+class Uri(Part, frozen=True, kw_only=True):
     value: str
     output: str = ""
     executable: bool = False
     extract: bool = True
 
 
-class Container(Part):
+class Container(Part, frozen=True, kw_only=True):
     """One task of the taskgroup. Without `image` the command runs as a plain process of the agent."""
 
     name: str = ""
@@ -97,7 +97,7 @@ class Container(Part):
     """Extended resources by name, in thousandths."""
 
 
-class RestartPolicy(Part):
+class RestartPolicy(Part, frozen=True, kw_only=True):
     """When a failed taskgroup is replaced (bcs_api 6.4)."""
 
     policy: Literal["Never", "OnFailure", "Always"] = "OnFailure"
@@ -107,11 +107,11 @@ class RestartPolicy(Part):
     host_retain: float = 0.0
 
 
-class KillPolicy(Part):
+class KillPolicy(Part, frozen=True, kw_only=True):
     grace_period: float = 1.0
 
 
-class UnreachablePolicy(Part):
+class UnreachablePolicy(Part, frozen=True, kw_only=True):
     """What happens to a taskgroup on an agent that Mesos cannot reach.
 
     `replace_after`: seconds to wait before a replacement is launched; negative = never.
@@ -123,7 +123,7 @@ class UnreachablePolicy(Part):
     on_return: Literal["Kill"] = "Kill"
 
 
-class Constraint(Part):
+class Constraint(Part, frozen=True, kw_only=True):
     """One member of a union (bcs_api 6.5). Exactly the payload its operator needs is set.
 
     CLUSTER, LIKE, UNLIKE: `items`; GREATER: `number` (a float); MAXPER: `limit`; GROUPBY: `items`;
@@ -137,14 +137,14 @@ class Constraint(Part):
     limit: int = 0
 
 
-class Toleration(Part):
+class Toleration(Part, frozen=True, kw_only=True):
     """Tolerates the taint `key`=`value` of an agent."""
 
     key: str
     value: str
 
 
-class AttributeValue(Part):
+class AttributeValue(Part, frozen=True, kw_only=True):
     """An attribute as copied from the agent at launch: text or number."""
 
     text: str = ""

@@ -62,7 +62,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         raise NotImplementedError
 
 
-class Framework(Record):
+class Framework(Record, frozen=True, kw_only=True):
     """The one registration with Mesos. Its id outlives every leader."""
 
     kind: ClassVar[str] = "framework"
@@ -77,7 +77,7 @@ class Framework(Record):
         return "framework"
 
 
-class Application(Record):
+class Application(Record, frozen=True, kw_only=True):
     """N identical taskgroups. `instances` is the wanted number; the existing ones are counted by State."""
 
     kind: ClassVar[str] = "application"
@@ -103,7 +103,7 @@ class Application(Record):
         return f"{self.namespace}/{self.name}"
 
 
-class Version(Record):
+class Version(Record, frozen=True, kw_only=True):
     """One immutable, resolved definition of an application. Names are decimal Unix nanoseconds; newest is greatest."""
 
     kind: ClassVar[str] = "version"
@@ -138,7 +138,7 @@ class Version(Record):
         return f"{self.namespace}/{self.application}/{self.name}"
 
 
-class BoundPort(Part):
+class BoundPort(Part, frozen=True, kw_only=True):
     """A port of a task after placement."""
 
     name: str
@@ -147,7 +147,7 @@ class BoundPort(Part):
     host_port: int = 0
 
 
-class Task(Part):
+class Task(Part, frozen=True, kw_only=True):
     """One task inside its taskgroup. `ended` says it is certain that it does not run (any more)."""
 
     id: str
@@ -164,7 +164,7 @@ class Task(Part):
     updated_at: float = 0.0
 
 
-class TaskGroup(Record):
+class TaskGroup(Record, frozen=True, kw_only=True):
     """One instance of an application on one agent; all its tasks share one lifetime."""
 
     kind: ClassVar[str] = "taskgroup"
@@ -213,14 +213,14 @@ class TaskGroup(Record):
         return f"{self.application}-{self.index}"
 
 
-class Note(Part):
+class Note(Part, frozen=True, kw_only=True):
     """One line of a transaction's history."""
 
     at: float
     text: str
 
 
-class Transaction(Record):
+class Transaction(Record, frozen=True, kw_only=True):
     """One durable, time-boxed operation on one application.
 
     Progress is not stored: it is derived from the existing taskgroups, so that repeating a step is harmless.
@@ -266,7 +266,7 @@ class Transaction(Record):
         return self.status == "INIT"
 
 
-class AgentSetting(Record):
+class AgentSetting(Record, frozen=True, kw_only=True):
     """What operators set about an agent, by its InnerIP attribute (or host name where it has none)."""
 
     kind: ClassVar[str] = "agentsetting"

@@ -26,7 +26,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     claim: Claim
 
 
-class Accept(Effect):
+class Accept(Effect, frozen=True, kw_only=True):
     """One ACCEPT: all used offers of one agent, one LAUNCH_GROUP operation per launch."""
 
     agent_id: str
@@ -35,43 +35,43 @@ class Accept(Effect):
     refuse_seconds: float = 0.0
 
 
-class Decline(Effect):
+class Decline(Effect, frozen=True, kw_only=True):
     offer_ids: tuple[str, ...]
     refuse_seconds: float = 5.0
 
 
-class AcceptInverseOffers(Effect):
+class AcceptInverseOffers(Effect, frozen=True, kw_only=True):
     offer_ids: tuple[str, ...]
 
 
-class Kill(Effect):
+class Kill(Effect, frozen=True, kw_only=True):
     task_id: str
     agent_id: str
     grace_period: float = 1.0
 
 
-class Shutdown(Effect):
+class Shutdown(Effect, frozen=True, kw_only=True):
     executor_id: str
     agent_id: str
 
 
-class Acknowledge(Effect):
+class Acknowledge(Effect, frozen=True, kw_only=True):
     task_id: str
     agent_id: str
     uuid: bytes
 
 
-class Reconcile(Effect):
+class Reconcile(Effect, frozen=True, kw_only=True):
     """Explicit for (task id, agent id) pairs; implicit if there are none."""
 
     tasks: tuple[tuple[str, str], ...] = ()
 
 
-class Suppress(Effect):
+class Suppress(Effect, frozen=True, kw_only=True):
     pass
 
 
-class Revive(Effect):
+class Revive(Effect, frozen=True, kw_only=True):
     pass
 
 
@@ -85,7 +85,7 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
 
-class Reply(Effect):
+class Reply(Effect, frozen=True, kw_only=True):
     """Answer to a command. `error` is empty on success, else a stable reason (see `Reason`), and `message` says it in
     words; `data` is plain data that can be encoded as JSON."""
 
@@ -107,7 +107,7 @@ class Reason:
     STEPPED_DOWN = "stepped_down"  # 503: leadership was lost before the change was durable
 
 
-class Observed(Effect):
+class Observed(Effect, frozen=True, kw_only=True):
     """A thing that happened and is counted. `name` is a metric of bcs_scheduler.metrics."""
 
     name: str
@@ -115,7 +115,7 @@ class Observed(Effect):
     value: float = 1.0
 
 
-class Story(Effect):
+class Story(Effect, frozen=True, kw_only=True):
     """One line of what happened to an object, for logs and events. `kind`/`key` name the record."""
 
     kind: str

@@ -37,7 +37,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 # --- from Mesos -----------------------------------------------------------------------------------------------
 
 
-class Subscribed(Event):
+class Subscribed(Event, frozen=True, kw_only=True):
     """A subscription is up. Every offer known before is void."""
 
     framework_id: str
@@ -47,33 +47,33 @@ class Subscribed(Event):
     """Cluster name the master reports; empty if it has none."""
 
 
-class Disconnected(Event):
+class Disconnected(Event, frozen=True, kw_only=True):
     """The subscription is down; the driver connects again by itself. Every offer known before is void."""
 
     reason: str = ""
 
 
-class FrameworkRemoved(Event):
+class FrameworkRemoved(Event, frozen=True, kw_only=True):
     """Mesos will not have this framework any more (ERROR event)."""
 
     message: str
 
 
-class OffersArrived(Event):
+class OffersArrived(Event, frozen=True, kw_only=True):
     offers: tuple[Offer, ...]
 
 
-class OfferRescinded(Event):
+class OfferRescinded(Event, frozen=True, kw_only=True):
     offer_id: str
 
 
-class InverseOffersArrived(Event):
+class InverseOffersArrived(Event, frozen=True, kw_only=True):
     """Planned maintenance: agents whose resources are asked back, with the moment (Unix seconds)."""
 
     offers: tuple[tuple[str, str, float], ...]  # (inverse offer id, agent id or "", unavailable from)
 
 
-class StatusUpdate(Event):
+class StatusUpdate(Event, frozen=True, kw_only=True):
     """A task status. `uuid` is empty for updates that need no acknowledgement (reconciliation, master-made)."""
 
     task_id: str
@@ -90,7 +90,7 @@ class StatusUpdate(Event):
     data: bytes = b""
 
 
-class ExecutorTerminated(Event):
+class ExecutorTerminated(Event, frozen=True, kw_only=True):
     """FAILURE event with an executor id."""
 
     agent_id: str
@@ -98,13 +98,13 @@ class ExecutorTerminated(Event):
     status: int = 0
 
 
-class AgentRemoved(Event):
+class AgentRemoved(Event, frozen=True, kw_only=True):
     """FAILURE event for a whole agent."""
 
     agent_id: str
 
 
-class AcceptFailed(Event):
+class AcceptFailed(Event, frozen=True, kw_only=True):
     """Mesos refused an ACCEPT (4xx) or it certainly never left. Its taskgroups were not launched if `certain`;
     otherwise only reconciliation can tell."""
 
@@ -113,7 +113,7 @@ class AcceptFailed(Event):
     certain: bool = False
 
 
-class AgentsListed(Event):
+class AgentsListed(Event, frozen=True, kw_only=True):
     """Answer of GET_AGENTS: agent id, host name, ip, totals and attributes, for the cluster resources."""
 
     agents: tuple[dict[str, Any], ...]
@@ -122,14 +122,14 @@ class AgentsListed(Event):
 # --- time -----------------------------------------------------------------------------------------------------
 
 
-class Tick(Event):
+class Tick(Event, frozen=True, kw_only=True):
     """The moment the core asked for has come (or simply time has passed)."""
 
 
 # --- commands of the API --------------------------------------------------------------------------------------
 
 
-class Command(Event):
+class Command(Event, frozen=True, kw_only=True):
     """Asked by a user. Answered by exactly one Reply effect with the same token. With `dry_run` nothing changes and the
     answer is the plan."""
 
@@ -137,14 +137,14 @@ class Command(Event):
     dry_run: bool = False
 
 
-class CreateApplication(Command):
+class CreateApplication(Command, frozen=True, kw_only=True):
     """`version` comes from the document, without a name."""
 
     version: Version
     type: Literal["application", "process"] = "application"
 
 
-class UpdateApplication(Command):
+class UpdateApplication(Command, frozen=True, kw_only=True):
     """Replaces the definition. `instances`: how many taskgroups to bring to it (None = all)."""
 
     version: Version
@@ -152,7 +152,7 @@ class UpdateApplication(Command):
     max_unavailable: int | None = None
 
 
-class RollbackApplication(Command):
+class RollbackApplication(Command, frozen=True, kw_only=True):
     """Updates to a stored version (None = the one before the newest)."""
 
     namespace: str
@@ -161,29 +161,29 @@ class RollbackApplication(Command):
     instances: int | None = None
 
 
-class ScaleApplication(Command):
+class ScaleApplication(Command, frozen=True, kw_only=True):
     namespace: str
     name: str
     instances: int
     inner: bool = False
 
 
-class DeleteApplication(Command):
+class DeleteApplication(Command, frozen=True, kw_only=True):
     namespace: str
     name: str
     enforce: bool = False
 
 
-class RescheduleTaskGroup(Command):
+class RescheduleTaskGroup(Command, frozen=True, kw_only=True):
     taskgroup: str
     host_retain: float = 0.0
 
 
-class CancelTransaction(Command):
+class CancelTransaction(Command, frozen=True, kw_only=True):
     id: str
 
 
-class SetAgent(Command):
+class SetAgent(Command, frozen=True, kw_only=True):
     """Changes the settings of one agent; None leaves a part as it is."""
 
     agent: str
@@ -196,5 +196,5 @@ class SetAgent(Command):
     sockets: dict[str, str] | None = None
 
 
-class DeleteAgentSetting(Command):
+class DeleteAgentSetting(Command, frozen=True, kw_only=True):
     agent: str

@@ -1,0 +1,267 @@
+"""The in-memory state: all records plus the indexes kept beside them.
+
+One thread changes it (through store.unit_of_work); any thread may read it, because records are immutable and the
+containers are only ever changed by single, atomic dictionary operations. Readers copy a container before they walk it
+(``list(state.applications.values())``).
+
+Indexes are derived, never stored: taskgroups by application and by agent, counts per status, the census that placement
+constraints ask, and the active transactions.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+from store.definition import AttributeValue
+from store.records import (
+    AgentSetting,
+    Application,
+    Framework,
+    Record,
+    TaskGroup,
+    Transaction,
+    Version,
+)
+
+Key = str
+K = TypeVar("K")
+R = TypeVar("R")
+_EMPTY: dict[str, TaskGroup] = {}
+_NO_TRANSACTIONS: dict[str, Transaction] = {}
+_NO_VERSIONS: dict[str, Version] = {}
+
+
+class State:
+    """All records, by key, and their indexes. `apply` is the only way in."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.framework: Framework = Framework()
+        self.applications: dict[Key, Application] = {}
+        self.taskgroups: dict[Key, TaskGroup] = {}
+        self.transactions: dict[Key, Transaction] = {}
+        self.agent_settings: dict[Key, AgentSetting] = {}
+        self._versions: dict[Key, dict[str, Version]] = {}
+        self._groups_of: dict[Key, dict[str, TaskGroup]] = {}
+        self._groups_on: dict[str, dict[str, TaskGroup]] = {}
+        self._status_of: dict[Key, Counter[str]] = {}
+        self._active_of: dict[Key, dict[str, Transaction]] = {}
+        self._transactions_of: dict[Key, dict[str, Transaction]] = {}
+        self.census = Census(self)
+        for record in records:
+            self.apply(record.kind, record.key, record)
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def get(self, kind: str, key: Key) -> Record | None:
+        """The record of this kind and key, or None."""
+        match kind:
+            case "application":
+                return self.applications.get(key)
+            case "taskgroup":
+                return self.taskgroups.get(key)
+            case "transaction":
+                return self.transactions.get(key)
+            case "agentsetting":
+                return self.agent_settings.get(key)
+            case "version":
+                application, _, name = key.rpartition("/")
+                return self._versions.get(application, _NO_VERSIONS).get(name)
+            case "framework":
+                return self.framework if self.framework.id or self.framework.created_at else None
+        raise KeyError(kind)
+
+    def versions_of(self, application: Key) -> Mapping[str, Version]:
+        """Versions of an application by name."""
+        return self._versions.get(application, _NO_VERSIONS)
+
+    def version(self, application: Key, name: str) -> Version | None:
+        return self._versions.get(application, _NO_VERSIONS).get(name)
+
+    def groups_of(self, application: Key) -> Mapping[str, TaskGroup]:
+        """Taskgroups of an application by id."""
+        return self._groups_of.get(application, _EMPTY)
+
+    def groups_on(self, agent_id: str) -> Mapping[str, TaskGroup]:
+        """Taskgroups on an agent by id."""
+        return self._groups_on.get(agent_id, _EMPTY)
+
+    def status_counts(self, application: Key) -> Mapping[str, int]:
+        """How many taskgroups of the application are in which status."""
+        return self._status_of.get(application, Counter())
+
+    def active_of(self, application: Key) -> Mapping[str, Transaction]:
+        """Transactions of an application that have not ended, by id."""
+        return self._active_of.get(application, _NO_TRANSACTIONS)
+
+    def transactions_of(self, application: Key) -> Mapping[str, Transaction]:
+        """All remembered transactions of an application, by id."""
+        return self._transactions_of.get(application, _NO_TRANSACTIONS)
+
+    def active_transactions(self) -> list[Transaction]:
+        return [t for group in list(self._active_of.values()) for t in list(group.values())]
+
+    def agent_ids(self) -> list[str]:
+        """Agents that hold taskgroups."""
+        return list(self._groups_on)
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    def apply(self, kind: str, key: Key, record: Record | None) -> Record | None:
+        """Puts (or with None removes) a record and keeps the indexes right; returns the one before."""
+        before = self.get(kind, key)
+        match kind:
+            case "taskgroup":
+                self._apply_taskgroup(key, before, record)  # type: ignore[arg-type]
+            case "transaction":
+                self._apply_transaction(key, before, record)  # type: ignore[arg-type]
+            case "application":
+                _set(self.applications, key, record)
+            case "version":
+                self._apply_version(key, before, record)  # type: ignore[arg-type]
+            case "agentsetting":
+                _set(self.agent_settings, key, record)
+            case "framework":
+                self.framework = record if isinstance(record, Framework) else Framework()
+        return before
+
+    def _apply_taskgroup(self, key: Key, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        if before is not None:
+            app = f"{before.namespace}/{before.application}"
+            counts = self._status_of[app]
+            counts[before.status] -= 1
+            if not counts[before.status]:
+                del counts[before.status]
+            if after is None or after.agent_id != before.agent_id:
+                _discard(self._groups_on, before.agent_id, key)
+            if after is None:
+                _discard(self._groups_of, app, key)
+                if app not in self._groups_of:
+                    self._status_of.pop(app, None)
+        if after is not None:
+            app = f"{after.namespace}/{after.application}"
+            self._status_of.setdefault(app, Counter())[after.status] += 1
+            self._groups_of.setdefault(app, {})[key] = after
+            self._groups_on.setdefault(after.agent_id, {})[key] = after
+        _set(self.taskgroups, key, after)
+        self.census.taskgroup_changed(before, after)
+
+    def _apply_transaction(self, key: Key, before: Transaction | None, after: Transaction | None) -> None:
+        if before is not None and (after is None or not after.active):
+            _discard(self._active_of, f"{before.namespace}/{before.application}", key)
+        if before is not None and after is None:
+            _discard(self._transactions_of, f"{before.namespace}/{before.application}", key)
+        if after is not None:
+            app = f"{after.namespace}/{after.application}"
+            self._transactions_of.setdefault(app, {})[key] = after
+            if after.active:
+                self._active_of.setdefault(app, {})[key] = after
+        _set(self.transactions, key, after)
+
+    def _apply_version(self, key: Key, before: Version | None, after: Version | None) -> None:
+        app, _, name = key.rpartition("/")
+        if after is None:
+            _discard(self._versions, app, name)
+        else:
+            self._versions.setdefault(app, {})[name] = after
+        self.census.version_changed(app, before, after)
+
+
+class Census:
+    """Counts of live taskgroups that constraints ask for (offers.model.Census), kept up to date incrementally.
+
+    A taskgroup is live until it is certain that no task of it runs; one on an unreachable agent still counts.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._values: dict[tuple[Key, str], Counter[str | float]] = {}
+        self._totals: Counter[Key] = Counter()
+        self._extended: Counter[tuple[str, str]] = Counter()
+        self._labelled: defaultdict[str, Counter[Key]] = defaultdict(Counter)
+
+    def attribute_counts(self, application: str, attribute: str) -> Mapping[str | float, int]:
+        return self._values.get((application, attribute), Counter())
+
+    def total(self, application: str) -> int:
+        return self._totals[application]
+
+    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
+        found: set[str] = set()
+        for app in self._labelled.get(pair, ()):
+            if app == except_application:
+                continue
+            for group in self._state.groups_of(app).values():
+                version = self._state.version(app, group.version)
+                if not group.ended and version is not None and pair in _pairs(version):
+                    found.add(group.agent_id)
+        return frozenset(found)
+
+    def extended_used(self, agent_id: str, name: str) -> int:
+        return self._extended[agent_id, name]
+
+    def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        was = before is not None and not before.ended
+        now = after is not None and not after.ended
+        if was and now and before is not None and after is not None and before.agent_id == after.agent_id:
+            return
+        if was and before is not None:
+            self._count(before, -1)
+        if now and after is not None:
+            self._count(after, +1)
+
+    def version_changed(self, app: Key, before: Version | None, after: Version | None) -> None:
+        for version, step in ((before, -1), (after, +1)):
+            for pair in _pairs(version) if version is not None else ():
+                counts = self._labelled[pair]
+                counts[app] += step
+                if counts[app] <= 0:
+                    del counts[app]
+                if not counts:
+                    del self._labelled[pair]
+
+    def _count(self, group: TaskGroup, step: int) -> None:
+        app = f"{group.namespace}/{group.application}"
+        _add(self._totals, app, step)
+        for name, amount in group.extended.items():
+            _add(self._extended, (group.agent_id, name), step * amount)
+        self._count_value(app, "hostname", group.hostname, step)
+        for name, value in group.attributes.items():
+            if name != "hostname":
+                self._count_value(app, name, _plain(value), step)
+
+    def _count_value(self, app: Key, name: str, value: str | float, step: int) -> None:
+        counts = self._values.setdefault((app, name), Counter())
+        _add(counts, value, step)
+        if not counts:
+            del self._values[app, name]
+
+
+def _plain(value: AttributeValue) -> str | float:
+    return value.text if value.number is None else value.number
+
+
+def _pairs(version: Version) -> list[str]:
+    return [f"{k}:{v}" for k, v in version.labels.items()]
+
+
+def _add(counts: Counter[K], key: K, step: int) -> None:
+    counts[key] += step
+    if not counts[key]:
+        del counts[key]
+
+
+def _set(table: dict[Key, R], key: Key, record: object) -> None:
+    if record is None:
+        table.pop(key, None)
+    else:
+        table[key] = record  # type: ignore[assignment]
+
+
+def _discard(index: dict[str, dict[str, R]], outer: str, inner: str) -> None:
+    members = index.get(outer)
+    if members is not None:
+        members.pop(inner, None)
+        if not members:
+            del index[outer]

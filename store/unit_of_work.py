@@ -1,0 +1,82 @@
+"""Changes made in one turn: visible in the state at once (read-your-writes), committed later as atomic units.
+
+The core works through one UnitOfWork per turn. Each handled event is closed with `cut()`, which yields a Unit: changes
+that belong together and the effects that may leave once they are durable. A handler that fails is undone with
+`rollback()`; nothing of it remains in the state.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from store.base import Change
+from store.records import Record
+from store.state import State
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+class Unit(NamedTuple):
+    """Changes applied all or none, and the effects (opaque here) that leave after they are durable."""
+
+    changes: tuple[Change, ...]
+    effects: tuple[object, ...]
+
+
+class UnitOfWork:
+    """Collects changes on top of a State. Not thread-safe: it belongs to the thread that owns the state."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._changes: dict[tuple[str, str], Record | None] = {}
+        self._undo: list[tuple[str, str, Record | None]] = []
+        self._effects: list[object] = []
+
+    def put(self, record: RecordT) -> RecordT:
+        """Stores the record (replacing one of the same key) and returns it. An equal record is no change."""
+        kind, key = record.kind, record.key
+        before = self.state.get(kind, key)
+        if before == record:
+            return record
+        self.state.apply(kind, key, record)
+        self._undo.append((kind, key, before))
+        self._changes[kind, key] = record
+        return record
+
+    def delete(self, record: Record) -> None:
+        kind, key = record.kind, record.key
+        before = self.state.apply(kind, key, None)
+        if before is not None:
+            self._undo.append((kind, key, before))
+            self._changes[kind, key] = None
+
+    def effect(self, effect: object) -> None:
+        """Lets an effect leave once everything put so far is durable."""
+        self._effects.append(effect)
+
+    @property
+    def empty(self) -> bool:
+        return not self._changes and not self._effects
+
+    def changed(self) -> list[tuple[str, str]]:
+        """(kind, key) of everything changed since the last cut, in order of the first change."""
+        return list(self._changes)
+
+    def cut(self) -> Unit | None:
+        """Closes the unit: what was collected since the last cut, or None if that is nothing."""
+        if self.empty:
+            self._undo.clear()
+            return None
+        unit = Unit(tuple(Change(k[0], k[1], r) for k, r in self._changes.items()), tuple(self._effects))
+        self._changes.clear()
+        self._undo.clear()
+        self._effects.clear()
+        return unit
+
+    def rollback(self) -> None:
+        """Undoes everything since the last cut, in the state too."""
+        for kind, key, before in reversed(self._undo):
+            self.state.apply(kind, key, before)
+        self._changes.clear()
+        self._undo.clear()
+        self._effects.clear()
