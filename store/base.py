@@ -90,7 +90,8 @@ class Store(Protocol):
     def campaign(self, url: str, elected: Callable[[Term], None], deposed: Callable[[str], None]) -> None:
         """Stands for election, once per open store. `elected` is called (from a thread of the store) when this process
         has become leader and the epoch has been raised; `deposed` with a reason when that leadership has ended or can
-        no longer be trusted (session lost). After `deposed` call campaign() again to stand again. `url` is shown to others."""
+        no longer be trusted (session lost). After `deposed` call campaign() again to stand again. `url` is shown to
+        others."""
 
     def resign(self) -> None:
         """Gives up the candidacy or leadership; another candidate takes over at once. `deposed` is not called."""

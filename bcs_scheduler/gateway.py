@@ -1,0 +1,66 @@
+"""What the HTTP API needs of the running service: the door between the API's event loop and the core's thread.
+
+Implemented by bcs_scheduler.runtime.Runtime; tests of the API implement it with a bare core or a fake.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any, Literal, NamedTuple, Protocol
+
+from bcs_scheduler.core.effects import Reply
+from bcs_scheduler.core.events import Command
+from offers.model import Diagnosis, Offer
+from store.state import State
+
+Role = Literal["master", "slave", "unknown"]
+
+
+class Check(NamedTuple):
+    """One line of /readyz."""
+
+    name: str  # e.g. "store", "mesos", "leadership"
+    ok: bool
+    message: str
+
+
+class NotLeading(Exception):
+    """This process does not lead; `leader` is the URL of the one that does, if known."""
+
+    def __init__(self, leader: str | None) -> None:
+        super().__init__(f"not the leader; the leader is {leader or 'not known yet'}")
+        self.leader = leader
+
+
+class Busy(Exception):
+    """Commands cannot be taken now (store unreachable, inbox full, stepping down). The message says why."""
+
+
+class Gateway(Protocol):
+    def role(self) -> Role: ...
+
+    def leader_url(self) -> str | None:
+        """http://host:port of the leading scheduler's API, None if unknown."""
+
+    def state(self) -> State:
+        """The current state: live on the master; on a slave the last one read from the store (refreshed when older than
+        a few seconds; may block on the store). Raises Busy if there is none."""
+
+    def submit(self, command: Command) -> Future[Reply]:
+        """Hands a command to the core. The future ends when the change is durable (or refused). Raises NotLeading or
+        Busy at once. The command's `token` and `cause` are filled in by the gateway (cause is kept if given)."""
+
+    def offers(self) -> list[Offer]:
+        """Offers held now, emptiest agent first."""
+
+    def agents(self) -> list[dict[str, Any]]:
+        """Agents as listed by the Mesos master last (core.events.AgentsListed)."""
+
+    def diagnosis(self, transaction_id: str) -> Diagnosis | None:
+        """Why the transaction's open taskgroups could not be placed in the last pass, if that is so."""
+
+    def checks(self) -> list[Check]:
+        """Readiness: store, leadership, Mesos, ..."""
+
+    def metrics(self) -> bytes:
+        """Prometheus text."""
