@@ -1,0 +1,261 @@
+"""Settings: precedence, conversion, and the one line that names what is wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from bcs_scheduler.addresses import HostPort, MesosUrl, StoreUrl, parse_address, parse_mesos_url, parse_store_url
+from bcs_scheduler.config import OPTIONS, ConfigError, LogSettings, Settings, load_settings
+from bcs_scheduler.logs import bound, configure_logging, get_logger
+
+CONF = Path(__file__).parents[2] / "conf" / "scheduler.toml"
+
+
+def refusal(
+    tmp_path: Path,
+    file: str | None = None,
+    environ: Mapping[str, str] | None = None,
+    flags: dict[str, object] | None = None,
+) -> str:
+    path = None
+    if file is not None:
+        path = tmp_path / "s.toml"
+        path.write_text(file)
+    with pytest.raises(ConfigError) as caught:
+        load_settings(path, environ or {}, flags or {})
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.replace(f"{tmp_path}/", "")
+
+
+def test_flag_wins_over_environment_over_file_over_default(tmp_path: Path) -> None:
+    path = tmp_path / "s.toml"
+    path.write_text(
+        'cluster = "file"\n[mesos]\nurl = "http://file:1"\nuser = "file"\n'
+        '[api]\nlisten = "file:1"\n[log]\nlevel = "debug"\n'
+    )
+    environ = {"BCS_MESOS_URL": "http://env:2", "BCS_API_LISTEN": "env:2", "PATH": "/bin"}
+    settings = load_settings(path, environ, {"api.listen": "flag:3", "mesos.url": None})
+    assert settings.api.listen == "flag:3"
+    assert settings.mesos.url == "http://env:2"
+    assert (settings.cluster, settings.mesos.user, settings.log.level) == ("file", "file", "debug")
+    assert settings.scheduler == Settings().scheduler
+
+
+def test_text_is_read_as_the_type_of_the_option() -> None:
+    environ = {
+        "BCS_MESOS_ROLES": "web, batch",
+        "BCS_MESOS_GPU": "true",
+        "BCS_API_MAX_BODY_BYTES": "2048",
+        "BCS_SCHEDULER_OFFER_HOLD": "2.5",
+        "BCS_METRICS_TASKGROUP_LABEL": "1",
+    }
+    settings = load_settings(None, environ, {"scheduler.scoring": "binpack", "scheduler.version_history": 3})
+    assert settings.mesos.roles == ("web", "batch")
+    assert settings.mesos.gpu is True
+    assert settings.metrics.taskgroup_label is True
+    assert settings.api.max_body_bytes == 2048
+    assert settings.scheduler.offer_hold == 2.5
+    assert settings.scheduler.scoring == "binpack"
+    assert settings.scheduler.version_history == 3
+
+
+@pytest.mark.parametrize(
+    ("file", "message"),
+    [
+        (
+            "[scheduler]\noffer_hodl = 1",
+            "s.toml: scheduler.offer_hodl: unknown setting (did you mean scheduler.offer_hold?)",
+        ),
+        ("offer_hold = 1", "s.toml: offer_hold: unknown setting (did you mean scheduler.offer_hold?)"),
+        ("[schedulr]\noffer_hold = 1", "s.toml: schedulr: unknown section (did you mean scheduler?)"),
+        ("[zzz]\nx = 1", "s.toml: zzz: unknown section"),
+        ("store = 3", "s.toml: store: is a section, write [store]"),
+        ("[store]\nurl = 3", "s.toml: store.url: expected text, got a whole number (given: 3)"),
+        ("[scheduler]\noffer_hold = '3'", "s.toml: scheduler.offer_hold: expected a number, got text (given: '3')"),
+        ("[scheduler]\noffer_hold = nan", "s.toml: scheduler.offer_hold: expected a number >= 0.0 (given: nan)"),
+        ("[log]\nformat = 'jsn'", "s.toml: log.format: 'jsn' is not one of json, console (did you mean json?)"),
+        ("[mesos]\nroles = []", "s.toml: mesos.roles: expected a list of length >= 1 (given: [])"),
+        ("[mesos]\nroles = ['a', 'a']", "s.toml: mesos.roles: a role is named twice"),
+        ("[mesos]\nsecret_file = '/x'", "s.toml: mesos.secret_file: a secret needs mesos.principal too"),
+        (
+            "[scheduler]\nkill_retry_max = 1",
+            "s.toml: scheduler.kill_retry_max: must not be less than scheduler.kill_retry",
+        ),
+    ],
+)
+def test_a_wrong_file_is_refused_by_name(tmp_path: Path, file: str, message: str) -> None:
+    assert refusal(tmp_path, file) == message
+
+
+def test_broken_and_missing_files_are_named(tmp_path: Path) -> None:
+    assert refusal(tmp_path, "a = ").startswith("s.toml: not a TOML file: ")
+    with pytest.raises(ConfigError, match=r"nowhere\.toml: cannot read the settings: No such file or directory"):
+        load_settings(tmp_path / "nowhere.toml", {}, {})
+
+
+def test_wrong_environment_and_flags_are_refused_by_name(tmp_path: Path) -> None:
+    unknown = refusal(tmp_path, environ={"BCS_API_LISTN": "x"})
+    assert unknown == "environment BCS_API_LISTN: unknown setting (did you mean BCS_API_LISTEN?)"
+    wrong = refusal(tmp_path, environ={"BCS_SCHEDULER_OFFER_HOLD": "inf"})
+    assert wrong == "environment BCS_SCHEDULER_OFFER_HOLD: expected a number <= 315360000.0 (given: 'inf')"
+    assert refusal(tmp_path, flags={"api.listen": "8080"}) == "flag --api: '8080' is not host:port"
+    flag = refusal(tmp_path, flags={"scheduler.scoring": "bin"})
+    assert flag.startswith("flag --scheduler-scoring: 'bin' is not one of spread, binpack")
+
+
+def test_variables_of_other_programs_are_left_alone() -> None:
+    environ = {"BCS_SERVER": "http://x", "BCS_POD_ID": "0.a", "BCSX": "1", "HOME": "/"}
+    assert load_settings(None, environ, {}) == Settings()
+
+
+def test_the_secret_is_read_at_the_start(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    flags: dict[str, object] = {"mesos.principal": "bcs", "mesos.secret_file": str(secret)}
+    assert refusal(tmp_path, flags=flags).startswith("mesos.secret_file: cannot read secret: No such file")
+    secret.write_text("s3cret\n")
+    assert load_settings(None, {}, flags).mesos.secret() == "s3cret"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("memory:", StoreUrl("memory")),
+        ("sqlite:///var/x.db", StoreUrl("sqlite", path="/var/x.db")),
+        ("sqlite:state/x.db", StoreUrl("sqlite", path="state/x.db")),
+        ("zk://a:1,b/bcs/x", StoreUrl("zookeeper", path="/bcs/x", hosts="a:1,b:2181")),
+    ],
+)
+def test_store_urls(text: str, expected: StoreUrl) -> None:
+    assert parse_store_url(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not a store"),
+        ("redis://x", "is not a store"),
+        ("sqlite:", "names no file"),
+        ("sqlite:///", "names no file"),
+        ("sqlite://x.db", "write sqlite:///absolute/file"),
+        ("zk://a:1", "has no path"),
+        ("zk://a:b/x", "no valid port"),
+        ("zk:///x", "is not host:port"),
+    ],
+)
+def test_wrong_store_urls(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_store_url(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("http://m1:5050", MesosUrl("http", (HostPort("m1", 5050),))),
+        ("http://m1,m2:15050/", MesosUrl("http", (HostPort("m1", 5050), HostPort("m2", 15050)))),
+        ("zk://z1:2181,[::1]:2182/mesos", MesosUrl("zk", (HostPort("z1", 2181), HostPort("::1", 2182)), "/mesos")),
+    ],
+)
+def test_mesos_urls(text: str, expected: MesosUrl) -> None:
+    assert parse_mesos_url(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("m1:5050", "is not a Mesos URL"),
+        ("https://m1", "is not a Mesos URL"),
+        ("zk://z1:2181", "has no path"),
+        ("zk://z1:2181/", "has no path"),
+        ("http://", "is not host:port"),
+        ("http://m1:99999", "no valid port"),
+    ],
+)
+def test_wrong_mesos_urls(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem):
+        parse_mesos_url(text)
+
+
+def test_addresses_print_as_they_are_read() -> None:
+    for text in ("127.0.0.1:80", "[::1]:80", "host:65535"):
+        assert str(parse_address(text)) == text
+    with pytest.raises(ValueError, match="port 0"):
+        parse_address("host:0")
+
+
+def test_the_example_file_is_the_defaults_and_names_every_option() -> None:
+    assert load_settings(CONF, {}, {}) == Settings()
+    document = tomllib.loads(CONF.read_text())
+    named = {f"{name}.{key}" for name, value in document.items() if isinstance(value, dict) for key in value}
+    named |= {name for name, value in document.items() if not isinstance(value, dict)}
+    assert named == set(OPTIONS)
+
+
+def test_the_example_file_explains_every_option() -> None:
+    """A comment stands above each option, or above the one it belongs to directly."""
+    lines = CONF.read_text().splitlines()
+    for number, line in enumerate(lines):
+        if re.match(r"\w+ = ", line):
+            above = lines[number - 1]
+            assert above.startswith("#") or re.match(r"\w+ = ", above), line
+
+
+def test_names_of_options_follow_one_rule() -> None:
+    option = OPTIONS["scheduler.offer_hold"]
+    assert (option.variable, option.flag, option.default) == ("BCS_SCHEDULER_OFFER_HOLD", "--scheduler-offer-hold", 5.0)
+    flags = [option.flag for option in OPTIONS.values()]
+    assert len(set(flags)) == len(flags)
+    assert {"--cluster", "--mesos", "--store", "--api"} <= set(flags)
+    assert len(OPTIONS) == len(msgspec.to_builtins(Settings())) - 7 + sum(
+        len(value) for value in msgspec.to_builtins(Settings()).values() if isinstance(value, dict)
+    )
+
+
+@pytest.fixture
+def restored_logging() -> object:
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield None
+    root.handlers[:], root.level = before[0], before[1]
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_json_logs_carry_context_and_those_of_libraries_too() -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(format="json"), stream)
+    with bound(cause="api-1"):
+        get_logger("core").info("taskgroup launched", taskgroup="0.web")
+        logging.getLogger("kazoo.client").warning("connection %s", "dropped")
+        logging.getLogger("kazoo.client").info("not shown")
+    get_logger("core").debug("not shown")
+    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
+    assert first["message"] == "taskgroup launched"
+    assert (first["component"], first["taskgroup"], first["cause"]) == ("core", "0.web", "api-1")
+    assert (second["message"], second["component"], second["level"]) == (
+        "connection dropped",
+        "kazoo.client",
+        "warning",
+    )
+    assert second["cause"] == "api-1"
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_console_logs_do_not_print_local_variables() -> None:
+    stream = io.StringIO()
+    configure_logging(LogSettings(format="console"), stream)
+    secret = "".join(["hush", "-", "hush"])
+    try:
+        raise RuntimeError("broken")
+    except RuntimeError:
+        get_logger("core").exception("went wrong")
+    assert "RuntimeError: broken" in stream.getvalue()
+    assert secret not in stream.getvalue()
