@@ -6,6 +6,7 @@ Exception tree:
       StoreUnavailable     the store cannot be reached or did not answer; worth a retry
       StaleEpoch           somebody else leads now; nothing was changed; step down
       RecordTooLarge       one change does not fit the store's limits; nothing was changed
+        BatchTooLarge      the changes of one commit do not fit together; nothing was changed
 """
 
 from __future__ import annotations
@@ -35,6 +36,18 @@ class RecordTooLarge(StoreError):
     def __init__(self, kind: str, key: str, size: int, limit: int) -> None:
         super().__init__(f"{kind} {key} has {size} bytes, the store takes at most {limit}")
         self.kind, self.key, self.size, self.limit = kind, key, size, limit
+
+
+class BatchTooLarge(RecordTooLarge):
+    """The changes of one commit exceed the limit together (`size`); `kind` and `key` name the largest."""
+
+    def __init__(self, kind: str, key: str, size: int, limit: int, count: int) -> None:
+        super().__init__(kind, key, size, limit)
+        self.args = (
+            f"{count} changes have {size} bytes together, the store takes at most {limit} in one commit; "
+            f"the largest is {kind} {key}",
+        )
+        self.count = count
 
 
 class Change(NamedTuple):

@@ -1,0 +1,48 @@
+"""From a URL to a store.
+
+zk://host:port[,host:port...]/path    ZooKeeper; all records below /path
+sqlite:///file                        SQLite; a file relative to the working directory
+sqlite:////folder/file                SQLite; an absolute path (four slashes)
+memory:                               nothing survives the process
+"""
+
+from __future__ import annotations
+
+import re
+
+from store.base import Store
+from store.memory import MemoryStore
+from store.sqlite import SqliteStore
+
+_HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
+_PATH = re.compile(r"(?:/[^/\s]+)+")
+_FORMS = "zk://host:port[,host:port]/path, sqlite:///file or memory:"
+
+
+def open_store(url: str) -> Store:
+    """The store that `url` names, not connected yet (call its `open`). Raises ValueError with one line that says
+    what is wrong."""
+    if url == "memory:":
+        return MemoryStore()
+    if url.startswith("sqlite:///"):
+        path = url.removeprefix("sqlite:///")
+        if not path or path.endswith("/"):
+            raise ValueError(f"store URL {url!r} names no file")
+        return SqliteStore(path)
+    if url.startswith("zk://"):
+        return _zookeeper(url)
+    raise ValueError(f"store URL {url!r} is not understood: expected {_FORMS}")
+
+
+def _zookeeper(url: str) -> Store:
+    from store.zookeeper import ZooKeeperStore
+
+    hosts, slash, path = url.removeprefix("zk://").partition("/")
+    for host in hosts.split(","):
+        match = _HOST.fullmatch(host)
+        if match is None or not 0 < int(match["port"]) < 65536:
+            raise ValueError(f"store URL {url!r}: {host!r} is not host:port")
+    root = (slash + path).rstrip("/")
+    if not _PATH.fullmatch(root) or {".", ".."} & set(root.split("/")):
+        raise ValueError(f"store URL {url!r} needs a path such as /bcs after the hosts")
+    return ZooKeeperStore(hosts, root)

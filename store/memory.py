@@ -1,0 +1,152 @@
+"""A store in memory, for tests and simulation.
+
+Several MemoryStore objects may share one MemoryBackend: they are then like processes on one durable store, with
+election and takeover between them. There are no threads: futures are resolved and `elected` and `deposed` are called
+before the causing call returns, in its thread and outside of any lock, so that a simulation replays exactly.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnavailable, Term
+from store.codec import Stored, decode_all, encode_changes
+
+_NOTHING_TO_TELL: Callable[[], None] = lambda: None  # noqa: E731
+
+
+@dataclass(eq=False)
+class _Candidate:
+    url: str
+    elected: Callable[[Term], None]
+    deposed: Callable[[str], None]
+    epoch: int = 0
+    """The epoch it leads with; 0 while it waits."""
+
+
+@dataclass(eq=False)
+class MemoryBackend:
+    """What outlives the stores: encoded records by (kind, key), the epoch, and the queue of candidates."""
+
+    records: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    epoch: int = 0
+    reachable: bool = True
+    """False makes stores behave as if the backend did not answer: they raise StoreUnavailable."""
+    candidates: list[_Candidate] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def depose(self, reason: str) -> None:
+        """Ends the present leadership as if the leader's session had expired; the next candidate takes over."""
+        with self.lock:
+            leader = self.leader()
+            if leader is None:
+                return
+            tell_next = self.remove(leader)
+        leader.deposed(reason)
+        tell_next()
+
+    def leader(self) -> _Candidate | None:
+        return self.candidates[0] if self.candidates and self.candidates[0].epoch else None
+
+    def remove(self, candidate: _Candidate) -> Callable[[], None]:
+        """Takes a candidate out of the queue; the caller calls what is returned after it has left the lock."""
+        if candidate in self.candidates:
+            self.candidates.remove(candidate)
+        return self.elect()
+
+    def elect(self) -> Callable[[], None]:
+        """Makes the first of the queue the leader, if it is not; returns how to tell it."""
+        if not self.candidates or self.candidates[0].epoch:
+            return _NOTHING_TO_TELL
+        winner = self.candidates[0]
+        self.epoch += 1
+        winner.epoch = self.epoch
+        return lambda: winner.elected(Term(winner.epoch))
+
+
+class MemoryStore:
+    """One process's view of a MemoryBackend. Implements store.base.Store."""
+
+    def __init__(self, backend: MemoryBackend | None = None, batch_bytes: int = 1_000_000) -> None:
+        self.backend = backend or MemoryBackend()
+        self.batch_bytes = batch_bytes
+        self._opened = False
+        self._candidate: _Candidate | None = None
+
+    def open(self) -> None:
+        if not self.backend.reachable:
+            raise StoreUnavailable("the memory backend has been made unreachable")
+        self._opened = True
+
+    def close(self) -> None:
+        self.resign()
+        self._opened = False
+
+    def campaign(self, url: str, elected: Callable[[Term], None], deposed: Callable[[str], None]) -> None:
+        self._require_connection()
+        candidate = _Candidate(url, elected, deposed)
+        with self.backend.lock:
+            if self._candidate in self.backend.candidates:
+                raise StoreError("this store stands for election already")
+            self._candidate = candidate
+            self.backend.candidates.append(candidate)
+            tell_winner = self.backend.elect()
+        tell_winner()
+
+    def resign(self) -> None:
+        with self.backend.lock:
+            if self._candidate is None:
+                return
+            tell_next = self.backend.remove(self._candidate)
+            self._candidate = None
+        tell_next()
+
+    def leader(self) -> Leader | None:
+        with self.backend.lock:
+            leader = self.backend.leader()
+            return None if leader is None else Leader(leader.url, leader.epoch)
+
+    def load(self) -> Loaded:
+        self._require_connection()
+        with self.backend.lock:
+            stored = [Stored(kind, key, data) for (kind, key), data in self.backend.records.items()]
+        return decode_all(stored)
+
+    def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
+        future: Future[None] = Future()
+        try:
+            self._commit(changes, epoch)
+        except Exception as error:
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+        return future
+
+    def _commit(self, changes: Sequence[Change], epoch: int) -> None:
+        self._require_connection()
+        encoded = encode_changes(changes, self.batch_bytes)
+        with self.backend.lock:
+            leader = self.backend.leader()
+            if leader is None or leader is not self._candidate or leader.epoch != epoch:
+                raise StaleEpoch(f"epoch {epoch} has ended, the newest one is {self.backend.epoch}")
+            for kind, key, data in encoded:
+                if data is None:
+                    self.backend.records.pop((kind, key), None)
+                else:
+                    self.backend.records[kind, key] = data
+
+    def healthy(self) -> bool:
+        return self._opened and self.backend.reachable
+
+    def erase(self) -> None:
+        self._require_connection()
+        with self.backend.lock:
+            self.backend.records.clear()
+            self.backend.epoch = 0
+
+    def _require_connection(self) -> None:
+        if not self.healthy():
+            raise StoreUnavailable("the store is not open" if self.backend.reachable else "the backend does not answer")

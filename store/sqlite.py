@@ -1,0 +1,320 @@
+"""A store in one SQLite file: for one machine, one or several processes.
+
+Durability: write-ahead log with synchronous=FULL, so a commit is on disk (fsync) before its future resolves. One thread
+writes; commits that have queued up meanwhile share one transaction and one fsync (group commit).
+
+Leadership: whoever holds the flock on ``<file>.lock`` leads. The kernel releases it when the process ends, however it
+ends. The winner raises the epoch in the database; every transaction compares it first, so that a deposed leader changes
+nothing even if the lock file was tampered with.
+
+While the file cannot be written (disk full, locked by a tool) commits wait and are tried again until the store is
+closed: a gap in the order of commits would be worse than a delay. `healthy` tells.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnavailable, Term
+from store.codec import Encoded, Stored, decode_all, encode_changes
+from store.filelock import FileLock
+
+_LOG = logging.getLogger(__name__)
+_SCRIPT = """
+CREATE TABLE IF NOT EXISTS records (
+    kind TEXT NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (kind, key));
+CREATE TABLE IF NOT EXISTS leadership (
+    only INTEGER PRIMARY KEY CHECK (only = 1), epoch INTEGER NOT NULL, url TEXT NOT NULL);
+INSERT OR IGNORE INTO leadership VALUES (1, 0, '');
+"""
+_GROUP_COMMITS = 1000
+"""At most so many commits share a transaction: bounds the latency of the first of them."""
+_BUSY_SECONDS = 5.0
+_RETRY_SECONDS = 0.5
+_LOCK_POLL_SECONDS = 0.05
+"""How often a candidate tries the lock: flock cannot wait with a way to be interrupted."""
+
+
+@dataclass(eq=False)
+class _Commit:
+    changes: Sequence[Change]
+    epoch: int
+    future: Future[None]
+
+
+@dataclass(eq=False)
+class _Candidacy:
+    url: str
+    elected: Callable[[Term], None]
+    deposed: Callable[[str], None]
+    lock: FileLock
+    withdrawn: threading.Event = field(default_factory=threading.Event)
+    epoch: int = 0
+    """The epoch it leads with; 0 while it waits."""
+
+
+class SqliteStore:
+    """Records in the file at `path`, which is created with its folders. Implements store.base.Store."""
+
+    def __init__(self, path: str | Path, batch_bytes: int = 8_000_000) -> None:
+        self.path = Path(path)
+        self.batch_bytes = batch_bytes
+        self._lock = threading.Lock()
+        self._reader: sqlite3.Connection | None = None
+        self._writer: threading.Thread | None = None
+        self._queue: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
+        self._closing = threading.Event()
+        self._trouble = ""
+        self._candidacy: _Candidacy | None = None
+        self._campaigner: threading.Thread | None = None
+        self._lock_path = self.path.with_name(self.path.name + ".lock")
+        self._probe: FileLock | None = None
+
+    # --- connection -------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        if self._writer is not None:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            connection = self._connect()
+            connection.executescript(_SCRIPT)
+            self._probe = FileLock(self._lock_path)
+        except (OSError, sqlite3.Error) as error:
+            raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
+        self._reader = self._connect()
+        self._closing.clear()
+        self._writer = threading.Thread(target=self._write_loop, args=(connection,), name="sqlite-writer", daemon=True)
+        self._writer.start()
+
+    def close(self) -> None:
+        if self._writer is None:
+            return
+        self.resign()
+        self._closing.set()
+        self._queue.put(None)
+        self._writer.join()
+        self._writer = None
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+            if self._probe is not None:
+                self._probe.close()
+
+    def healthy(self) -> bool:
+        return self._writer is not None and not self._trouble
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        return connection
+
+    # --- leadership -------------------------------------------------------------------------------------------
+
+    def campaign(self, url: str, elected: Callable[[Term], None], deposed: Callable[[str], None]) -> None:
+        self._require_open()
+        with self._lock:
+            if self._candidacy is not None:
+                raise StoreError("this store stands for election already")
+            candidacy = self._candidacy = _Candidacy(url, elected, deposed, FileLock(self._lock_path))
+        self._campaigner = threading.Thread(
+            target=self._campaign_loop, args=(candidacy,), name="sqlite-campaign", daemon=True
+        )
+        self._campaigner.start()
+
+    def resign(self) -> None:
+        with self._lock:
+            candidacy, self._candidacy = self._candidacy, None
+        if candidacy is None:
+            return
+        candidacy.withdrawn.set()
+        if self._campaigner is not None and self._campaigner is not threading.current_thread():
+            self._campaigner.join()
+        candidacy.lock.close()
+
+    def leader(self) -> Leader | None:
+        """From the database, if somebody holds the lock."""
+        candidacy = self._candidacy
+        if candidacy is not None and candidacy.epoch:
+            return Leader(candidacy.url, candidacy.epoch)
+        with self._lock:
+            if self._reader is None or self._probe is None or not self._probe.held_by_another():
+                return None
+            try:
+                epoch, url = self._reader.execute("SELECT epoch, url FROM leadership").fetchone()
+            except sqlite3.Error:
+                return None
+        return Leader(url, epoch) if url else None
+
+    def _campaign_loop(self, candidacy: _Candidacy) -> None:
+        while not candidacy.lock.try_acquire():
+            if candidacy.withdrawn.wait(_LOCK_POLL_SECONDS):
+                return
+        epoch = 0
+        while not epoch:
+            try:
+                epoch = self._raise_epoch(candidacy.url)
+            except sqlite3.Error as error:
+                self._report(f"cannot raise the epoch in {self.path}, trying again: {error}")
+                if candidacy.withdrawn.wait(_RETRY_SECONDS):
+                    return
+        with self._lock:
+            if self._candidacy is not candidacy:
+                return
+            candidacy.epoch = epoch
+        _LOG.info("leading with epoch %d", epoch)
+        candidacy.elected(Term(epoch))
+
+    def _raise_epoch(self, url: str) -> int:
+        """One more than before, stored with the url of the new leader."""
+        connection = self._connect()
+        try:
+            with _transaction(connection):
+                row = connection.execute("UPDATE leadership SET epoch = epoch + 1, url = ? RETURNING epoch", (url,))
+                epoch: int = row.fetchone()[0]
+            return epoch
+        finally:
+            connection.close()
+
+    def _step_down(self, epoch: int) -> None:
+        """Another process has raised the epoch although we hold the lock: the lock file was replaced."""
+        with self._lock:
+            candidacy = self._candidacy
+            if candidacy is None or candidacy.epoch != epoch:
+                return
+            self._candidacy = None
+        candidacy.lock.close()
+        candidacy.deposed(f"epoch {epoch} has been overtaken")
+
+    # --- records ----------------------------------------------------------------------------------------------
+
+    def load(self) -> Loaded:
+        self._require_open()
+        try:
+            with self._lock:
+                if self._reader is None:
+                    raise StoreUnavailable("the store is closed")
+                rows = self._reader.execute("SELECT kind, key, data FROM records ORDER BY kind, key").fetchall()
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot read {self.path}: {error}") from error
+        return decode_all(Stored(*row) for row in rows)
+
+    def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
+        future: Future[None] = Future()
+        candidacy = self._candidacy
+        if self._writer is None:
+            future.set_exception(StoreUnavailable("the store is not open"))
+        elif candidacy is None or candidacy.epoch != epoch:
+            future.set_exception(StaleEpoch(f"epoch {epoch} is not the one this store leads with"))
+        else:
+            self._queue.put(_Commit(changes, epoch, future))
+        return future
+
+    def erase(self) -> None:
+        self._require_open()
+        connection = self._connect()
+        try:
+            with _transaction(connection):
+                connection.execute("DELETE FROM records")
+                connection.execute("UPDATE leadership SET epoch = 0, url = ''")
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot erase {self.path}: {error}") from error
+        finally:
+            connection.close()
+
+    # --- the writing thread -----------------------------------------------------------------------------------
+
+    def _write_loop(self, connection: sqlite3.Connection) -> None:
+        while not self._closing.is_set():
+            group = self._next_group()
+            if group and not self._write_until_done(connection, group):
+                for commit, _ in group:
+                    commit.future.set_exception(StoreUnavailable("the store was closed before the commit"))
+        connection.close()
+        while not self._queue.empty():
+            waiting = self._queue.get()
+            if waiting is not None:
+                waiting.future.set_exception(StoreUnavailable("the store was closed before the commit"))
+
+    def _next_group(self) -> list[tuple[_Commit, list[Encoded]]]:
+        """Waits for a commit and takes along what has queued up; answers those that cannot be encoded."""
+        group: list[tuple[_Commit, list[Encoded]]] = []
+        commit = self._queue.get()
+        while commit is not None:
+            try:
+                group.append((commit, encode_changes(commit.changes, self.batch_bytes)))
+            except Exception as error:
+                commit.future.set_exception(error)
+            if len(group) >= _GROUP_COMMITS or self._queue.empty():
+                break
+            commit = self._queue.get()
+        return group
+
+    def _write_until_done(self, connection: sqlite3.Connection, group: list[tuple[_Commit, list[Encoded]]]) -> bool:
+        """Writes a group and answers its futures; False if the store is closed before that succeeds."""
+        while True:
+            try:
+                epoch = self._write(connection, group)
+                break
+            except sqlite3.Error as error:
+                self._report(f"cannot write {self.path}, trying again: {error}")
+                if self._closing.wait(_RETRY_SECONDS):
+                    return False
+        self._trouble = ""
+        for commit, _ in group:
+            if commit.epoch == epoch:
+                commit.future.set_result(None)
+            else:
+                commit.future.set_exception(StaleEpoch(f"epoch {commit.epoch} has ended, the newest one is {epoch}"))
+                self._step_down(commit.epoch)
+        return True
+
+    def _write(self, connection: sqlite3.Connection, group: list[tuple[_Commit, list[Encoded]]]) -> int:
+        """One transaction with all commits of the present epoch, which is returned."""
+        with _transaction(connection):
+            epoch: int = connection.execute("SELECT epoch FROM leadership").fetchone()[0]
+            final = {(c.kind, c.key): c.data for commit, changes in group if commit.epoch == epoch for c in changes}
+            connection.executemany(
+                "INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
+                [(kind, key, data) for (kind, key), data in final.items() if data is not None],
+            )
+            connection.executemany(
+                "DELETE FROM records WHERE kind = ? AND key = ?", [at for at, data in final.items() if data is None]
+            )
+        return epoch
+
+    def _report(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            _LOG.error("%s", trouble)
+        self._trouble = trouble
+
+    def _require_open(self) -> None:
+        if self._writer is None:
+            raise StoreUnavailable("the store is not open")
+
+
+class _transaction:
+    """``BEGIN IMMEDIATE`` (takes the write lock first, so the epoch read inside holds) to COMMIT or ROLLBACK."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+
+    def __exit__(self, error_type: type[BaseException] | None, *_: object) -> None:
+        try:
+            if error_type is None:
+                self._connection.execute("COMMIT")
+        finally:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
