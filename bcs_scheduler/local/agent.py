@@ -1,0 +1,109 @@
+"""What every agent of the embedded cluster has in common."""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+from typing import Protocol
+
+from bcs_scheduler.local import resources
+from bcs_scheduler.local.model import Executor, InverseOffer, Offer, Task
+from bcs_scheduler.local.resources import Amounts
+from bcs_scheduler.local.settings import AgentSpec
+from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+
+AGENT_PORT = 5051
+
+
+class Reports(Protocol):
+    """How an agent tells the master what became of its tasks."""
+
+    def task_status(
+        self,
+        task: Task,
+        state: int,
+        *,
+        message: str = "",
+        reason: int | None = None,
+        healthy: bool | None = None,
+        source: int = pb.TaskStatus.SOURCE_EXECUTOR,
+    ) -> None: ...
+
+    def executor_exited(self, executor: Executor, status: int) -> None:
+        """`status` as wait(2) gives it."""
+
+
+class Agent(abc.ABC):
+    """`free` is what is neither used nor offered. Executors by (framework id, executor id)."""
+
+    def __init__(self, agent_id: str, spec: AgentSpec, reports: Reports) -> None:
+        self.id = agent_id
+        self.spec = spec
+        self.reports = reports
+        self.total = total_amounts(spec)
+        self.free = self.total
+        self.connected = True
+        self.active = True
+        self.registered = 0.0
+        self.offers: dict[str, Offer] = {}
+        self.inverse_offers: dict[str, InverseOffer] = {}
+        self.unavailability: pb.Unavailability | None = None
+        self.executors: dict[tuple[str, str], Executor] = {}
+        self.tasks: dict[tuple[str, str], Task] = {}
+        """By (framework id, task id); kept until the terminal update is acknowledged."""
+        self.attributes = attribute_messages(spec)
+
+    def take(self, amounts: Amounts) -> None:
+        self.free = self.free - amounts
+
+    def give_back(self, amounts: Amounts) -> None:
+        self.free = self.free + amounts
+
+    @abc.abstractmethod
+    def launch(self, executor: Executor, tasks: list[Task]) -> None:
+        """Starts the tasks of a group (or a single task) in the executor, which may be new."""
+
+    @abc.abstractmethod
+    def kill(self, task: Task, grace: float | None) -> None:
+        """`grace` in seconds; None: the task's own kill policy."""
+
+    @abc.abstractmethod
+    def shutdown(self, executor: Executor) -> None:
+        """Ends all tasks of the executor and the executor itself."""
+
+    @abc.abstractmethod
+    def destroy(self) -> None:
+        """All executors die at once, as when the machine fails. No status is reported."""
+
+    def message(self, executor_id: str, data: bytes) -> None:  # noqa: B027
+        """Framework messages; executors here ignore them, as the default executor does."""
+
+    async def stopped(self) -> None:  # noqa: B027
+        """Returns when nothing of the agent runs any more (after `destroy`)."""
+
+
+def total_amounts(spec: AgentSpec) -> Amounts:
+    scalars = {(name, resources.UNRESERVED): amount for name, amount in spec.scalars.items()}
+    for role, amounts in spec.reserved.items():
+        scalars.update({(name, role): amount for name, amount in amounts.items()})
+    ranges = {("ports", resources.UNRESERVED): spec.ports} if spec.ports else {}
+    return Amounts(scalars, ranges)
+
+
+def attribute_messages(spec: AgentSpec) -> list[pb.Attribute]:
+    messages = []
+    for name, value in spec.attributes.items():
+        if isinstance(value, str):
+            messages.append(pb.Attribute(name=name, type=pb.Value.TEXT, text=pb.Value.Text(value=value)))
+        elif isinstance(value, float):
+            messages.append(pb.Attribute(name=name, type=pb.Value.SCALAR, scalar=pb.Value.Scalar(value=value)))
+        else:
+            ranges = pb.Value.Ranges(range=[pb.Value.Range(begin=begin, end=end) for begin, end in value])
+            messages.append(pb.Attribute(name=name, type=pb.Value.RANGES, ranges=ranges))
+    return messages
+
+
+def end_executor_if_idle(reports: Reports, executor: Executor) -> None:
+    """The default executor leaves when its last task has ended."""
+    if not executor.tasks:
+        asyncio.get_running_loop().call_soon(reports.executor_exited, executor, 0)

@@ -1,0 +1,149 @@
+"""A whole cluster in one event loop, and the same in a thread of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import tempfile
+import threading
+from pathlib import Path
+from uuid import uuid4
+
+import uvloop
+
+from bcs_scheduler.local.agent import Agent
+from bcs_scheduler.local.errors import LocalClusterError
+from bcs_scheduler.local.http import HttpServer, Request, Stream, response
+from bcs_scheduler.local.master import Master
+from bcs_scheduler.local.scheduler_api import SchedulerApi
+from bcs_scheduler.local.settings import AgentSpec, ClusterSettings, agent_specs
+from bcs_scheduler.local.synthetic import SyntheticAgent
+
+log = logging.getLogger(__name__)
+
+IDENTITY = "cluster.json"
+START_TIMEOUT = 30.0
+
+
+class Cluster:
+    """To be used from one running event loop."""
+
+    def __init__(self, settings: ClusterSettings) -> None:
+        self.settings = settings
+        self._specs = agent_specs(settings)
+        self._server = HttpServer(self._handle)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self.master = Master(settings)
+        self._scheduler_api = SchedulerApi(self.master)
+
+    @property
+    def url(self) -> str:
+        host, port = self._server.address
+        return f"http://{host}:{port}"
+
+    async def start(self) -> None:
+        data = self._data_directory()
+        ids = agent_ids(data, len(self._specs), self.master.id)
+        await self._server.start(self.settings.host, self.settings.port)
+        self.master.address = self._server.address
+        for agent_id, spec in zip(ids, self._specs, strict=True):
+            self.master.add_agent(self._agent(agent_id, spec, data))
+        self.master.start()
+
+    async def stop(self) -> None:
+        agents = list(self.master.agents.values())
+        self.master.stop()
+        for agent in agents:
+            await agent.stopped()
+        await self._server.stop()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def _agent(self, agent_id: str, spec: AgentSpec, data: Path) -> Agent:
+        return SyntheticAgent(agent_id, spec, self.master.tasks, self.settings.start_delay)
+
+    def _data_directory(self) -> Path:
+        if self.settings.data is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="local-mesos-")
+            return Path(self._temporary.name)
+        self.settings.data.mkdir(parents=True, exist_ok=True)
+        return self.settings.data
+
+    def _handle(self, request: Request) -> bytes | Stream:
+        path = request.path
+        if path == "/api/v1/scheduler" or path == "/master/api/v1/scheduler":
+            return self._scheduler_api(request)
+        return response(404)
+
+
+def agent_ids(data: Path, count: int, master_id: str) -> list[str]:
+    """Stable over restarts with the same directory, so that a scheduler which asks about tasks of the time before
+    learns that they are gone from agents that exist."""
+    file = data / IDENTITY
+    ids: list[str] = json.loads(file.read_text())["agents"] if file.exists() else []
+    if len(ids) < count:
+        ids += [f"{master_id}-S{number}" for number in range(len(ids), count)]
+        temporary = file.with_suffix(f".{uuid4()}")
+        temporary.write_text(json.dumps({"agents": ids}))
+        temporary.replace(file)
+    return ids[:count]
+
+
+class LocalCluster:
+    """The cluster in a thread with an event loop of its own. Usable as a context manager."""
+
+    def __init__(self, settings: ClusterSettings | None = None) -> None:
+        self.settings = settings or ClusterSettings()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._cluster: Cluster | None = None
+        self._thread: threading.Thread | None = None
+        self._ready = threading.Event()
+        self._stop: asyncio.Event | None = None
+        self._error: BaseException | None = None
+        self.url = ""
+
+    def start(self) -> LocalCluster:
+        """Returns when the cluster answers. Raises what kept it from starting (SettingsError, OSError)."""
+        self._thread = threading.Thread(target=self._run, name="local-mesos", daemon=True)
+        self._thread.start()
+        if not self._ready.wait(START_TIMEOUT):
+            raise LocalClusterError(f"the embedded cluster did not start within {START_TIMEOUT:g} s")
+        if self._error is not None:
+            raise self._error
+        return self
+
+    def stop(self) -> None:
+        """Returns when every process of the cluster has ended."""
+        if self._loop is not None and self._stop is not None and self._thread is not None:
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+            self._loop = None
+
+    def __enter__(self) -> LocalCluster:
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:
+            log.debug("the embedded cluster ended", exc_info=True)
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        cluster = Cluster(self.settings)
+        self._stop = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        try:
+            await cluster.start()
+            self.url = cluster.url
+            self._ready.set()
+            await self._stop.wait()
+        finally:
+            await cluster.stop()

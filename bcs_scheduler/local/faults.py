@@ -1,0 +1,39 @@
+"""Faults in the delivery of status updates."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bcs_scheduler.local.model import Task
+from bcs_scheduler.local.updates import Deliver
+from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+
+
+class UpdateFaults:
+    """Stands between agents and master. Counters say how many of the next updates are hit; a dropped one comes again
+    with the next retry of its agent."""
+
+    def __init__(self, forward: Deliver) -> None:
+        self._forward = forward
+        self.drop = 0
+        self.duplicate = 0
+        self.delay_count = 0
+        self.delay_seconds = 0.0
+
+    def deliver(self, task: Task, status: pb.TaskStatus) -> None:
+        if self.drop > 0:
+            self.drop -= 1
+            return
+        if self.delay_count > 0:
+            self.delay_count -= 1
+            asyncio.get_running_loop().call_later(self.delay_seconds, self._late, task, status)
+            return
+        self._forward(task, status)
+        if self.duplicate > 0:
+            self.duplicate -= 1
+            self._forward(task, status)
+
+    def _late(self, task: Task, status: pb.TaskStatus) -> None:
+        """Updates of tasks that were settled in the meantime are dropped, as by a master."""
+        if task.pending and task.pending[0].uuid == status.uuid:
+            self._forward(task, status)

@@ -1,0 +1,63 @@
+"""The embedded cluster as a program: ``bcs-scheduler local-mesos``."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import click
+import uvloop
+
+from bcs_scheduler.local.cluster import Cluster
+from bcs_scheduler.local.errors import LocalClusterError
+from bcs_scheduler.local.settings import ClusterSettings
+
+
+@click.command("local-mesos")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", default=5050, show_default=True, help="Port to listen on; 0 takes a free one.")
+@click.option("--agents", default=3, show_default=True, help="Number of agents.")
+@click.option("--cpus", default=4.0, show_default=True, help="Cores of each agent.")
+@click.option("--mem", default=4096.0, show_default=True, help="Memory of each agent in MB.")
+@click.option("--disk", default=8192.0, show_default=True, help="Disk of each agent in MB.")
+@click.option("--gpus", default=0.0, show_default=True, help="GPUs of each agent.")
+@click.option(
+    "--ports",
+    default="31000-31999",
+    show_default=True,
+    help="Port ranges of the first agent; with real processes those of each further one begin 1000 later.",
+)
+@click.option("--attributes", default="", help='Such as "rack:r{n%4};zone:z1"; {n} is the number of the agent, from 1.')
+@click.option("--reservations", default="", help='Static reservations, such as "web=cpus:1;mem:512".')
+@click.option("--synthetic", is_flag=True, help="Start no processes; the agents only say what a task would do.")
+@click.option("--start-delay", default=0.0, show_default=True, help="Seconds until a synthetic task starts.")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Keep agent ids and sandboxes here.")
+@click.option("--allocation-interval", default=0.5, show_default=True, help="Seconds between offers.")
+def local_mesos(**options: object) -> None:
+    """Run a Mesos-compatible cluster, master and agents in one process, until SIGTERM or SIGINT."""
+    settings = ClusterSettings(**options)  # type: ignore[arg-type]
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(settings))
+    except (LocalClusterError, OSError) as error:
+        raise click.ClickException(str(error)) from None
+
+
+async def serve(settings: ClusterSettings) -> None:
+    """Prints one line with the URL when ready; returns after a signal, with everything stopped."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    cluster = Cluster(settings)
+    try:
+        await cluster.start()
+        click.echo(cluster.url)
+        await stop.wait()
+    finally:
+        await cluster.stop()
+
+
+if __name__ == "__main__":
+    local_mesos()

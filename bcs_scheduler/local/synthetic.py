@@ -1,0 +1,61 @@
+"""Agents without processes: tasks are only states, so one process can hold thousands of agents."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bcs_scheduler.local.agent import Agent, Reports
+from bcs_scheduler.local.model import TERMINAL, Executor, Task
+from bcs_scheduler.local.settings import AgentSpec
+from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+
+
+class SyntheticAgent(Agent):
+    def __init__(self, agent_id: str, spec: AgentSpec, reports: Reports, start_delay: float) -> None:
+        super().__init__(agent_id, spec, reports)
+        self._start_delay = start_delay
+
+    def launch(self, executor: Executor, tasks: list[Task]) -> None:
+        if self._start_delay > 0:
+            asyncio.get_running_loop().call_later(self._start_delay, self._start, tasks)
+        else:
+            self._start(tasks)
+
+    def _start(self, tasks: list[Task]) -> None:
+        if self.executors.get((tasks[0].framework.id, tasks[0].executor.id)) is not tasks[0].executor:
+            return  # the agent failed or the framework went while the tasks were starting
+        for state in (pb.TASK_STARTING, pb.TASK_RUNNING):
+            for task in tasks:
+                if task.latest not in TERMINAL:
+                    self.reports.task_status(task, state)
+
+    def kill(self, task: Task, grace: float | None) -> None:
+        if task.latest in TERMINAL:
+            return
+        if task.framework.killing_state:
+            self.reports.task_status(task, pb.TASK_KILLING)
+        self.end(task, pb.TASK_KILLED)
+
+    def end(self, task: Task, state: int, message: str = "") -> None:
+        """Ends the task in this state; the rest of its group follows unless it ended well."""
+        if task.latest in TERMINAL:
+            return
+        executor = task.executor
+        self.reports.task_status(task, state, message=message)
+        executor.tasks.pop(task.id, None)
+        if state != pb.TASK_FINISHED:
+            for other in list(executor.tasks.values()):
+                executor.tasks.pop(other.id, None)
+                if task.framework.killing_state:
+                    self.reports.task_status(other, pb.TASK_KILLING)
+                self.reports.task_status(other, pb.TASK_KILLED)
+        if not executor.tasks:
+            self.reports.executor_exited(executor, 0)
+
+    def shutdown(self, executor: Executor) -> None:
+        for task in list(executor.tasks.values()):
+            self.kill(task, 0.0)
+
+    def destroy(self) -> None:
+        self.executors.clear()
+        self.tasks.clear()
