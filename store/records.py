@@ -249,6 +249,8 @@ class Transaction(Record, frozen=True, kw_only=True):
     host_retain: str = ""
     host_retain_until: float = 0.0
     force: bool = False
+    restarts: int = 0
+    """RESCHEDULE: restarts that count before this one."""
     max_unavailable: int = 0
     message: str = ""
     """The verdict in words, once it has ended; what was missing, if something was."""

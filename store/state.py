@@ -46,6 +46,7 @@ class State:
         self._groups_of: dict[Key, dict[str, TaskGroup]] = {}
         self._groups_on: dict[str, dict[str, TaskGroup]] = {}
         self._status_of: dict[Key, Counter[str]] = {}
+        self._indexes_of: dict[Key, Counter[int]] = {}
         self._active_of: dict[Key, dict[str, Transaction]] = {}
         self._transactions_of: dict[Key, dict[str, Transaction]] = {}
         self.census = Census(self)
@@ -90,6 +91,10 @@ class State:
     def status_counts(self, application: Key) -> Mapping[str, int]:
         """How many taskgroups of the application are in which status."""
         return self._status_of.get(application, Counter())
+
+    def indexes_of(self, application: Key) -> Mapping[int, int]:
+        """Indexes that taskgroups of the application hold, with how many hold each."""
+        return self._indexes_of.get(application, Counter())
 
     def active_of(self, application: Key) -> Mapping[str, Transaction]:
         """Transactions of an application that have not ended, by id."""
@@ -137,12 +142,15 @@ class State:
                 _discard(self._groups_on, before.agent_id, key)
             if after is None:
                 _discard(self._groups_of, app, key)
+                _add(self._indexes_of[app], before.index, -1)
                 if app not in self._groups_of:
-                    self._status_of.pop(app, None)
+                    del self._status_of[app], self._indexes_of[app]
         if after is not None:
             app = f"{after.namespace}/{after.application}"
             self._status_of.setdefault(app, Counter())[after.status] += 1
             self._groups_of.setdefault(app, {})[key] = after
+            if before is None:
+                _add(self._indexes_of.setdefault(app, Counter()), after.index, +1)
             self._groups_on.setdefault(after.agent_id, {})[key] = after
         _set(self.taskgroups, key, after)
         self.census.taskgroup_changed(before, after)

@@ -54,6 +54,10 @@ class UnitOfWork:
         """Lets an effect leave once everything put so far is durable."""
         self._effects.append(effect)
 
+    def __len__(self) -> int:
+        """Changes since the last cut."""
+        return len(self._changes)
+
     @property
     def empty(self) -> bool:
         return not self._changes and not self._effects

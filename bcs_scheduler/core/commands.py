@@ -1,0 +1,167 @@
+"""What users ask for, turned into transactions and records. Every command is answered by exactly one Reply.
+
+A refused command raises transactions.base.Refused; the core undoes what it had changed and replies with the reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.core import events
+from bcs_scheduler.core.controllers.supply import Supply
+from bcs_scheduler.core.desk import Desk
+from store.records import AgentSetting, Application, TaskGroup, Transaction
+from transactions import delete, launch, reschedule, scale, update
+from transactions.base import Refused
+
+Data = dict[str, Any]
+
+
+class Commands:
+    """One method per command; each returns the data of its reply."""
+
+    def __init__(self, desk: Desk, supply: Supply) -> None:
+        self._desk = desk
+        self._supply = supply
+
+    def run(self, command: events.Command) -> Data:
+        match command:
+            case events.CreateApplication():
+                return self._create(command)
+            case events.UpdateApplication():
+                return self._update(command)
+            case events.RollbackApplication():
+                return self._rollback(command)
+            case events.ScaleApplication():
+                return self._scale(command)
+            case events.DeleteApplication():
+                return self._delete(command)
+            case events.RescheduleTaskGroup():
+                return self._reschedule(command)
+            case events.CancelTransaction():
+                return self._cancel(command)
+            case events.SetAgent():
+                return self._set_agent(command)
+            case events.DeleteAgentSetting():
+                return self._delete_agent_setting(command)
+        raise Refused("invalid", f"{type(command).__name__} is not a command")
+
+    def _create(self, command: events.CreateApplication) -> Data:
+        _, transaction = launch.create(self._desk.context, command.version, command.type)
+        return accepted(transaction)
+
+    def _update(self, command: events.UpdateApplication) -> Data:
+        application = self._application(command.version.namespace, command.version.application)
+        newest = self._desk.state.version(application.key, application.version)
+        wanted = command.version.instances
+        if wanted != application.instances:
+            if newest is None or not update.same_definition(newest, command.version):
+                raise Refused(
+                    "invalid",
+                    f"an update keeps the number of taskgroups ({application.instances}); scale to {wanted} separately",
+                    "$.spec.instance",
+                )
+            return self._settled(application, scale.create(self._desk.context, application, wanted))
+        transaction = update.create(
+            self._desk.context,
+            application,
+            command.version,
+            instances=command.instances,
+            max_unavailable=command.max_unavailable,
+        )
+        return self._settled(application, transaction)
+
+    def _rollback(self, command: events.RollbackApplication) -> Data:
+        application = self._application(command.namespace, command.name)
+        versions = self._desk.state.versions_of(application.key)
+        name = command.version
+        if name is None:
+            older = [int(v) for v in versions if v.isdigit() and v != application.version]
+            older = [v for v in older if v < int(application.version)]
+            if not older:
+                raise Refused("conflict", f"application {application.key} has no earlier version to roll back to")
+            name = str(max(older))
+        version = versions.get(name)
+        if version is None:
+            raise Refused("not_found", f"application {application.key} has no version {name}", "version")
+        version = msgspec.structs.replace(version, instances=application.instances)
+        transaction = update.create(self._desk.context, application, version, instances=command.instances)
+        return self._settled(application, transaction)
+
+    def _scale(self, command: events.ScaleApplication) -> Data:
+        application = self._application(command.namespace, command.name)
+        transaction = scale.create(self._desk.context, application, command.instances, inner=command.inner)
+        return self._settled(application, transaction)
+
+    def _delete(self, command: events.DeleteApplication) -> Data:
+        application = self._application(command.namespace, command.name)
+        if application.status == "RollingUpdate" and not command.enforce:
+            raise Refused("conflict", f"application {application.key} is in a rolling update; delete with enforce=1")
+        return accepted(delete.create(self._desk.context, application, enforce=command.enforce))
+
+    def _reschedule(self, command: events.RescheduleTaskGroup) -> Data:
+        group: TaskGroup | None = self._desk.state.taskgroups.get(command.taskgroup)
+        if group is None:
+            raise Refused("not_found", f"taskgroup {command.taskgroup} does not exist")
+        if command.host_retain < 0:
+            raise Refused("invalid", "hostRetainTime must not be negative", "hostRetainTime")
+        return accepted(reschedule.create(self._desk.context, group, command.host_retain))
+
+    def _cancel(self, command: events.CancelTransaction) -> Data:
+        transaction = self._desk.state.transactions.get(command.id)
+        if transaction is None:
+            raise Refused("not_found", f"transaction {command.id} does not exist")
+        if not transaction.active:
+            raise Refused("conflict", f"transaction {command.id} has ended already: {transaction.status}")
+        self._desk.engine.cancel(self._desk.context, transaction, "cancelled on request")
+        return accepted(self._desk.state.transactions[command.id])
+
+    def _set_agent(self, command: events.SetAgent) -> Data:
+        state = self._desk.state
+        before = state.agent_settings.get(command.agent, AgentSetting(agent=command.agent))
+        setting = msgspec.structs.replace(
+            before,
+            disabled=before.disabled if command.disabled is None else command.disabled,
+            strings=before.strings if command.strings is None else command.strings,
+            scalars=before.scalars if command.scalars is None else command.scalars,
+            taints=before.taints if command.taints is None else command.taints,
+            extended={**before.extended, **(command.extended or {})},
+            sockets={**before.sockets, **(command.sockets or {})},
+        )
+        self._desk.uow.put(setting)
+        if not command.dry_run:
+            self._supply.decorate(command.agent)
+        return {"agent": command.agent}
+
+    def _delete_agent_setting(self, command: events.DeleteAgentSetting) -> Data:
+        setting = self._desk.state.agent_settings.get(command.agent)
+        if setting is None:
+            raise Refused("not_found", f"there are no settings for agent {command.agent}")
+        self._desk.uow.delete(setting)
+        if not command.dry_run:
+            self._supply.decorate(command.agent)
+        return {"agent": command.agent}
+
+    def _application(self, namespace: str, name: str) -> Application:
+        application = self._desk.state.applications.get(f"{namespace}/{name}")
+        if application is None:
+            raise Refused("not_found", f"application {namespace}/{name} does not exist")
+        return application
+
+    def _settled(self, application: Application, transaction: Transaction | None) -> Data:
+        if transaction is not None:
+            return accepted(transaction)
+        return {"unchanged": True, "namespace": application.namespace, "name": application.name}
+
+
+def accepted(transaction: Transaction) -> Data:
+    """What an accepted background operation answers."""
+    return {
+        "transactionID": transaction.id,
+        "namespace": transaction.namespace,
+        "name": transaction.application,
+        "opType": transaction.type,
+        "target": transaction.target,
+    }

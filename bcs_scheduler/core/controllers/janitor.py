@@ -1,0 +1,48 @@
+"""Removes what has had its time: ended transactions after the retention time, versions nobody uses."""
+
+from __future__ import annotations
+
+from bcs_scheduler.core.desk import Desk
+from store.records import Transaction, Version
+
+PERIOD = 30.0
+"""Seconds between two rounds."""
+
+
+class Janitor:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._next = 0.0
+
+    def tick(self) -> None:
+        desk = self._desk
+        if desk.now < self._next:
+            return
+        self._next = desk.now + PERIOD
+        for transaction in list(desk.state.transactions.values()):
+            if self._expired(transaction):
+                desk.uow.delete(transaction)
+                desk.checkpoint()
+        for key in list(desk.state.applications):
+            for version in self._superfluous(key):
+                desk.uow.delete(version)
+                desk.checkpoint()
+
+    def _expired(self, transaction: Transaction) -> bool:
+        return (
+            not transaction.active
+            and transaction.finished_at + self._desk.options.transactions.periods.retention <= self._desk.now
+        )
+
+    def _superfluous(self, key: str) -> list[Version]:
+        """All but the newest `version_history` versions, and those in use by taskgroups or active transactions."""
+        state = self._desk.state
+        versions = state.versions_of(key)
+        limit = self._desk.options.transactions.version_history
+        if len(versions) <= limit:
+            return []
+        used = {group.version for group in state.groups_of(key).values()}
+        used |= {transaction.version for transaction in state.active_of(key).values()}
+        used.add(state.applications[key].version)
+        oldest = sorted(versions.values(), key=lambda v: int(v.name))[: len(versions) - limit]
+        return [v for v in oldest if v.name not in used]

@@ -1,0 +1,56 @@
+"""Ends taskgroups that are marked as unwanted, and keeps at it: a KILL may be lost on the way to a busy agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bcs_scheduler.core.desk import Desk
+from bcs_scheduler.core.effects import Kill
+from store.records import TaskGroup
+
+
+class Killer:
+    """Follows the mark `killing_since` of taskgroup records. What it holds is derived from them."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._due: dict[str, tuple[float, float]] = {}
+        """When each unwanted taskgroup is killed again, and the pause after that, by taskgroup id."""
+
+    def recover(self) -> None:
+        self.notice(("taskgroup", key) for key in self._desk.state.taskgroups)
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Kills what has newly been marked, forgets what has ended."""
+        for kind, key in changed:
+            if kind != "taskgroup":
+                continue
+            group = self._desk.state.taskgroups.get(key)
+            if group is None or group.ended:
+                self._due.pop(key, None)
+            elif group.killing_since and key not in self._due:
+                self._kill(group, self._desk.options.kill_retry)
+
+    def resend(self) -> None:
+        """After a new subscription: everything at once."""
+        for key in list(self._due):
+            self._due[key] = (self._desk.now, self._desk.options.kill_retry)
+
+    def tick(self) -> None:
+        if not self._desk.connected:
+            return
+        for key, (at, pause) in list(self._due.items()):
+            group = self._desk.state.taskgroups.get(key)
+            if group is None:
+                del self._due[key]
+            elif at <= self._desk.now:
+                self._kill(group, min(pause * 2, self._desk.options.kill_retry_max))
+
+    def _kill(self, group: TaskGroup, pause: float) -> None:
+        desk = self._desk
+        version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
+        grace = max(1.0, version.kill_policy.grace_period) if version is not None else 1.0
+        self._due[group.id] = (desk.now + grace + pause, pause)
+        for task in group.tasks:
+            if not task.ended:
+                desk.emit(Kill(task_id=task.id, agent_id=group.agent_id, grace_period=grace, cause=desk.cause))

@@ -1,0 +1,144 @@
+"""Offers in, launches out: holds the offers, runs the placement pass, and tells Mesos whether more are wanted.
+
+While something waits for a place, offers are held and every pass considers all of them for all open demands. When
+nothing does, they are declined for long and the framework is suppressed, so that others get the resources; new work
+revives it. Offers that no open demand could use for `offer_hold` seconds are declined for a short while.
+"""
+
+from __future__ import annotations
+
+from bcs_scheduler.core.desk import Desk
+from bcs_scheduler.core.effects import Accept, AcceptInverseOffers, Decline, Launch, Revive, Suppress
+from bcs_scheduler.core.events import InverseOffersArrived, OfferRescinded, OffersArrived
+from offers.matcher import match
+from offers.model import Decoration, Placement
+from store.records import AgentSetting
+
+
+class Supply:
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._fresh = False
+        """Offers have come since the last pass."""
+        self._refused = False
+        """Filters are set in Mesos that may hide offers from us; REVIVE clears them."""
+        self._suppressed = False
+        self._idle_since = 0.0
+
+    def recover(self) -> None:
+        for setting in self._desk.state.agent_settings.values():
+            self.decorate(setting.agent)
+
+    # --- what Mesos says --------------------------------------------------------------------------------------
+
+    def subscribed(self) -> None:
+        self._desk.pool.clear()
+        self._suppressed = self._refused = False
+        self._idle_since = self._desk.now
+
+    def disconnected(self) -> None:
+        self._desk.pool.clear()
+
+    def arrived(self, event: OffersArrived) -> None:
+        for offer in event.offers:
+            self._desk.pool.add(offer)
+        self._fresh = True
+
+    def rescinded(self, event: OfferRescinded) -> None:
+        self._desk.pool.rescind(event.offer_id)
+
+    def inverse(self, event: InverseOffersArrived) -> None:
+        """Planned maintenance is accepted: new work stays away (offers say so), running work is the operator's call."""
+        ids = tuple(identity for identity, _, _ in event.offers)
+        self._desk.emit(AcceptInverseOffers(offer_ids=ids, cause=self._desk.cause))
+
+    def decorate(self, agent: str) -> None:
+        """Brings the settings of an agent into its offers."""
+        self._desk.pool.decorate(agent, decoration(self._desk.state.agent_settings.get(agent)))
+        self._fresh = True
+
+    # --- placing ----------------------------------------------------------------------------------------------
+
+    def place(self) -> bool:
+        """One pass over all open demands and all held offers, if either has changed. True if anything was placed."""
+        desk = self._desk
+        engine = desk.engine
+        self._regulate()
+        if not desk.connected or not engine.demands or not (self._fresh or engine.demands_changed):
+            return False
+        self._fresh = engine.demands_changed = False
+        demands = [engine.demands[identity] for identity in sorted(engine.demands, key=_age)]
+        result = match(demands, desk.pool, desk.state.census, desk.options.scoring)
+        engine.diagnoses = {d.demand: d for d in result.diagnoses}
+        by_agent: dict[str, list[Placement]] = {}
+        for placement in result.placements:
+            by_agent.setdefault(placement.agent_id, []).append(placement)
+        for agent_id, placements in by_agent.items():
+            self._launch(agent_id, placements)
+        return bool(by_agent)
+
+    def _launch(self, agent_id: str, placements: list[Placement]) -> None:
+        """Writes the taskgroups of one agent and sends one ACCEPT for all of its offers after they are durable."""
+        desk = self._desk
+        launches = []
+        for placement in placements:
+            placed = desk.engine.placed(desk.context, placement)
+            if placed is not None:
+                launches.append(Launch(taskgroup=placed[0], version=placed[1], claim=placement.claim))
+            desk.checkpoint()
+        used = tuple(offer.id for offer in desk.pool.take(agent_id))
+        if launches:
+            desk.emit(Accept(agent_id=agent_id, offer_ids=used, launches=tuple(launches), cause=desk.cause))
+        else:
+            desk.emit(Decline(offer_ids=used, refuse_seconds=0.0, cause=desk.cause))
+        desk.cut()
+
+    # --- wanting more or less ---------------------------------------------------------------------------------
+
+    def _regulate(self) -> None:
+        """REVIVE when work arrives that the present offers may not serve."""
+        desk = self._desk
+        if desk.engine.demands:
+            self._idle_since = desk.now
+            if desk.connected and desk.engine.demands_changed and (self._suppressed or self._refused):
+                desk.emit(Revive(cause=desk.cause))
+                self._suppressed = self._refused = False
+
+    def revive(self) -> None:
+        """Asks for offers although nothing is to be launched (a plan wants to look at them)."""
+        self._idle_since = self._desk.now
+        if self._desk.connected and (self._suppressed or self._refused):
+            self._desk.emit(Revive(cause=self._desk.cause))
+            self._suppressed = self._refused = False
+
+    def tick(self) -> None:
+        desk = self._desk
+        if not desk.connected:
+            return
+        if desk.engine.demands:
+            self._decline(desk.pool.expire(desk.now, desk.options.offer_hold), desk.options.refuse_unfit)
+        elif desk.now >= self._idle_since + desk.options.offer_hold:
+            if not self._suppressed:
+                self._suppressed = True
+                desk.emit(Suppress(cause=desk.cause))
+            self._decline(desk.pool.expire(desk.now, 0.0), desk.options.refuse_idle)
+
+    def _decline(self, offer_ids: list[str], refuse_seconds: float) -> None:
+        if offer_ids:
+            self._refused = True
+            self._desk.emit(Decline(offer_ids=tuple(offer_ids), refuse_seconds=refuse_seconds, cause=self._desk.cause))
+
+
+def decoration(setting: AgentSetting | None) -> Decoration:
+    if setting is None:
+        return Decoration()
+    return Decoration(
+        disabled=setting.disabled,
+        attributes={**setting.strings, **setting.scalars},
+        taints=setting.taints,
+        extended=setting.extended,
+    )
+
+
+def _age(transaction_id: str) -> int:
+    return int(transaction_id.rpartition("-")[2])

@@ -1,0 +1,107 @@
+"""What the parts of the core share while they work on one turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from bcs_scheduler.core import effects
+from offers.pool import OfferPool
+from store.records import TaskGroup
+from store.state import State
+from store.unit_of_work import Unit, UnitOfWork
+from transactions.base import Context, Ids, Options
+from transactions.engine import Engine
+
+UNIT_CHANGES = 200
+"""A unit that is consistent in itself is closed when it has this many changes, so that any store can take it whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """Settings of the core; times in seconds."""
+
+    transactions: Options = field(default_factory=Options)
+    scoring: str = "spread"
+    offer_hold: float = 5.0
+    """How long offers are held that nothing wants; then they are declined."""
+    refuse_idle: float = 3600.0
+    """Refusal when nothing is pending at all (SUPPRESS goes with it)."""
+    refuse_unfit: float = 10.0
+    """Refusal of offers that no open demand can use."""
+    maintenance_grace: float = 0.0
+    staging_timeout: float = 180.0
+    silence_timeout: float = 720.0
+    reconcile_interval: float = 600.0
+    kill_retry: float = 5.0
+    kill_retry_max: float = 60.0
+    strict: bool = False
+    """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""
+
+
+class Desk:
+    """State, unit of work and clock of the turn; collects finished units."""
+
+    def __init__(self, state: State, options: CoreOptions) -> None:
+        self.state = state
+        self.options = options
+        self.uow = UnitOfWork(state)
+        self.ids = Ids(_highest_id(state))
+        self.pool = OfferPool()
+        self.engine = Engine(options.transactions)
+        self.now = 0.0
+        self.cause = ""
+        self.connected = False
+        """A subscription with Mesos is up."""
+        self.units: list[Unit] = []
+        self.changed: list[tuple[str, str]] = []
+        """(kind, key) of every change of this turn that the engine has not seen yet."""
+        self.context = Context(
+            state=state,
+            uow=self.uow,
+            now=0.0,
+            ids=self.ids,
+            options=options.transactions,
+            tell=self.tell,
+            count=self.count,
+            checkpoint=self.checkpoint,
+        )
+
+    def start(self, now: float, cause: str) -> None:
+        self.now = self.context.now = now
+        self.cause = self.context.cause = cause
+
+    def emit(self, effect: effects.Effect) -> None:
+        """The effect leaves once everything changed so far is durable."""
+        self.uow.effect(effect)
+
+    def tell(self, kind: str, key: str, reason: str, message: str) -> None:
+        self.emit(effects.Story(kind=kind, key=key, reason=reason, message=message, cause=self.cause))
+
+    def count(self, name: str, labels: tuple[str, ...], value: float) -> None:
+        self.emit(effects.Observed(name=name, labels=labels, value=value, cause=self.cause))
+
+    def checkpoint(self) -> None:
+        if len(self.uow) >= UNIT_CHANGES:
+            self.cut()
+
+    def cut(self) -> None:
+        self.changed.extend(self.uow.changed())
+        unit = self.uow.cut()
+        if unit is not None:
+            self.units.append(unit)
+
+    def take_changed(self) -> list[tuple[str, str]]:
+        self.cut()
+        changed, self.changed = self.changed, []
+        return changed
+
+    def live_groups(self) -> list[TaskGroup]:
+        return [g for g in self.state.taskgroups.values() if not g.ended]
+
+
+def _highest_id(state: State) -> int:
+    """The greatest nanosecond used in any known id: ids made from now on are greater (never reused)."""
+    numbers = [int(identity.rpartition(".")[2]) for identity in state.taskgroups]
+    numbers += [int(identity.rpartition("-")[2]) for identity in state.transactions]
+    numbers += [int(a.version) for a in state.applications.values() if a.version.isdigit()]
+    return max(numbers, default=0)

@@ -1,0 +1,209 @@
+"""The one object that owns the state: events in, units of changes and effects out.
+
+Pure: no I/O, no clock, no randomness; the time is an argument, ids are made from it. One thread calls it. `turn`
+handles a batch of events, lets timers and transactions take their steps, runs the placement pass, and returns the units in the
+order in which they must become durable; the effects of a unit may leave only then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from bcs_scheduler.core import events
+from bcs_scheduler.core.commands import Commands
+from bcs_scheduler.core.controllers.checker import Checker
+from bcs_scheduler.core.controllers.janitor import Janitor
+from bcs_scheduler.core.controllers.killer import Killer
+from bcs_scheduler.core.controllers.reports import Reports
+from bcs_scheduler.core.controllers.supply import Supply
+from bcs_scheduler.core.desk import CoreOptions, Desk
+from bcs_scheduler.core.effects import Problem, Reply
+from bcs_scheduler.core.planner import plan
+from offers.model import Diagnosis, Offer
+from store.records import Framework, Record
+from store.state import State
+from store.unit_of_work import Unit
+from transactions.base import Refused
+
+TICK = 1.0
+"""Longest pause in seconds between two turns: timers of the controllers have this grain."""
+PLAN_PATIENCE = 3.0
+"""Seconds a plan waits for offers if none are held."""
+ROUNDS = 8
+"""Bound on placement passes per turn; each further one only follows from what the one before placed."""
+
+
+class Core:
+    """The scheduler without the world around it."""
+
+    def __init__(self, records: Iterable[Record], options: CoreOptions, now: float) -> None:
+        self.options = options
+        self.state = State(records)
+        self.desk = Desk(self.state, options)
+        self.desk.start(now, "takeover")
+        self.agents: list[dict[str, Any]] = []
+        self.fatal = ""
+        """Why Mesos will not have this framework any more: nothing is launched until an operator acts (W-07)."""
+        self._checker = Checker(self.desk)
+        self._reports = Reports(self.desk, self._checker)
+        self._killer = Killer(self.desk)
+        self._supply = Supply(self.desk)
+        self._janitor = Janitor(self.desk)
+        self._commands = Commands(self.desk, self._supply)
+        self._plans: list[tuple[float, events.Command]] = []
+        self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
+            events.StatusUpdate: self._reports.status,
+            events.OffersArrived: self._supply.arrived,
+            events.OfferRescinded: self._supply.rescinded,
+            events.InverseOffersArrived: self._supply.inverse,
+            events.Subscribed: self._subscribed,
+            events.Disconnected: self._disconnected,
+            events.FrameworkRemoved: self._framework_removed,
+            events.AcceptFailed: self._reports.accept_failed,
+            events.ExecutorTerminated: self._reports.executor_terminated,
+            events.AgentRemoved: self._reports.agent_removed,
+            events.AgentsListed: self._agents_listed,
+            events.Tick: lambda event: None,
+        }
+        self.desk.engine.recover(self.state)
+        self._supply.recover()
+        self._killer.recover()
+
+    # --- entry points -----------------------------------------------------------------------------------------
+
+    def turn(self, batch: Iterable[events.Event], now: float) -> list[Unit]:
+        """Handles the events in order and everything that follows from them and from the time."""
+        for event in batch:
+            self.desk.start(now, event.cause)
+            self._handle(event)
+            self.desk.cut()
+        self.desk.start(now, "turn")
+        self._controllers()
+        self._advance()
+        units, self.desk.units = self.desk.units, []
+        return units
+
+    def next_wakeup(self, now: float) -> float:
+        """When the next turn is due at the latest, without any event (Unix seconds)."""
+        timer = self.desk.engine.next_timer()
+        return min(now + TICK, timer) if timer is not None else now + TICK
+
+    def offers(self) -> list[Offer]:
+        """Offers held now, emptiest agent first (any thread)."""
+        return self.desk.pool.offers()
+
+    def diagnosis(self, transaction_id: str) -> Diagnosis | None:
+        return self.desk.engine.diagnoses.get(transaction_id)
+
+    # --- one event --------------------------------------------------------------------------------------------
+
+    def _handle(self, event: events.Event) -> None:
+        if isinstance(event, events.Command):
+            self._command(event)
+            return
+        handler = self._handlers.get(type(event))
+        if handler is None:
+            raise TypeError(f"the core knows no event {type(event).__name__}")
+        handler(event)
+
+    def _command(self, command: events.Command) -> None:
+        if command.dry_run and self.desk.connected and not self.desk.pool.offers():
+            self._supply.revive()
+            self._plans.append((self.desk.now + PLAN_PATIENCE, command))
+            return
+        self._answer(command)
+
+    def _answer(self, command: events.Command) -> None:
+        desk = self.desk
+        try:
+            data = plan(desk, self._commands, command) if command.dry_run else self._commands.run(command)
+        except Refused as refused:
+            desk.uow.rollback()
+            problems = (Problem(refused.path, refused.message),) if refused.path else ()
+            desk.emit(
+                Reply(
+                    token=command.token,
+                    error=refused.reason,
+                    message=refused.message,
+                    problems=problems,
+                    cause=desk.cause,
+                )
+            )
+        else:
+            desk.emit(Reply(token=command.token, data=data, cause=desk.cause))
+
+    def _subscribed(self, event: events.Subscribed) -> None:
+        desk = self.desk
+        known = self.state.framework
+        if known.id and known.id != event.framework_id:
+            self._framework_removed(
+                events.FrameworkRemoved(message=f"Mesos registered {event.framework_id}, the stored id is {known.id}")
+            )
+            return
+        cluster = known.cluster if known.id and known.cluster != "Unnamed" else event.cluster or "Unnamed"
+        created = known.created_at or desk.now
+        desk.uow.put(Framework(id=event.framework_id, cluster=cluster, created_at=created))
+        desk.tell("framework", event.framework_id, "subscribed", f"with {event.master}")
+        desk.connected = True
+        self.fatal = ""
+        self._supply.subscribed()
+        self._checker.subscribed()
+        self._killer.resend()
+
+    def _disconnected(self, event: events.Disconnected) -> None:
+        self.desk.connected = False
+        self.desk.tell("framework", self.state.framework.id, "disconnected", event.reason)
+        self._supply.disconnected()
+        self._checker.disconnected()
+
+    def _framework_removed(self, event: events.FrameworkRemoved) -> None:
+        self.desk.connected = False
+        self.fatal = event.message
+        self.desk.tell("framework", self.state.framework.id, "removed", event.message)
+        self._supply.disconnected()
+
+    def _agents_listed(self, event: events.AgentsListed) -> None:
+        self.agents = list(event.agents)
+
+    # --- what follows -----------------------------------------------------------------------------------------
+
+    def _controllers(self) -> None:
+        for group in self._checker.tick():
+            self._reports.lose(group, "long time not report status, and Mesos does not answer for it", ended=False)
+            self.desk.checkpoint()
+        self._killer.tick()
+        self._janitor.tick()
+        self.desk.cut()
+
+    def _advance(self) -> None:
+        """Transactions step, demands are placed, and what was placed lets transactions step again."""
+        desk = self.desk
+        self._settle()
+        for _ in range(ROUNDS):
+            if not self._supply.place():
+                break
+            self._settle()
+        self._plan_waiting()
+        self._supply.tick()
+        desk.cut()
+
+    def _settle(self) -> None:
+        desk = self.desk
+        for _ in range(ROUNDS):
+            changed = desk.take_changed()
+            self._killer.notice(changed)
+            desk.engine.settle(desk.context, changed)
+            if not desk.uow.changed() and not desk.changed:
+                break
+        desk.cut()
+
+    def _plan_waiting(self) -> None:
+        waiting, self._plans = self._plans, []
+        for until, command in waiting:
+            if self.desk.now < until and self.desk.connected and not self.desk.pool.offers():
+                self._plans.append((until, command))
+            else:
+                self.desk.start(self.desk.now, command.cause)
+                self._answer(command)
+                self.desk.cut()

@@ -1,0 +1,223 @@
+"""The life of a transaction: time box, delay, verdict; and what every kind of transaction works with.
+
+A transaction is a record (store.records.Transaction). Its kind's module looks at the actual taskgroups, changes records
+through the unit of work, and says with a Step what it still wants. Nothing here keeps state of its own, so a step may
+be repeated at will, and after a failover the stored records are all that is needed.
+
+Exception tree:
+
+    Refused                  a request that cannot be honoured: reason (stable) and message
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import msgspec
+
+from store.records import Application, Note, Transaction, TransactionKind, TransactionStatus
+from store.state import State
+from store.unit_of_work import UnitOfWork
+
+HISTORY_LIMIT = 50
+"""Notes kept per transaction; the record is written whole, so its history must stay small."""
+
+
+class Refused(Exception):
+    """The request cannot be honoured. `reason` is one of not_found, exists, conflict, invalid."""
+
+    def __init__(self, reason: str, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.reason, self.message, self.path = reason, message, path
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """Life periods and delays in seconds: the figures of the original's first generation (bcs_internals 4.2)."""
+
+    default: float = 480.0
+    launch: float = 1800.0
+    rolling_up: float = 300.0
+    rolling_down: float = 7500.0
+    delete: float = 7500.0
+    inner_reschedule: float = 86400.0
+    restart_reset: float = 1800.0
+    """A taskgroup that ran this long starts its restart count anew."""
+    update_delay: float = 0.0
+    reschedule_delay: float = 0.0
+    retention: float = 86400.0
+    """How long an ended transaction stays readable."""
+
+    def life(self, kind: TransactionKind, *, inner: bool, down: bool = False) -> float:
+        match kind:
+            case "LAUNCH":
+                return self.launch
+            case "DELETE":
+                return self.delete
+            case "INNERSCALE":
+                return self.rolling_down if down else self.rolling_up
+            case "RESCHEDULE" if inner:
+                return self.inner_reschedule
+        return self.default
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an operator can set about transactions."""
+
+    periods: Periods = field(default_factory=Periods)
+    role: str = "*"
+    """Mesos role used where a version names none."""
+    version_history: int = 10
+
+
+class Ids:
+    """Makes unique, increasing Unix nanoseconds from the times it is given: the numbers in all ids."""
+
+    def __init__(self, floor: int = 0) -> None:
+        self._last = floor
+
+    def next(self, now: float) -> int:
+        self._last = max(self._last + 1, int(now * 1e9))
+        return self._last
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A place to be filled: the index of the taskgroup, and the id of the one it replaces, if any."""
+
+    index: int
+    replaces: str = ""
+
+
+class Step(NamedTuple):
+    """What one look at a transaction found.
+
+    `slots` want a place (with `version`); `verdict` ends it; `wake_at` asks for another look at that moment at the
+    latest (changes of its application's taskgroups and its deadline cause one anyway).
+    """
+
+    slots: tuple[Slot, ...] = ()
+    version: str = ""
+    verdict: tuple[TransactionStatus, str] | None = None
+    wake_at: float = 0.0
+    only_host: str = ""
+
+
+IDLE = Step()
+
+
+@dataclass(slots=True)
+class Context:
+    """What a step may use: the state, the unit of work, the time, ids, and the options. No I/O."""
+
+    state: State
+    uow: UnitOfWork
+    now: float
+    ids: Ids
+    options: Options
+    cause: str = ""
+    tell: Callable[[str, str, str, str], None] = lambda kind, key, reason, message: None
+    """Story line: (kind, key, reason, message)."""
+    count: Callable[[str, tuple[str, ...], float], None] = lambda name, labels, value: None
+    checkpoint: Callable[[], None] = lambda: None
+    """The changes so far are consistent in themselves: a big unit of work may be cut here."""
+
+    def application(self, transaction: Transaction) -> Application | None:
+        return self.state.applications.get(f"{transaction.namespace}/{transaction.application}")
+
+
+def begin(
+    ctx: Context,
+    kind: TransactionKind,
+    application: Application,
+    *,
+    delay: float = 0.0,
+    inner: bool = False,
+    down: bool = False,
+    target: int = 0,
+    version: str = "",
+    taskgroup: str = "",
+    host_retain: str = "",
+    host_retain_time: float = 0.0,
+    force: bool = False,
+    enforce: bool = False,
+    restarts: int = 0,
+    max_unavailable: int = 0,
+    note: str = "",
+) -> Transaction:
+    """Writes the intent: a new active transaction. Its life counts from the end of its delay."""
+    now = ctx.now
+    due = now + max(0.0, delay)
+    transaction = Transaction(
+        id=f"application-{ctx.ids.next(now)}",
+        type=kind,
+        namespace=application.namespace,
+        application=application.name,
+        cause=ctx.cause,
+        created_at=now,
+        due_at=due,
+        deadline=due + ctx.options.periods.life(kind, inner=inner, down=down),
+        target=target,
+        version=version,
+        inner=inner,
+        enforce=enforce,
+        taskgroup=taskgroup,
+        host_retain=host_retain,
+        host_retain_until=now + host_retain_time if host_retain else 0.0,
+        force=force,
+        restarts=restarts,
+        max_unavailable=max_unavailable,
+        history=(Note(at=now, text=note or "accepted"),),
+    )
+    ctx.tell("transaction", transaction.id, "begin", f"{kind} of {application.key}: {note or 'accepted'}")
+    return ctx.uow.put(transaction)
+
+
+def end(ctx: Context, transaction: Transaction, status: TransactionStatus, message: str, progress: int) -> Transaction:
+    """Writes the verdict. The record stays readable for the retention time."""
+    ended = msgspec.structs.replace(
+        transaction,
+        status=status,
+        message=message,
+        progress=progress,
+        finished_at=ctx.now,
+        history=(*transaction.history[: HISTORY_LIMIT - 1], Note(at=ctx.now, text=f"{status}: {message}")),
+    )
+    ctx.tell("transaction", transaction.id, status.lower(), message)
+    ctx.count(
+        "operate_application",
+        (transaction.namespace, transaction.application, transaction.type.lower()),
+        ctx.now - transaction.created_at,
+    )
+    return ctx.uow.put(ended)
+
+
+def note(ctx: Context, transaction: Transaction, text: str) -> Transaction:
+    """Adds a line to the history (the record is written again, so for rare turns only)."""
+    history = (*transaction.history[-(HISTORY_LIMIT - 2) :], Note(at=ctx.now, text=text))
+    return ctx.uow.put(msgspec.structs.replace(transaction, history=history))
+
+
+def own(ctx: Context, application: Application, transaction: Transaction, message: str) -> Application:
+    """The application as Operating, owned by the transaction (the caller stores it)."""
+    return msgspec.structs.replace(
+        application,
+        status="Operating",
+        last_status=application.status if application.status != "Operating" else application.last_status,
+        message=message,
+        operation=transaction.id,
+        updated_at=ctx.now,
+    )
+
+
+def refuse_if_busy(ctx: Context, application: Application, what: str, *, inner: bool = False) -> None:
+    """One operation at a time owns an application (W-24); raises Refused naming the one that runs."""
+    if application.status == "Operating" or (application.status == "RollingUpdate" and not inner):
+        raise Refused(
+            "conflict",
+            f"cannot {what} {application.key} while it is {application.status}"
+            + (f" (transaction {application.operation})" if application.operation else ""),
+        )

@@ -1,0 +1,333 @@
+"""Which transactions are due, what they demand, and what they do with placements.
+
+The engine holds only what can be derived from the stored records: open demands, timers, and which transaction cares for
+which taskgroup. `recover` derives it anew after an election. All of its methods run in the thread that owns the state.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable
+
+import msgspec
+
+from offers.model import Demand, Diagnosis, Placement
+from store.records import Application, TaskGroup, Transaction, TransactionStatus, Version
+from store.state import State
+from transactions import base, delete, explain, groups, launch, lifecycle, needs, reschedule, scale, update
+from transactions.base import Context, Options, Slot, Step
+
+STEPS = {
+    "LAUNCH": launch.step,
+    "SCALE": scale.step,
+    "INNERSCALE": scale.step,
+    "UPDATE": update.step,
+    "RESCHEDULE": reschedule.step,
+    "DELETE": delete.step,
+}
+PROGRESS = {
+    "LAUNCH": launch.progress,
+    "SCALE": scale.progress,
+    "INNERSCALE": scale.progress,
+    "UPDATE": update.progress,
+    "RESCHEDULE": reschedule.progress,
+    "DELETE": delete.progress,
+}
+
+
+class Engine:
+    """Drives all active transactions. Call `settle` after every batch of changes, `placed` for every placement."""
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.demands: dict[str, Demand] = {}
+        """Open demands by transaction id."""
+        self.diagnoses: dict[str, Diagnosis] = {}
+        """Why open demands could not be placed in the last pass, by transaction id."""
+        self.demands_changed = False
+        self._version_of: dict[str, str] = {}
+        """Version that an open demand launches, by transaction id."""
+        self._timers: list[tuple[float, str]] = []
+        self._scheduled: set[tuple[float, str]] = set()
+        """What is in the heap of timers, so that nothing stands in it twice."""
+        self._owners: dict[str, set[str]] = {}
+        """Active transactions of an application other than RESCHEDULE, by application key."""
+        self._rescheduler: dict[str, str] = {}
+        """The active RESCHEDULE of a taskgroup, by taskgroup id."""
+        self._fresh: set[str] = set()
+        """Transactions to be looked at in the next settle, whatever changed."""
+        self._examine: set[str] = set()
+        """Applications all of whose taskgroups must be checked for a needed restart."""
+
+    # --- entry points -----------------------------------------------------------------------------------------
+
+    def recover(self, state: State) -> None:
+        """Derives everything from the state; the next `settle` looks at every transaction and application."""
+        for transaction in state.active_transactions():
+            self._register(transaction)
+        self._examine.update(state.applications)
+
+    def next_timer(self) -> float | None:
+        """When the engine wants to be called again (Unix seconds), whatever happens."""
+        return self._timers[0][0] if self._timers else None
+
+    def settle(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> None:
+        """Lets everything that is concerned by the changed records, or due, take its next step."""
+        look, apps, touched = self._concerned(ctx, changed)
+        while self._timers and self._timers[0][0] <= ctx.now:
+            timer = heapq.heappop(self._timers)
+            self._scheduled.discard(timer)
+            look.add(timer[1])
+        for identity in sorted(look | self._fresh):
+            self._fresh.discard(identity)
+            self._look(ctx, identity, apps)
+            ctx.checkpoint()
+        for key in sorted(self._examine):
+            touched.update(ctx.state.groups_of(key))
+            apps.add(key)
+        self._examine.clear()
+        for identity in sorted(touched):
+            self._care(ctx, identity, apps)
+            ctx.checkpoint()
+        for key in sorted(apps):
+            self._refresh(ctx, key)
+
+    def placed(self, ctx: Context, placement: Placement) -> tuple[TaskGroup, Version] | None:
+        """Writes the taskgroup for a placement of a demand; None if it is not wanted any more."""
+        transaction = ctx.state.transactions.get(placement.demand)
+        application = ctx.application(transaction) if transaction is not None else None
+        demand = self.demands.get(placement.demand)
+        if transaction is None or application is None or demand is None or not transaction.active:
+            return None
+        version = ctx.state.version(application.key, self._version_of[placement.demand])
+        slot = placement.slot
+        assert isinstance(slot, Slot)
+        if version is None or not _still_open(ctx, application.key, slot):
+            self._fresh.add(transaction.id)
+            return None
+        group = groups.build(ctx, application, version, slot, placement)
+        if transaction.type == "RESCHEDULE":
+            group = ctx.uow.put(
+                msgspec.structs.replace(group, restarts=transaction.restarts + 1, last_restart_at=ctx.now)
+            )
+            self._finish(ctx, transaction, "FINISH", f"taskgroup restarted, id: {slot.replaces} -> {group.id}")
+        else:
+            self._fresh.add(transaction.id)
+        created = transaction.due_at if transaction.type == "RESCHEDULE" else transaction.created_at
+        kind = "scale" if transaction.type == "INNERSCALE" else transaction.type.lower()
+        ctx.count(
+            "schedule_taskgroup",
+            (group.namespace, group.application, group.name, kind),
+            max(0.0, ctx.now - created) * 1000.0,
+        )
+        return group, version
+
+    def cancel(self, ctx: Context, transaction: Transaction, message: str) -> None:
+        """Ends an active transaction on request and settles its application."""
+        application = ctx.application(transaction)
+        self._finish(ctx, transaction, "CANCEL", message)
+        taken = len(ctx.state.indexes_of(f"{transaction.namespace}/{transaction.application}"))
+        if application is not None and transaction.type in ("LAUNCH", "SCALE") and 0 < taken < transaction.target:
+            current = ctx.application(transaction)
+            if current is not None:
+                ctx.uow.put(msgspec.structs.replace(current, instances=taken))
+
+    def progress(self, ctx: Context, transaction: Transaction) -> int:
+        return PROGRESS[transaction.type](ctx, transaction) if transaction.active else transaction.progress
+
+    # --- looking at one transaction ---------------------------------------------------------------------------
+
+    def _concerned(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> tuple[set[str], set[str], set[str]]:
+        look: set[str] = set()
+        apps: set[str] = set()
+        touched: set[str] = set()
+        for kind, key in changed:
+            if kind == "taskgroup":
+                app = application_of(key)
+                apps.add(app)
+                look.update(self._owners.get(app, ()))
+                if key in self._rescheduler:
+                    look.add(self._rescheduler[key])
+                touched.add(key)
+            elif kind == "transaction":
+                transaction = ctx.state.transactions.get(key)
+                if transaction is None or not transaction.active:
+                    self._forget(ctx, key, transaction)
+                else:
+                    self._register(transaction)
+            elif kind == "application":
+                apps.add(key)
+        return look, apps, touched
+
+    def _register(self, transaction: Transaction) -> None:
+        key = f"{transaction.namespace}/{transaction.application}"
+        if transaction.type == "RESCHEDULE":
+            self._rescheduler[transaction.taskgroup] = transaction.id
+        else:
+            self._owners.setdefault(key, set()).add(transaction.id)
+        self._fresh.add(transaction.id)
+
+    def _forget(self, ctx: Context, identity: str, transaction: Transaction | None) -> None:
+        self._drop_demand(identity)
+        self._fresh.discard(identity)
+        if transaction is None:
+            return
+        key = f"{transaction.namespace}/{transaction.application}"
+        if self._rescheduler.get(transaction.taskgroup) == identity:
+            del self._rescheduler[transaction.taskgroup]
+        owners = self._owners.get(key)
+        if owners is not None:
+            owners.discard(identity)
+            if not owners:
+                del self._owners[key]
+        if transaction.type != "RESCHEDULE":
+            self._examine.add(key)
+
+    def _look(self, ctx: Context, identity: str, apps: set[str]) -> None:
+        transaction = ctx.state.transactions.get(identity)
+        if transaction is None or not transaction.active:
+            self._forget(ctx, identity, transaction)
+            return
+        if ctx.now >= transaction.deadline:
+            self._finish(ctx, transaction, "TIMEOUT", explain.timeout(ctx, transaction, self.diagnoses.get(identity)))
+        elif ctx.now < transaction.due_at:
+            self._wake(transaction.due_at, identity)
+        else:
+            step = STEPS[transaction.type](ctx, transaction)
+            if step.verdict is not None:
+                self._finish(ctx, transaction, *step.verdict)
+            else:
+                self._demand(ctx, transaction, step)
+                self._wake(transaction.deadline, identity)
+                if step.wake_at:
+                    self._wake(step.wake_at, identity)
+        apps.add(f"{transaction.namespace}/{transaction.application}")
+
+    def _wake(self, at: float, identity: str) -> None:
+        entry = (at, identity)
+        if entry not in self._scheduled:
+            self._scheduled.add(entry)
+            heapq.heappush(self._timers, entry)
+
+    def _demand(self, ctx: Context, transaction: Transaction, step: Step) -> None:
+        version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", step.version)
+        if not step.slots or version is None:
+            self._drop_demand(transaction.id)
+            return
+        demand = needs.demand(transaction.id, version, step.slots, self.options.role, step.only_host)
+        if self.demands.get(transaction.id) != demand:
+            self.demands[transaction.id] = demand
+            self._version_of[transaction.id] = version.name
+            self.demands_changed = True
+
+    def _drop_demand(self, identity: str) -> None:
+        self.demands.pop(identity, None)
+        self.diagnoses.pop(identity, None)
+        self._version_of.pop(identity, None)
+
+    def _finish(self, ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> None:
+        current = ctx.state.transactions.get(transaction.id, transaction)
+        ended = base.end(ctx, current, status, message, PROGRESS[transaction.type](ctx, current))
+        self._forget(ctx, transaction.id, ended)
+        application = ctx.application(transaction)
+        if application is None or application.operation != transaction.id:
+            return
+        computed, words = lifecycle.application_status(ctx.state.status_counts(application.key), application.instances)
+        if status not in ("FINISH",) and computed != "Running":
+            words = f"{transaction.type.lower()} {status.lower()}: {message}"
+        ctx.uow.put(
+            msgspec.structs.replace(
+                application,
+                status=computed,
+                last_status=application.status,
+                message=words,
+                operation="",
+                updated_at=ctx.now,
+            )
+        )
+
+    # --- taskgroups nobody drives -----------------------------------------------------------------------------
+
+    def _care(self, ctx: Context, identity: str, apps: set[str]) -> None:
+        """Starts what a taskgroup needs that has ended, or whose agent is unreachable, without being asked to."""
+        group = ctx.state.taskgroups.get(identity)
+        if group is None or identity in self._rescheduler:
+            return
+        application = ctx.state.applications.get(f"{group.namespace}/{group.application}")
+        if application is None:
+            return
+        if group.status in ("Failed", "Error") and not group.ended:
+            groups.end(ctx, group, "a task of it failed")
+            return
+        if not group.ended and not group.unreachable_since:
+            return
+        if self._somebody_cares(ctx, application, group):
+            return
+        if group.index >= application.instances:
+            if group.ended:
+                groups.remove(ctx, group, "not wanted any more")
+            return
+        self._restart(ctx, application, group, apps)
+
+    def _restart(self, ctx: Context, application: Application, group: TaskGroup, apps: set[str]) -> None:
+        version = ctx.state.version(application.key, group.version) or ctx.state.version(
+            application.key, application.version
+        )
+        if version is None:
+            return
+        decision = lifecycle.restart_decision(
+            group, version.restart_policy, version.unreachable_policy, self.options.periods.restart_reset, ctx.now
+        )
+        if decision is not None:
+            transaction = reschedule.create_inner(ctx, application, group, version, decision)
+            self._register(transaction)
+            self._fresh.discard(transaction.id)
+            self._look(ctx, transaction.id, apps)
+
+    def _somebody_cares(self, ctx: Context, application: Application, group: TaskGroup) -> bool:
+        for identity in self._owners.get(application.key, ()):
+            owner = ctx.state.transactions.get(identity)
+            if owner is None or not owner.active:
+                continue
+            if owner.type == "DELETE" or update.takes_care_of(owner, group):
+                return True
+            if owner.type in ("SCALE", "INNERSCALE") and group.index >= owner.target:
+                return True
+        return False
+
+    def _refresh(self, ctx: Context, key: str) -> None:
+        """Recomputes the status of an application that no operation owns."""
+        application = ctx.state.applications.get(key)
+        if application is None or application.status == "RollingUpdate":
+            return
+        if application.status == "Operating":
+            owner = ctx.state.transactions.get(application.operation)
+            if owner is not None and owner.active:
+                return
+        status, words = lifecycle.application_status(ctx.state.status_counts(key), application.instances)
+        if status == application.status:
+            return
+        ctx.tell("application", key, status, words)
+        ctx.uow.put(
+            msgspec.structs.replace(
+                application,
+                status=status,
+                last_status=application.status,
+                message=words,
+                operation="",
+                updated_at=ctx.now,
+            )
+        )
+
+
+def _still_open(ctx: Context, application: str, slot: Slot) -> bool:
+    """Nobody else has filled the slot since the demand was made: the last word on "one taskgroup per index"."""
+    if slot.replaces:
+        return slot.replaces in ctx.state.taskgroups
+    return slot.index not in ctx.state.indexes_of(application)
+
+
+def application_of(taskgroup_id: str) -> str:
+    """Key of the application a taskgroup id belongs to: parts [2] and [1] (bcs_internals 0.3)."""
+    _, application, namespace, _ = taskgroup_id.split(".", 3)
+    return f"{namespace}/{application}"

@@ -1,0 +1,89 @@
+"""Making, ending and removing taskgroups: the record side of it. Launching and killing follow from the records."""
+
+from __future__ import annotations
+
+import msgspec
+
+from offers.model import Placement
+from store.definition import AttributeValue
+from store.records import Application, BoundPort, Task, TaskGroup, Version
+from transactions import needs
+from transactions.base import Context, Slot
+
+
+def build(ctx: Context, application: Application, version: Version, slot: Slot, placement: Placement) -> TaskGroup:
+    """Writes the record of a new taskgroup (status Staging) on the agent of the placement and removes the one it
+    replaces. The id is new, the index stays (ids: bcs_internals 0.3)."""
+    cluster = ctx.state.framework.cluster
+    nano = ctx.ids.next(ctx.now)
+    tail = f"{slot.index}.{application.name}.{application.namespace}.{cluster}"
+    old = ctx.state.taskgroups.get(slot.replaces) if slot.replaces else None
+    group = TaskGroup(
+        id=f"{tail}.{nano}",
+        namespace=application.namespace,
+        application=application.name,
+        index=slot.index,
+        version=version.name,
+        agent_id=placement.agent_id,
+        hostname=placement.hostname,
+        agent_ip=placement.ip,
+        role=version.role or ctx.options.role,
+        message="all tasks are staging",
+        tasks=_tasks(version, f"{nano}.{{}}.{tail}", placement, ctx.now),
+        resources=needs.amounts(version),
+        extended=needs.extended(version),
+        attributes=_attributes(version, placement),
+        created_at=ctx.now,
+        updated_at=ctx.now,
+    )
+    if old is not None:
+        ctx.uow.delete(old)
+        ctx.tell("taskgroup", old.id, "replaced", f"replaced by {group.id}")
+    ctx.tell("taskgroup", group.id, "placed", f"on {group.hostname}, version {version.name}")
+    return ctx.uow.put(group)
+
+
+def _tasks(version: Version, task_id: str, placement: Placement, now: float) -> tuple[Task, ...]:
+    drawn = iter(placement.ports)
+    tasks = []
+    for number, container in enumerate(version.containers):
+        ports = []
+        for port in container.ports:
+            host = next(drawn) if needs.is_random(version, port) else needs.fixed_port(version, port)
+            inside = port.container_port if port.container_port > 0 and version.network_mode != "HOST" else host
+            ports.append(BoundPort(name=port.name, protocol=port.protocol, container_port=inside, host_port=host))
+        tasks.append(
+            Task(
+                id=task_id.format(number),
+                name=container.name or f"{version.application}-{number}",
+                ports=tuple(ports),
+                updated_at=now,
+            )
+        )
+    return tuple(tasks)
+
+
+def _attributes(version: Version, placement: Placement) -> dict[str, AttributeValue]:
+    names = {c.name for union in version.constraints for c in union if c.operator in ("UNIQUE", "MAXPER", "GROUPBY")}
+    found: dict[str, AttributeValue] = {}
+    for name in sorted(names):
+        value = placement.attributes.get(name)
+        if isinstance(value, str):
+            found[name] = AttributeValue(text=value)
+        elif isinstance(value, int | float):
+            found[name] = AttributeValue(number=float(value))
+    return found
+
+
+def end(ctx: Context, group: TaskGroup, reason: str) -> TaskGroup:
+    """Marks a taskgroup as unwanted; the core then kills it (and repeats that) until it has ended."""
+    if group.killing_since or group.ended:
+        return group
+    ctx.tell("taskgroup", group.id, "kill", reason)
+    return ctx.uow.put(msgspec.structs.replace(group, killing_since=ctx.now, kill_reason=reason))
+
+
+def remove(ctx: Context, group: TaskGroup, reason: str) -> None:
+    """Forgets a taskgroup. If a task of it should still be heard of, it is killed as unknown."""
+    ctx.tell("taskgroup", group.id, "removed", reason)
+    ctx.uow.delete(group)

@@ -1,0 +1,197 @@
+"""Status rules: Mesos states -> task -> taskgroup -> application, and the restart policy. Pure functions.
+
+Tables: bcs_api section 8, bcs_internals section 5. Two rules repair the original: a terminal task is final, whatever
+arrives later (W-13), and a report never moves a task backwards (an old STARTING after RUNNING is dropped).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from store.definition import RestartPolicy, UnreachablePolicy
+from store.records import ApplicationStatus, Task, TaskGroup, TaskGroupStatus, TaskStatus
+
+RESTART_DELAY_MAX = 85920.0
+"""Longest restart delay in seconds: 86400 - 480 (bcs_internals 4.9)."""
+FREE_RESTARTS = 3
+CRASH_LOOP_DELAY_MAX = 60.0
+"""A taskgroup that keeps failing is held back after FREE_RESTARTS quick restarts by 1, 2, 4, ... seconds even if its
+policy asks for no delay, so that a crash loop cannot flood the cluster."""
+
+_RANK: Mapping[TaskStatus, int] = {"Staging": 0, "Starting": 1, "Running": 2, "Restarting": 2, "Lost": 2, "Killing": 3}
+
+
+class Mapped(NamedTuple):
+    """What a Mesos state means for a task. `ended`: it is certain that the task does not run."""
+
+    status: TaskStatus
+    ended: bool
+
+
+STATES: Mapping[str, Mapped] = {
+    "TASK_STAGING": Mapped("Staging", False),
+    "TASK_STARTING": Mapped("Starting", False),
+    "TASK_RUNNING": Mapped("Running", False),
+    "TASK_KILLING": Mapped("Killing", False),
+    "TASK_FINISHED": Mapped("Finish", True),
+    "TASK_FAILED": Mapped("Failed", True),
+    "TASK_GONE": Mapped("Failed", True),
+    "TASK_KILLED": Mapped("Killed", True),
+    "TASK_ERROR": Mapped("Error", True),
+    "TASK_LOST": Mapped("Lost", True),
+    "TASK_DROPPED": Mapped("Lost", True),
+    "TASK_UNKNOWN": Mapped("Lost", True),
+    "TASK_GONE_BY_OPERATOR": Mapped("Lost", True),
+    "TASK_UNREACHABLE": Mapped("Lost", False),
+}
+
+
+class Report(NamedTuple):
+    """The parts of a status update that the rules look at."""
+
+    state: str
+    message: str = ""
+    reason: str = ""
+    healthy: bool | None = None
+    container_ip: str = ""
+
+
+def reduce_task(task: Task, report: Report, now: float) -> Task:
+    """The task after the report; the same object if the report changes nothing."""
+    mapped = STATES.get(report.state)
+    if task.ended or mapped is None:
+        return task
+    returned = task.status == "Lost" and mapped.status in ("Staging", "Starting", "Running", "Killing")
+    if not (mapped.ended or mapped.status == "Lost" or returned) and _RANK[mapped.status] < _RANK[task.status]:
+        return task
+    healthy = report.healthy if report.healthy is not None else task.healthy
+    changed = msgspec.structs.replace(
+        task,
+        status=mapped.status,
+        last_status=task.status if task.status != mapped.status else task.last_status,
+        ended=mapped.ended,
+        healthy=healthy,
+        message=report.message or (task.message if mapped.status == task.status else ""),
+        reason=report.reason,
+        oom=task.oom or "MEMORY" in report.reason,
+        container_ip=report.container_ip or task.container_ip,
+    )
+    if changed == msgspec.structs.replace(task, reason=changed.reason):
+        return task
+    return msgspec.structs.replace(changed, updated_at=now)
+
+
+def taskgroup_status(tasks: Sequence[Task]) -> tuple[TaskGroupStatus, str]:
+    """Status and message of a taskgroup from its tasks: the first rule that holds (bcs_internals 5.4)."""
+    statuses = {task.status for task in tasks}
+    for status in ("Failed", "Killing", "Error"):
+        if status in statuses:
+            words = next((t.message for t in tasks if t.status == status), "")
+            return (status, "some tasks are killing") if status == "Killing" else (status, words)
+    if statuses <= {"Finish"}:
+        return "Finish", "all tasks are finish"
+    if statuses == {"Killed"}:
+        return "Killed", next((t.message for t in tasks if t.message), "") or "all tasks are killed"
+    if "Lost" in statuses:
+        return "Lost", next((t.message for t in tasks if t.status == "Lost"), "") or "some tasks are lost"
+    if "Killed" in statuses and statuses <= {"Killed", "Finish"}:
+        return "Killed", "some tasks are killed"
+    if statuses == {"Staging"}:
+        return "Staging", "all tasks are staging"
+    if "Starting" in statuses:
+        return "Starting", "some tasks are starting"
+    if "Restarting" in statuses:
+        return "Restarting", "pod is restarting"
+    if "Running" in statuses:
+        return "Running", "pod is running"
+    return "Unknown", ""
+
+
+def advance(group: TaskGroup, tasks: tuple[Task, ...], now: float) -> TaskGroup:
+    """The taskgroup with these tasks: status, start, end and reachability follow."""
+    status, message = taskgroup_status(tasks)
+    ended = all(task.ended for task in tasks)
+    unreachable = status == "Lost" and not ended
+    started = group.started or any(t.status in ("Starting", "Running", "Restarting") for t in tasks)
+    running = status in ("Running", "Restarting")
+    return msgspec.structs.replace(
+        group,
+        tasks=tasks,
+        status=status,
+        last_status=group.status if group.status != status else group.last_status,
+        message=message,
+        started=started,
+        unreachable_since=(group.unreachable_since or now) if unreachable else 0.0,
+        running_since=(group.running_since or now) if running else (group.running_since if ended else 0.0),
+        ended_at=(group.ended_at or now) if ended else 0.0,
+        updated_at=now,
+    )
+
+
+def application_status(counts: Mapping[str, int], wanted: int) -> tuple[ApplicationStatus, str]:
+    """Status and message of an application that no operation owns, from its taskgroups' statuses (bcs_internals 5.5).
+
+    Killed taskgroups count like failed ones: unless an operation asked for it, nobody wanted them to end (W51).
+    """
+    total = sum(counts.values())
+    running = counts.get("Running", 0) + counts.get("Restarting", 0)
+    if counts.get("Error", 0):
+        return "Error", "application has error pods"
+    if counts.get("Failed", 0) or counts.get("Killed", 0):
+        return "Abnormal", "application has failed pods"
+    if counts.get("Lost", 0):
+        return "Abnormal", "have some lost taskgroups"
+    if total < wanted:
+        return "Abnormal", f"have not enough taskgroups: {total} of {wanted} exist"
+    if total and counts.get("Finish", 0) == total:
+        return "Finish", "all pods are finish"
+    if counts.get("Starting", 0) or counts.get("Staging", 0):
+        return "Deploying", "some pods are staging or starting"
+    if running == wanted:
+        return "Running", "application is running"
+    return "Abnormal", "application is abnormal"
+
+
+class Restart(NamedTuple):
+    """A replacement is due at `at`. `restarts` is how many count so far (0 after a long run)."""
+
+    at: float
+    restarts: int
+    why: str
+
+
+def restart_decision(
+    group: TaskGroup, policy: RestartPolicy, unreachable: UnreachablePolicy, reset_after: float, now: float
+) -> Restart | None:
+    """Whether and when a taskgroup nobody asked to end is replaced (bcs_internals 4.9), or None.
+
+    * launch that never happened (dropped offer, refused ACCEPT, leader died before it): always, whatever the policy
+    * ended by our own kill although its application still wants it (a cancelled operation): always
+    * Failed, Error, Killed from outside, gone for good: OnFailure and Always
+    * Finish: Always
+    * on an unreachable agent: OnFailure and Always, after `replace_after` seconds of waiting
+    """
+    ran = (group.ended_at or now) - group.running_since if group.running_since else 0.0
+    count = 0 if ran >= reset_after or now - (group.last_restart_at or now) >= reset_after else group.restarts
+    since = group.ended_at or now
+    if group.ended and group.killing_since:
+        return Restart(now, count, "ended by an operation that did not replace it")
+    if group.ended and not group.started and group.status == "Lost":
+        return Restart(since + _hold_back(group.restarts), count, "its launch did not happen")
+    if policy.policy == "Never" or (policy.max_times > 0 and count >= policy.max_times):
+        return None
+    if group.ended:
+        if group.status == "Finish" and policy.policy != "Always":
+            return None
+        delay = min(max(policy.interval + count * policy.backoff, _hold_back(count), 0.0), RESTART_DELAY_MAX)
+        return Restart(since + delay, count, f"is {group.status}: {group.message}" if group.message else group.status)
+    if group.unreachable_since and unreachable.replace_after >= 0 and not group.killing_since:
+        return Restart(group.unreachable_since + unreachable.replace_after, count, "its agent is unreachable")
+    return None
+
+
+def _hold_back(count: int) -> float:
+    return 0.0 if count < FREE_RESTARTS else min(2.0 ** (count - FREE_RESTARTS), CRASH_LOOP_DELAY_MAX)

@@ -1,0 +1,119 @@
+"""UPDATE: bring taskgroups to a new version, a bounded number at a time.
+
+The old taskgroup of an index is ended first, then its place is taken by one of the new version. At no moment does the
+update by its own act leave more than `max_unavailable` taskgroups not ready (W-68); what fails by itself counts against
+that budget, so the update waits.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from store.records import Application, TaskGroup, Transaction, Version
+from transactions import base, groups, launch
+from transactions.base import Context, Refused, Slot, Step
+
+READY = ("Running", "Finish")
+
+
+def create(
+    ctx: Context,
+    application: Application,
+    version: Version,
+    *,
+    instances: int | None = None,
+    max_unavailable: int | None = None,
+) -> Transaction | None:
+    """Writes the new version and the transaction together (W40); None if nothing would change. `instances` limits how
+    many taskgroups are brought to the version. `version` may be a stored one (roll back) or come without a name."""
+    base.refuse_if_busy(ctx, application, "update")
+    if instances is not None and not 1 <= instances <= application.instances:
+        raise Refused(
+            "invalid", f"instances must be between 1 and {application.instances}, not {instances}", "instances"
+        )
+    if max_unavailable is not None and max_unavailable < 1:
+        raise Refused("invalid", f"maxUnavailable must be at least 1, not {max_unavailable}", "maxUnavailable")
+    newest = ctx.state.version(application.key, application.version)
+    if newest is not None and same_definition(newest, version):
+        version = newest
+    else:
+        version = msgspec.structs.replace(
+            version, name=str(ctx.ids.next(ctx.now)), created_at=ctx.now, instances=application.instances
+        )
+    target = instances or application.instances
+    if sum(1 for g in ctx.state.groups_of(application.key).values() if g.version == version.name) >= target:
+        return None
+    bound = max_unavailable or version.max_unavailable or default_bound(application.instances)
+    transaction = base.begin(
+        ctx,
+        "UPDATE",
+        application,
+        delay=ctx.options.periods.update_delay,
+        target=target,
+        version=version.name,
+        max_unavailable=bound,
+        note=f"application in updating: {target} to version {version.name}, at most {bound} unavailable",
+    )
+    changed = msgspec.structs.replace(
+        application, version=version.name, labels=version.labels, annotations=version.annotations
+    )
+    ctx.uow.put(version)
+    ctx.uow.put(base.own(ctx, changed, transaction, "application in updating"))
+    return transaction
+
+
+def default_bound(instances: int) -> int:
+    """A quarter of the taskgroups, at least one: never all at once unless there is only one."""
+    return max(1, instances // 4)
+
+
+def same_definition(one: Version, other: Version) -> bool:
+    """Equal but for name, time, the wording of the document and the instance count."""
+    return msgspec.structs.replace(one, name="", created_at=0.0, raw="", instances=0) == msgspec.structs.replace(
+        other, name="", created_at=0.0, raw="", instances=0
+    )
+
+
+def step(ctx: Context, transaction: Transaction) -> Step:
+    application = ctx.application(transaction)
+    if application is None:
+        return Step(verdict=("FAIL", "the application is gone"))
+    if ctx.state.version(application.key, transaction.version) is None:
+        return Step(verdict=("FAIL", f"version {transaction.version} is gone"))
+    members = ctx.state.groups_of(application.key).values()
+    new = [g for g in members if g.version == transaction.version]
+    old = [g for g in members if g.version != transaction.version and g.index < application.instances]
+    ready = sum(1 for g in members if g.status in READY)
+    if len(new) >= transaction.target and sum(1 for g in new if g.status in READY) >= transaction.target:
+        return Step(verdict=("FINISH", f"{transaction.target} taskgroups at version {transaction.version}"))
+    gone = sorted((g for g in old if g.ended or g.unreachable_since), key=lambda g: g.index)
+    missing = launch.missing_slots(ctx, application, application.instances)
+    wanted = max(0, transaction.target - len(new))
+    slots = (*missing, *(Slot(g.index, g.id) for g in gone))[:wanted]
+    ending = [g for g in old if g.killing_since and not g.ended]
+    budget = transaction.max_unavailable - (application.instances - ready)
+    _end_next(ctx, old, wanted - len(slots) - len(ending), budget)
+    return Step(slots=slots, version=transaction.version)
+
+
+def _end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int) -> None:
+    """Ends up to `wanted` more old taskgroups: those that are not ready anyway first, then the oldest, while the budget
+    of unavailable ones lasts."""
+    candidates = [g for g in old if not (g.ended or g.killing_since or g.unreachable_since)]
+    for group in sorted(candidates, key=lambda g: (g.status in READY, g.created_at, g.index)):
+        if wanted <= 0 or (group.status in READY and budget <= 0):
+            return
+        budget -= group.status in READY
+        wanted -= 1
+        groups.end(ctx, group, "replaced by a new version")
+
+
+def takes_care_of(transaction: Transaction, group: TaskGroup) -> bool:
+    """The update will replace this taskgroup itself."""
+    return transaction.type == "UPDATE" and group.version != transaction.version
+
+
+def progress(ctx: Context, transaction: Transaction) -> int:
+    """Taskgroups at the new version that are ready."""
+    members = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}").values()
+    return min(transaction.target, sum(1 for g in members if g.version == transaction.version and g.status in READY))
