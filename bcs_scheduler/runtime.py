@@ -1,0 +1,232 @@
+"""The running service: connects to the store, stands for election, leads or stands by, and is the API's gateway.
+
+The main thread of the runtime does the changes of role one after the other: open the store, campaign, take over (load
+the records, start a Term), step down, campaign again. Every step that can fail for reasons outside is repeated with
+backoff until it works or the process is stopped; each is bound to the epoch it was won with.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from concurrent.futures import Future
+from typing import Any
+
+import structlog
+
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.effects import Reply
+from bcs_scheduler.core.events import Command
+from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
+from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.term import STALL, DriverFactory, Term
+from offers.model import Diagnosis, Offer
+from store.base import Loaded, Store, StoreError
+from store.base import Term as StoreTerm
+from store.state import State
+
+log = structlog.get_logger(__name__)
+
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+"""Seconds between attempts to reach the store: doubled each time up to the longest."""
+STANDBY_AGE = 3.0
+"""Seconds for which a standby answers reads from what it has read last."""
+
+
+class Runtime:
+    """Implements bcs_scheduler.gateway.Gateway."""
+
+    def __init__(
+        self, store: Store, options: CoreOptions, make_driver: DriverFactory, metrics: Metrics, url: str
+    ) -> None:
+        """`url`: of this process's API, shown to the others (http://host:port)."""
+        self._store, self._options, self._make_driver = store, options, make_driver
+        self._metrics, self._url = metrics, url
+        self._steps: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._term: Term | None = None
+        self._role: Role = "unknown"
+        self._trouble = "starting"
+        self._opened = False
+        self._quarantined = 0
+        self._stopping = threading.Event()
+        self._standby: tuple[float, State] | None = None
+        self._standby_lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="runtime", daemon=True)
+
+    # --- life -------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Returns at once; `checks` tells how far it has come."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Steps down, so that another takes over at once, and closes the store. Tasks go on running."""
+        self._stopping.set()
+        self._steps.put(("stop", None))
+        self._thread.join(timeout=30.0)
+
+    def _run(self) -> None:
+        if self._attempt("connect to the store", self._store.open):
+            self._opened = True
+            self._campaign()
+            while not self._stopping.is_set():
+                step, value = self._steps.get()
+                if step == "elected":
+                    self._take_over(value)
+                elif step == "deposed":
+                    self._step_down(value)
+                    self._campaign()
+                elif step == "ended":
+                    self._abandon(*value)
+        self._step_down("stopping")
+        self._store.close()
+        self._role = "unknown"
+
+    def _attempt(self, what: str, action: Any) -> bool:
+        """Repeats the action until it works; False when stopped meanwhile."""
+        pause = FIRST_PAUSE
+        while not self._stopping.is_set():
+            try:
+                action()
+            except StoreError as error:
+                self._trouble = f"cannot {what}: {error}"
+                log.warning("store unavailable", action=what, error=str(error), retry_in=pause)
+                self._stopping.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            else:
+                self._trouble = ""
+                return True
+        return False
+
+    def _campaign(self) -> None:
+        def stand() -> None:
+            self._store.campaign(
+                self._url,
+                lambda term: self._steps.put(("elected", term)),
+                lambda reason: self._steps.put(("deposed", reason)),
+            )
+
+        if self._attempt("stand for election", stand) and self._term is None:
+            self._role = "slave"
+            log.info("standing for election", url=self._url)
+
+    def _take_over(self, won: StoreTerm) -> None:
+        loaded: list[Loaded] = []
+        began = time.monotonic()
+        if not self._attempt("load the records", lambda: loaded.append(self._store.load())):
+            return
+        for bad in loaded[0].quarantined:
+            log.error("record quarantined", kind=bad.kind, key=bad.key, error=bad.error)
+        self._quarantined = len(loaded[0].quarantined)
+        epoch = won.epoch
+        term = Term(
+            self._store,
+            epoch,
+            loaded[0].records,
+            self._options,
+            self._make_driver,
+            self._metrics,
+            lambda reason: self._steps.put(("ended", (epoch, reason))),
+        )
+        self._term = term
+        self._metrics.lead(term.core, term.queues)
+        self._role = "master"
+        term.start()
+        log.info("leading", epoch=epoch, records=len(loaded[0].records), seconds=round(time.monotonic() - began, 3))
+
+    def _step_down(self, reason: str) -> None:
+        term, self._term = self._term, None
+        self._role = "slave"
+        if term is not None:
+            log.warning("stepping down", epoch=term.epoch, reason=reason)
+            self._metrics.lead(None, None)
+            term.stop(reason)
+
+    def _abandon(self, epoch: int, reason: str) -> None:
+        """A term cannot go on by itself: leave the lead and stand again."""
+        if self._term is None or self._term.epoch != epoch:
+            return
+        self._step_down(reason)
+        self._store.resign()
+        self._stopping.wait(1.0)
+        self._campaign()
+
+    # --- gateway ----------------------------------------------------------------------------------------------
+
+    def role(self) -> Role:
+        return self._role
+
+    def leader_url(self) -> str | None:
+        if self._term is not None:
+            return self._url
+        leader = self._store.leader() if self._opened else None
+        return leader.url if leader is not None and leader.url != self._url else None
+
+    def state(self) -> State:
+        term = self._term
+        if term is not None:
+            return term.core.state
+        if not self._opened:
+            raise Busy(self._trouble or "the store is not connected yet")
+        with self._standby_lock:
+            if self._standby is None or time.monotonic() - self._standby[0] > STANDBY_AGE:
+                try:
+                    self._standby = (time.monotonic(), State(self._store.load().records))
+                except StoreError as error:
+                    raise Busy(f"the store cannot be read: {error}") from None
+            return self._standby[1]
+
+    def submit(self, command: Command) -> Future[Reply]:
+        term = self._term
+        if term is None:
+            raise NotLeading(self.leader_url())
+        return term.submit(command)
+
+    def offers(self) -> list[Offer]:
+        term = self._term
+        return term.core.offers() if term is not None else []
+
+    def agents(self) -> list[dict[str, Any]]:
+        term = self._term
+        return list(term.core.agents) if term is not None else []
+
+    def diagnosis(self, transaction_id: str) -> Diagnosis | None:
+        term = self._term
+        return term.core.diagnosis(transaction_id) if term is not None else None
+
+    def checks(self) -> list[Check]:
+        return [self._store_check(), self._leadership_check(), *self._mesos_check()]
+
+    def _store_check(self) -> Check:
+        term = self._term
+        stalled = term.stalled_for() if term is not None else 0.0
+        if not self._opened or self._trouble:
+            return Check("store", False, self._trouble or "not connected yet")
+        if stalled > STALL:
+            return Check("store", False, f"changes have been waiting for {stalled:.0f} s")
+        if not self._store.healthy():
+            return Check("store", False, "the connection is down")
+        text = f"{self._quarantined} records quarantined, see the log" if self._quarantined else "connected"
+        return Check("store", True, text)
+
+    def _leadership_check(self) -> Check:
+        term = self._term
+        if term is not None:
+            return Check("leadership", True, f"master, epoch {term.epoch}")
+        leader = self.leader_url()
+        return Check("leadership", leader is not None, f"slave of {leader}" if leader else "no leader is known")
+
+    def _mesos_check(self) -> list[Check]:
+        term = self._term
+        if term is None:
+            return []
+        if term.core.fatal:
+            return [Check("mesos", False, f"the framework was removed: {term.core.fatal}")]
+        status = term.driver.status()
+        if status["connected"]:
+            return [Check("mesos", True, f"subscribed with {status.get('master', '')}")]
+        return [Check("mesos", False, f"not subscribed: {status.get('error') or 'connecting'}")]
+
+    def metrics(self) -> bytes:
+        return self._metrics.render()
