@@ -1,0 +1,118 @@
+"""Effects of the core -> calls of the scheduler API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from bcs_scheduler.core import effects
+from bcs_scheduler.mesos.errors import LaunchError
+from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from bcs_scheduler.mesos.proto import scheduler_pb2
+from bcs_scheduler.mesos.taskinfo import TaskBuilder, launch_group
+
+Call = scheduler_pb2.Call
+
+
+class CallMaker:
+    """Makes calls for one framework id."""
+
+    def __init__(self, framework_id: str, builder: TaskBuilder) -> None:
+        self._framework_id = framework_id
+        self._framework = pb.FrameworkID(value=framework_id)
+        self._builder = builder
+
+    def call(self, effect: effects.Effect) -> bytes:
+        """The serialized call of any effect other than Accept. Raises KeyError for one that is not for Mesos."""
+        call = _MAKERS[type(effect)](effect)
+        call.framework_id.CopyFrom(self._framework)
+        return call.SerializeToString()
+
+    def accept(self, effect: effects.Accept) -> tuple[bytes, tuple[str, ...], list[tuple[str, str]]]:
+        """The call, the taskgroups it launches, and (taskgroup, reason) for those that cannot be expressed: one bad
+        definition must not keep its neighbours from being launched."""
+        accept = Call.Accept(offer_ids=_offer_ids(effect.offer_ids), filters=_filters(effect.refuse_seconds))
+        launched, failed = [], []
+        for launch in effect.launches:
+            try:
+                operation = launch_group(self._builder, launch, self._framework_id)
+            except LaunchError as error:
+                failed.append((launch.taskgroup.id, str(error)))
+                continue
+            accept.operations.append(operation)
+            launched.append(launch.taskgroup.id)
+        call = Call(type=Call.ACCEPT, framework_id=self._framework, accept=accept)
+        return call.SerializeToString(), tuple(launched), failed
+
+
+def is_call(effect: effects.Effect) -> bool:
+    return type(effect) in _MAKERS or isinstance(effect, effects.Accept)
+
+
+def _offer_ids(ids: Sequence[str]) -> list[pb.OfferID]:
+    return [pb.OfferID(value=item) for item in ids]
+
+
+def _filters(refuse_seconds: float) -> pb.Filters:
+    return pb.Filters(refuse_seconds=refuse_seconds)
+
+
+def _decline(effect: effects.Decline) -> Call:
+    decline = Call.Decline(offer_ids=_offer_ids(effect.offer_ids), filters=_filters(effect.refuse_seconds))
+    return Call(type=Call.DECLINE, decline=decline)
+
+
+def _accept_inverse(effect: effects.AcceptInverseOffers) -> Call:
+    accepted = Call.AcceptInverseOffers(inverse_offer_ids=_offer_ids(effect.offer_ids))
+    return Call(type=Call.ACCEPT_INVERSE_OFFERS, accept_inverse_offers=accepted)
+
+
+def _kill(effect: effects.Kill) -> Call:
+    grace = pb.DurationInfo(nanoseconds=round(effect.grace_period * 1e9))
+    kill = Call.Kill(task_id=pb.TaskID(value=effect.task_id), kill_policy=pb.KillPolicy(grace_period=grace))
+    if effect.agent_id:
+        kill.agent_id.value = effect.agent_id
+    return Call(type=Call.KILL, kill=kill)
+
+
+def _shutdown(effect: effects.Shutdown) -> Call:
+    shutdown = Call.Shutdown(
+        executor_id=pb.ExecutorID(value=effect.executor_id), agent_id=pb.AgentID(value=effect.agent_id)
+    )
+    return Call(type=Call.SHUTDOWN, shutdown=shutdown)
+
+
+def _acknowledge(effect: effects.Acknowledge) -> Call:
+    acknowledge = Call.Acknowledge(
+        agent_id=pb.AgentID(value=effect.agent_id), task_id=pb.TaskID(value=effect.task_id), uuid=effect.uuid
+    )
+    return Call(type=Call.ACKNOWLEDGE, acknowledge=acknowledge)
+
+
+def _reconcile(effect: effects.Reconcile) -> Call:
+    reconcile = Call.Reconcile()
+    for task_id, agent_id in effect.tasks:
+        task = reconcile.tasks.add()
+        task.task_id.value = task_id
+        if agent_id:
+            task.agent_id.value = agent_id
+    return Call(type=Call.RECONCILE, reconcile=reconcile)
+
+
+def _suppress(effect: effects.Suppress) -> Call:
+    return Call(type=Call.SUPPRESS, suppress=Call.Suppress())
+
+
+def _revive(effect: effects.Revive) -> Call:
+    return Call(type=Call.REVIVE, revive=Call.Revive())
+
+
+_MAKERS: dict[type[effects.Effect], Callable[..., Call]] = {
+    effects.Acknowledge: _acknowledge,
+    effects.Decline: _decline,
+    effects.AcceptInverseOffers: _accept_inverse,
+    effects.Kill: _kill,
+    effects.Shutdown: _shutdown,
+    effects.Reconcile: _reconcile,
+    effects.Suppress: _suppress,
+    effects.Revive: _revive,
+}

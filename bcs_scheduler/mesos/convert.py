@@ -1,0 +1,136 @@
+"""Protobuf events of Mesos -> events of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bcs_scheduler.core import events
+from bcs_scheduler.mesos.proto import master_pb2, scheduler_pb2
+from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from bcs_scheduler.mesos.resources import attributes_of, pots, ranges_of, totals
+from offers.model import Attribute, Offer
+
+_STATES = {number: name for name, number in pb.TaskState.items()}
+_SOURCES = {number: name for name, number in pb.TaskStatus.Source.items()}
+_REASONS = {number: name for name, number in pb.TaskStatus.Reason.items()}
+_NANO = 1e9
+
+
+def event_of(event: scheduler_pb2.Event, cause: str, now: float) -> events.Event | None:
+    """The core's event, or None for what the core has no use for (heartbeats, messages of executors that are not ours,
+    types of a newer Mesos). SUBSCRIBED is the driver's own business. `now`: Unix seconds of arrival."""
+    kind = event.type
+    if kind == scheduler_pb2.Event.UPDATE:
+        return status_update(event.update.status, cause)
+    if kind == scheduler_pb2.Event.OFFERS:
+        return events.OffersArrived(offers=tuple(offer(item, now) for item in event.offers.offers), cause=cause)
+    if kind == scheduler_pb2.Event.RESCIND:
+        return events.OfferRescinded(offer_id=event.rescind.offer_id.value, cause=cause)
+    if kind == scheduler_pb2.Event.INVERSE_OFFERS:
+        return events.InverseOffersArrived(
+            offers=tuple(
+                (item.id.value, item.agent_id.value, item.unavailability.start.nanoseconds / _NANO)
+                for item in event.inverse_offers.inverse_offers
+            ),
+            cause=cause,
+        )
+    if kind == scheduler_pb2.Event.FAILURE:
+        return _failure(event.failure, cause)
+    if kind == scheduler_pb2.Event.ERROR:
+        return events.FrameworkRemoved(message=event.error.message, cause=cause)
+    return None
+
+
+def status_update(status: pb.TaskStatus, cause: str) -> events.StatusUpdate:
+    """Absent source, reason and health stay empty: their default numbers mean something else."""
+    return events.StatusUpdate(
+        task_id=status.task_id.value,
+        state=_STATES[status.state],
+        agent_id=status.agent_id.value,
+        executor_id=status.executor_id.value,
+        uuid=status.uuid,
+        source=_SOURCES[status.source] if status.HasField("source") else "",
+        reason=_REASONS.get(status.reason, "") if status.HasField("reason") else "",
+        message=status.message,
+        healthy=status.healthy if status.HasField("healthy") else None,
+        timestamp=status.timestamp,
+        container_ip=_container_ip(status.container_status) if status.HasField("container_status") else "",
+        data=status.data,
+        cause=cause,
+    )
+
+
+def _container_ip(status: pb.ContainerStatus) -> str:
+    for network in status.network_infos:
+        for address in network.ip_addresses:
+            if address.ip_address:
+                return address.ip_address
+    return ""
+
+
+def _failure(failure: scheduler_pb2.Event.Failure, cause: str) -> events.Event:
+    if failure.HasField("executor_id"):
+        return events.ExecutorTerminated(
+            agent_id=failure.agent_id.value,
+            executor_id=failure.executor_id.value,
+            status=failure.status,
+            cause=cause,
+        )
+    return events.AgentRemoved(agent_id=failure.agent_id.value, cause=cause)
+
+
+def offer(item: pb.Offer, now: float) -> Offer:
+    role = item.allocation_info.role or "*"
+    scalars, ranges = pots(item.resources, role)
+    attributes = attributes_of(item.attributes)
+    return Offer(
+        id=item.id.value,
+        agent_id=item.agent_id.value,
+        hostname=item.hostname,
+        ip=_agent_ip(attributes, item.url.address.ip),
+        role=role,
+        attributes=attributes,
+        scalars=scalars,
+        ranges=ranges,
+        unavailable_from=item.unavailability.start.nanoseconds / _NANO if item.HasField("unavailability") else 0.0,
+        received_at=now,
+    )
+
+
+def _agent_ip(attributes: dict[str, Attribute], address: str) -> str:
+    """Operators name the address that users shall see by the attribute InnerIP; else it is where the agent listens."""
+    inner = attributes.get("InnerIP")
+    return inner if isinstance(inner, str) and inner else address
+
+
+def agents(response: master_pb2.Response, cause: str) -> events.AgentsListed:
+    return events.AgentsListed(agents=tuple(map(_agent, response.get_agents.agents)), cause=cause)
+
+
+def _agent(agent: master_pb2.Response.GetAgents.Agent) -> dict[str, Any]:
+    """``{id, hostname, ip, port, active, attributes, total, allocated, ports, registered_time}``: scalars as
+    ``{name: thousandths}``, `ports` as ranges, `registered_time` in Unix seconds."""
+    info = agent.agent_info
+    attributes = attributes_of(info.attributes)
+    return {
+        "id": info.id.value,
+        "hostname": info.hostname,
+        "ip": _agent_ip(attributes, _pid_ip(agent.pid)),
+        "port": info.port,
+        "active": agent.active and not agent.deactivated,
+        "attributes": attributes,
+        "total": totals(agent.total_resources),
+        "allocated": totals(agent.allocated_resources),
+        "ports": _port_ranges(agent.total_resources),
+        "registered_time": (agent.reregistered_time.nanoseconds or agent.registered_time.nanoseconds) / _NANO,
+    }
+
+
+def _port_ranges(resources: Iterable[pb.Resource]) -> list[tuple[int, int]]:
+    return [pair for item in resources if item.name == "ports" for pair in ranges_of(item.ranges)]
+
+
+def _pid_ip(pid: str) -> str:
+    """From ``slave(1)@10.0.0.1:5051``."""
+    return pid.rpartition("@")[2].rpartition(":")[0].strip("[]")

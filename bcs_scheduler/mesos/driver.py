@@ -1,0 +1,323 @@
+"""Keeps one subscription to the leading master, turns its events into events of the core and effects into calls.
+
+Four threads: `mesos-stream` detects, subscribes and reads; `mesos-calls` makes and writes calls; `mesos-answers` (of
+the connection) reads their answers; `mesos-side` delivers what the other two have to report, and lists the agents.
+Reports take this detour because delivering may block until the core has room, and the core may be waiting for us to
+take its calls.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import random
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import structlog
+from google.protobuf.message import DecodeError
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.mesos import convert, operator
+from bcs_scheduler.mesos.calls import CallMaker, is_call
+from bcs_scheduler.mesos.detect import make_detector
+from bcs_scheduler.mesos.errors import MesosError
+from bcs_scheduler.mesos.proto import scheduler_pb2
+from bcs_scheduler.mesos.session import Session
+from bcs_scheduler.mesos.settings import MesosSettings
+from bcs_scheduler.mesos.stream import EventStream
+from bcs_scheduler.mesos.taskinfo import TaskBuilder
+
+log = structlog.get_logger(__name__)
+
+QUEUE = 20_000
+"""Effects waiting to be sent before send() blocks."""
+SLICE = 1024
+"""Effects sent before the subscription is looked at again."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
+"""Seconds between attempts to subscribe: the first is made at once, then doubling, with full jitter."""
+STABLE = 5.0
+"""Seconds a subscription must last before its end counts as a first failure again."""
+DEFAULT_HEARTBEAT = 15.0
+AGENTS_RETRY = 10.0
+"""Seconds until agents are listed again after a failure."""
+STOP_TIMEOUT = 5.0
+"""Seconds stop() waits for threads that may be blocked in deliver() or in connecting."""
+
+
+class Driver:
+    """One start() and one stop() per object. `deliver` is called from several threads and may block."""
+
+    def __init__(self, settings: MesosSettings, deliver: Callable[[events.Event], None], builder: TaskBuilder) -> None:
+        """Raises SettingsError for a master URL that cannot be used."""
+        self._settings = settings
+        self._deliver = deliver
+        self._builder = builder
+        self._headers = settings.headers()
+        self._detector = make_detector(settings.master)
+        self._counter = itertools.count(1)
+        self._framework_id = ""
+        self._stream: EventStream | None = None
+        self._session: Session | None = None
+        """Set while subscribed: SUBSCRIBED has been seen, the stream is not known to be broken."""
+        self._heard_at = 0.0
+        self._agents_due = 0.0
+        self._error = ""
+        self._counts = {"events": 0, "unreadable": 0, "calls": 0, "dropped": 0, "refused": 0, "subscriptions": 0}
+        self._stopping = threading.Event()
+        self._wake = threading.Event()
+        self._queue: deque[effects.Effect] = deque()
+        self._room = threading.Condition()
+        self._side: queue.SimpleQueue[events.Event | None] = queue.SimpleQueue()
+        self._threads: list[threading.Thread] = []
+
+    # --- for the runtime ------------------------------------------------------------------------------------------
+
+    def start(self, framework_id: str) -> None:
+        """Begins to subscribe, as the framework of this id or, if it is empty, as a new one. Does not block."""
+        self._framework_id = framework_id
+        self._detector.start(self._leader_changed)
+        for name, run in (("stream", self._stream_loop), ("calls", self._calls_loop), ("side", self._side_loop)):
+            thread = threading.Thread(target=run, name=f"mesos-{name}", daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def stop(self) -> None:
+        """Ends the subscription without tearing the framework down: its tasks go on. Effects not yet sent are gone."""
+        self._stopping.set()
+        self._wake.set()
+        with self._room:
+            self._room.notify_all()
+        self._side.put(None)
+        if self._stream is not None:
+            self._stream.close()
+        self._detector.stop()
+        for thread in self._threads:
+            thread.join(STOP_TIMEOUT)
+
+    def send(self, batch: Sequence[effects.Effect]) -> None:
+        """Queues the calls of these effects, in order; any thread. Blocks while the queue is full.
+
+        Without a subscription an Accept comes back as AcceptFailed (certain), and every other call is dropped: Mesos
+        repeats what needs an acknowledgement, offers are void anyway, and the core repeats the rest.
+        """
+        for effect in batch:
+            if not is_call(effect):
+                raise TypeError(f"not a call to Mesos: {type(effect).__name__}")
+        with self._room:
+            while len(self._queue) >= QUEUE and not self._stopping.is_set():
+                self._room.wait()
+            self._queue.extend(batch)
+            self._room.notify_all()
+
+    def status(self) -> dict[str, Any]:
+        """For /readyz and metrics: ``connected, master, framework_id, last_heartbeat_age`` (seconds since anything
+        was heard, None if not connected), ``error`` (the last), ``queued``, ``outstanding``, counters since start()."""
+        session = self._session
+        return {
+            "connected": session is not None,
+            "master": str(session.stream.master) if session is not None else "",
+            "framework_id": self._framework_id,
+            "last_heartbeat_age": time.monotonic() - self._heard_at if session is not None else None,
+            "error": self._error,
+            "queued": len(self._queue),
+            "outstanding": session.outstanding if session is not None else 0,
+            **self._counts,
+        }
+
+    # --- subscribing and reading ----------------------------------------------------------------------------------
+
+    def _stream_loop(self) -> None:
+        failures = 0
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            self._wake.clear()
+            try:
+                if self._follow(self._subscribe()):
+                    return
+            except MesosError as error:
+                self._error = str(error)
+                log.warning("mesos.subscribe.failed", error=self._error)
+            failures = 0 if time.monotonic() - began > STABLE else failures + 1
+            if failures and not self._stopping.is_set():
+                longest = min(FIRST_PAUSE * 2 ** min(failures - 1, 16), LONGEST_PAUSE)
+                self._wake.wait(random.uniform(longest / 2, longest))
+
+    def _subscribe(self) -> EventStream:
+        """At the first candidate that lets us. Raises MesosError."""
+        problem = MesosError("no master to subscribe at")
+        for master in self._detector.candidates():
+            self._stream = stream = EventStream(master)
+            try:
+                stream.open(self._settings.subscribe(self._framework_id), self._headers)
+                return stream
+            except MesosError as error:
+                problem = error
+            if self._stopping.is_set():
+                break
+        raise problem
+
+    def _follow(self, stream: EventStream) -> bool:
+        """Reads the stream to its end. True if there is no point in subscribing again."""
+        session: Session | None = None
+        final, reason = False, ""
+        try:
+            for record in stream.records():
+                self._heard_at = time.monotonic()
+                event = self._parse(record)
+                if event is None or event.type == scheduler_pb2.Event.HEARTBEAT:
+                    continue
+                if event.type == scheduler_pb2.Event.SUBSCRIBED:
+                    session = session or self._subscribed(stream, event.subscribed)
+                    final = session is None
+                else:
+                    self._handle(event)
+                    final = event.type == scheduler_pb2.Event.ERROR
+                if final:
+                    break
+        except MesosError as error:
+            reason = str(error)
+        finally:
+            stream.close()
+        if session is not None:
+            reason = session.end_reason or reason
+            self._session = None
+            session.close()
+            self._counts["refused"] += session.refused
+            self._deliver(events.Disconnected(reason=reason, cause=self._cause()))
+        self._error = reason
+        log.warning("mesos.stream.ended", reason=reason, final=final)
+        return final
+
+    def _subscribed(self, stream: EventStream, event: scheduler_pb2.Event.Subscribed) -> Session | None:
+        """Opens for business. None if Mesos took us for another framework than we are (W-03): going on would orphan
+        every task of the real one."""
+        framework_id = event.framework_id.value
+        if self._framework_id and framework_id != self._framework_id:
+            message = f"subscribed as framework {self._framework_id}, but Mesos answered for {framework_id}"
+            self._deliver(events.FrameworkRemoved(message=message, cause=self._cause()))
+            return None
+        interval = event.heartbeat_interval_seconds or DEFAULT_HEARTBEAT
+        stream.set_timeout(interval * self._settings.missed_heartbeats)
+        cluster = operator.cluster_name(stream.master, self._headers)
+        self._framework_id, self._error = framework_id, ""
+        self._counts["subscriptions"] += 1
+        maker = CallMaker(framework_id, self._builder)
+        session = Session(stream, maker, self._headers, self._side.put, self._requeue)
+        log.info("mesos.subscribed", master=str(stream.master), framework_id=framework_id, cluster=cluster)
+        self._deliver(
+            events.Subscribed(
+                framework_id=framework_id,
+                heartbeat_interval=interval,
+                master=str(stream.master),
+                cluster=cluster,
+                cause=self._cause(),
+            )
+        )
+        self._session = session
+        self._agents_due = 0.0
+        self._side.put(None)
+        return session
+
+    def _parse(self, record: bytes) -> scheduler_pb2.Event | None:
+        try:
+            return scheduler_pb2.Event.FromString(record)
+        except DecodeError as error:
+            self._unreadable(record, error)
+            return None
+
+    def _handle(self, message: scheduler_pb2.Event) -> None:
+        self._counts["events"] += 1
+        try:
+            event = convert.event_of(message, self._cause(), time.time())
+        except (ValueError, LookupError) as error:
+            self._unreadable(message.SerializePartialToString(), error)
+            return
+        if event is not None:
+            self._deliver(event)
+
+    def _unreadable(self, record: bytes, error: Exception) -> None:
+        self._counts["unreadable"] += 1
+        log.error("mesos.event.unreadable", error=repr(error), size=len(record), begin=record[:80].hex())
+
+    def _cause(self) -> str:
+        return f"mesos:{next(self._counter)}"
+
+    def _leader_changed(self) -> None:
+        """From the detector. The stream of a deposed master usually ends by itself, but not if it is cut off from
+        ZooKeeper alone."""
+        self._wake.set()
+        session = self._session
+        if session is None:
+            return
+        try:
+            leaders = self._detector.candidates()
+        except MesosError:
+            return
+        if session.stream.master not in leaders:
+            session.end(f"another master leads: {', '.join(map(str, leaders))}")
+
+    # --- sending --------------------------------------------------------------------------------------------------
+
+    def _calls_loop(self) -> None:
+        while batch := self._next_batch():
+            session = self._session
+            if session is not None:
+                session.send(batch)
+                self._counts["calls"] += len(batch)
+                continue
+            self._counts["dropped"] += len(batch)
+            for effect in batch:
+                if isinstance(effect, effects.Accept) and effect.launches:
+                    taskgroups = tuple(launch.taskgroup.id for launch in effect.launches)
+                    self._side.put(
+                        events.AcceptFailed(
+                            taskgroups=taskgroups, reason="not subscribed", certain=True, cause=effect.cause
+                        )
+                    )
+
+    def _next_batch(self) -> list[effects.Effect]:
+        """Waits for effects; empty when stopping."""
+        with self._room:
+            while not self._queue and not self._stopping.is_set():
+                self._room.wait()
+            if self._stopping.is_set():
+                return []
+            batch = [self._queue.popleft() for _ in range(min(len(self._queue), SLICE))]
+            self._room.notify_all()
+            return batch
+
+    def _requeue(self, effect: effects.Effect) -> None:
+        """Like send(), but never blocks: for the thread that makes room."""
+        with self._room:
+            self._queue.append(effect)
+            self._room.notify_all()
+
+    # --- reports and agents ---------------------------------------------------------------------------------------
+
+    def _side_loop(self) -> None:
+        while not self._stopping.is_set():
+            session = self._session
+            if session is not None and time.monotonic() >= self._agents_due:
+                self._list_agents(session)
+            pause = max(self._agents_due - time.monotonic(), 0.0) if self._session is not None else None
+            try:
+                event = self._side.get(timeout=pause)
+            except queue.Empty:
+                continue
+            if event is not None:
+                self._deliver(event)
+
+    def _list_agents(self, session: Session) -> None:
+        interval = self._settings.agents_interval
+        try:
+            response = operator.get_agents(session.stream.master, self._headers)
+        except MesosError as error:
+            log.warning("mesos.agents.failed", error=str(error))
+            self._agents_due = time.monotonic() + min(interval, AGENTS_RETRY)
+            return
+        self._agents_due = time.monotonic() + interval
+        self._deliver(convert.agents(response, self._cause()))

@@ -1,0 +1,61 @@
+"""The few questions we ask a master about itself. They are rare, so they go through requests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import requests
+from google.protobuf.message import DecodeError
+
+from bcs_scheduler.mesos.errors import CallRefused, ConnectionBroken
+from bcs_scheduler.mesos.http import PROTOBUF, Master
+from bcs_scheduler.mesos.proto import master_pb2
+
+TIMEOUT = 15.0
+HIDDEN = (401, 403, 404)
+"""Answers of a master that keeps this from us, rather than being in trouble."""
+
+
+def cluster_name(master: Master, headers: dict[str, str]) -> str:
+    """The ``--cluster`` of the master; empty if it has none or hides it. Raises ConnectionBroken, CallRefused.
+
+    The flags are some kilobytes; the state, which has it as well, can be hundreds of megabytes.
+    """
+    flags = _get_json(f"{master.url}/flags", headers)
+    if flags is not None:
+        return str(flags.get("flags", {}).get("cluster", ""))
+    state = _get_json(f"{master.url}/state", headers)
+    return str(state.get("cluster", "")) if state is not None else ""
+
+
+def get_agents(master: Master, headers: dict[str, str]) -> master_pb2.Response:
+    """GET_AGENTS. Raises ConnectionBroken, CallRefused."""
+    call = master_pb2.Call(type=master_pb2.Call.GET_AGENTS)
+    types = {"Content-Type": PROTOBUF, "Accept": PROTOBUF}
+    try:
+        answer = requests.post(
+            f"{master.url}/api/v1", call.SerializeToString(), headers={**_present(headers), **types}, timeout=TIMEOUT
+        )
+        if answer.status_code != 200:
+            raise CallRefused(answer.status_code, answer.text)
+        return master_pb2.Response.FromString(answer.content)
+    except (requests.RequestException, DecodeError) as error:
+        raise ConnectionBroken(f"GET_AGENTS at {master}: {error}") from error
+
+
+def _get_json(url: str, headers: dict[str, str]) -> dict[str, Any] | None:
+    """The document, or None if the master hides it."""
+    try:
+        answer = requests.get(url, headers=_present(headers), timeout=TIMEOUT)
+        if answer.status_code in HIDDEN:
+            return None
+        if answer.status_code != 200:
+            raise CallRefused(answer.status_code, answer.text)
+        document = answer.json()
+    except requests.RequestException as error:
+        raise ConnectionBroken(f"{url}: {error}") from error
+    return document if isinstance(document, dict) else {}
+
+
+def _present(headers: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in headers.items() if value}

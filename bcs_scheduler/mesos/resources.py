@@ -1,0 +1,126 @@
+"""Resources between protobuf and the offers room: doubles become integer thousandths, entries become pots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from offers.model import Attribute, Pot, Ranges, Reservation
+
+_RESERVATION = pb.Resource.ReservationInfo
+_TYPE_NAMES = {number: name for name, number in _RESERVATION.Type.items()}
+
+
+def thousandths(value: float) -> int:
+    """Mesos itself rounds scalars to three decimals (common/values.cpp), so this loses nothing."""
+    return round(value * 1000)
+
+
+def usable(resource: pb.Resource) -> bool:
+    """Plain resources only: volumes, mounts, shared and revocable ones must be handled with care we do not take."""
+    if resource.HasField("revocable") or resource.HasField("shared") or resource.HasField("provider_id"):
+        return False
+    return not (
+        resource.HasField("disk") and (resource.disk.HasField("persistence") or resource.disk.HasField("source"))
+    )
+
+
+def pot_of(resource: pb.Resource, default_role: str) -> Pot:
+    """Where the resource comes from. `default_role` is the role of the whole offer."""
+    role = resource.allocation_info.role or default_role
+    if not resource.reservations:
+        return Pot(resource.name, role)
+    layers = tuple(
+        Reservation(
+            type=_TYPE_NAMES.get(layer.type, "UNKNOWN"),
+            role=layer.role,
+            principal=layer.principal,
+            labels=tuple((label.key, label.value) for label in layer.labels.labels),
+        )
+        for layer in resource.reservations
+    )
+    return Pot(resource.name, role, layers)
+
+
+def ranges_of(ranges: pb.Value.Ranges) -> Ranges:
+    """Sorted, disjoint, adjacent ones joined."""
+    return join(sorted((item.begin, item.end) for item in ranges.range))
+
+
+def join(ordered: Iterable[tuple[int, int]]) -> Ranges:
+    """Joins adjacent and overlapping ranges, given in order."""
+    joined: list[tuple[int, int]] = []
+    for begin, end in ordered:
+        if joined and begin <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return tuple(joined)
+
+
+def pots(
+    resources: Iterable[pb.Resource], default_role: str
+) -> tuple[tuple[tuple[Pot, int], ...], tuple[tuple[Pot, Ranges], ...]]:
+    """Scalars and ranges by pot; entries of one pot are added up."""
+    scalars: dict[Pot, int] = {}
+    ranges: dict[Pot, Ranges] = {}
+    for resource in resources:
+        if not usable(resource):
+            continue
+        pot = pot_of(resource, default_role)
+        if resource.type == pb.Value.SCALAR:
+            scalars[pot] = scalars.get(pot, 0) + thousandths(resource.scalar.value)
+        elif resource.type == pb.Value.RANGES:
+            ranges[pot] = join(sorted((*ranges.get(pot, ()), *ranges_of(resource.ranges))))
+    return tuple(scalars.items()), tuple(ranges.items())
+
+
+def scalar_resource(pot: Pot, amount: int) -> pb.Resource:
+    resource = pb.Resource(name=pot.name, type=pb.Value.SCALAR, scalar=pb.Value.Scalar(value=amount / 1000))
+    _describe(resource, pot)
+    return resource
+
+
+def ranges_resource(pot: Pot, ranges: Ranges) -> pb.Resource:
+    resource = pb.Resource(name=pot.name, type=pb.Value.RANGES)
+    for begin, end in ranges:
+        resource.ranges.range.add(begin=begin, end=end)
+    _describe(resource, pot)
+    return resource
+
+
+def _describe(resource: pb.Resource, pot: Pot) -> None:
+    """Mesos matches what is taken with what was offered by role and reservations, too."""
+    resource.allocation_info.role = pot.role
+    for layer in pot.reservations:
+        info = resource.reservations.add(type=_RESERVATION.Type.Value(layer.type), role=layer.role)
+        if layer.principal:
+            info.principal = layer.principal
+        for key, value in layer.labels:
+            label = info.labels.labels.add(key=key)
+            if value:
+                label.value = value
+
+
+def attributes_of(attributes: Iterable[pb.Attribute]) -> dict[str, Attribute]:
+    """By name; the first of a name counts, as in the constraints of Mesos itself."""
+    found: dict[str, Attribute] = {}
+    for attribute in attributes:
+        if attribute.name in found:
+            continue
+        if attribute.type == pb.Value.TEXT:
+            found[attribute.name] = attribute.text.value
+        elif attribute.type == pb.Value.SCALAR:
+            found[attribute.name] = attribute.scalar.value
+        elif attribute.type == pb.Value.RANGES:
+            found[attribute.name] = ranges_of(attribute.ranges)
+    return found
+
+
+def totals(resources: Iterable[pb.Resource]) -> dict[str, int]:
+    """Scalar thousandths by name over all roles, volumes included: what an agent has, for people to look at."""
+    found: dict[str, int] = {}
+    for resource in resources:
+        if resource.type == pb.Value.SCALAR:
+            found[resource.name] = found.get(resource.name, 0) + thousandths(resource.scalar.value)
+    return found

@@ -1,0 +1,178 @@
+"""A real Apache Mesos on loopback, driven through ``tests/integration/mesos/mesosctl``."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.waiting import wait_for
+
+HERE = Path(__file__).resolve().parent / "mesos"
+PORTS_USED = (0, 1, 2, 3, 10, 20, -2869)
+"""What mesosctl adds to the base port: solo or first master, three agents, more masters, ZooKeeper."""
+FIRST_PORT, LAST_PORT = 17000, 29000
+
+
+class RealMesos:
+    """One cluster with its own ports and its own state in `directory`.
+
+    `kind`: ``solo`` (a master without ZooKeeper, agents s1..s3) or ``ha`` (ZooKeeper, masters m1..m3, agents a1..a3).
+    Agents have cpus 4, 2, 1; mem 4096, 2048, 1024; a thousand ports each from 31000, 32000, 33000; attributes are in
+    ``SPEC`` of mesosctl. `environment` reaches the processes, e.g. ``MESOS_CLUSTER``.
+    """
+
+    def __init__(self, directory: Path, kind: str = "solo", environment: dict[str, str] | None = None) -> None:
+        self.kind = kind
+        self.directory = directory
+        self.base_port = free_base_port()
+        self._environment = {
+            **os.environ,
+            "REALMESOS_PORT": str(self.base_port),
+            "REALMESOS_RUN": str(directory),
+            **(environment or {}),
+        }
+
+    # --- addresses --------------------------------------------------------------------------------------------------
+
+    @property
+    def masters(self) -> dict[str, str]:
+        """``host:port`` by name."""
+        if self.kind == "solo":
+            return {"solo": f"127.0.0.1:{self.base_port}"}
+        return {f"m{n}": f"127.0.0.1:{self.base_port + 10 * (n - 1)}" for n in (1, 2, 3)}
+
+    @property
+    def agents(self) -> list[str]:
+        return [("s" if self.kind == "solo" else "a") + str(n) for n in (1, 2, 3)]
+
+    @property
+    def url(self) -> str:
+        """As the scheduler takes it: all masters by address."""
+        return "http://" + ",".join(self.masters.values())
+
+    @property
+    def zk_url(self) -> str:
+        return f"zk://127.0.0.1:{self.base_port - 2869}/mesos"
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    def start(self) -> RealMesos:
+        if not (HERE / "bin" / "mesos-master").exists():
+            subprocess.run([str(HERE / "setup.sh")], check=True)
+        self._control("up", self.kind)
+        return self
+
+    def stop(self) -> None:
+        """Ends all processes of the cluster, those of its tasks included."""
+        self._control("down")
+
+    def start_process(self, *names: str) -> None:
+        self._control("start", *names)
+
+    def stop_process(self, *names: str) -> None:
+        self._control("stop", *names)
+
+    def kill_process(self, *names: str) -> None:
+        self._control("kill", *names)
+
+    def kill_agent(self, name: str, with_tasks: bool = False) -> None:
+        """SIGKILL to the agent; `with_tasks` also to everything that runs on it, as if the machine had lost power."""
+        self.kill_process(name)
+        if with_tasks:
+            for pid in self.task_pids(name):
+                os.kill(pid, signal.SIGKILL)
+
+    def task_pids(self, agent: str) -> list[int]:
+        """Processes of executors and tasks of the agent, known by their sandbox."""
+        mark = f"MESOS_DIRECTORY={self.directory / agent}/".encode()
+        found = []
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                environment = Path("/proc", entry, "environ").read_bytes()
+            except OSError:
+                continue  # ended meanwhile, or not ours
+            if mark in environment:
+                found.append(int(entry))
+        return found
+
+    def leader(self) -> str:
+        """Name of the leading master; empty while there is none."""
+        for name, address in self.masters.items():
+            try:
+                if get_json(address, "/master/state").get("elected_time"):
+                    return name
+            except (OSError, ValueError):
+                continue
+        return ""
+
+    def state(self) -> dict[str, Any]:
+        """``/master/state`` of the leader."""
+        return get_json(self.masters[self.leader()], "/master/state")
+
+    def wait_for_leader(self, accept: Callable[[str], bool] = bool, seconds: float = 60.0) -> str:
+        return wait_for(lambda: (name := self.leader()) and accept(name) and name, seconds, "a leading master")
+
+    def wait_for_agents(self, count: int = 3, seconds: float = 60.0) -> None:
+        def registered() -> bool:
+            try:
+                return sum(agent["active"] for agent in self.state()["slaves"]) >= count
+            except (KeyError, OSError, ValueError):
+                return False
+
+        wait_for(registered, seconds, f"{count} active agents")
+
+    def log(self, name: str) -> str:
+        return (self.directory / name / "log").read_text(errors="replace")
+
+    def _control(self, *arguments: str) -> None:
+        command = [str(HERE / "mesosctl"), *arguments]
+        done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=120)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)} failed: {done.stdout}{done.stderr}")
+
+
+class _KeepRedirects(urllib.request.HTTPRedirectHandler):
+    """Masters that do not lead answer with a redirect, which is what we want to see."""
+
+    def redirect_request(self, *arguments: Any) -> None:
+        return None
+
+
+_OPENER = urllib.request.build_opener(_KeepRedirects)
+
+
+def get_json(address: str, path: str) -> dict[str, Any]:
+    """Raises OSError (redirects included) or ValueError."""
+    with _OPENER.open(f"http://{address}{path}", timeout=5) as answer:
+        document = json.load(answer)
+    return document if isinstance(document, dict) else {}
+
+
+def free_base_port() -> int:
+    """A base port whose derived ports are all free now. Different processes start looking at different places."""
+    span = (LAST_PORT - FIRST_PORT) // 40
+    for attempt in range(span):
+        base = FIRST_PORT + 40 * ((os.getpid() * 7 + attempt) % span)
+        if all(_is_free(base + offset) for offset in PORTS_USED):
+            return base
+    raise RuntimeError("no free ports for a Mesos cluster")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
