@@ -163,7 +163,7 @@ class Term:
 
     def _tell(self, line: effects.Story) -> None:
         write = story.info if line.kind in LOUD else story.debug
-        write(line.reason, kind=line.kind, key=line.key, message=line.message, cause=line.cause)
+        write(line.reason, kind=line.kind, key=line.key, detail=line.message, cause=line.cause)
 
     def _resolve(self, reply: effects.Reply) -> None:
         future = self._waiting.pop(reply.token, None)

@@ -1,0 +1,130 @@
+"""The program `bcs-scheduler`: serve, dev, local-mesos."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import click
+
+from bcs_scheduler.config import OPTIONS, ConfigError, Settings, load_settings
+from bcs_scheduler.local.cluster import LocalCluster
+from bcs_scheduler.local.main import local_mesos
+from bcs_scheduler.local.settings import ClusterSettings
+from bcs_scheduler.logs import configure_logging
+from bcs_scheduler.service import Service
+from bcs_scheduler.version import VERSION
+
+SETTINGS_HELP = "Every setting has a flag, an environment variable BCS_<SECTION>_<NAME>, and a line in the TOML file."
+FIRST_COMMANDS = """\
+Try, in another terminal:
+  export BCS_SERVER={url}
+  bcs apply -f conf/examples/web.json
+  bcs get taskgroups
+  bcs explain web
+Stop with Ctrl-C."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="bcs-scheduler")
+def main() -> None:
+    """A framework scheduler for Apache Mesos."""
+
+
+def with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds --config and one flag per setting."""
+    for option in reversed(OPTIONS.values()):
+        command = click.option(option.flag, option.path, default=None, metavar="VALUE", help=f"{option.path}")(command)
+    return click.option(
+        "--config", type=click.Path(path_type=Path), envvar="BCS_CONFIG", help="TOML file, see conf/scheduler.toml."
+    )(command)
+
+
+def read_settings(config: Path | None, flags: dict[str, Any]) -> Settings:
+    """Settings or a start that stops with one line."""
+    try:
+        return load_settings(config, os.environ, flags)
+    except ConfigError as error:
+        fail(str(error))
+
+
+def fail(message: str) -> NoReturn:
+    click.echo(f"bcs-scheduler: {message}", err=True)
+    sys.exit(2)
+
+
+@main.command(epilog=SETTINGS_HELP)
+@with_settings
+def serve(config: Path | None, **flags: Any) -> None:
+    """Run the scheduler. Several may run on one store: one leads, the others stand by."""
+    settings = read_settings(config, flags)
+    configure_logging(settings.log)
+    service = Service(settings)
+    started(service)
+    click.echo(f"api {service.url}")
+    until_signal()
+    service.stop()
+
+
+@main.command()
+@click.option("--agents", default=3, show_default=True, help="Number of embedded agents.")
+@click.option("--data", type=click.Path(file_okay=False, path_type=Path), default=Path("data"), show_default=True)
+@click.option("--api", "listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT")
+@click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
+def dev(agents: int, data: Path, listen: str, log_level: str) -> None:
+    """Run everything embedded: SQLite store and a small cluster that runs real processes, kept in --data."""
+    data = data.absolute()
+    data.mkdir(parents=True, exist_ok=True)
+    cluster = LocalCluster(
+        ClusterSettings(agents=agents, data=data / "mesos", attributes="rack:r{n};zone:z{n%2}", cluster="dev")
+    )
+    try:
+        cluster.start()
+    except Exception as error:
+        fail(f"cannot start the embedded cluster: {error}")
+    settings = read_settings(
+        None,
+        {
+            "store.url": f"sqlite:///{data}/state.db",
+            "mesos.url": cluster.url,
+            "api.listen": listen,
+            "log.level": log_level,
+        },
+    )
+    configure_logging(settings.log)
+    service = Service(settings)
+    try:
+        started(service)
+        click.echo(f"api {service.url}")
+        click.echo(f"mesos {cluster.url} ({agents} agents), data in {data}")
+        click.echo(FIRST_COMMANDS.format(url=service.url))
+        until_signal()
+        service.stop()
+    finally:
+        cluster.stop()
+
+
+def started(service: Service) -> None:
+    try:
+        service.start()
+    except (OSError, ValueError) as error:
+        fail(str(error))
+
+
+def until_signal() -> None:
+    """Waits for SIGTERM or SIGINT."""
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    stop.wait()
+
+
+main.add_command(local_mesos)
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""Puts a scheduler together from its settings: store, core, Mesos driver, HTTP API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from bcs_scheduler.addresses import parse_address
+from bcs_scheduler.api.app import create_app
+from bcs_scheduler.api.operation import ApiSettings
+from bcs_scheduler.api.server import ApiServer
+from bcs_scheduler.config import Settings
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.events import Event
+from bcs_scheduler.mesos.driver import Driver
+from bcs_scheduler.mesos.settings import MesosSettings
+from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
+from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.runtime import Runtime
+from bcs_scheduler.term import MesosDriver
+from bcs_scheduler.version import VERSION
+from store.factory import open_store
+from transactions.base import Options, Periods
+
+log = structlog.get_logger(__name__)
+
+
+class Service:
+    """One scheduler process. `start` returns when the HTTP API answers; the rest comes up behind it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        address = parse_address(settings.api.listen, allow_zero=True)
+        self.metrics = Metrics(settings.cluster, settings.metrics.taskgroup_label)
+        self._gateway = _LateGateway()
+        self._server = ApiServer(
+            create_app(
+                self._gateway,
+                ApiSettings(
+                    max_body=settings.api.max_body_bytes,
+                    command_timeout=settings.api.request_timeout,
+                    version=VERSION,
+                ),
+            ),
+            address.host,
+            address.port,
+        )
+        self.runtime: Runtime | None = None
+
+    @property
+    def url(self) -> str:
+        return self._server.url
+
+    def start(self) -> None:
+        """Raises OSError if the address is taken, ValueError for a store URL that cannot be used."""
+        store = open_store(self._settings.store.url)
+        self._server.start()
+        url = self._settings.api.advertise or self._server.url
+        self.runtime = Runtime(
+            store, core_options(self._settings), driver_factory(self._settings, url), self.metrics, url
+        )
+        self._gateway.runtime = self.runtime
+        self.runtime.start()
+        log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=self._settings.mesos.url)
+
+    def stop(self) -> None:
+        """Steps down first, so that another scheduler takes over while the last answers are still sent."""
+        if self.runtime is not None:
+            self.runtime.stop()
+        self._server.stop()
+
+
+class _LateGateway:
+    """The API is built before the runtime, because the runtime must know the API's address."""
+
+    runtime: Runtime
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.runtime, name)
+
+
+def core_options(settings: Settings) -> CoreOptions:
+    scheduler, periods = settings.scheduler, settings.transactions
+    return CoreOptions(
+        transactions=Options(
+            periods=Periods(
+                default=periods.default,
+                launch=periods.launch,
+                rolling_up=periods.rolling_up,
+                rolling_down=periods.rolling_down,
+                delete=periods.inner_delete,
+                inner_reschedule=periods.inner_reschedule,
+                restart_reset=periods.restart_reset,
+                update_delay=periods.update_delay,
+                retention=scheduler.transaction_retention,
+            ),
+            role=settings.mesos.roles[0],
+            version_history=scheduler.version_history,
+        ),
+        scoring=scheduler.scoring,
+        offer_hold=scheduler.offer_hold,
+        refuse_idle=scheduler.refuse_seconds_idle,
+        staging_timeout=scheduler.staging_timeout,
+        silence_timeout=scheduler.silence_timeout,
+        reconcile_interval=scheduler.reconcile_interval,
+        kill_retry=scheduler.kill_retry,
+        kill_retry_max=scheduler.kill_retry_max,
+    )
+
+
+def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Event], None]], MesosDriver]:
+    mesos = settings.mesos
+    presented = MesosSettings(
+        master=mesos.url,
+        framework_name=mesos.framework_name,
+        user=mesos.user or "root",
+        roles=mesos.roles,
+        principal=mesos.principal,
+        secret=mesos.secret(),
+        failover_timeout=mesos.failover_timeout,
+        hostname=mesos.hostname,
+        webui_url=mesos.webui_url or api_url,
+        gpus=mesos.gpu,
+        missed_heartbeats=mesos.heartbeat_tolerance,
+    )
+    return lambda deliver: Driver(presented, deliver, DefaultExecutorBuilder())
