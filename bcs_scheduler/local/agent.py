@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import abc
-import asyncio
 from typing import Protocol
 
 from bcs_scheduler.local import resources
@@ -73,13 +72,10 @@ class Agent(abc.ABC):
 
     @abc.abstractmethod
     def destroy(self) -> None:
-        """All executors die at once, as when the machine fails. No status is reported."""
+        """All executors die at once, as when the machine fails. No status is reported before the agent returns."""
 
     def message(self, executor_id: str, data: bytes) -> None:  # noqa: B027
         """Framework messages; executors here ignore them, as the default executor does."""
-
-    async def stopped(self) -> None:  # noqa: B027
-        """Returns when nothing of the agent runs any more (after `destroy`)."""
 
 
 def total_amounts(spec: AgentSpec) -> Amounts:
@@ -101,9 +97,3 @@ def attribute_messages(spec: AgentSpec) -> list[pb.Attribute]:
             ranges = pb.Value.Ranges(range=[pb.Value.Range(begin=begin, end=end) for begin, end in value])
             messages.append(pb.Attribute(name=name, type=pb.Value.RANGES, ranges=ranges))
     return messages
-
-
-def end_executor_if_idle(reports: Reports, executor: Executor) -> None:
-    """The default executor leaves when its last task has ended."""
-    if not executor.tasks:
-        asyncio.get_running_loop().call_soon(reports.executor_exited, executor, 0)

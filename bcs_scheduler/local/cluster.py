@@ -13,9 +13,13 @@ from uuid import uuid4
 import uvloop
 
 from bcs_scheduler.local.agent import Agent
+from bcs_scheduler.local.control import Control
 from bcs_scheduler.local.errors import LocalClusterError
-from bcs_scheduler.local.http import HttpServer, Request, Stream, response
+from bcs_scheduler.local.http import Handler, HttpServer, Request, Stream, response
 from bcs_scheduler.local.master import Master
+from bcs_scheduler.local.operator_api import OperatorApi
+from bcs_scheduler.local.process import Launcher
+from bcs_scheduler.local.process_agent import ProcessAgent
 from bcs_scheduler.local.scheduler_api import SchedulerApi
 from bcs_scheduler.local.settings import AgentSpec, ClusterSettings, agent_specs
 from bcs_scheduler.local.synthetic import SyntheticAgent
@@ -35,7 +39,20 @@ class Cluster:
         self._server = HttpServer(self._handle)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self.master = Master(settings)
-        self._scheduler_api = SchedulerApi(self.master)
+        self._launcher = Launcher()
+        scheduler_api = SchedulerApi(self.master)
+        operator_api = OperatorApi(self.master)
+        self._routes: dict[str, Handler] = {
+            "/api/v1/scheduler": scheduler_api,
+            "/master/api/v1/scheduler": scheduler_api,
+            "/api/v1": operator_api,
+            "/master/api/v1": operator_api,
+            "/health": operator_api.health,
+            "/master/health": operator_api.health,
+            "/state": operator_api.state,
+            "/master/state": operator_api.state,
+            "/control": Control(self.master),
+        }
 
     @property
     def url(self) -> str:
@@ -45,6 +62,8 @@ class Cluster:
     async def start(self) -> None:
         data = self._data_directory()
         ids = agent_ids(data, len(self._specs), self.master.id)
+        if not self.settings.synthetic:
+            await self._launcher.start()
         await self._server.start(self.settings.host, self.settings.port)
         self.master.address = self._server.address
         for agent_id, spec in zip(ids, self._specs, strict=True):
@@ -52,29 +71,29 @@ class Cluster:
         self.master.start()
 
     async def stop(self) -> None:
-        agents = list(self.master.agents.values())
         self.master.stop()
-        for agent in agents:
-            await agent.stopped()
+        await self._launcher.stop()
         await self._server.stop()
         if self._temporary is not None:
             self._temporary.cleanup()
 
     def _agent(self, agent_id: str, spec: AgentSpec, data: Path) -> Agent:
-        return SyntheticAgent(agent_id, spec, self.master.tasks, self.settings.start_delay)
+        if self.settings.synthetic:
+            return SyntheticAgent(agent_id, spec, self.master.tasks, self.settings.start_delay)
+        return ProcessAgent(agent_id, spec, self.master.tasks, self._launcher, data / "sandboxes")
 
     def _data_directory(self) -> Path:
         if self.settings.data is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="local-mesos-")
-            return Path(self._temporary.name)
+            directory = Path(self._temporary.name)
+            directory.chmod(0o711)  # tasks of other users must reach their sandboxes
+            return directory
         self.settings.data.mkdir(parents=True, exist_ok=True)
         return self.settings.data
 
     def _handle(self, request: Request) -> bytes | Stream:
-        path = request.path
-        if path == "/api/v1/scheduler" or path == "/master/api/v1/scheduler":
-            return self._scheduler_api(request)
-        return response(404)
+        handler = self._routes.get(request.path)
+        return handler(request) if handler is not None else response(404)
 
 
 def agent_ids(data: Path, count: int, master_id: str) -> list[str]:

@@ -211,6 +211,15 @@ class Master:
             self.offers.rescind(offer)
         self._drop_inverse_offers(agent.inverse_offers, rescind=True)
 
+    def lose_agent(self, agent: Agent) -> None:
+        """Contact is lost; unless it comes back in time the agent is marked unreachable."""
+        self.disconnect_agent(agent)
+        asyncio.get_running_loop().call_later(self.settings.agent_timeout, self._agent_timeout, agent)
+
+    def _agent_timeout(self, agent: Agent) -> None:
+        if not agent.connected and agent.id in self.agents:
+            self.mark_unreachable(agent)
+
     def mark_unreachable(self, agent: Agent) -> None:
         now = time.time()
         self._leave(agent)
@@ -253,7 +262,14 @@ class Master:
             framework.send(event)
 
     def return_agent(self, agent: Agent) -> None:
-        """An agent registers again, with whatever still runs on it."""
+        """An agent registers again, with whatever still runs on it. Executors that died with it are reported."""
+        for executor in [e for e in agent.executors.values() if not e.tasks]:
+            for task in [t for t in agent.tasks.values() if t.executor is executor and t.latest not in TERMINAL]:
+                self.tasks.task_status(
+                    task, pb.TASK_FAILED, message="Abnormal executor termination: unknown container",
+                    reason=pb.TaskStatus.REASON_EXECUTOR_TERMINATED, source=pb.TaskStatus.SOURCE_AGENT,
+                )  # fmt: skip
+            self.tasks.executor_exited(executor, 9)
         agent.connected = agent.active = True
         was_unreachable = self.unreachable.pop(agent.id, None) is not None
         self.agents[agent.id] = agent

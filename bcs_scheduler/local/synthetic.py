@@ -22,11 +22,9 @@ class SyntheticAgent(Agent):
             self._start(tasks)
 
     def _start(self, tasks: list[Task]) -> None:
-        if self.executors.get((tasks[0].framework.id, tasks[0].executor.id)) is not tasks[0].executor:
-            return  # the agent failed or the framework went while the tasks were starting
         for state in (pb.TASK_STARTING, pb.TASK_RUNNING):
             for task in tasks:
-                if task.latest not in TERMINAL:
+                if task.id in task.executor.tasks:  # else it was killed, or its agent failed, while it was starting
                     self.reports.task_status(task, state)
 
     def kill(self, task: Task, grace: float | None) -> None:
@@ -57,5 +55,5 @@ class SyntheticAgent(Agent):
             self.kill(task, 0.0)
 
     def destroy(self) -> None:
-        self.executors.clear()
-        self.tasks.clear()
+        for executor in self.executors.values():
+            executor.tasks.clear()

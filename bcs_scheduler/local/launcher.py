@@ -1,0 +1,201 @@
+"""The process that starts the tasks of the embedded cluster and makes sure that none outlives it.
+
+Runs as a script of its own, on the standard library alone. It talks JSON lines over the socket that is its standard
+input. To it:
+
+    {"run": ID, "argv": [...], "program": PATH, "env": {...}, "cwd": DIR, "output": DIR or null, "user": NAME or null}
+    {"signal": ID, "number": N}
+
+and from it, in this order for each ID:
+
+    {"started": ID, "pid": PID}  or  {"failed": ID, "error": TEXT}
+    {"exited": ID, "status": as wait(2) gives it}
+
+Each ID is a session and process group. When its first process ends, the rest of it is killed. When the socket closes,
+because the cluster stopped or was killed, everything is killed; should this process itself be killed, the kernel kills
+its children (PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import pwd
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
+MARK = "MESOS_CONTAINER_ID"
+"""Environment variable by which a process that left its session is still found."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def die_with_parent() -> None:
+    """In the child, before the program is executed."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+class Launcher:
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._running: dict[int, tuple[str, subprocess.Popen[bytes]]] = {}
+        self._pids: dict[str, int] = {}
+
+    def serve(self) -> None:
+        """Until the peer closes the connection; then nothing is left running."""
+        _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        wakeup_read, wakeup_write = socket.socketpair()
+        for end in (wakeup_read, wakeup_write):
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(wakeup_write.fileno(), warn_on_full_buffer=False)
+        selector = selectors.DefaultSelector()
+        selector.register(self._connection, selectors.EVENT_READ)
+        selector.register(wakeup_read, selectors.EVENT_READ)
+        buffer = b""
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is wakeup_read:
+                    with suppress(BlockingIOError):
+                        wakeup_read.recv(4096)
+                    self._reap()
+                    continue
+                data = self._receive()
+                if not data:
+                    self._kill_everything()
+                    return
+                *lines, buffer = (buffer + data).split(b"\n")
+                for line in lines:
+                    self._obey(json.loads(line))
+
+    def _receive(self) -> bytes:
+        try:
+            return self._connection.recv(1 << 16)
+        except OSError:
+            return b""
+
+    def _tell(self, **event: object) -> None:
+        with suppress(OSError):  # a peer that is gone shows at the next read
+            self._connection.sendall(json.dumps(event).encode() + b"\n")
+
+    def _obey(self, order: dict[str, Any]) -> None:
+        if "run" in order:
+            self._start(order)
+        elif order["signal"] in self._pids:
+            with suppress(ProcessLookupError):
+                os.killpg(self._pids[order["signal"]], order["number"])
+
+    def _start(self, order: dict[str, Any]) -> None:
+        name = order["run"]
+        try:
+            process = _spawn(order)
+        except (OSError, ValueError, LookupError, subprocess.SubprocessError) as error:
+            self._tell(failed=name, error=str(error))
+            return
+        self._running[process.pid] = (name, process)
+        self._pids[name] = process.pid
+        self._tell(started=name, pid=process.pid)
+
+    def _reap(self) -> None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            name, process = self._running.pop(pid, ("", None))
+            if process is None:
+                continue  # an orphan of a task
+            process.returncode = os.waitstatus_to_exitcode(status)  # or Popen would wait for it once more
+            del self._pids[name]
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+            for orphan in _children():
+                if _container(orphan) == name:
+                    _kill(orphan)
+            self._tell(exited=name, status=status)
+
+    def _kill_everything(self) -> None:
+        """Also what has left its group: all orphans come to this process, until there are none."""
+        while True:
+            for pid in list(self._running):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(pid, signal.SIGKILL)
+            for pid in _children():
+                _kill(pid)
+            try:
+                pid, _ = os.waitpid(-1, 0)
+            except ChildProcessError:
+                return
+            self._running.pop(pid, None)
+
+
+def _spawn(order: dict[str, Any]) -> subprocess.Popen[bytes]:
+    output = order["output"]
+    stdout = stderr = subprocess.DEVNULL
+    opened: list[int] = []
+    try:
+        if output is not None:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+            opened = [os.open(os.path.join(output, name), flags, 0o644) for name in ("stdout", "stderr")]
+            stdout, stderr = opened
+        options: dict[str, Any] = {}
+        if order["user"] is not None:
+            options = _identity(order["user"])
+        return subprocess.Popen(
+            order["argv"],
+            executable=order["program"],
+            env=order["env"],
+            cwd=order["cwd"],
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+            preexec_fn=die_with_parent,  # this process has one thread
+            **options,
+        )
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+def _identity(user: str) -> dict[str, Any]:
+    entry = pwd.getpwnam(user)
+    groups = os.getgrouplist(user, entry.pw_gid)
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
+
+
+def _children() -> list[int]:
+    with open(f"/proc/self/task/{os.getpid()}/children") as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def _container(pid: int) -> str | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            for entry in file.read().split(b"\0"):
+                if entry.startswith(MARK.encode() + b"="):
+                    return entry.partition(b"=")[2].decode(errors="replace")
+    except OSError:
+        pass
+    return None
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # the cluster decides when to stop
+    Launcher(socket.socket(fileno=os.dup(sys.stdin.fileno()))).serve()
