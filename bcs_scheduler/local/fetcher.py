@@ -45,5 +45,7 @@ def _fetch(uri: pb.CommandInfo.URI, sandbox: Path) -> None:
     if uri.executable:
         target.chmod(0o755)
     elif uri.extract and target.name.endswith(ARCHIVES):
-        options = {} if target.suffix == ".zip" else {"filter": "data"}
-        shutil.unpack_archive(target, sandbox, **options)
+        if target.suffix == ".zip":
+            shutil.unpack_archive(target, sandbox)
+        else:
+            shutil.unpack_archive(target, sandbox, filter="data")

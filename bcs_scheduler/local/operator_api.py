@@ -111,9 +111,8 @@ class OperatorApi:
     def _get_agents(self, answer: Response.GetAgents) -> None:
         answer.SetInParent()
         for agent in self._master.agents.values():
-            message = answer.agents.add(
-                active=agent.active, version=VERSION, pid=f"slave(1)@{agent.spec.ip}:{AGENT_PORT}"
-            )
+            message = answer.agents.add(active=agent.active, version=VERSION)
+            message.pid = f"slave(1)@{agent.spec.ip}:{AGENT_PORT}"
             info = message.agent_info
             info.hostname, info.port = agent.spec.hostname, AGENT_PORT
             info.id.value = agent.id
@@ -238,7 +237,7 @@ def _task_state(task: Task, state: int) -> dict[str, Any]:
         "framework_id": task.framework.id,
         "executor_id": task.executor.id,
         "slave_id": task.agent.id,
-        "state": pb.TaskState.Name(state),  # type: ignore[arg-type]
+        "state": pb.TaskState.Name(state),
         "resources": _amounts(task.amounts),
     }
 

@@ -58,7 +58,7 @@ class Launcher:
             script = os.path.abspath(launcher_script.__file__)
             # A session of its own keeps Ctrl-C of a terminal from it: it must outlive everything it started.
             self._child = subprocess.Popen(
-                [sys.executable, "-I", script], stdin=theirs, stdout=subprocess.DEVNULL, start_new_session=True
+                [sys.executable, "-I", script], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True
             )
         reader, self._writer = await asyncio.open_connection(sock=ours)
         self._listening = asyncio.create_task(self._listen(reader))

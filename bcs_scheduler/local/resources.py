@@ -104,6 +104,8 @@ class Amounts:
 
     def usable_by(self, role: str) -> Amounts:
         """The part a role may be offered: unreserved, or reserved for it or a role above it."""
+        if not any(key[1] for key in self.scalars):
+            return self
 
         def allowed(key: Key) -> bool:
             return not key[1] or role == key[1] or role.startswith(key[1] + "/")
