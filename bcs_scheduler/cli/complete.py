@@ -1,0 +1,42 @@
+"""Completion of names by asking the server; whatever goes wrong, the shell just gets no suggestions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+from bcs_scheduler.cli.client import Client
+from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.cli.options import Session, session_of
+
+PATIENCE = 0.5
+"""Seconds a busy server may be asked again while somebody holds the tab key."""
+
+
+def _suggest(
+    incomplete: str, ctx: click.Context, names: Callable[[Client, Session], Iterable[str]]
+) -> list[CompletionItem]:
+    session = session_of(ctx)
+    try:
+        found = names(Client(session.server, PATIENCE), session)
+        return [CompletionItem(name) for name in found if name.startswith(incomplete)]
+    except (CliError, KeyError, TypeError):
+        return []
+
+
+def application_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _suggest(incomplete, ctx, lambda client, s: (a["Name"] for a in client.applications(s.namespace)))
+
+
+def taskgroup_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _suggest(incomplete, ctx, lambda client, s: (g["ID"] for g in client.taskgroups(s.namespace)))
+
+
+def transaction_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _suggest(incomplete, ctx, lambda client, s: (t["transactionID"] for t in client.transactions(s.namespace)))
+
+
+def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _suggest(incomplete, ctx, lambda client, s: (a.get("ip") or a["hostname"] for a in client.agents()))

@@ -1,0 +1,230 @@
+"""`bcs describe` and `bcs explain`: one object in full, and why it is not further."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.text import Text
+
+from bcs_scheduler.cli.client import Client, Json
+from bcs_scheduler.cli.complete import application_names
+from bcs_scheduler.cli.errors import CliError, UsageError
+from bcs_scheduler.cli.get import kind_argument
+from bcs_scheduler.cli.lookup import application_of, find_agent, find_taskgroup, find_transaction
+from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
+from bcs_scheduler.cli.output import age, local_time, moment, print_data, print_fields, print_table, status_text, table
+from bcs_scheduler.cli.views import COLUMNS, attributes_text, ports_of
+
+
+@click.command()
+@click.argument("kind", callback=kind_argument)
+@click.argument("name", shell_complete=application_names)
+@click.option("--story", is_flag=True, help="Also what happened to it, in order, as far as it is remembered.")
+@output_option
+@connection_options
+@pass_session
+def describe(session: Session, kind: str, name: str, story: bool, output: str | None) -> None:
+    """Show one object of KIND in full. KIND is application, taskgroup, transaction or agent."""
+    show = SHOWS.get(kind)
+    if show is None:
+        raise UsageError(f"describe knows {', '.join(SHOWS)}, not {kind}")
+    # Text is what describe is for; only an explicit -o asks for data.
+    show(session, name, story, output if output in ("json", "yaml") else "")
+
+
+@click.command()
+@click.argument("name", shell_complete=application_names)
+@output_option
+@connection_options
+@pass_session
+def explain(session: Session, name: str, output: str | None) -> None:
+    """Say why application NAME is not (fully) running, and what would have to change."""
+    found = session.client.explain(session.namespace, name)
+    form = chosen_format(output)
+    if form in ("json", "yaml"):
+        print_data(session.out, found, form)
+        return
+    _print_explanation(session, found)
+
+
+def _print_explanation(session: Session, found: Json) -> None:
+    print_fields(session.out, [(key, value) for key, value in found.items() if not isinstance(value, list | dict)])
+    for key, value in found.items():
+        if isinstance(value, list | dict) and value:
+            session.out.print(Text(f"{key}:", style="bold"))
+            for line in _lines(value):
+                session.say(f"  {line}")
+
+
+def _lines(value: Any, indent: str = "") -> list[str]:
+    """Nested data as indented lines."""
+    if isinstance(value, dict):
+        lines = []
+        for key, inner in value.items():
+            nested = isinstance(inner, list | dict) and inner
+            lines.append(f"{indent}{key}:" if nested else f"{indent}{key}: {inner}")
+            lines += _lines(inner, indent + "  ") if nested else []
+        return lines
+    if isinstance(value, list):
+        lines = []
+        for item in value:
+            inner = _lines(item, indent + "  ")
+            lines += [f"{indent}- {inner[0].strip()}", *inner[1:]] if inner else []
+        return lines
+    return [f"{indent}{value}"]
+
+
+def _application(session: Session, name: str, story: bool, form: str) -> None:
+    client, namespace = session.client, session.namespace
+    found = client.application(namespace, name)
+    groups = client.taskgroups(namespace, name)
+    operations = client.transactions(namespace, application=name)
+    if form:
+        data = {"application": found, "taskgroups": groups, "transactions": operations}
+        print_data(session.out, {**data, "story": _story(client, namespace, name)} if story else data, form)
+        return
+    print_fields(
+        session.out,
+        [
+            ("Name", f"{found['RunAs']}/{found['Name']}"),
+            ("Kind", found.get("Kind")),
+            ("Status", status_text(found["Status"])),
+            ("Message", found.get("Message")),
+            (
+                "Taskgroups",
+                f"{found['RunningInstances']} running, {found['Instances']} there, {found['DefineInstances']} wanted",
+            ),
+            ("Labels", _pairs((found.get("ObjectMeta") or {}).get("labels"))),
+            ("Created", _when(found.get("Created"))),
+            ("Updated", _when(found.get("UpdateTime"))),
+        ],
+    )
+    _section(session, "Taskgroups", "taskgroups", groups)
+    _section(session, "Transactions", "transactions", operations)
+    if story:
+        _print_story(session, namespace, name)
+
+
+def _taskgroup(session: Session, name: str, story: bool, form: str) -> None:
+    group = find_taskgroup(session.client, session.namespace, name)
+    if form:
+        print_data(session.out, group, form)
+        return
+    print_fields(
+        session.out,
+        [
+            ("ID", group["ID"]),
+            ("Name", group["Name"]),
+            ("Status", status_text(group["Status"])),
+            ("Message", group.get("Message")),
+            ("Host", f"{group.get('HostName')} (agent {group.get('AgentID')})"),
+            ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
+            ("Version", group.get("VersionName")),
+            ("Restarts", group.get("ReschededTimes")),
+            ("Started", _when(group.get("StartTime"))),
+            ("Updated", _when(group.get("UpdateTime"))),
+        ],
+    )
+    for task in group.get("Taskgroup") or ():
+        session.out.print(Text(f"\nTask {task['ID']}", style="bold"))
+        command = " ".join([task.get("Command") or "", *(task.get("Arguments") or ())]).strip()
+        print_fields(
+            session.out,
+            [
+                ("  Status", status_text(task["Status"])),
+                ("  Message", task.get("Message")),
+                ("  Image", task.get("Image")),
+                ("  Command", command),
+            ],
+        )
+    if story:
+        _print_story(session, *application_of(group["ID"]), about=group["ID"])
+
+
+def _transaction(session: Session, name: str, story: bool, form: str) -> None:
+    found = find_transaction(session.client, session.namespace, name)
+    if form:
+        print_data(session.out, found, form)
+        return
+    print_fields(
+        session.out,
+        [
+            ("ID", found["transactionID"]),
+            ("Operation", (found.get("curOp") or {}).get("opType")),
+            ("Object", f"{found.get('objectKind')} {found.get('namespace')}/{found.get('objectName')}"),
+            ("Status", status_text(found["status"])),
+            ("Message", found.get("message")),
+            ("Progress", f"{found.get('progress', 0)} of {found['target']}" if found.get("target") else ""),
+            ("Created", _when(found.get("createTime"))),
+            ("Deadline", local_time(found.get("deadline"))),
+            ("Ended", _when(found["finishTime"]) if found.get("finishTime") else ""),
+        ],
+    )
+    session.out.print(Text("\nHistory", style="bold"))
+    for note in found.get("history") or ():
+        session.say(f"  {_note(note)}")
+
+
+def _agent(session: Session, name: str, story: bool, form: str) -> None:
+    agent = find_agent(session.client, name)
+    if form:
+        print_data(session.out, agent, form)
+        return
+    fields = [(key, value) for key, value in agent.items() if not isinstance(value, list | dict)]
+    print_fields(session.out, [*fields, ("attributes", attributes_text(agent.get("attributes") or ()))])
+
+
+SHOWS = {"applications": _application, "taskgroups": _taskgroup, "transactions": _transaction, "agents": _agent}
+
+
+def _section(session: Session, title: str, kind: str, items: list[Json]) -> None:
+    if items:
+        session.out.print(Text(f"\n{title}", style="bold"))
+        print_table(session.out, table(COLUMNS[kind], items))
+
+
+def _story(client: Client, namespace: str, name: str) -> list[Json]:
+    """What the transactions of an application noted, with the lives of its taskgroups, oldest first."""
+    lines = [
+        {
+            "at": moment(note["at"]),
+            "about": transaction["transactionID"],
+            "text": f"{transaction['curOp']['opType']}: {note['text']}",
+        }
+        for transaction in client.transactions(namespace, application=name)
+        for note in transaction["history"]
+    ]
+    for group in client.taskgroups(namespace, name):
+        born = {
+            "at": moment(group.get("StartTime")),
+            "about": group["ID"],
+            "text": f"taskgroup made for {group['HostName']}",
+        }
+        last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group.get('Message') or ''}".rstrip()
+        lines += [born, {"at": moment(group.get("UpdateTime")), "about": group["ID"], "text": last}]
+    return sorted(lines, key=lambda line: (line["at"], line["about"]))
+
+
+def _print_story(session: Session, namespace: str, name: str, about: str = "") -> None:
+    session.out.print(Text("\nStory", style="bold"))
+    try:
+        lines = _story(session.client, namespace, name)
+    except CliError as error:
+        session.say(f"  not available: {error.message}")
+        return
+    for line in lines:
+        if not about or about in (line["about"], *line["text"].split()):
+            session.say(f"  {local_time(line['at'])}  {line['about']}  {line['text']}")
+
+
+def _note(note: Any) -> str:
+    return f"{local_time(note.get('at'))}  {note.get('text')}" if isinstance(note, dict) else str(note)
+
+
+def _pairs(labels: Any) -> str:
+    return ", ".join(f"{key}={value}" for key, value in (labels or {}).items())
+
+
+def _when(value: Any) -> str:
+    return f"{local_time(value)} ({age(value)} ago)" if moment(value) > 0 else ""

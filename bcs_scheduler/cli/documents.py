@@ -1,0 +1,119 @@
+"""Reading the documents given with -f: files, folders and standard input, JSON or YAML."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from bcs_scheduler.cli.client import Json
+from bcs_scheduler.cli.errors import UsageError
+
+KINDS = ("application",)
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+class Document(NamedTuple):
+    """One object to apply, with the place it was read from."""
+
+    source: str
+    body: Json
+
+    @property
+    def kind(self) -> str:
+        return str(self.body["kind"])
+
+    @property
+    def name(self) -> str:
+        return str(self.body["metadata"]["name"])
+
+    @property
+    def namespace(self) -> str:
+        return str(self.body["metadata"]["namespace"])
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML as JSON sees it: a time stamp stays text."""
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: bool = False) -> list[Document]:
+    """Reads all documents in order. One without a namespace gets `namespace`; with `namespace_given` (-n was typed) a
+    different one is refused. Raises UsageError."""
+    documents = [
+        _checked(source, body, namespace, namespace_given)
+        for path in paths
+        for file in _files(path)
+        for source, body in _read(file)
+    ]
+    if not documents:
+        raise UsageError("no documents found")
+    return documents
+
+
+def _files(path: str) -> list[str]:
+    if path == "-" or not Path(path).is_dir():
+        return [path]
+    found = sorted(str(file) for file in Path(path).iterdir() if file.suffix in SUFFIXES and file.is_file())
+    if not found:
+        raise UsageError(f"{path}: holds no .json, .yaml or .yml file")
+    return found
+
+
+def _read(path: str) -> Iterator[tuple[str, Any]]:
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: is not text in UTF-8") from None
+    source = "standard input" if path == "-" else path
+    if path.endswith(".json") or (path == "-" and text.lstrip().startswith("{")):
+        yield source, _parse_json(source, text)
+        return
+    try:
+        bodies = [body for body in yaml.load_all(text, Loader=_PlainLoader) if body is not None]
+    except yaml.YAMLError as error:
+        raise UsageError(f"{source}: not YAML: {_yaml_reason(error)}") from None
+    for number, body in enumerate(bodies, 1):
+        yield (f"{source} (document {number})" if len(bodies) > 1 else source), body
+
+
+def _parse_json(source: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{source}: not JSON: line {error.lineno}, column {error.colno}: {error.msg.lower()}"
+        ) from None
+
+
+def _yaml_reason(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    return place + str(getattr(error, "problem", None) or error).replace("\n", " ")
+
+
+def _checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Document:
+    """What must be known to send a document at all; everything else is judged by the server."""
+    if not isinstance(body, dict):
+        raise UsageError(f"{source}: is not an object")
+    kind = body.get("kind")
+    if kind not in KINDS:
+        raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}")
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        raise UsageError(f"{source}: metadata.name: is missing")
+    own = metadata.get("namespace") or namespace
+    if namespace_given and own != namespace:
+        raise UsageError(f"{source}: metadata.namespace: is {own!r}, the command line says {namespace!r}")
+    return Document(source, {**body, "metadata": {**metadata, "namespace": own}})

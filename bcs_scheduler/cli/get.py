@@ -1,0 +1,165 @@
+"""`bcs get`: lists and single objects, once or watched."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import click
+from rich.live import Live
+
+from bcs_scheduler.cli.client import Json
+from bcs_scheduler.cli.complete import application_names
+from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
+from bcs_scheduler.cli.lookup import find_agent, find_taskgroup, find_transaction
+from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
+from bcs_scheduler.cli.output import print_data, print_table, table
+from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE
+
+WATCH_INTERVAL = 1.0
+"""Seconds between two looks of -w."""
+
+Found = list[Json] | Json
+
+
+def kind_argument(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    kind = ALIASES.get(value.lower(), value.lower())
+    if kind not in COLUMNS:
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(COLUMNS)} (or app, tg, tx, ag)")
+    return kind
+
+
+@click.command()
+@click.argument(
+    "kind", callback=kind_argument, shell_complete=lambda c, p, text: [k for k in COLUMNS if k.startswith(text)]
+)
+@click.argument("name", required=False, shell_complete=application_names)
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces.")
+@click.option("-l", "--selector", default="", metavar="SELECTOR", help="By labels, e.g. app=web,tier!=test.")
+@click.option("-w", "--watch", is_flag=True, help="Keep looking; print again what has changed.")
+@output_option
+@connection_options
+@pass_session
+def get(
+    session: Session, kind: str, name: str | None, everywhere: bool, selector: str, watch: bool, output: str | None
+) -> None:
+    """List KIND, or show one by NAME.
+
+    KIND is applications (app), taskgroups (tg), transactions (tx), agents (ag), offers or versions. For taskgroups and
+    versions NAME may be an application, for transactions too.
+    """
+    if selector and kind not in ("applications", "taskgroups"):
+        raise UsageError("-l is for applications and taskgroups")
+    if kind == "versions" and not name:
+        raise UsageError("get versions needs the name of an application")
+    form = chosen_format(output)
+    namespace = None if everywhere else session.namespace
+
+    def look() -> Found:
+        return LOOKS[kind](session, namespace, name, selector)
+
+    if watch:
+        _watch(session, kind, look, form, everywhere)
+    else:
+        _print(session, kind, look(), form, everywhere)
+
+
+def _applications(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    if name:
+        return session.client.application(namespace or session.namespace, name)
+    return session.client.applications(namespace, selector=selector)
+
+
+def _taskgroups(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    client = session.client
+    if name and "." in name:
+        return find_taskgroup(client, session.namespace, name)
+    if name:
+        return client.taskgroups(session.namespace, name)
+    groups = client.taskgroups(namespace)
+    if not selector:
+        return groups
+    owners = {(owner["RunAs"], owner["Name"]) for owner in client.applications(namespace, selector=selector)}
+    return [group for group in groups if (group["RunAs"], group["AppID"]) in owners]
+
+
+def _transactions(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    if not name:
+        return session.client.transactions(namespace)
+    try:
+        return find_transaction(session.client, namespace or session.namespace, name)
+    except NotFound:
+        found = session.client.transactions(namespace, application=name)
+        if not found:
+            raise
+        return found
+
+
+def _agents(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    return find_agent(session.client, name) if name else session.client.agents()
+
+
+def _offers(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    offers = session.client.offers()
+    return [offer for offer in offers if offer.get("hostname") == name] if name else offers
+
+
+def _versions(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    assert name is not None
+    where = namespace or session.namespace
+    ids = session.client.versions(where, name)
+    return [session.client.version(where, name, version) for version in reversed(ids)]
+
+
+LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
+    "applications": _applications,
+    "taskgroups": _taskgroups,
+    "transactions": _transactions,
+    "agents": _agents,
+    "offers": _offers,
+    "versions": _versions,
+}
+
+
+def _rendered(kind: str, found: Found, form: str, everywhere: bool) -> Any:
+    items = found if isinstance(found, list) else [found]
+    columns = COLUMNS[kind]
+    if everywhere and kind in ("applications", "taskgroups", "transactions"):
+        columns = (NAMESPACE, *columns)
+    return table(columns, items, wide=form == "wide")
+
+
+def _print(session: Session, kind: str, found: Found, form: str, everywhere: bool) -> None:
+    if form in ("json", "yaml"):
+        print_data(session.out, found, form)
+    elif found:
+        print_table(session.out, _rendered(kind, found, form, everywhere))
+    else:
+        where = "" if everywhere or kind in ("agents", "offers") else f" in namespace {session.namespace}"
+        session.err.print(f"no {kind}{where}", markup=False)
+
+
+def _watch(session: Session, kind: str, look: Callable[[], Found], form: str, everywhere: bool) -> None:
+    """On a terminal the table is kept up to date in place; otherwise each change is printed."""
+    if form in ("table", "wide") and session.interactive:
+        with Live(console=session.out, auto_refresh=False) as live:
+            while True:
+                live.update(_rendered(kind, _patiently(look), form, everywhere), refresh=True)
+                time.sleep(WATCH_INTERVAL)
+    last: Found | None = None
+    while True:
+        found = _patiently(look)
+        if found != last:
+            _print(session, kind, found, form, everywhere)
+            last = found
+        time.sleep(WATCH_INTERVAL)
+
+
+def _patiently(look: Callable[[], Found]) -> Found:
+    """A watch outlives a change of leaders."""
+    while True:
+        try:
+            return look()
+        except Unreachable:
+            time.sleep(WATCH_INTERVAL)

@@ -1,0 +1,89 @@
+"""Commands that steer what runs: reschedule, cancel, wait, enable and disable agents."""
+
+from __future__ import annotations
+
+import click
+
+from bcs_scheduler.cli.complete import agent_names, application_names, taskgroup_ids, transaction_ids
+from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.cli.lookup import application_of, find_taskgroup, find_transaction
+from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, wait_option
+from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_gone, wait_until_running
+
+
+@click.command()
+@click.argument("taskgroup", shell_complete=taskgroup_ids)
+@click.option("--host-retain", type=Duration(), default=0.0, help="Only the same host may take it, for this long.")
+@wait_option
+@connection_options
+@pass_session
+def reschedule(session: Session, taskgroup: str, host_retain: float, wait: bool) -> None:
+    """End TASKGROUP (id, or name like web-3) and start its replacement."""
+    found = find_taskgroup(session.client, session.namespace, taskgroup)["ID"]
+    namespace, application = application_of(found)
+    accepted = session.client.reschedule(namespace, application, found, host_retain)
+    session.say(f"taskgroup/{found} rescheduling (transaction {accepted.transaction})")
+    if wait:
+        wait_for_transaction(session, namespace, accepted.transaction)
+        wait_until_running(session, namespace, application)
+        session.say(f"application/{application} running")
+
+
+@click.command()
+@click.argument("transaction", shell_complete=transaction_ids)
+@connection_options
+@pass_session
+def cancel(session: Session, transaction: str) -> None:
+    """End TRANSACTION now and settle its application as it stands."""
+    found = find_transaction(session.client, session.namespace, transaction)
+    session.client.cancel(found["namespace"], transaction)
+    session.say(f"transaction/{transaction} cancelled")
+
+
+@click.command()
+@click.argument("name", shell_complete=application_names)
+@click.option(
+    "--for",
+    "condition",
+    default="running",
+    metavar="running|deleted|TRANSACTION",
+    help="What to wait for; a transaction id waits for its end. Default: running.",
+)
+@connection_options
+@pass_session
+def wait(session: Session, name: str, condition: str) -> None:
+    """Wait until application NAME is running, deleted, or one of its transactions has ended."""
+    if condition == "running":
+        wait_until_running(session, session.namespace, name)
+    elif condition == "deleted":
+        wait_until_gone(session, session.namespace, name)
+    else:
+        wait_for_transaction(session, session.namespace, condition)
+    session.say(f"application/{name} {condition if condition in ('running', 'deleted') else f'{condition} finished'}")
+
+
+@click.command()
+@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
+@connection_options
+@pass_session
+def enable(session: Session, agents: tuple[str, ...]) -> None:
+    """Use the offers of agents again."""
+    _switch(session, agents, enabled=True)
+
+
+@click.command()
+@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
+@connection_options
+@pass_session
+def disable(session: Session, agents: tuple[str, ...]) -> None:
+    """Place nothing new on agents; what runs there goes on."""
+    _switch(session, agents, enabled=False)
+
+
+def _switch(session: Session, agents: tuple[str, ...], *, enabled: bool) -> None:
+    failures = session.client.set_agents(list(agents), enabled=enabled)
+    word = "enabled" if enabled else "disabled"
+    for agent in agents:
+        session.say(f"agent/{agent} {word}")
+    if isinstance(failures, dict) and failures.get("failed"):
+        raise CliError(f"not {word}: {failures['failed']}")

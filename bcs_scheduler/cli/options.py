@@ -1,0 +1,115 @@
+"""What the commands have in common: options, the session made from them, durations."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import click
+from rich.console import Console
+
+from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, DEFAULT_SERVER, Client
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FORMATS = ("table", "wide", "json", "yaml")
+RETRY_LIMIT, WAIT_LIMIT = 30.0, 120.0
+UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+
+
+class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.3
+    """``90``, ``90s``, ``1m30s``, ``2h``: seconds as a float."""
+
+    name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, int | float):
+            return float(value)
+        if not re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h|d))+|\d+(\.\d+)?", value):
+            self.fail(f"{value!r} is not a duration such as 90s, 2m or 1m30s", param, ctx)
+        return sum(float(number) * UNITS[unit] for number, _, unit in re.findall(r"(\d+(\.\d+)?)([a-z]*)", value))
+
+
+@dataclass
+class Session:
+    """One run of the command: where to, as whom, and how to print."""
+
+    server: str = field(default_factory=lambda: os.environ.get("BCS_SERVER") or DEFAULT_SERVER)
+    namespace: str = field(default_factory=lambda: os.environ.get("BCS_NAMESPACE") or DEFAULT_NAMESPACE)
+    namespace_given: bool = False
+    timeout: float | None = None
+
+    @functools.cached_property
+    def client(self) -> Client:
+        return Client(self.server, RETRY_LIMIT if self.timeout is None else self.timeout)
+
+    @property
+    def wait_limit(self) -> float:
+        """Seconds an operation is waited for."""
+        return WAIT_LIMIT if self.timeout is None else self.timeout
+
+    @functools.cached_property
+    def out(self) -> Console:
+        return Console(file=sys.stdout, highlight=False)
+
+    @functools.cached_property
+    def err(self) -> Console:
+        return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+
+    @property
+    def interactive(self) -> bool:
+        """Somebody is watching: progress bars make sense."""
+        return sys.stdout.isatty() and sys.stderr.isatty()
+
+    def say(self, text: str) -> None:
+        """A line about what was done. Object names are taken literally, not as markup."""
+        self.out.print(text, markup=False, soft_wrap=True)
+
+
+def connection_options(command: Command) -> Command:
+    """--server, --namespace and --timeout, before or after the name of the command; the later wins."""
+    for flags, extra, text in (
+        (("--timeout",), {"type": Duration()}, "How long to wait: for a busy server (30s), for an operation (120s)."),
+        (("-n", "--namespace"), {"metavar": "NS"}, f"Namespace; or BCS_NAMESPACE. Default {DEFAULT_NAMESPACE}."),
+        (("--server",), {"metavar": "URL"}, f"URL of the scheduler; or BCS_SERVER. Default {DEFAULT_SERVER}."),
+    ):
+        remember = _remember(flags[-1].removeprefix("--"))
+        command = click.option(*flags, expose_value=False, callback=remember, help=text, **extra)(command)
+    return command
+
+
+def session_of(ctx: click.Context) -> Session:
+    session: Session = ctx.ensure_object(Session)
+    return session
+
+
+def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    def callback(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        if value is None:
+            return
+        session = session_of(ctx)
+        setattr(session, name, value)
+        if name == "namespace":
+            session.namespace_given = True
+
+    return callback
+
+
+pass_session = click.make_pass_decorator(Session, ensure=True)
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(FORMATS), help="Default: table on a terminal, json otherwise."
+)
+file_option = click.option(
+    "-f", "--filename", "files", multiple=True, required=True, metavar="FILE", help="JSON or YAML, a folder, or -."
+)
+wait_option = click.option("--wait", is_flag=True, help="Wait until the operation has ended.")
+
+
+def chosen_format(output: str | None) -> str:
+    return output or ("table" if sys.stdout.isatty() else "json")

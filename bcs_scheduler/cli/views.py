@@ -1,0 +1,158 @@
+"""The columns of `bcs get`, by kind."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from bcs_scheduler.cli.client import Json
+from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, status_text
+
+ENDED = ("FINISH", "FAIL", "TIMEOUT", "CANCEL")
+
+ALIASES = {
+    "application": "applications",
+    "app": "applications",
+    "apps": "applications",
+    "taskgroup": "taskgroups",
+    "tg": "taskgroups",
+    "transaction": "transactions",
+    "tx": "transactions",
+    "agent": "agents",
+    "ag": "agents",
+    "offer": "offers",
+    "version": "versions",
+}
+
+
+def ports_of(group: Json) -> list[tuple[str, int]]:
+    """(name, host port) of all tasks of a taskgroup."""
+    return [
+        (str(port.get("Name") or ""), int(port.get("HostPort") or 0))
+        for task in group.get("Taskgroup") or ()
+        for port in task.get("PortMappings") or ()
+    ]
+
+
+def resources_of(offer: Json) -> dict[str, float]:
+    """Scalars of an offer, summed over roles and reservations; ports are counted."""
+    sums: dict[str, float] = {}
+    for resource in offer.get("resources") or ():
+        name = str(resource["name"])
+        if "scalar" in resource:
+            sums[name] = sums.get(name, 0.0) + float(resource["scalar"]["value"])
+        for item in (resource.get("ranges") or {}).get("range") or ():
+            sums[name] = sums.get(name, 0.0) + item["end"] - item["begin"] + 1
+    return sums
+
+
+def attributes_text(attributes: Sequence[Json]) -> str:
+    """``zone:a;rack:7``: attributes as agents are given them on their command line."""
+    return ";".join(f"{item['name']}:{_attribute(item)}" for item in attributes)
+
+
+def _attribute(item: Json) -> str:
+    for form in ("text", "scalar", "set", "ranges"):
+        value = item.get(form)
+        if value in (None, {}, ""):
+            continue
+        inner = value.get("value", value.get("item", value.get("range"))) if isinstance(value, dict) else value
+        if isinstance(inner, float):
+            return f"{inner:g}"
+        return ",".join(map(str, inner)) if isinstance(inner, list) else str(inner)
+    return ""
+
+
+def _share(used: Any, total: Any) -> str:
+    return f"{float(used or 0):g}/{float(total or 0):g}"
+
+
+def _ready(application: Json) -> Text:
+    running, wanted = application["RunningInstances"], application["DefineInstances"]
+    return Text(f"{running}/{wanted}", style="" if running == wanted else "yellow")
+
+
+def _ports(group: Json) -> str:
+    return ",".join(f"{name}:{port}" if name else str(port) for name, port in ports_of(group))
+
+
+def _left(transaction: Json) -> str:
+    if transaction["status"] in ENDED:
+        return "-"
+    deadline = moment(transaction.get("deadline"))
+    return duration(deadline - time.time()) if deadline else "-"
+
+
+def _progress(transaction: Json) -> str:
+    target = transaction.get("target")
+    return f"{transaction.get('progress', 0)}/{target}" if target else "-"
+
+
+NAMESPACE = Column("NAMESPACE", lambda item: item.get("RunAs") or item.get("namespace"))
+
+COLUMNS: Mapping[str, Sequence[Column]] = {
+    "applications": (
+        Column("NAME", lambda a: a["Name"]),
+        Column("STATUS", lambda a: status_text(a["Status"])),
+        Column("RUNNING", _ready, right=True),
+        Column("AGE", lambda a: age(a.get("Created")), right=True),
+        Column("KIND", lambda a: a.get("Kind"), wide=True),
+        Column("UPDATED", lambda a: age(a.get("UpdateTime")), wide=True, right=True),
+        Column("MESSAGE", lambda a: a.get("Message")),
+    ),
+    "taskgroups": (
+        Column("ID", lambda g: g["ID"]),
+        Column("STATUS", lambda g: status_text(g["Status"])),
+        Column("HOST", lambda g: g.get("HostName")),
+        Column("PORTS", _ports),
+        Column("RESTARTS", lambda g: g.get("ReschededTimes") or 0, right=True),
+        Column("AGE", lambda g: age(g.get("StartTime")), right=True),
+        Column("AGENT", lambda g: g.get("AgentID"), wide=True),
+        Column("VERSION", lambda g: g.get("VersionName"), wide=True),
+        Column("MESSAGE", lambda g: g.get("Message"), wide=True),
+    ),
+    "transactions": (
+        Column("ID", lambda t: t["transactionID"]),
+        Column("OPERATION", lambda t: (t.get("curOp") or {}).get("opType")),
+        Column("OBJECT", lambda t: t.get("objectName")),
+        Column("STATUS", lambda t: status_text(t["status"])),
+        Column("PROGRESS", _progress, right=True),
+        Column("AGE", lambda t: age(t.get("createTime")), right=True),
+        Column("LEFT", _left, right=True),
+        Column("MESSAGE", lambda t: t.get("message")),
+    ),
+    "agents": (
+        Column("HOST", lambda a: a.get("hostname")),
+        Column("IP", lambda a: a.get("ip")),
+        Column("STATUS", lambda a: status_text("disabled" if a.get("disabled") else "enabled")),
+        Column("CPU", lambda a: _share(a.get("cpuused"), a.get("cputotal")), right=True),
+        Column("MEMORY MB", lambda a: _share(a.get("memused"), a.get("memtotal")), right=True),
+        Column("TASKGROUPS", lambda a: a.get("taskgroups"), right=True),
+        Column("DISK MB", lambda a: _share(a.get("diskused"), a.get("disktotal")), wide=True, right=True),
+        Column("ID", lambda a: a.get("id"), wide=True),
+        Column("ATTRIBUTES", lambda a: attributes_text(a.get("attributes") or ()), wide=True),
+    ),
+    "offers": (
+        Column("HOST", lambda o: o.get("hostname")),
+        Column("CPU", lambda o: f"{resources_of(o).get('cpus', 0):g}", right=True),
+        Column("MEMORY MB", lambda o: f"{resources_of(o).get('mem', 0):g}", right=True),
+        Column("DISK MB", lambda o: f"{resources_of(o).get('disk', 0):g}", right=True),
+        Column("PORTS", lambda o: f"{resources_of(o).get('ports', 0):g}", right=True),
+        Column("ID", lambda o: (o.get("id") or {}).get("value"), wide=True),
+        Column("ATTRIBUTES", lambda o: attributes_text(o.get("attributes") or ()), wide=True),
+    ),
+    "versions": (
+        Column("VERSION", lambda v: v["Name"]),
+        Column("CREATED", lambda v: local_time(int(v["Name"]) / 1e9 if str(v["Name"]).isdigit() else 0)),
+        Column("INSTANCES", lambda v: v.get("Instances"), right=True),
+        Column("IMAGE OR COMMAND", lambda v: "; ".join(_what(c) for c in v.get("Container") or ())),
+    ),
+}
+
+
+def _what(container: Json) -> str:
+    docker = container.get("Docker") or {}
+    return str(docker.get("Image") or " ".join([docker.get("Command") or "", *(docker.get("Arguments") or ())]).strip())
