@@ -1,3 +1,201 @@
-"""placeholder, written next"""
+"""Placement constraints, compiled once per version.
 
-class Rules: ...
+A constraint is a list of items that must all hold; an item is a list of rules of which at least one must hold (an empty
+item never holds). A rule looks at one attribute of an agent. `hostname` is always known; other attributes come from the
+agent and from what operators set about it. A missing attribute, or one of a type the operator does not understand, does
+not fit; only EXCLUDE needs no attribute.
+
+    UNIQUE    no live taskgroup of the application has the same value            text or number
+    MAXPER    fewer than `limit` live taskgroups have the same value             text or number
+    GROUPBY   the value is one of `items`, and fewer than ceil((live + 1) / size of items) have it     text
+    CLUSTER   the value is one of `items`                                        text
+    LIKE      the value matches one of the patterns `items`                      text
+    UNLIKE    the value matches none of the patterns `items`                     text
+    GREATER   the value is greater than `number`                                 number
+    EXCLUDE   no live taskgroup of another application with one of the labels `items` (``key:value``) is on the agent
+
+Patterns are anchored: a pattern is a shell glob (``*``, ``?``, ``[...]``) over the whole value, or, with the prefix
+``re:``, a regular expression (of Python's ``re``) that must match the whole value.
+
+Taints are no predicates: every taint of an agent needs an equal toleration.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from offers.errors import BadConstraint
+
+REGEX_PREFIX = "re:"
+LONGEST_PATTERN = 256
+"""Characters. Longer patterns are surely a mistake, and costly to match."""
+
+FIXED = frozenset({"CLUSTER", "LIKE", "UNLIKE", "GREATER"})
+"""Operators that ask for nothing but the agent."""
+COUNTING = frozenset({"UNIQUE", "MAXPER", "GROUPBY"})
+"""Operators that count live taskgroups of the application by the value of the attribute."""
+OPERATORS = FIXED | COUNTING | {"EXCLUDE"}
+
+
+class RuleSpec(NamedTuple):
+    """A rule as plain values, as the store keeps it."""
+
+    name: str
+    operator: str
+    items: tuple[str, ...] = ()
+    number: float = 0.0
+    limit: int = 0
+
+
+def check_pattern(text: str) -> str | None:
+    """What is wrong with a pattern of LIKE or UNLIKE, in words; None if it is well formed."""
+    if not text:
+        return "the pattern is empty"
+    if len(text) > LONGEST_PATTERN:
+        return f"the pattern has {len(text)} characters, at most {LONGEST_PATTERN} are allowed"
+    if text.startswith(REGEX_PREFIX):
+        try:
+            re.compile(text.removeprefix(REGEX_PREFIX))
+        except re.error as error:
+            return f"malformed regular expression: {error}"
+        return None
+    if "[" in text and not _closed(text):
+        return "'[' without ']' in the glob (use [[] for the character itself)"
+    return None
+
+
+def _closed(glob: str) -> bool:
+    """Every ``[`` opens a character class that is closed; ``]`` as the first member stands for itself."""
+    position = glob.find("[")
+    while position >= 0:
+        start = position + 1
+        if glob[start : start + 1] == "!":
+            start += 1
+        end = glob.find("]", start + 1)
+        if end < 0:
+            return False
+        position = glob.find("[", end + 1)
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    if pattern.startswith(REGEX_PREFIX):
+        return re.compile(pattern.removeprefix(REGEX_PREFIX))
+    return re.compile(fnmatch.translate(pattern))
+
+
+def _matches(patterns: Sequence[str], value: str) -> bool:
+    return any(_compiled(pattern).fullmatch(value) for pattern in patterns)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One compiled rule. Equal rules are interchangeable, also as keys of caches."""
+
+    name: str
+    operator: str
+    items: tuple[str, ...] = ()
+    number: float = 0.0
+    limit: int = 0
+
+    @property
+    def title(self) -> str:
+        """How diagnoses call the rule, e.g. ``UNIQUE hostname``."""
+        return f"{self.operator} {self.name}" if self.name else self.operator
+
+    def admits(self, value: object) -> bool:
+        """Whether this attribute value is acceptable at all; the counting operators only judge its type (and, for
+        GROUPBY, the membership): their counts are judged by `quota`."""
+        match self.operator:
+            case "UNIQUE" | "MAXPER":
+                return isinstance(value, str | float | int)
+            case "GREATER":
+                return isinstance(value, float | int) and value > self.number
+            case "CLUSTER" | "GROUPBY":
+                return isinstance(value, str) and value in self.items
+            case "LIKE":
+                return isinstance(value, str) and _matches(self.items, value)
+            case "UNLIKE":
+                return isinstance(value, str) and not _matches(self.items, value)
+        return False
+
+    def quota(self, total: int) -> int:
+        """How many live taskgroups may have one value before no more is admitted, while `total` live ones exist."""
+        match self.operator:
+            case "UNIQUE":
+                return 1
+            case "MAXPER":
+                return self.limit
+            case "GROUPBY":
+                size = len(self.items)
+                return (total + size) // size if size else 0  # == ceil((total + 1) / size)
+        return 0
+
+
+Item = tuple[Rule, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rules:
+    """The constraints of one version: all `items`, any rule within an item; and what is tolerated.
+
+    Equal by value; the hash is computed once because caches ask for it on every demand.
+    """
+
+    items: tuple[Item, ...] = ()
+    tolerations: frozenset[tuple[str, str]] = frozenset()
+    fixed: tuple[int, ...] = field(default=(), init=False)
+    """Positions of the items that only ask for the agent."""
+    live: tuple[int, ...] = field(default=(), init=False)
+    """Positions of the items that also ask what runs now."""
+    _hash: int = field(default=0, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        live = tuple(i for i, item in enumerate(self.items) if any(rule.operator not in FIXED for rule in item))
+        object.__setattr__(self, "live", live)
+        object.__setattr__(self, "fixed", tuple(i for i in range(len(self.items)) if i not in live))
+        object.__setattr__(self, "_hash", hash((self.items, self.tolerations)))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return isinstance(other, Rules) and self.items == other.items and self.tolerations == other.tolerations
+
+    def title(self, position: int) -> str:
+        """How diagnoses call an item, e.g. ``constraint CLUSTER zone or LIKE hostname``."""
+        return "constraint " + (" or ".join(rule.title for rule in self.items[position]) or "(empty)")
+
+    def untolerated(self, taints: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
+        """The first taint that is not tolerated, or None."""
+        return next((taint for taint in taints if taint not in self.tolerations), None)
+
+
+EMPTY_RULES = Rules()
+
+
+def compile_rules(items: Sequence[Sequence[RuleSpec]], tolerations: Sequence[tuple[str, str]] = ()) -> Rules:
+    """Compiles constraints given as plain values. Raises BadConstraint for an unknown operator or malformed pattern."""
+    if not items and not tolerations:
+        return EMPTY_RULES
+    return Rules(tuple(tuple(_compile(spec) for spec in item) for item in items), frozenset(tolerations))
+
+
+def _compile(spec: RuleSpec) -> Rule:
+    if spec.operator not in OPERATORS:
+        raise BadConstraint(f"unknown operator {spec.operator!r}")
+    if spec.operator in ("LIKE", "UNLIKE"):
+        for pattern in spec.items:
+            if error := check_pattern(pattern):
+                raise BadConstraint(f"{spec.operator} {spec.name}: {error}")
+    # A value listed twice must not make the groups of GROUPBY smaller.
+    items = tuple(dict.fromkeys(spec.items))
+    return Rule(spec.name, spec.operator, items, float(spec.number), spec.limit)

@@ -95,6 +95,8 @@ class Demand(NamedTuple):
     role: str = "*"
     only_host: str = ""
     """Host retention: only this host name is acceptable."""
+    labels: tuple[str, ...] = ()
+    """Labels of the taskgroups as ``key:value``, so that EXCLUDE of later demands in the pass sees them."""
 
 
 class Placement(NamedTuple):

@@ -1,0 +1,116 @@
+"""Why a demand found no place: agents counted by the first test each failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+
+import numpy as np
+
+from offers.ledger import Ledger
+from offers.model import Demand, Diagnosis
+from offers.pool import OfferPool
+from offers.search import Search
+from offers.table import AMOUNTS, Ints, Mask
+
+NOTHING = "fits by now"
+"""Reason of an agent that fails no test at the end of the pass: GROUPBY admits more than when the demand was placed,
+because a later demand has made the application larger."""
+
+
+class Explainer:
+    """Judges agents as things stand at the end of a pass."""
+
+    def __init__(self, pool: OfferPool, ledger: Ledger) -> None:
+        self._pool = pool
+        self._table = pool.table
+        self._ledger = ledger
+        self._remembered: dict[Hashable, tuple[dict[str, int], tuple[tuple[str, int, int], ...]]] = {}
+
+    def diagnose(self, demand: Demand, placed: int) -> Diagnosis:
+        # Many applications of the same shape wait for the same reason when a cluster is full.
+        alike = (demand.need, demand.rules, demand.role, demand.only_host)
+        key = (*alike, demand.application if demand.rules.live else "")
+        if key not in self._remembered:
+            self._remembered[key] = self._judge(demand)
+        reasons, closest = self._remembered[key]
+        return Diagnosis(demand.id, len(demand.slots), placed, sum(reasons.values()), reasons, closest)
+
+    def _judge(self, demand: Demand) -> tuple[dict[str, int], tuple[tuple[str, int, int], ...]]:
+        eligibility = self._pool.eligibility(demand.rules, demand.role)
+        search = Search(self._table, self._ledger, demand, eligibility)
+        remaining = self._table.active & eligibility.role
+        reasons: Counter[str] = Counter()
+        if others := self._pool.agents - int(remaining.sum()):
+            reasons["role"] = others
+        policy = self._policy_tests(search)
+        amounts = self._amount_tests(search)
+        tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]
+        for title, ok in tests:
+            failed = remaining & ~ok
+            if title == "taint":
+                self._count_taints(reasons, search, failed)
+            elif count := int(failed.sum()):
+                reasons[title] += count
+            remaining &= ok
+        if count := int(remaining.sum()):
+            reasons[NOTHING] = count
+        return dict(reasons), self._closest(search, policy, amounts)
+
+    def _policy_tests(self, search: Search) -> list[tuple[str, Mask]]:
+        """Tests that more resources would not help to pass, with the name each failure is counted under."""
+        eligibility, demand = search.eligibility, search.demand
+        tests: list[tuple[str, Mask]] = []
+        if demand.only_host:
+            tests.append(("host retention", search.host_mask()))
+        tests += [("disabled", eligibility.enabled), ("maintenance", eligibility.available)]
+        tests.append(("taint", eligibility.tolerated))
+        live = {test.position: test.mask(final=True) for test in search.live}
+        for position in range(len(demand.rules.items)):
+            ok = eligibility.fixed[position] if position in eligibility.fixed else live[position]
+            tests.append((demand.rules.title(position), ok))
+        return tests
+
+    def _amount_tests(self, search: Search) -> list[tuple[str, Mask, int, Ints]]:
+        """(reason, rows with enough, amount needed, amount free per row); for a single port 1 and 0 or 1."""
+        tests: list[tuple[str, Mask, int, Ints]] = []
+        for line, wanted in enumerate(search.amounts):
+            if wanted > 0:
+                free = self._table.free[line]
+                tests.append((AMOUNTS[line], free >= wanted, wanted, free))
+        for name, wanted in search.extended:
+            free = np.zeros(len(self._table.rows), dtype=np.int64)
+            for number in np.flatnonzero(self._table.active & search.capacity_mask(name, 1)).tolist():
+                row = self._table.rows[number]
+                if row is not None:
+                    free[number] = max(self._ledger.extended_free(row, name), 0)
+            tests.append((f"extended resource {name}", free >= wanted, wanted, free))
+        for port in search.fixed_ports:
+            mask = self._table.port_free(port)
+            tests.append((f"port {port} taken", mask, 1, mask.astype(np.int64)))
+        return tests
+
+    def _count_taints(self, reasons: Counter[str], search: Search, failed: Mask) -> None:
+        taints = search.eligibility.taints
+        codes, counts = np.unique(taints.codes[failed], return_counts=True)
+        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+            taint = search.demand.rules.untolerated(taints.values[code])
+            if taint is not None:
+                reasons[f"taint {taint[0]}={taint[1]}"] += count
+
+    def _closest(
+        self, search: Search, policy: list[tuple[str, Mask]], amounts: list[tuple[str, Mask, int, Ints]]
+    ) -> tuple[tuple[str, int, int], ...]:
+        """For each amount that is short somewhere, the most that an agent has which passes all other tests."""
+        suitable = self._table.active & search.eligibility.role
+        for _, ok in policy:
+            suitable = suitable & ok
+        found: list[tuple[str, int, int]] = []
+        for title, enough, wanted, free in amounts:
+            others = suitable.copy()
+            for other, ok, _, _ in amounts:
+                if other != title:
+                    others &= ok
+            if others.any() and not (enough & others).any():
+                found.append((title.removeprefix("extended resource "), wanted, int(free[others].max())))
+        return tuple(found)

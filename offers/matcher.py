@@ -1,0 +1,163 @@
+"""Places demands on offers, many at once, with the result of the sequential greedy algorithm.
+
+The algorithm, and what every shortcut below must agree with: for each demand in order, for each of its slots in order,
+of all agents that pass every test the best one is taken, and what it gives is deducted at once. Best is the emptiest
+(spread) or the fullest (binpack) agent before the placement, by `offers.table.score`; of equal ones the first row.
+Why this can be done in batches without changing the result: docs/decisions/0003-placement.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+
+import numpy as np
+
+from offers.explain import Explainer
+from offers.ledger import Ledger
+from offers.model import Census, Claim, Demand, MatchResult, Need, Placement, Pot, Ranges
+from offers.order import Order, Scoring
+from offers.pool import OfferPool
+from offers.resources import SCALARS, amounts_of, draw_ports, draw_scalar, numbers, split_lowest, subtract, without
+from offers.search import GroupedQueue, Queue, Search
+from offers.table import Row, score
+
+__all__ = ["Scoring", "match"]
+
+Scalars = tuple[tuple[Pot, int], ...]
+
+
+def match(
+    demands: Sequence[Demand],
+    pool: OfferPool,
+    census: Census,
+    scoring: Scoring = "spread",
+    *,
+    dry_run: bool = False,
+) -> MatchResult:
+    """Places as much of the demands as possible, first come first served.
+
+    What is placed is deducted from the pool; the caller takes the offers of every agent that was used. With `dry_run`
+    the pool is left as it was. Demands that are not fully placed are diagnosed as things stand at the end.
+    """
+    one_pass = _Pass(pool, census, scoring)
+    placements: list[Placement] = []
+    unplaced: list[tuple[Demand, int]] = []
+    for demand in demands:
+        placed = one_pass.place(demand, placements)
+        if placed < len(demand.slots):
+            unplaced.append((demand, placed))
+    explainer = Explainer(pool, one_pass.ledger)
+    result = MatchResult(placements, [explainer.diagnose(demand, placed) for demand, placed in unplaced])
+    if dry_run:
+        one_pass.undo()
+    return result
+
+
+class _Pass:
+    """The state of one run over all demands."""
+
+    def __init__(self, pool: OfferPool, census: Census, scoring: Scoring) -> None:
+        self.ledger = Ledger(census)
+        self._pool = pool
+        self._table = pool.table
+        self._order = Order(pool.table, scoring)
+        self._claims_before: dict[int, int] = {}
+
+    def place(self, demand: Demand, placements: list[Placement]) -> int:
+        """Places one demand, appending to `placements`; returns how many slots were placed."""
+        if not demand.slots:
+            return 0
+        search = Search(self._table, self.ledger, demand, self._pool.eligibility(demand.rules, demand.role))
+        queue = GroupedQueue(search, self._order) if search.elastic else Queue(search, self._order)
+        drawer = _Drawer(demand.need)
+        noteworthy = bool(demand.labels or search.extended)
+        wanted = search.amounts
+        left: dict[int, list[int]] = {}
+        scores: dict[int, int] = {}
+        placed = 0
+        for slot in demand.slots:
+            row = queue.best()
+            if row is None:
+                break
+            number = row.number
+            amounts = left.get(number)
+            if amounts is None:
+                amounts = left[number] = self._table.free[:, number].tolist()
+                self._claims_before.setdefault(number, len(row.claims))
+            for line, amount in enumerate(wanted):
+                amounts[line] -= amount
+            scores[number] = score(amounts[0], amounts[1], row.totals)
+            placements.append(_placement(demand.id, slot, row, drawer))
+            placed += 1
+            search.tally.record(row)
+            if noteworthy:
+                self.ledger.record(demand, row)
+            if all(map(int.__ge__, amounts, wanted)):
+                queue.again(self._order.rank(scores[number], number))
+        if placed:
+            used = np.fromiter(left, dtype=np.int64, count=len(left))
+            self._table.store(used, list(left.values()), list(scores.values()))
+            self._order.touch(used)
+        return placed
+
+    def undo(self) -> None:
+        """Gives back everything the pass has deducted from the pool."""
+        for number, before in self._claims_before.items():
+            row = self._table.rows[number]
+            if row is not None:
+                del row.claims[before:]
+                self._table.amounts_changed(row)
+
+
+def _placement(demand: str, slot: Hashable, row: Row, drawer: _Drawer) -> Placement:
+    claim, ports = drawer.draw(row)
+    row.claims.append(claim)
+    return Placement(demand, slot, row.agent_id, row.hostname, row.ip, claim, ports, row.attributes)
+
+
+class _Drawer:
+    """Draws one need from rows, as `offers.resources.draw` does. Nearly always each scalar of an agent is a single
+    pot; then all taskgroups on agents of that kind share one tuple of scalars."""
+
+    def __init__(self, need: Need) -> None:
+        self._amounts = amounts_of(need)
+        self._random = need.random_ports
+        self._fixed = need.fixed_ports
+        self._shared: dict[int, Scalars] = {}
+
+    def draw(self, row: Row) -> tuple[Claim, tuple[int, ...]]:
+        """Takes the need out of the row's pots; the row can give it. Returns (claim, random ports)."""
+        if self._fixed or len(row.ports) != 1:
+            ranges, ports = self._any_ports(row)
+        elif self._random:
+            pot, free = row.ports[0]
+            taken, rest = split_lowest(free, self._random)
+            row.ports = [(pot, rest)] if rest else []
+            ranges, ports = ((pot, taken),), numbers(taken)
+        else:
+            ranges, ports = (), ()
+        if row.compound:
+            claim = Claim(self._split_scalars(row), ranges)
+            row.pots = subtract(row.pots, claim)
+            return claim, ports
+        return Claim(self._shared.get(id(row.layout)) or self._share(row.layout), ranges), ports
+
+    def _any_ports(self, row: Row) -> tuple[tuple[tuple[Pot, Ranges], ...], tuple[int, ...]]:
+        if not (self._fixed or self._random):
+            return (), ()
+        ranges, ports = draw_ports(row.ports, self._random, self._fixed)
+        taken = dict(ranges)
+        rest = [(pot, without(free, taken.get(pot, ()))) for pot, free in row.ports]
+        row.ports = [(pot, free) for pot, free in rest if free]
+        return ranges, ports
+
+    def _split_scalars(self, row: Row) -> Scalars:
+        parts: list[tuple[Pot, int]] = []
+        for name, wanted in zip(SCALARS, self._amounts, strict=True):
+            parts += draw_scalar([part for part in row.pots.scalars.items() if part[0].name == name], name, wanted)
+        return tuple(parts)
+
+    def _share(self, layout: tuple[Pot | None, ...]) -> Scalars:
+        scalars = tuple((pot, amount) for pot, amount in zip(layout, self._amounts, strict=True) if pot and amount > 0)
+        self._shared[id(layout)] = scalars  # the table keeps layouts, so that ids stay unique
+        return scalars

@@ -1,0 +1,163 @@
+"""The sequential greedy algorithm, written for obviousness: what offers.matcher must agree with placement by placement.
+
+It knows agents as plain values and shares no code with the matcher except the arithmetic of pots.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from offers.constraints import Rule, Rules
+from offers.model import Decoration, Demand, Offer, Placement
+from offers.resources import Pots, amount_of, draw, fits, gather
+
+
+@dataclass
+class Agent:
+    """All offers of one agent in one role."""
+
+    offers: list[Offer]
+    decoration: Decoration
+    pots: Pots = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pots = gather(self.offers)
+        self.totals = (amount_of(self.pots, "cpus"), amount_of(self.pots, "mem"))
+
+    @property
+    def first(self) -> Offer:
+        return self.offers[-1]
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {**self.first.attributes, **self.decoration.attributes, "hostname": self.first.hostname}
+
+    @property
+    def score(self) -> int:
+        free = (amount_of(self.pots, "cpus"), amount_of(self.pots, "mem"))
+        return sum(part * 2**20 // total for part, total in zip(free, self.totals, strict=True) if total)
+
+
+@dataclass
+class Live:
+    """A taskgroup that runs."""
+
+    application: str
+    agent_id: str
+    attributes: dict[str, Any]
+    labels: tuple[str, ...] = ()
+    extended: tuple[tuple[str, int], ...] = ()
+
+
+class LiveCensus:
+    """The census of a list of taskgroups (offers.model.Census)."""
+
+    def __init__(self, groups: Sequence[Live]) -> None:
+        self.groups = list(groups)
+
+    def attribute_counts(self, application: str, attribute: str) -> Counter[Any]:
+        mine = [group for group in self.groups if group.application == application]
+        return Counter(
+            group.attributes[attribute]
+            for group in mine
+            if isinstance(group.attributes.get(attribute), str | float | int)
+        )
+
+    def total(self, application: str) -> int:
+        return sum(group.application == application for group in self.groups)
+
+    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
+        return frozenset(g.agent_id for g in self.groups if pair in g.labels and g.application != except_application)
+
+    def extended_used(self, agent_id: str, name: str) -> int:
+        return sum(
+            amount for g in self.groups if g.agent_id == agent_id for known, amount in g.extended if known == name
+        )
+
+
+def reference(agents: list[Agent], demands: list[Demand], live: list[Live], scoring: str) -> list[Placement]:
+    """Places the demands; agents are in the order of their rows. Changes `agents`, not `live`."""
+    census = LiveCensus(live)
+    placements: list[Placement] = []
+    for demand in demands:
+        for slot in demand.slots:
+            feasible = [agent for agent in agents if suits(agent, demand, census)]
+            if not feasible:
+                break
+            best = (max if scoring == "spread" else min)(feasible, key=lambda agent: agent.score)
+            claim, ports, best.pots = draw(best.pots, demand.need)
+            offer = best.first
+            placements.append(
+                Placement(demand.id, slot, offer.agent_id, offer.hostname, offer.ip, claim, ports, best.attributes)
+            )
+            census.groups.append(
+                Live(demand.application, offer.agent_id, best.attributes, demand.labels, demand.need.extended)
+            )
+    return placements
+
+
+def suits(agent: Agent, demand: Demand, census: LiveCensus) -> bool:
+    """Every test, one after the other."""
+    offer = agent.first
+    need = demand.need
+    extended: Counter[str] = Counter()
+    for name, amount in need.extended:
+        extended[name] += amount
+    return (
+        offer.role == demand.role
+        and demand.only_host in ("", offer.hostname)
+        and not agent.decoration.disabled
+        and not any(offer.unavailable_from for offer in agent.offers)
+        and all(taint in demand.rules.tolerations for taint in agent.decoration.taints.items())
+        and constrained(agent, demand.rules, demand.application, census)
+        and fits(agent.pots, need)
+        and all(
+            agent.decoration.extended.get(name, 0) - census.extended_used(offer.agent_id, name) >= amount
+            for name, amount in extended.items()
+            if amount > 0
+        )
+    )
+
+
+def constrained(agent: Agent, rules: Rules, application: str, census: LiveCensus) -> bool:
+    return all(any(holds(agent, rule, application, census) for rule in item) for item in rules.items)
+
+
+def holds(agent: Agent, rule: Rule, application: str, census: LiveCensus) -> bool:
+    value = agent.attributes.get(rule.name)
+    if rule.operator == "EXCLUDE":
+        return not any(agent.first.agent_id in census.agents_with_label(pair, application) for pair in rule.items)
+    if value is None or isinstance(value, tuple):
+        return False
+    count = census.attribute_counts(application, rule.name)[value]
+    text = isinstance(value, str)
+    match rule.operator:
+        case "UNIQUE":
+            return count == 0
+        case "MAXPER":
+            return count < rule.limit
+        case "GROUPBY":
+            if not text or value not in rule.items:
+                return False
+            return count < math.ceil((census.total(application) + 1) / len(rule.items))
+        case "CLUSTER":
+            return text and value in rule.items
+        case "LIKE":
+            return text and any(matches(pattern, value) for pattern in rule.items)
+        case "UNLIKE":
+            return text and not any(matches(pattern, value) for pattern in rule.items)
+        case "GREATER":
+            return not text and value > rule.number
+    raise AssertionError(rule.operator)
+
+
+def matches(pattern: str, value: str) -> bool:
+    if pattern.startswith("re:"):
+        return re.fullmatch(pattern[3:], value) is not None
+    return fnmatch.fnmatchcase(value, pattern)
