@@ -1,0 +1,140 @@
+"""The ASGI application: routes made from the declared operations, one way in and one way out for every request."""
+
+from __future__ import annotations
+
+import inspect
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from bcs_scheduler.api import body, errors
+from bcs_scheduler.api.errors import ApiError
+from bcs_scheduler.api.operation import Answer, ApiSettings, Call, Operation, Plain, not_leading
+from bcs_scheduler.api.query import read_query
+from bcs_scheduler.api.routes import operations
+from bcs_scheduler.gateway import Gateway
+
+JSON = "application/json; charset=utf-8"
+log = structlog.get_logger("bcs_scheduler.api")
+_encoder = msgspec.json.Encoder()
+
+
+def create_app(gateway: Gateway, settings: ApiSettings | None = None) -> Starlette:
+    """The API over a gateway. It holds no state of its own; several apps may share a gateway."""
+    settings = settings or ApiSettings()
+    by_path: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
+    for operation in operations():
+        by_path[operation.path][operation.method] = operation
+    # Starlette takes the first path that matches: fixed words go before parameters.
+    paths = sorted(by_path, key=lambda path: [part.startswith("{") for part in path.split("/")])
+    app = Starlette(
+        routes=[
+            Route(path, _endpoint(by_path[path], gateway, settings), methods=list(by_path[path])) for path in paths
+        ],
+        exception_handlers={HTTPException: _http_error},  # type: ignore[dict-item]
+    )
+    app.router.redirect_slashes = False
+    return app
+
+
+def _endpoint(
+    methods: dict[str, Operation], gateway: Gateway, settings: ApiSettings
+) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        operation = methods["GET" if request.method == "HEAD" else request.method]
+        started = time.perf_counter()
+        cause = f"api-{uuid.uuid4().hex[:12]}"
+        try:
+            response = await _answer(operation, request, gateway, settings, cause)
+        except ApiError as error:
+            response = _failed(error, request)
+        except Exception:
+            log.exception("request failed", cause=cause, method=request.method, path=request.url.path)
+            response = _failed(ApiError(errors.INTERNAL, f"internal error; the log has it as {cause}"), request)
+        response.headers["X-Request-Id"] = cause
+        report = log.info if operation.write else log.debug
+        report(
+            "request",
+            cause=cause,
+            method=request.method,
+            path=request.url.path,
+            query=request.url.query,
+            status=response.status_code,
+            ms=round((time.perf_counter() - started) * 1000, 1),
+        )
+        return response
+
+    return endpoint
+
+
+async def _answer(
+    operation: Operation, request: Request, gateway: Gateway, settings: ApiSettings, cause: str
+) -> Response:
+    query = read_query(request.query_params.multi_items(), operation.query)
+    if operation.write and gateway.role() != "master":
+        raise not_leading(gateway.leader_url())
+    data = None
+    if operation.body is not None:
+        data = await _read_body(request, settings)
+    call = Call(gateway, settings, request.path_params, query, data, cause)
+    if inspect.iscoroutinefunction(operation.handler):
+        return respond(await operation.handler(call))
+    return await run_in_threadpool(lambda: respond(operation.handler(call)))  # type: ignore[arg-type]
+
+
+async def _read_body(request: Request, settings: ApiSettings) -> Any:
+    headers = request.headers
+    try:
+        content = await body.read(
+            request.stream(),
+            headers.get("content-length"),
+            headers.get("content-type", ""),
+            settings.max_body,
+            settings.body_timeout,
+        )
+    except ClientDisconnect as gone:
+        raise ApiError(errors.BAD_BODY, "the connection ended before the body did") from gone
+    return body.parse(content)
+
+
+def respond(answer: Answer | Plain) -> Response:
+    if isinstance(answer, Plain):
+        return Response(answer.content, answer.status, media_type=answer.media_type)
+    envelope = {"result": True, "code": errors.OK, "message": "success", "data": answer.data}
+    if answer.resume:
+        envelope["continue"] = answer.resume
+    return Response(_encoder.encode(envelope), answer.status, headers={"Content-Type": JSON})
+
+
+def _failed(error: ApiError, request: Request) -> Response:
+    headers = {**error.headers, "Content-Type": JSON}
+    if error.reason == errors.NOT_LEADING:
+        query = f"?{request.url.query}" if request.url.query else ""
+        path = request.scope.get("raw_path", b"").decode("ascii") or request.url.path
+        headers["Location"] = headers["Location"].rstrip("/") + path + query
+    if error.failure.status == 503:
+        headers.setdefault("Retry-After", "1")
+    return Response(_encoder.encode(error.envelope()), error.failure.status, headers=headers)
+
+
+async def _http_error(request: Request, error: HTTPException) -> Response:
+    """Starlette's own refusals: unknown paths and methods."""
+    path = request.url.path
+    if error.status_code == 405:
+        allowed = (error.headers or {}).get("Allow", "")
+        message = f"{path} does not take {request.method}, only {allowed}"
+        return _failed(ApiError(errors.NO_METHOD, message, headers={"Allow": allowed}), request)
+    if error.status_code == 404:
+        return _failed(ApiError(errors.NO_ROUTE, f"there is no path {path}; /openapi.json lists them"), request)
+    return _failed(ApiError(errors.BAD_BODY, str(error.detail)), request)

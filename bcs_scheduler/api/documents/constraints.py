@@ -1,0 +1,163 @@
+"""Placement constraints of a document: every operator checked with its payload, and what they become.
+
+Operators and payloads as in bcs_api 6.5, with W23, W35, W36 and W37 repaired: what the original accepts and never
+fits (or always fits) is refused here; patterns are compiled once to see that they can be; a TOLERATION says which taint
+is tolerated, wherever it stands, and is no predicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from bcs_scheduler.api.documents.application import ConstraintDocument, UnionDatum
+from bcs_scheduler.api.documents.walk import Problems, element, hint, member
+from offers.constraints import check_pattern
+from store.definition import Constraint, Toleration
+
+_PAYLOAD_OF_TYPE = {1: "scalar", 2: "ranges", 3: "text", 4: "set"}
+_TYPE_OF_PAYLOAD = {name: number for number, name in _PAYLOAD_OF_TYPE.items()}
+_ACCEPTED: dict[str, tuple[str, ...]] = {
+    "UNIQUE": (),
+    "MAXPER": ("text",),
+    "CLUSTER": ("text", "set"),
+    "LIKE": ("text", "set"),
+    "UNLIKE": ("text", "set"),
+    "GROUPBY": ("set",),
+    "EXCLUDE": ("set",),
+    "GREATER": ("scalar",),
+    "TOLERATION": ("text",),
+}
+MAX_LIMIT = 1_000_000
+
+
+def check_constraint(document: ConstraintDocument, path: str, problems: Problems) -> None:
+    """Reports every datum that could never do what its author means."""
+    items_path = member(path, "intersectionItem")
+    for i, item in enumerate(document.intersection_item):
+        union_path = member(element(items_path, i), "unionData")
+        if not item.union_data:
+            problems.add(union_path, "must not be empty: nothing would ever fit")
+        for j, datum in enumerate(item.union_data):
+            _check_datum(datum, element(union_path, j), problems)
+
+
+def to_constraints(document: ConstraintDocument) -> tuple[tuple[tuple[Constraint, ...], ...], tuple[Toleration, ...]]:
+    """Predicates and tolerations of a checked document. A union of tolerations only asks nothing of an offer."""
+    unions = []
+    tolerations: list[Toleration] = []
+    for item in document.intersection_item:
+        tolerations.extend(
+            Toleration(key=datum.name, value=datum.text.value)
+            for datum in item.union_data
+            if datum.operate == "TOLERATION" and datum.text is not None
+        )
+        members = tuple(_to_constraint(datum) for datum in item.union_data if datum.operate != "TOLERATION")
+        if members:
+            unions.append(members)
+    return tuple(unions), tuple(dict.fromkeys(tolerations))
+
+
+def _check_datum(datum: UnionDatum, path: str, problems: Problems) -> None:
+    accepted = _ACCEPTED.get(datum.operate)
+    if accepted is None:
+        known = ", ".join(_ACCEPTED)
+        problems.add(member(path, "operate"), f"must be one of {known}{hint(datum.operate, _ACCEPTED)}")
+        return
+    if not datum.name and datum.operate != "EXCLUDE":
+        what = "the key of the taint" if datum.operate == "TOLERATION" else "the attribute it looks at"
+        problems.add(member(path, "name"), f"is required: {what}")
+    payload = _check_payload(datum, accepted, path, problems)
+    if payload is not None:
+        _VALUES.get(datum.operate, _check_any_text)(datum, path, problems)
+
+
+def _check_payload(datum: UnionDatum, accepted: tuple[str, ...], path: str, problems: Problems) -> str | None:
+    """The payload's name if it is the one the operator reads, else None (reported, or rightly absent)."""
+    given = [name for name in _TYPE_OF_PAYLOAD if getattr(datum, name) not in (None, ())]
+    wanted = " or ".join(accepted)
+    for name in given:
+        if name not in accepted:
+            takes = f"takes {wanted}" if accepted else "takes no payload"
+            problems.add(member(path, name), f"is not read by {datum.operate}, which {takes}")
+    fitting = [name for name in given if name in accepted]
+    declared = _PAYLOAD_OF_TYPE.get(datum.type)
+    if accepted and not fitting:
+        problems.add(member(path, accepted[0]), f"is required: {datum.operate} takes {wanted}")
+    elif len(fitting) > 1:
+        problems.add(member(path, fitting[1]), f"give either {wanted}, not both")
+    elif declared is not None and declared not in fitting:
+        expected = ", ".join(f"{_TYPE_OF_PAYLOAD[name]} ({name})" for name in fitting) or "0 or left out"
+        problems.add(member(path, "type"), f"is {datum.type} ({declared}), but must be {expected} here")
+    return fitting[0] if fitting else None
+
+
+def _texts(datum: UnionDatum, path: str) -> list[tuple[str, str]]:
+    """(path, value) of every text of the payload."""
+    if datum.set is not None:
+        items = member(member(path, "set"), "item")
+        return [(element(items, i), value) for i, value in enumerate(datum.set.item)]
+    return [(member(member(path, "text"), "value"), datum.text.value)] if datum.text is not None else []
+
+
+def _check_any_text(datum: UnionDatum, path: str, problems: Problems) -> None:
+    texts = _texts(datum, path)
+    if datum.set is not None and not datum.set.item:
+        problems.add(member(member(path, "set"), "item"), "must not be empty: nothing would ever fit")
+    for at, value in texts:
+        if not value:
+            problems.add(at, "must not be empty")
+    seen: set[str] = set()
+    for at, value in texts:
+        if value in seen:
+            problems.add(at, f'"{value}" is given twice')
+        seen.add(value)
+
+
+def _check_patterns(datum: UnionDatum, path: str, problems: Problems) -> None:
+    _check_any_text(datum, path, problems)
+    for at, value in _texts(datum, path):
+        error = check_pattern(value)
+        if error:
+            problems.add(at, error)
+
+
+def _check_limit(datum: UnionDatum, path: str, problems: Problems) -> None:
+    text = datum.text.value if datum.text is not None else ""
+    if not (text.isascii() and text.isdigit() and len(text) <= 7 and 1 <= int(text) <= MAX_LIMIT):
+        problems.add(member(member(path, "text"), "value"), f'must be a whole number from 1 to {MAX_LIMIT}, as in "2"')
+
+
+def _check_pairs(datum: UnionDatum, path: str, problems: Problems) -> None:
+    _check_any_text(datum, path, problems)
+    for at, value in _texts(datum, path):
+        key, colon, rest = value.partition(":")
+        if not (key and colon and rest):
+            problems.add(at, "must be a label written key:value")
+
+
+def _check_nothing(datum: UnionDatum, path: str, problems: Problems) -> None:
+    """The walk has checked the number already."""
+
+
+_VALUES: dict[str, Callable[[UnionDatum, str, Problems], None]] = {
+    "MAXPER": _check_limit,
+    "LIKE": _check_patterns,
+    "UNLIKE": _check_patterns,
+    "EXCLUDE": _check_pairs,
+    "GREATER": _check_nothing,
+}
+
+
+def _to_constraint(datum: UnionDatum) -> Constraint:
+    payload: dict[str, Any] = {}
+    match datum.operate:
+        case "GREATER" if datum.scalar is not None:
+            payload["number"] = datum.scalar.value
+        case "MAXPER" if datum.text is not None:
+            payload["limit"] = int(datum.text.value)
+        case "UNIQUE":
+            pass
+        case _:
+            payload["items"] = tuple(value for _, value in _texts(datum, ""))
+    return Constraint(name=datum.name, operator=datum.operate, **payload)  # type: ignore[arg-type]

@@ -1,0 +1,107 @@
+"""Amounts of resources as users write them, read strictly into integer thousandths.
+
+cpu: cores, ``1.5`` or ``"1500m"``. memory and storage: MB (2^20 bytes, as Mesos counts), ``512`` or ``"0.5Gi"``; the
+suffixes Ki, Mi, Gi, Ti are binary, K, M, G, T decimal. Fractions finer than a thousandth are refused for cpu and
+rounded up for bytes. Anything else is an error, never 0 (W21).
+
+Exception tree:
+
+    QuantityError            the text is no amount, or not one an agent can have
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, Decimal
+from fractions import Fraction
+
+MAX_CORES = 4096
+MAX_MEMORY_MB = 64 * 1024 * 1024
+"""64 TiB."""
+MAX_STORAGE_MB = 1024 * 1024 * 1024
+"""1 PiB."""
+MAX_GPUS = 1024
+_AMOUNT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,12})?)(?P<unit>[A-Za-z]*)\Z")
+_MB = 2**20
+_BYTE_UNITS: dict[str, Fraction] = {
+    "": Fraction(1),
+    "Ki": Fraction(2**10, _MB),
+    "Mi": Fraction(1),
+    "Gi": Fraction(2**10),
+    "Ti": Fraction(2**20),
+    "K": Fraction(10**3, _MB),
+    "M": Fraction(10**6, _MB),
+    "G": Fraction(10**9, _MB),
+    "T": Fraction(10**12, _MB),
+}
+Written = str | int | float
+
+
+class QuantityError(ValueError):
+    """The message continues the name of the field: "must be ..."."""
+
+
+def cores(written: Written) -> int:
+    """Thousandths of a core."""
+    number, unit = _split(written, 'a number of cores such as 0.5 or "500m"')
+    if unit not in ("", "m"):
+        raise QuantityError(f'has an unknown unit "{unit}": cores are written 0.5 or "500m"')
+    thousandths = number if unit == "m" else number * 1000
+    if thousandths != thousandths.to_integral_value():
+        raise QuantityError("is finer than a thousandth of a core")
+    return _bounded(int(thousandths), MAX_CORES, "cores", allow_zero=False)
+
+
+def memory(written: Written) -> int:
+    """Thousandths of a MB."""
+    return _bounded(_bytes(written), MAX_MEMORY_MB, "MB", allow_zero=False)
+
+
+def storage(written: Written) -> int:
+    """Thousandths of a MB; 0 asks for none."""
+    return _bounded(_bytes(written), MAX_STORAGE_MB, "MB", allow_zero=True)
+
+
+def gpus(written: Written) -> int:
+    """Thousandths of a GPU; Mesos hands out whole ones only."""
+    number, unit = _split(written, "a whole number of GPUs")
+    if unit or number != number.to_integral_value():
+        raise QuantityError("must be a whole number of GPUs")
+    return _bounded(int(number) * 1000, MAX_GPUS, "GPUs", allow_zero=True)
+
+
+def _bytes(written: Written) -> int:
+    number, unit = _split(written, 'a number of MB such as 512, or with a unit such as "2Gi"')
+    factor = _BYTE_UNITS.get(unit)
+    if factor is None:
+        raise QuantityError(f'has an unknown unit "{unit}"; known are {", ".join(u for u in _BYTE_UNITS if u)}')
+    exact = Fraction(number) * factor * 1000
+    return -(-exact.numerator // exact.denominator)
+
+
+def _split(written: Written, expected: str) -> tuple[Decimal, str]:
+    # repr() of a float is its shortest exact form, so 0.1 means one tenth as it does in a string.
+    text = written.strip() if isinstance(written, str) else format(Decimal(repr(written)), "f")
+    if text.startswith("-"):
+        raise QuantityError(f"must not be negative: {_short(text)}")
+    match = _AMOUNT.match(text)
+    if match is None:
+        raise QuantityError(f"must be {expected}, not {_short(text)}")
+    return Decimal(match["number"]), match["unit"]
+
+
+def _bounded(thousandths: int, most: int, unit: str, *, allow_zero: bool) -> int:
+    if thousandths == 0 and not allow_zero:
+        raise QuantityError("must be greater than 0")
+    if thousandths > most * 1000:
+        raise QuantityError(f"must be at most {most} {unit}")
+    return thousandths
+
+
+def thousandths(value: float) -> int:
+    """A plain number in thousandths, rounded up (extended resources)."""
+    return int((Decimal(repr(value)) * 1000).to_integral_value(ROUND_CEILING))
+
+
+def _short(text: str) -> str:
+    return f'"{text[:40]}"'

@@ -1,0 +1,327 @@
+"""Turns plain JSON data into structs and reports everything that does not fit, each with its JSON path.
+
+msgspec's own decoder stops at the first error; a user who writes a document by hand wants all of them. The shape comes
+from the same struct declarations (msgspec.inspect), so there is one source for decoding, checking and OpenAPI.
+
+What is wrong is reported and replaced by the field's default (or an empty value), so that later checks can go on with
+a complete, well-typed document. They add to the same `Problems`, which keeps only the first problem of a path and
+drops what follows from it below.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple
+
+import msgspec
+from msgspec import inspect
+
+from bcs_scheduler.core.effects import Problem
+
+PROBLEM_LIMIT = 100
+"""Problems listed per document; a machine-made document full of errors must not blow up the answer."""
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
+_ABSENT: Any = object()
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """Base of every struct a request may carry. Wire names are the camel-case field names unless a field names its own.
+
+    `aliases`: other spellings of a field (wire name by spelling). `refused`: fields of the original that this release
+    cannot honour, with what to say; values that ask for nothing (null, false, 0, empty) are let through.
+    """
+
+    aliases: ClassVar[dict[str, str]] = {}
+    refused: ClassVar[dict[str, str]] = {}
+
+
+class Problems:
+    """What is wrong with a document, in the order found."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, str] = {}
+        self._omitted = 0
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def add(self, path: str, message: str) -> None:
+        """Notes a problem, unless this path or something around it is known to be wrong already."""
+        if any(outer in self._found for outer in _outer(path)):
+            return
+        if len(self._found) >= PROBLEM_LIMIT:
+            self._omitted += 1
+        else:
+            self._found[path] = message
+
+    def listed(self) -> tuple[Problem, ...]:
+        found = [Problem(path, message) for path, message in self._found.items()]
+        if self._omitted:
+            found.append(Problem("$", f"{self._omitted} more problems are not listed"))
+        return tuple(found)
+
+
+def member(path: str, key: str) -> str:
+    """The path of a key of the object at `path`."""
+    return f"{path}.{key}" if _PLAIN_KEY.match(key) else f"{path}[{msgspec.json.encode(key).decode()}]"
+
+
+def element(path: str, index: int) -> str:
+    return f"{path}[{index}]"
+
+
+def hint(word: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` for the nearest known word, or nothing."""
+    by_fold = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), by_fold, n=1, cutoff=0.6)
+    return f"; did you mean {by_fold[near[0]]}?" if near else ""
+
+
+def decode(raw: object, shape: Hashable, problems: Problems, path: str = "$") -> Any:
+    """A value of type `shape` (a Document, or a list or dict of them) made from plain JSON data."""
+    info = _info(shape)
+    value = _decode(raw, info, path, problems)
+    return _blank(info) if value is _ABSENT else value
+
+
+def _outer(path: str) -> Iterator[str]:
+    """The path itself and every path around it."""
+    yield path
+    for i in range(len(path) - 1, 0, -1):
+        if path[i] in ".[":
+            yield path[:i]
+
+
+@lru_cache(maxsize=64)
+def _info(shape: Hashable) -> inspect.Type:
+    return inspect.type_info(shape)
+
+
+class _Names(NamedTuple):
+    """How the keys of an object are found: exact, by alias, or equal but for case (as Go reads them)."""
+
+    fields: dict[str, inspect.Field]
+    folded: dict[str, str]
+    refused: dict[str, str]
+
+
+@lru_cache(maxsize=128)
+def _names(cls: type[Document]) -> _Names:
+    info = _info(cls)
+    assert isinstance(info, inspect.StructType)
+    fields = {field.encode_name: field for field in info.fields}
+    names = [*fields, *cls.refused]
+    folded = {alias.lower(): name for alias, name in cls.aliases.items()} | {name.lower(): name for name in names}
+    return _Names(fields, folded, cls.refused)
+
+
+def _decode(raw: object, info: inspect.Type, path: str, problems: Problems) -> Any:
+    while isinstance(info, inspect.Metadata):
+        info = info.type
+    check = _CHECKS.get(type(info))
+    if check is None:
+        raise TypeError(f"documents do not use {info}")
+    return check(raw, info, path, problems)
+
+
+def _struct(raw: object, info: inspect.StructType, path: str, problems: Problems) -> Any:
+    if not isinstance(raw, dict):
+        return _wrong(path, "an object", raw, problems)
+    names = _names(info.cls)
+    seen: dict[str, str] = {}
+    values: dict[str, Any] = {}
+    for key, value in raw.items():
+        at = member(path, key)
+        name = key if key in names.fields else names.folded.get(key.lower())
+        if name is None:
+            problems.add(at, f"unknown field{hint(key, [*names.fields, *names.refused])}")
+        elif name in names.refused:
+            if value not in (None, False, 0, "", [], {}):
+                problems.add(at, names.refused[name])
+        elif name in seen:
+            problems.add(at, f"is the same field as {seen[name]}; give it once")
+        else:
+            seen[name] = key
+            if value is not None:
+                decoded = _decode(value, names.fields[name].type, at, problems)
+                if decoded is not _ABSENT:
+                    values[names.fields[name].name] = decoded
+    for name, field in names.fields.items():
+        if field.required and field.name not in values:
+            problems.add(member(path, seen.get(name, name)), "is required")
+            values[field.name] = _blank(field.type)
+    return info.cls(**values)
+
+
+def _list(raw: object, info: inspect.ListType | inspect.VarTupleType, path: str, problems: Problems) -> Any:
+    if not isinstance(raw, list):
+        return _wrong(path, "a list", raw, problems)
+    items = []
+    for i, value in enumerate(raw):
+        item = _decode(value, info.item_type, element(path, i), problems)
+        # A bad element keeps its place: the paths of later checks count elements.
+        items.append(_blank(info.item_type) if item is _ABSENT else item)
+    _length(len(items), info.min_length, info.max_length, path, "elements", problems)
+    return tuple(items)
+
+
+def _dict(raw: object, info: inspect.DictType, path: str, problems: Problems) -> Any:
+    if not isinstance(raw, dict):
+        return _wrong(path, "an object", raw, problems)
+    values = {}
+    for key, value in raw.items():
+        at = member(path, key)
+        if _decode(key, info.key_type, at, problems) is _ABSENT:
+            continue
+        item = _decode(value, info.value_type, at, problems)
+        if item is not _ABSENT:
+            values[key] = item
+    _length(len(values), info.min_length, info.max_length, path, "keys", problems)
+    return values
+
+
+def _str(raw: object, info: inspect.StrType, path: str, problems: Problems) -> Any:
+    if not isinstance(raw, str):
+        return _wrong(path, "a string", raw, problems)
+    _length(len(raw), info.min_length, info.max_length, path, "characters", problems)
+    if "\0" in raw:
+        problems.add(path, "contains a NUL character")
+    return raw
+
+
+def _int(raw: object, info: inspect.IntType, path: str, problems: Problems) -> Any:
+    if not isinstance(raw, int) or isinstance(raw, bool):
+        return _wrong(path, "a whole number", raw, problems)
+    return _in_range(raw, info, path, problems)
+
+
+def _float(raw: object, info: inspect.FloatType, path: str, problems: Problems) -> Any:
+    if not isinstance(raw, int | float) or isinstance(raw, bool):
+        return _wrong(path, "a number", raw, problems)
+    if abs(raw) > 1e15:
+        problems.add(path, "is too large")
+        return _ABSENT
+    return _in_range(float(raw), info, path, problems)
+
+
+def _bool(raw: object, info: inspect.BoolType, path: str, problems: Problems) -> Any:
+    return raw if isinstance(raw, bool) else _wrong(path, "true or false", raw, problems)
+
+
+def _literal(raw: object, info: inspect.LiteralType, path: str, problems: Problems) -> Any:
+    if raw == "":
+        return _ABSENT
+    if raw in info.values and not isinstance(raw, bool):
+        return raw
+    known = [str(value) for value in info.values]
+    suggestion = hint(raw, known) if isinstance(raw, str) else ""
+    problems.add(path, f"must be one of {', '.join(known)}, not {_shown(raw)}{suggestion}")
+    return _ABSENT
+
+
+def _union(raw: object, info: inspect.UnionType, path: str, problems: Problems) -> Any:
+    """Unions of scalars only: the member is chosen by the JSON type."""
+    for kind in info.types:
+        fits = {
+            inspect.StrType: isinstance(raw, str),
+            inspect.IntType: isinstance(raw, int) and not isinstance(raw, bool),
+            inspect.FloatType: isinstance(raw, int | float) and not isinstance(raw, bool),
+            inspect.StructType: isinstance(raw, dict),
+        }
+        if fits.get(type(kind), False):
+            return _decode(raw, kind, path, problems)
+    words = [_EXPECTED.get(type(kind), "") for kind in info.types]
+    return _wrong(path, " or ".join(dict.fromkeys(word for word in words if word)), raw, problems)
+
+
+def _any(raw: object, info: inspect.AnyType, path: str, problems: Problems) -> Any:
+    return raw
+
+
+_EXPECTED: dict[type, str] = {
+    inspect.StrType: "a string",
+    inspect.IntType: "a number",
+    inspect.FloatType: "a number",
+    inspect.StructType: "an object",
+}
+_CHECKS: dict[type, Callable[[Any, Any, str, Problems], Any]] = {
+    inspect.StructType: _struct,
+    inspect.ListType: _list,
+    inspect.VarTupleType: _list,
+    inspect.DictType: _dict,
+    inspect.StrType: _str,
+    inspect.IntType: _int,
+    inspect.FloatType: _float,
+    inspect.BoolType: _bool,
+    inspect.LiteralType: _literal,
+    inspect.UnionType: _union,
+    inspect.AnyType: _any,
+}
+
+
+def _in_range(value: Any, info: inspect.IntType | inspect.FloatType, path: str, problems: Problems) -> Any:
+    if info.ge is not None and value < info.ge:
+        problems.add(path, f"must be at least {info.ge}, not {_shown(value)}")
+    elif info.gt is not None and value <= info.gt:
+        problems.add(path, f"must be greater than {info.gt}, not {_shown(value)}")
+    elif info.le is not None and value > info.le:
+        problems.add(path, f"must be at most {info.le}, not {_shown(value)}")
+    else:
+        return value
+    return _ABSENT
+
+
+def _length(size: int, least: int | None, most: int | None, path: str, unit: str, problems: Problems) -> None:
+    if least is not None and size < least:
+        problems.add(path, "must not be empty" if least == 1 else f"must have at least {least} {unit}")
+    if most is not None and size > most:
+        problems.add(path, f"has {size} {unit}, at most {most} are allowed")
+
+
+def _blank(info: inspect.Type) -> Any:
+    """The emptiest value of a type, to stand where something was missing or wrong (and reported)."""
+    match info:
+        case inspect.Metadata():
+            return _blank(info.type)
+        case inspect.StructType():
+            return info.cls(**{f.name: _blank(f.type) for f in info.fields if f.required})
+        case inspect.ListType() | inspect.VarTupleType():
+            return ()
+        case inspect.DictType():
+            return {}
+        case inspect.IntType() | inspect.FloatType():
+            return 0
+        case inspect.BoolType():
+            return False
+        case inspect.LiteralType():
+            return info.values[0]
+        case inspect.UnionType():
+            return _blank(info.types[0])
+        case inspect.NoneType():
+            return None
+    return ""
+
+
+def _wrong(path: str, expected: str, raw: object, problems: Problems) -> Any:
+    problems.add(path, f"must be {expected}, not {_shown(raw)}")
+    return _ABSENT
+
+
+def _shown(raw: object) -> str:
+    """What was given, short enough for a message."""
+    match raw:
+        case None:
+            return "null"
+        case dict():
+            return "an object"
+        case list():
+            return "a list"
+        case bool():
+            return "true" if raw else "false"
+        case str():
+            return f'"{raw[:40]}…"' if len(raw) > 40 else f'"{raw}"'
+    text = str(raw)
+    return text if len(text) <= 40 else f"{text[:40]}…"

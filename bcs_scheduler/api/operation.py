@@ -1,0 +1,237 @@
+"""One declaration per operation of the API: path, parameters, body, answer, errors. The route table and the OpenAPI
+document are both made from it, so neither can miss what the other has."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, TypeVar
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.core.effects import Reason, Reply
+from bcs_scheduler.core.events import Command
+from bcs_scheduler.gateway import Busy, Gateway, NotLeading
+from store.state import State
+
+BASE = "/v4/scheduler/mesos"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiSettings:
+    """Limits of the API. Durations in seconds, sizes in bytes."""
+
+    max_body: int = 1024 * 1024
+    body_timeout: float = 15.0
+    """How long the body of a request may take to arrive."""
+    command_timeout: float = 30.0
+    """How long an answer of the core is waited for."""
+    watch_limit: float = 60.0
+    """Longest long poll."""
+    version: str = "unknown"
+
+
+class Param(NamedTuple):
+    """A query parameter. `kind` decides how its text is read."""
+
+    name: str
+    kind: Literal["text", "int", "bool", "float"]
+    description: str
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+class Answer(NamedTuple):
+    """A successful answer: `data` of the envelope. `resume` is the token of the next page, if there is one."""
+
+    data: Any = None
+    status: int = 200
+    resume: str = ""
+
+
+class Plain(NamedTuple):
+    """An answer outside the envelope (metrics, health, OpenAPI)."""
+
+    content: bytes
+    media_type: str = "application/json"
+    status: int = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request, read and checked as its operation declares."""
+
+    gateway: Gateway
+    settings: ApiSettings
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    """Checked values by parameter; absent ones are missing."""
+    body: Any = None
+    """Plain JSON data."""
+    cause: str = ""
+    """Id of the request; the core carries it through everything it does about it."""
+
+    def state(self) -> State:
+        """The current state. Raises ApiError (503) if there is none."""
+        try:
+            return self.gateway.state()
+        except Busy as busy:
+            raise errors.ApiError(Reason.UNAVAILABLE, str(busy)) from busy
+
+    @property
+    def dry_run(self) -> bool:
+        return bool(self.query.get("dryRun", False))
+
+    async def submit(self, command: Command) -> Answer:
+        """Hands a command to the core, waits until it is durable, and turns the reply into an answer.
+
+        202 if a transaction was started, else 200. Raises ApiError for everything else.
+        """
+        return accepted(await self.reply(command))
+
+    async def reply(self, command: Command) -> Reply:
+        """The core's successful reply; ApiError if there is none."""
+        try:
+            future = self.gateway.submit(command)
+            reply = await asyncio.wait_for(asyncio.wrap_future(future), self.settings.command_timeout)
+        except NotLeading as elsewhere:
+            raise not_leading(elsewhere.leader) from elsewhere
+        except Busy as busy:
+            raise errors.ApiError(Reason.UNAVAILABLE, str(busy)) from busy
+        except TimeoutError as late:
+            raise errors.ApiError(
+                errors.UNKNOWN_OUTCOME,
+                f"no answer after {self.settings.command_timeout:g} s; the command may still be carried out: "
+                f"look at the object and its transactions (cause {self.cause}) before repeating it",
+            ) from late
+        if reply.error:
+            raise errors.refused(reply)
+        return reply
+
+
+def accepted(reply: Reply) -> Answer:
+    started = isinstance(reply.data, dict) and reply.data.get("transactionID")
+    return Answer(reply.data, status=202 if started else 200)
+
+
+def not_leading(leader: str | None) -> errors.ApiError:
+    """`Location` is completed in app.py, which knows the path asked for."""
+    if leader is None:
+        return errors.ApiError(errors.NO_LEADER, "this scheduler does not lead, and no leader is known; try again")
+    return errors.ApiError(
+        errors.NOT_LEADING, f"this scheduler does not lead; {leader} does", headers={"Location": leader}
+    )
+
+
+Handler = Callable[[Call], Answer | Plain] | Callable[[Call], Awaitable[Answer | Plain]]
+HandlerT = TypeVar("HandlerT", bound=Callable[[Call], Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Plain functions are reads and run in a thread pool; coroutines run in the event loop. `write` operations need
+    the leader. `body` and `answer` are the types shown in OpenAPI (`answer` is the type of `data`)."""
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    tag: str
+    query: tuple[Param, ...] = ()
+    body: Any = None
+    answer: Any = None
+    reasons: tuple[str, ...] = ()
+    write: bool = False
+    status: int = 200
+    enveloped: bool = True
+    media_type: str = "application/json"
+
+    @property
+    def name(self) -> str:
+        return getattr(self.handler, "__name__", "operation")
+
+
+@dataclass(slots=True)
+class Table:
+    """Collects the operations of one kind of resource."""
+
+    tag: str
+    base: str = BASE
+    operations: list[Operation] = field(default_factory=list)
+
+    def read(
+        self,
+        path: str,
+        summary: str,
+        *,
+        query: Sequence[Param] = (),
+        answer: Any = None,
+        reasons: Sequence[str] = (Reason.NOT_FOUND,),
+        **more: Any,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Declares a GET."""
+
+        def declare(handler: HandlerT) -> HandlerT:
+            self.operations.append(
+                Operation(
+                    "GET",
+                    self.base + path,
+                    handler,
+                    summary,
+                    self.tag,
+                    tuple(query),
+                    answer=answer,
+                    reasons=tuple(reasons),
+                    **more,
+                )
+            )
+            return handler
+
+        return declare
+
+    def write(
+        self,
+        method: str,
+        path: str,
+        summary: str,
+        *,
+        query: Sequence[Param] = (),
+        body: Any = None,
+        answer: Any = None,
+        reasons: Sequence[str] = (Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID),
+        status: int = 202,
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Declares a change. Every change can be planned with ``?dryRun=true``."""
+
+        def declare(handler: HandlerT) -> HandlerT:
+            self.operations.append(
+                Operation(
+                    method,
+                    self.base + path,
+                    handler,
+                    summary,
+                    self.tag,
+                    (*query, DRY_RUN),
+                    body=body,
+                    answer=answer,
+                    reasons=(*reasons, Reason.UNAVAILABLE, errors.NOT_LEADING),
+                    write=True,
+                    status=status,
+                )
+            )
+            return handler
+
+        return declare
+
+
+DRY_RUN = Param("dryRun", "bool", "Change nothing; answer what would be done.")
+LIMIT = Param("limit", "int", "At most this many elements; the envelope's `continue` resumes.", 1, 100_000)
+CONTINUE = Param("continue", "text", "Token of the page before.")
+LABEL_SELECTOR = Param("labelSelector", "text", "`k=v`, `k!=v`, `k in (a,b)`, `k notin (a,b)`, `k`, `!k`, by commas.")
+
+
+def now() -> float:
+    """Unix seconds; the one clock of the API, for what is shown relative to the present."""
+    return time.time()

@@ -1,0 +1,231 @@
+"""Applications: create, update, roll back, scale, delete, list, fetch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.documents.application import MAX_INSTANCES, ApplicationDocument
+from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.validate import read_application
+from bcs_scheduler.api.documents.walk import Document, Problems, decode
+from bcs_scheduler.api.errors import invalid, not_found
+from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.views.applications import ApplicationView, show_application
+from bcs_scheduler.core.effects import Problem, Reason
+from bcs_scheduler.core.events import (
+    CreateApplication,
+    DeleteApplication,
+    RollbackApplication,
+    ScaleApplication,
+    UpdateApplication,
+)
+from store.records import Application
+from store.state import State
+
+table = Table("applications")
+STATUSES = ("Staging", "Operating", "Deploying", "Running", "Abnormal", "Error", "Finish", "RollingUpdate")
+STATUS = Param("status", "text", "Only those in this status.", choices=STATUSES)
+INSTANCES = Param(
+    "instances", "int", "How many taskgroups to bring to the new version; all if left out.", 1, MAX_INSTANCES
+)
+MAX_UNAVAILABLE = Param(
+    "maxUnavailable", "int", "How many taskgroups may be down at once; overrides the document.", 1, MAX_INSTANCES
+)
+VERSION = Param("version", "text", "Id of the stored version; the one before the newest if left out.")
+LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS)
+
+
+class Accepted(msgspec.Struct, rename="camel"):
+    """Handle of the operation that was started; what else the scheduler says about it is beside it."""
+
+    transaction_id: str = msgspec.field(name="transactionID")
+
+
+class RollbackRequest(Document, frozen=True, kw_only=True):
+    name: str
+    version: str = ""
+
+
+def find_application(state: State, namespace: str, name: str) -> Application:
+    """Raises ApiError (404)."""
+    application = state.applications.get(f"{namespace}/{name}")
+    if application is None:
+        raise not_found("application", f"{namespace}/{name}")
+    return application
+
+
+@table.read(
+    "/namespaces/{ns}/applications",
+    "List the applications of a namespace",
+    query=LISTING,
+    answer=list[ApplicationView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_applications(call: Call) -> Answer:
+    state = call.state()
+    namespace = call.path.get("ns")
+    found = (a for a in list(state.applications.values()) if namespace is None or a.namespace == namespace)
+    return page(
+        _matching(found, call), lambda a: (a.namespace, a.name), call.query, lambda a: show_application(state, a)
+    )
+
+
+@table.read(
+    "/applications",
+    "List the applications of all namespaces",
+    query=LISTING,
+    answer=list[ApplicationView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_all_applications(call: Call) -> Answer:
+    return list_applications(call)
+
+
+def _matching(found: Iterator[Application], call: Call) -> Iterator[Application]:
+    requirements = parse_selector(call.query.get("labelSelector", ""))
+    status = call.query.get("status")
+    return (a for a in found if (status is None or a.status == status) and selected(a.labels, requirements))
+
+
+@table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", answer=ApplicationView)
+def get_application(call: Call) -> Answer:
+    state = call.state()
+    return Answer(show_application(state, find_application(state, call.path["ns"], call.path["name"])))
+
+
+@table.write(
+    "POST",
+    "/namespaces/{ns}/applications",
+    "Create an application",
+    body=ApplicationDocument,
+    answer=Accepted,
+    reasons=(Reason.EXISTS, Reason.INVALID),
+)
+async def create_application(call: Call) -> Answer:
+    document = read_application(call.body, namespace=call.path["ns"], creating=True)
+    return await call.submit(CreateApplication(version=to_version(document, 0), dry_run=call.dry_run, cause=call.cause))
+
+
+@table.write(
+    "PUT",
+    "/namespaces/{ns}/applications",
+    "Update an application to a new definition",
+    query=(INSTANCES, MAX_UNAVAILABLE),
+    body=ApplicationDocument,
+    answer=Accepted,
+)
+async def update_application(call: Call) -> Answer:
+    return await _update(call, None)
+
+
+@table.write(
+    "PUT",
+    "/namespaces/{ns}/applications/{name}",
+    "Update an application to a new definition",
+    query=(INSTANCES, MAX_UNAVAILABLE),
+    body=ApplicationDocument,
+    answer=Accepted,
+)
+async def update_named_application(call: Call) -> Answer:
+    return await _update(call, call.path["name"])
+
+
+async def _update(call: Call, name: str | None) -> Answer:
+    document = read_application(call.body, namespace=call.path["ns"], name=name, creating=False)
+    stored = find_application(call.state(), document.metadata.namespace, document.metadata.name)
+    return await call.submit(
+        UpdateApplication(
+            version=to_version(document, stored.instances),
+            instances=call.query.get("instances"),
+            max_unavailable=call.query.get("maxUnavailable"),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write(
+    "PUT",
+    "/namespaces/{ns}/applications/rollback",
+    "Roll an application back to a stored version",
+    query=(INSTANCES,),
+    body=RollbackRequest,
+    answer=Accepted,
+)
+async def rollback_application(call: Call) -> Answer:
+    problems = Problems()
+    request: RollbackRequest = decode(call.body, RollbackRequest, problems)
+    if problems:
+        raise invalid(problems.listed())
+    return await _rollback(call, request.name, request.version)
+
+
+@table.write(
+    "PUT",
+    "/namespaces/{ns}/applications/{name}/rollback",
+    "Roll an application back to a stored version",
+    query=(VERSION, INSTANCES),
+    answer=Accepted,
+)
+async def rollback_named_application(call: Call) -> Answer:
+    return await _rollback(call, call.path["name"], call.query.get("version", ""))
+
+
+async def _rollback(call: Call, name: str, version: str) -> Answer:
+    return await call.submit(
+        RollbackApplication(
+            namespace=call.path["ns"],
+            name=name,
+            version=version or None,
+            instances=call.query.get("instances"),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write("PUT", "/namespaces/{ns}/applications/{name}/scale/{instances}", "Scale an application", answer=Accepted)
+async def scale_application(call: Call) -> Answer:
+    return await call.submit(
+        ScaleApplication(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            instances=_instances(call.path["instances"]),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+def _instances(text: str) -> int:
+    """Proper whole numbers only (W13); leading zeros, signs and blanks are mistakes."""
+    proper = text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 9
+    if not proper or int(text) > MAX_INSTANCES:
+        message = f"must be a whole number from 1 to {MAX_INSTANCES}, not {text[:40]!r}"
+        raise errors.ApiError(
+            errors.BAD_PARAMETER, f"the number of instances {message}", (Problem("/instances", message),)
+        )
+    return int(text)
+
+
+@table.write(
+    "DELETE",
+    "/namespaces/{ns}/applications/{name}",
+    "Delete an application",
+    answer=Accepted,
+    query=(Param("enforce", "bool", "1: forget taskgroups that do not end, e.g. on lost agents."),),
+)
+async def delete_application(call: Call) -> Answer:
+    return await call.submit(
+        DeleteApplication(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            enforce=call.query.get("enforce", False),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )

@@ -1,0 +1,103 @@
+"""Taskgroups and tasks: list, fetch, reschedule."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.query import page
+from bcs_scheduler.api.routes.applications import Accepted, find_application
+from bcs_scheduler.api.views.taskgroups import Presenter, TaskGroupView, TaskView, order
+from bcs_scheduler.core.events import RescheduleTaskGroup
+from store.records import TaskGroup, TaskGroupStatus
+from store.state import State
+
+table = Table("taskgroups")
+STATUS = Param("status", "text", "Only those in this status.", choices=get_args(TaskGroupStatus))
+NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
+AGENT = Param("agent", "text", "Only those on the agent with this id, address or host name.")
+HOST_RETAIN = Param(
+    "hostRetainTime", "float", "For so many seconds only the previous host is acceptable.", 0, 30 * 86400
+)
+APPLICATION = "/namespaces/{ns}/applications/{name}"
+
+
+@table.read(
+    f"{APPLICATION}/taskgroups",
+    "List the taskgroups of an application",
+    query=(LIMIT, CONTINUE, STATUS),
+    answer=list[TaskGroupView],
+)
+def list_taskgroups(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    return _listed(call, state, list(state.groups_of(application.key).values()))
+
+
+@table.read(
+    "/taskgroups",
+    "List the taskgroups of all applications",
+    query=(LIMIT, CONTINUE, STATUS, NAMESPACE, AGENT),
+    answer=list[TaskGroupView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_all_taskgroups(call: Call) -> Answer:
+    state = call.state()
+    namespace, agent = call.query.get("namespace"), call.query.get("agent")
+    found = [
+        group
+        for group in list(state.taskgroups.values())
+        if (namespace is None or group.namespace == namespace)
+        and (agent is None or agent in (group.agent_id, group.agent_ip, group.hostname))
+    ]
+    return _listed(call, state, found)
+
+
+def _listed(call: Call, state: State, groups: list[TaskGroup]) -> Answer:
+    status = call.query.get("status")
+    found = groups if status is None else [group for group in groups if group.status == status]
+    return page(found, order, call.query, Presenter(state).taskgroup)
+
+
+@table.read("/namespaces/{ns}/taskgroups/{id}", "Fetch a taskgroup", answer=TaskGroupView)
+def get_taskgroup(call: Call) -> Answer:
+    state = call.state()
+    return Answer(Presenter(state).taskgroup(_find(state, call.path["ns"], call.path["id"])))
+
+
+@table.read(f"{APPLICATION}/tasks", "List the tasks of an application", answer=list[TaskView])
+def list_tasks(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    groups = sorted(state.groups_of(application.key).values(), key=order)
+    return Answer(Presenter(state).tasks(groups))
+
+
+@table.write(
+    "PUT",
+    f"{APPLICATION}/taskgroups/{{id}}/rescheduler",
+    "Replace a taskgroup by a new one of the same index",
+    query=(HOST_RETAIN,),
+    answer=Accepted,
+)
+async def reschedule_taskgroup(call: Call) -> Answer:
+    group = _find(call.state(), call.path["ns"], call.path["id"])
+    if group.application != call.path["name"]:
+        raise not_found("taskgroup", f"{call.path['id']} of application {call.path['ns']}/{call.path['name']}")
+    return await call.submit(
+        RescheduleTaskGroup(
+            taskgroup=group.id,
+            host_retain=float(call.query.get("hostRetainTime", 0)),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+def _find(state: State, namespace: str, id: str) -> TaskGroup:
+    group = state.taskgroups.get(id)
+    if group is None or group.namespace != namespace:
+        raise not_found("taskgroup", f"{id} in namespace {namespace}")
+    return group

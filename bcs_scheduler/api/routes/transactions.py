@@ -1,0 +1,114 @@
+"""Transactions: list, fetch, watch, cancel."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import get_args
+
+from starlette.concurrency import run_in_threadpool
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.query import page
+from bcs_scheduler.api.routes.applications import Accepted
+from bcs_scheduler.api.views.transactions import TransactionView, order, show_transaction
+from bcs_scheduler.core.events import CancelTransaction
+from store.records import Transaction, TransactionStatus
+from store.state import State
+
+table = Table("transactions")
+STATUSES = get_args(TransactionStatus)
+LISTING = (
+    LIMIT,
+    CONTINUE,
+    Param("objKind", "text", "Only those of objects of this kind.", choices=("application", "deployment")),
+    Param("objName", "text", "Only those of the object of this name."),
+    Param("status", "text", "Only those in this status.", choices=STATUSES),
+)
+WATCHING = (
+    Param("watch", "bool", "Answer only when it differs from what the caller knows, has ended, or the time is up."),
+    Param("timeoutSeconds", "float", "How long to watch at most; 30 if left out.", 0, 60),
+    Param("resourceStatus", "text", "The status the caller knows; INIT if left out.", choices=STATUSES),
+    Param("resourceProgress", "int", "The progress the caller knows; any progress is news if given.", 0),
+)
+WATCH_SECONDS = 30.0
+LOOK_EVERY = 0.1
+"""Seconds between looks of a watch; a look is two dictionary reads."""
+
+
+@table.read(
+    "/transactions",
+    "List the transactions of all namespaces",
+    query=LISTING,
+    answer=list[TransactionView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_all_transactions(call: Call) -> Answer:
+    return list_transactions(call)
+
+
+@table.read(
+    "/transactions/{ns}",
+    "List the transactions of a namespace",
+    query=LISTING,
+    answer=list[TransactionView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_transactions(call: Call) -> Answer:
+    state, query = call.state(), call.query
+    namespace, name, status = call.path.get("ns"), query.get("objName"), query.get("status")
+    kinds = query.get("objKind", "application")
+    found = (
+        transaction
+        for transaction in list(state.transactions.values())
+        if kinds == "application"
+        and (namespace is None or transaction.namespace == namespace)
+        and (name is None or transaction.application == name)
+        and (status is None or transaction.status == status)
+    )
+    return page(found, order, query, lambda transaction: show_transaction(state, transaction))
+
+
+@table.read("/transactions/{ns}/{id}", "Fetch a transaction, or watch it", query=WATCHING, answer=TransactionView)
+async def get_transaction(call: Call) -> Answer:
+    view = await run_in_threadpool(_look, call)
+    if not call.query.get("watch", False):
+        return Answer(view)
+    wait = min(call.query.get("timeoutSeconds", WATCH_SECONDS), call.settings.watch_limit)
+    deadline = asyncio.get_running_loop().time() + wait
+    while not _news(view, call) and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(LOOK_EVERY)
+        view = await run_in_threadpool(_look, call)
+    return Answer(view)
+
+
+def _look(call: Call) -> TransactionView:
+    state = call.state()
+    return show_transaction(state, _find(state, call))
+
+
+def _news(view: TransactionView, call: Call) -> bool:
+    if view.status != "INIT" or view.status != call.query.get("resourceStatus", "INIT"):
+        return True
+    known = call.query.get("resourceProgress")
+    return known is not None and view.progress != known
+
+
+@table.write(
+    "DELETE",
+    "/transactions/{ns}/{id}",
+    "Cancel a transaction; its application is settled as it stands",
+    answer=Accepted,
+    status=200,
+)
+async def cancel_transaction(call: Call) -> Answer:
+    transaction = _find(call.state(), call)
+    return await call.submit(CancelTransaction(id=transaction.id, dry_run=call.dry_run, cause=call.cause))
+
+
+def _find(state: State, call: Call) -> Transaction:
+    transaction = state.transactions.get(call.path["id"])
+    if transaction is None or transaction.namespace != call.path["ns"]:
+        raise not_found("transaction", f"{call.path['id']} in namespace {call.path['ns']}")
+    return transaction

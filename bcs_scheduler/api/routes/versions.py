@@ -1,0 +1,44 @@
+"""Stored versions of applications, and the user's own document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.operation import Answer, Call, Table
+from bcs_scheduler.api.routes.applications import find_application
+from bcs_scheduler.api.views.versions import VersionView, show_version
+
+table = Table("versions")
+VERSIONS = "/namespaces/{ns}/applications/{name}/versions"
+
+
+@table.read(VERSIONS, "List the ids of an application's stored versions, oldest first", answer=list[str])
+def list_versions(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    return Answer(sorted(state.versions_of(application.key)))
+
+
+@table.read(f"{VERSIONS}/{{id}}", "Fetch a stored version", answer=VersionView)
+def get_version(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    version = state.version(application.key, call.path["id"])
+    if version is None:
+        raise not_found("version", f"{call.path['id']} of application {application.key}")
+    return Answer(show_version(version))
+
+
+@table.read(
+    "/definition/application/{ns}/{name}", "Fetch the user's document of the newest version", answer=dict[str, Any]
+)
+def get_definition(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    version = state.version(application.key, application.version)
+    if version is None or not version.raw:
+        raise not_found("definition of application", application.key)
+    return Answer(msgspec.Raw(version.raw.encode()))

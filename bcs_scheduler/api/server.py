@@ -1,0 +1,109 @@
+"""Runs the API's ASGI application with uvicorn in a thread of its own.
+
+Exception tree:
+
+    CannotListen             the address is taken or not ours
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+
+import uvicorn
+from starlette.types import ASGIApp
+
+KEEP_ALIVE = 75.0
+"""Seconds an idle connection is kept."""
+MAX_CONNECTIONS = 2000
+BACKLOG = 1024
+STOP_SECONDS = 5
+"""How long requests in flight may take when the server stops."""
+
+
+class CannotListen(OSError):
+    """The message names the address and the reason."""
+
+
+class ApiServer:
+    """One HTTP server; started once. With port 0 the system picks a port, see `url`."""
+
+    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._app, self._host, self._port = app, host, port
+        self._socket: socket.socket | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    @property
+    def port(self) -> int:
+        return int(self._socket.getsockname()[1]) if self._socket is not None else self._port
+
+    @property
+    def url(self) -> str:
+        """http://host:port as others reach it; a wildcard address is shown as loopback."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self._host, self._host)
+        return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self.port}"
+
+    def bind(self) -> None:
+        """Takes the address without serving yet, so that `url` is known. Raises CannotListen."""
+        if self._socket is not None:
+            return
+        family = socket.AF_INET6 if ":" in self._host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((self._host, self._port))
+            listener.listen(BACKLOG)
+        except OSError as error:
+            listener.close()
+            where = f"{self._host}:{self._port}"
+            raise CannotListen(f"the API cannot listen on {where}: {error.strerror or error}") from error
+        self._socket = listener
+
+    def start(self) -> None:
+        """Serves from now on; returns when requests are answered. Raises CannotListen."""
+        self.bind()
+        config = uvicorn.Config(
+            self._app,
+            access_log=False,
+            log_config=None,
+            lifespan="off",
+            server_header=False,
+            timeout_keep_alive=int(KEEP_ALIVE),
+            timeout_graceful_shutdown=STOP_SECONDS,
+            limit_concurrency=MAX_CONNECTIONS,
+        )
+        server = _ThreadedServer(config)
+        self._server = server
+        self._thread = threading.Thread(target=self._serve, args=(server,), name="api", daemon=True)
+        self._thread.start()
+        server.ready.wait()
+        if not server.started:
+            raise CannotListen(f"the API did not start on {self.url}")
+
+    def _serve(self, server: _ThreadedServer) -> None:
+        try:
+            server.run(sockets=[self._socket] if self._socket is not None else None)
+        finally:
+            server.ready.set()
+
+    def stop(self) -> None:
+        """Takes no new requests, lets those in flight end (at most STOP_SECONDS), and frees the address."""
+        if self._server is not None and self._thread is not None:
+            self._server.should_exit = True
+            self._thread.join()
+        if self._socket is not None:
+            self._socket.close()
+        self._server = self._thread = None
+
+
+class _ThreadedServer(uvicorn.Server):
+    """Says when it is up; leaves signals to the main thread."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = threading.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=sockets)
+        self.ready.set()

@@ -1,0 +1,72 @@
+"""The application record as users see it (bcs_api 7.2)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bcs_scheduler.api.views.base import Meta, View, rfc3339
+from store.records import Application
+from store.state import State
+
+RUNNING = ("Running", "Restarting")
+
+
+class PodName(msgspec.Struct, frozen=True):
+    name: str
+
+
+class ApplicationView(View, frozen=True, kw_only=True):
+    """`Transaction` (id of the operation that owns it) and `Version` (newest) are ours, the rest is the original's."""
+
+    kind: str
+    id: str
+    name: str
+    object_meta: Meta
+    define_instances: int
+    instances: int
+    running_instances: int
+    run_as: str
+    cluster_id: str
+    status: str
+    sub_status: str = "Unknown"
+    last_status: str
+    created: int
+    update_time: int
+    last_update_time: int
+    mode: str = ""
+    message: str
+    pods: list[PodName]
+    version: str
+    transaction: str
+
+
+def show_application(state: State, application: Application) -> ApplicationView:
+    """`Instances` counts the taskgroups that exist, `RunningInstances` those that run."""
+    groups = sorted(state.groups_of(application.key).values(), key=lambda group: (group.index, group.id))
+    counts = state.status_counts(application.key)
+    return ApplicationView(
+        kind=application.type,
+        id=application.name,
+        name=application.name,
+        object_meta=Meta(
+            name=application.name,
+            namespace=application.namespace,
+            creation_timestamp=rfc3339(application.created_at),
+            labels=application.labels,
+            annotations=application.annotations,
+        ),
+        define_instances=application.instances,
+        instances=len(groups),
+        running_instances=sum(counts.get(status, 0) for status in RUNNING),
+        run_as=application.namespace,
+        cluster_id=state.framework.cluster,
+        status=application.status,
+        last_status=application.last_status,
+        created=int(application.created_at),
+        update_time=int(application.updated_at),
+        last_update_time=int(max([application.updated_at, *(group.updated_at for group in groups)])),
+        message=application.message,
+        pods=[PodName(group.id) for group in groups],
+        version=application.version,
+        transaction=application.operation,
+    )

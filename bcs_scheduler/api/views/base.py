@@ -1,0 +1,69 @@
+"""What the read models share: wire names as the original spells them, and metadata.
+
+Keys without a JSON tag kept their Go spelling in the original; that spelling is the contract (bcs_api 7).
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from store.definition import Amounts
+
+_SPECIAL = {"id": "ID"}
+NO_TIME = "0001-01-01T00:00:00Z"
+"""The zero time of the original's timestamps."""
+
+
+def go_name(field: str) -> str:
+    """``define_instances`` -> ``DefineInstances``."""
+    return _SPECIAL.get(field) or "".join(part.capitalize() for part in field.split("_"))
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True, rename=go_name):
+    """A read model with the original's Go spelling."""
+
+
+class Meta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Metadata as in documents."""
+
+    name: str
+    namespace: str
+    creation_timestamp: str = NO_TIME
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class ResourceView(View, frozen=True, kw_only=True):
+    """Cores, MB, MB, GPUs."""
+
+    cpus: float = 0.0
+    mem: float = 0.0
+    disk: float = 0.0
+    gpus: float = 0.0
+
+
+class KillPolicyView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    grace_period: float
+
+
+class RestartPolicyView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    policy: str
+    interval: float
+    backoff: float
+    maxtimes: int
+    host_retain_time: float
+
+
+def rfc3339(moment: float) -> str:
+    """Unix seconds as UTC with microseconds; the zero time for 0."""
+    if moment <= 0:
+        return NO_TIME
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def resources(amounts: Amounts) -> ResourceView:
+    return ResourceView(
+        cpus=amounts.cpus / 1000, mem=amounts.mem / 1000, disk=amounts.disk / 1000, gpus=amounts.gpus / 1000
+    )

@@ -1,0 +1,271 @@
+"""Taskgroups and tasks as users see them (bcs_api 7.3). Built for lists of ten thousand: what comes from the version is
+made once per version and shared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.api.views.base import (
+    KillPolicyView,
+    Meta,
+    ResourceView,
+    RestartPolicyView,
+    View,
+    resources,
+    rfc3339,
+)
+from store.definition import AttributeValue, Container, KillPolicy, RestartPolicy
+from store.records import BoundPort, Task, TaskGroup, Version
+from store.state import State
+
+ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT = 101, 103
+"""Attribute types of the original's stored records (bcs_api 7.10)."""
+
+
+class PortMapping(View, frozen=True, kw_only=True):
+    """A port after placement."""
+
+    name: str
+    protocol: str
+    container_port: int
+    host_port: int
+
+
+class AttributeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    name: str
+    type: int
+    scalar: dict[str, float] = {}
+    text: dict[str, str] = {}
+
+
+class HealthStatus(msgspec.Struct, frozen=True, kw_only=True):
+    type: str
+    result: bool
+    message: str
+
+
+class TaskView(View, frozen=True, kw_only=True):
+    """`Hostame` is the original's spelling and stays beside `AgentHostname`. Ours: `Reason`, `OOMKilled`,
+    `ContainerIP`."""
+
+    id: str
+    name: str
+    kind: str = "application"
+    app_id: str
+    run_as: str
+    hostame: str
+    command: str
+    arguments: tuple[str, ...]
+    image: str
+    network: str
+    network_type: str
+    port_mappings: list[PortMapping]
+    labels: dict[str, str]
+    kill_policy: KillPolicyView
+    resources: ResourceView
+    health_check_status: list[HealthStatus]
+    healthy: bool
+    is_checked: bool
+    agent_id: str
+    agent_hostname: str
+    agent_ip_address: str = msgspec.field(name="AgentIPAddress")
+    container_ip: str = msgspec.field(name="ContainerIP")
+    status: str
+    last_status: str
+    message: str
+    reason: str
+    oom_killed: bool = msgspec.field(name="OOMKilled")
+    update_time: int
+    last_update_time: int
+
+
+class TaskGroupView(View, frozen=True, kw_only=True):
+    """`ReschededTimes` and `Taskgroup` (the tasks) are the original's spellings. Ours: `AgentIP`, `Role`,
+    `UnreachableSince`, `KillingSince`, `KillReason`, `EndTime`."""
+
+    kind: str = "application"
+    id: str
+    name: str
+    app_id: str = msgspec.field(name="AppID")
+    run_as: str
+    object_meta: Meta
+    instance_id: int = msgspec.field(name="InstanceID")
+    agent_id: str = msgspec.field(name="AgentID")
+    agent_ip: str = msgspec.field(name="AgentIP")
+    executor_id: str = msgspec.field(name="ExecutorID")
+    host_name: str
+    role: str
+    attributes: list[AttributeView]
+    status: str
+    last_status: str
+    message: str
+    start_time: int
+    update_time: int
+    last_update_time: int
+    end_time: int
+    taskgroup: list[TaskView]
+    kill_policy: KillPolicyView
+    restart_policy: RestartPolicyView
+    version_name: str
+    resched_times: int = msgspec.field(name="ReschededTimes")
+    last_resched_time: int
+    unreachable_since: int
+    killing_since: int
+    kill_reason: str
+    launch_resource: ResourceView
+    curr_resource: ResourceView
+
+
+class _Definition:
+    """What all taskgroups of one version share."""
+
+    def __init__(self, version: Version) -> None:
+        self.version = version
+        self.kill = show_kill_policy(version.kill_policy)
+        self.restart = show_restart_policy(version.restart_policy)
+        self.resources = [resources(container.requests) for container in version.containers]
+
+    def container(self, position: int) -> Container:
+        containers = self.version.containers
+        return containers[position] if position < len(containers) else Container()
+
+
+class Presenter:
+    """Shows taskgroups and tasks of one state; keeps what belongs to their versions for the length of a request."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._definitions: dict[tuple[str, str], _Definition] = {}
+
+    def taskgroup(self, group: TaskGroup) -> TaskGroupView:
+        definition = self._definition(group)
+        amounts = resources(group.resources)
+        return TaskGroupView(
+            id=group.id,
+            name=group.name,
+            app_id=group.application,
+            run_as=group.namespace,
+            object_meta=Meta(
+                name=group.id,
+                namespace=group.namespace,
+                creation_timestamp=rfc3339(group.created_at),
+                labels=definition.version.pod_labels,
+                annotations=definition.version.pod_annotations,
+            ),
+            instance_id=group.index,
+            agent_id=group.agent_id,
+            agent_ip=group.agent_ip,
+            executor_id=group.id,
+            host_name=group.hostname,
+            role=group.role,
+            attributes=[_attribute(name, value) for name, value in group.attributes.items()],
+            status=group.status,
+            last_status=group.last_status,
+            message=group.message,
+            start_time=int(group.created_at),
+            update_time=int(group.updated_at),
+            last_update_time=int(group.updated_at),
+            end_time=int(group.ended_at),
+            taskgroup=[self._task(group, task, i, definition) for i, task in enumerate(group.tasks)],
+            kill_policy=definition.kill,
+            restart_policy=definition.restart,
+            version_name=group.version,
+            resched_times=group.restarts,
+            last_resched_time=int(group.last_restart_at),
+            unreachable_since=int(group.unreachable_since),
+            killing_since=int(group.killing_since),
+            kill_reason=group.kill_reason,
+            launch_resource=amounts,
+            curr_resource=amounts,
+        )
+
+    def tasks(self, groups: Iterable[TaskGroup]) -> list[TaskView]:
+        return [
+            self._task(group, task, i, self._definition(group))
+            for group in groups
+            for i, task in enumerate(group.tasks)
+        ]
+
+    def _definition(self, group: TaskGroup) -> _Definition:
+        key = (f"{group.namespace}/{group.application}", group.version)
+        found = self._definitions.get(key)
+        if found is None:
+            version = self._state.version(*key)
+            found = _Definition(version or Version(namespace=group.namespace, application=group.application))
+            self._definitions[key] = found
+        return found
+
+    def _task(self, group: TaskGroup, task: Task, position: int, definition: _Definition) -> TaskView:
+        container = definition.container(position)
+        version = definition.version
+        checked = task.healthy is not None
+        return TaskView(
+            id=task.id,
+            name=task.name,
+            app_id=group.application,
+            run_as=group.namespace,
+            hostame=group.hostname,
+            command=container.command,
+            arguments=container.args,
+            image=container.image,
+            network=version.network_mode,
+            network_type=version.network_type,
+            port_mappings=[_port(port) for port in task.ports],
+            labels=version.labels,
+            kill_policy=definition.kill,
+            resources=definition.resources[position] if position < len(definition.resources) else ResourceView(),
+            health_check_status=[
+                HealthStatus(type=check.type, result=task.healthy is not False, message="")
+                for check in container.health_checks
+            ],
+            healthy=task.healthy is not False,
+            is_checked=checked,
+            agent_id=group.agent_id,
+            agent_hostname=group.hostname,
+            agent_ip_address=group.agent_ip,
+            container_ip=task.container_ip,
+            status=task.status,
+            last_status=task.last_status,
+            message=task.message,
+            reason=task.reason,
+            oom_killed=task.oom,
+            update_time=int(task.updated_at),
+            last_update_time=int(task.updated_at),
+        )
+
+
+def order(group: TaskGroup) -> tuple[str | int, ...]:
+    """By application, index, id: the stable order of every list."""
+    return group.namespace, group.application, group.index, group.id
+
+
+def show_kill_policy(policy: KillPolicy) -> KillPolicyView:
+    return KillPolicyView(grace_period=policy.grace_period)
+
+
+def show_restart_policy(policy: RestartPolicy) -> RestartPolicyView:
+    return RestartPolicyView(
+        policy=policy.policy,
+        interval=policy.interval,
+        backoff=policy.backoff,
+        maxtimes=policy.max_times,
+        host_retain_time=policy.host_retain,
+    )
+
+
+def _port(port: BoundPort) -> PortMapping:
+    return PortMapping(
+        name=port.name, protocol=port.protocol, container_port=port.container_port, host_port=port.host_port
+    )
+
+
+def _attribute(name: str, value: AttributeValue) -> AttributeView:
+    payload: dict[str, Any]
+    if value.number is None:
+        payload = {"type": ATTRIBUTE_TEXT, "text": {"value": value.text}}
+    else:
+        payload = {"type": ATTRIBUTE_SCALAR, "scalar": {"value": value.number}}
+    return AttributeView(name=name, **payload)

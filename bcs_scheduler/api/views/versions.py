@@ -1,0 +1,128 @@
+"""Stored versions as users see them (bcs_api 7.1)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bcs_scheduler.api.views.base import (
+    KillPolicyView,
+    Meta,
+    ResourceView,
+    RestartPolicyView,
+    View,
+    resources,
+    rfc3339,
+)
+from bcs_scheduler.api.views.taskgroups import show_kill_policy, show_restart_policy
+from store.definition import Constraint, Container, EnvVar, HealthCheck, Port, Toleration, Uri, Volume
+from store.records import Version
+
+
+class DockerView(View, frozen=True, kw_only=True):
+    """Image, command and network part of a container."""
+
+    image: str
+    force_pull_image: bool
+    network: str
+    network_type: str
+    command: str
+    arguments: tuple[str, ...]
+    port_mappings: tuple[Port, ...]
+    env: tuple[EnvVar, ...]
+    privileged: bool
+
+
+class ContainerView(View, frozen=True, kw_only=True):
+    """`LimitResoures` is the original's spelling. `User`, `Uris` and `ExtendedResources` (thousandths) are ours."""
+
+    name: str
+    type: str = "MESOS"
+    docker: DockerView
+    volumes: tuple[Volume, ...]
+    resources: ResourceView
+    limit_resources: ResourceView = msgspec.field(name="LimitResoures")
+    health_checks: tuple[HealthCheck, ...]
+    extended_resources: dict[str, int]
+    user: str
+    uris: tuple[Uri, ...]
+
+
+class VersionView(View, frozen=True, kw_only=True):
+    """`raw_json` is the user's document. Ours: `Tolerations`, `Role`, `UnreachableReplaceAfter`, `MaxUnavailable`."""
+
+    id: str
+    name: str
+    object_meta: Meta
+    pod_object_meta: Meta
+    instances: int
+    run_as: str
+    container: list[ContainerView]
+    labels: dict[str, str]
+    kill_policy: KillPolicyView
+    restart_policy: RestartPolicyView
+    constraints: tuple[tuple[Constraint, ...], ...]
+    tolerations: tuple[Toleration, ...]
+    role: str
+    unreachable_replace_after: float
+    max_unavailable: int
+    mode: str = ""
+    kind: str = "application"
+    raw_json: str = msgspec.field(name="raw_json")
+
+
+def show_version(version: Version) -> VersionView:
+    created = rfc3339(version.created_at)
+    return VersionView(
+        id=version.application,
+        name=version.name,
+        object_meta=Meta(
+            name=version.application,
+            namespace=version.namespace,
+            creation_timestamp=created,
+            labels=version.labels,
+            annotations=version.annotations,
+        ),
+        pod_object_meta=Meta(
+            name=version.application,
+            namespace=version.namespace,
+            creation_timestamp=created,
+            labels=version.pod_labels,
+            annotations=version.pod_annotations,
+        ),
+        instances=version.instances,
+        run_as=version.namespace,
+        container=[_container(version, container) for container in version.containers],
+        labels=version.labels,
+        kill_policy=show_kill_policy(version.kill_policy),
+        restart_policy=show_restart_policy(version.restart_policy),
+        constraints=version.constraints,
+        tolerations=version.tolerations,
+        role=version.role,
+        unreachable_replace_after=version.unreachable_policy.replace_after,
+        max_unavailable=version.max_unavailable,
+        raw_json=version.raw,
+    )
+
+
+def _container(version: Version, container: Container) -> ContainerView:
+    return ContainerView(
+        name=container.name,
+        docker=DockerView(
+            image=container.image,
+            force_pull_image=container.image_pull_policy == "Always",
+            network=version.network_mode,
+            network_type=version.network_type,
+            command=container.command,
+            arguments=container.args,
+            port_mappings=container.ports,
+            env=container.env,
+            privileged=container.privileged,
+        ),
+        volumes=container.volumes,
+        resources=resources(container.requests),
+        limit_resources=resources(container.limits),
+        health_checks=container.health_checks,
+        extended_resources=container.extended,
+        user=container.user,
+        uris=container.uris,
+    )
