@@ -1,0 +1,70 @@
+"""`python -m benchmarks [--case NAME]... [--store zookeeper|sqlite] [--json FILE]`: runs the cases, prints a table."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.cases import DEFAULT, Result, parse, run
+from benchmarks.processes import Failure, StoreKind
+
+COLUMNS = ("case", "store", "agents", "taskgroups", "seconds", "per_second", "floor_seconds", "ratio",
+           "writes_per_taskgroup", "rss_mb")  # fmt: skip
+
+
+@click.command()
+@click.option(
+    "--case", "cases", multiple=True, metavar="NAME", help="A case; may be given several times. Default: all."
+)
+@click.option("--store", type=click.Choice(["zookeeper", "sqlite"]), help="Default: both.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the lines here.")
+@click.option("--list", "listing", is_flag=True, help="Print the names of the cases.")
+def main(cases: tuple[str, ...], store: StoreKind | None, file: Path | None, listing: bool) -> None:
+    """Measure the scheduler against an embedded cluster of synthetic agents."""
+    if listing:
+        click.echo("\n".join(DEFAULT))
+        return
+    results: list[Result] = []
+    failed = False
+    for case, kind in _plan(cases or DEFAULT, store):
+        click.echo(f"{case} on {kind} ...", err=True)
+        try:
+            results.append(run(case, kind))
+        except Failure as failure:
+            failed = True
+            click.echo(f"{case} on {kind}: {failure}", err=True)
+            continue
+        click.echo(json.dumps(results[-1].line()))
+    _show(results)
+    if file is not None:
+        file.write_text("".join(json.dumps(result.line()) + "\n" for result in results))
+    sys.exit(1 if failed else 0)
+
+
+def _plan(cases: tuple[str, ...], store: StoreKind | None) -> list[tuple[str, StoreKind]]:
+    stores: tuple[StoreKind, ...] = (store,) if store else ("zookeeper", "sqlite")
+    try:
+        return [
+            (case, kind) for case in cases for kind in (stores[:1] if parse(case)[0].startswith("place") else stores)
+        ]
+    except Failure as failure:
+        raise click.UsageError(str(failure)) from None
+
+
+def _show(results: list[Result]) -> None:
+    table = Table(*COLUMNS)
+    for result in results:
+        line = result.line()
+        table.add_row(
+            *(f"{v:,.2f}" if isinstance(v := line[c], float) else str(v if v is not None else "") for c in COLUMNS)
+        )
+    Console().print(table)
+
+
+if __name__ == "__main__":
+    main()

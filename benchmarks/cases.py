@@ -1,0 +1,186 @@
+"""The cases: what each does and measures. Every claim about performance is one of these.
+
+launch-N-A     N taskgroups of one application on A synthetic agents: POST to all Running, durable and acknowledged
+scale-N-A      from N to N * 6/5 taskgroups
+delete-N-A     of an application of N taskgroups, to nothing left
+restart-N      kill -9 of a scheduler with N running taskgroups, start again, to ready
+place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.floor import floor_seconds
+from benchmarks.placement import place
+from benchmarks.processes import Bench, Failure, StoreKind, await_
+
+SIZES = ((1000, 100), (1000, 10), (5000, 1000))
+DEFAULT = (
+    *(f"{kind}-{n}-{a}" for n, a in SIZES for kind in ("launch", "scale", "delete")),
+    "launch-100-10",
+    "launch-10000-1000",
+    "restart-10000",
+    *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
+)
+APPLICATION = "/namespaces/bench/applications"
+TIMEOUT = 300.0
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the table. `seconds` of the case and of its floor, `rss_mb` the scheduler's greatest so far."""
+
+    case: str
+    store: str
+    agents: int
+    taskgroups: int
+    seconds: float
+    per_second: float
+    floor_seconds: float | None = None
+    ratio: float | None = None
+    writes_per_taskgroup: float | None = None
+    rss_mb: float | None = None
+
+    def line(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def parse(case: str) -> tuple[str, int, int]:
+    """Kind, taskgroups, agents. Raises Failure for a name that is not a case."""
+    match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)|restart-(\d+)", case)
+    if match is None:
+        raise Failure(f"unknown case {case!r}; cases are e.g. launch-1000-100, scale-5000-1000, restart-10000")
+    if match[4]:
+        return "restart", int(match[4]), max(1, int(match[4]) // 10)
+    return match[1], int(match[2]), int(match[3])
+
+
+def run(case: str, store: StoreKind) -> Result:
+    kind, taskgroups, agents = parse(case)
+    if kind.startswith("place"):
+        return _place(case, kind, taskgroups, agents)
+    per_agent = -(-taskgroups * 6 // 5 // agents) + 2
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        # Each taskgroup takes 0.1 cores, 96 MB memory, 64 MB disk and a port, executor included.
+        size = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
+        with Bench(Path(folder), store, agents, **size) as bench:
+            return _CASES[kind](case, bench, taskgroups)
+
+
+def document(instances: int) -> dict[str, Any]:
+    container = {
+        "command": "/bin/sleep",
+        "args": ["1000"],
+        "resources": {"limits": {"cpu": "0.1", "memory": "32", "storage": "0"}},
+        "ports": [{"name": "http", "protocol": "tcp", "containerPort": 0, "hostPort": 0}],
+        "env": [{"name": "A", "value": "b"}],
+    }
+    template = {"spec": {"networkMode": "HOST", "containers": [container]}}
+    return {
+        "apiVersion": "v4",
+        "kind": "application",
+        "metadata": {"name": "load", "namespace": "bench"},
+        "spec": {"instance": instances, "template": template},
+    }
+
+
+def _launch(case: str, bench: Bench, taskgroups: int) -> Result:
+    return _timed(case, bench, taskgroups, taskgroups, lambda: _up(bench, taskgroups))
+
+
+def _scale(case: str, bench: Bench, taskgroups: int) -> Result:
+    _up(bench, taskgroups)
+    target = taskgroups * 6 // 5
+
+    def scale() -> None:
+        bench.call("PUT", f"{APPLICATION}/load/scale/{target}")
+        await_(f"{target} running", lambda: _running(bench, target), TIMEOUT)
+
+    return _timed(case, bench, taskgroups, target - taskgroups, scale)
+
+
+def _delete(case: str, bench: Bench, taskgroups: int) -> Result:
+    _up(bench, taskgroups)
+
+    def delete() -> None:
+        bench.call("DELETE", f"{APPLICATION}/load")
+        await_("deletion", lambda: _gone(bench), TIMEOUT)
+
+    return _timed(case, bench, taskgroups, taskgroups, delete)
+
+
+def _restart(case: str, bench: Bench, taskgroups: int) -> Result:
+    _up(bench, taskgroups)
+    bench.scheduler.kill()
+    seconds = bench.start_scheduler()
+    await_(f"{taskgroups} still running", lambda: _running(bench, taskgroups), TIMEOUT)
+    return Result(
+        case, bench.store, bench.agents, taskgroups, seconds, taskgroups / seconds, rss_mb=bench.scheduler.peak_rss()
+    )
+
+
+_CASES: dict[str, Callable[[str, Bench, int], Result]] = {
+    "launch": _launch,
+    "scale": _scale,
+    "delete": _delete,
+    "restart": _restart,
+}
+
+
+def _up(bench: Bench, taskgroups: int) -> None:
+    bench.call("POST", APPLICATION, document(taskgroups))
+    await_(f"{taskgroups} running", lambda: _running(bench, taskgroups), TIMEOUT)
+
+
+def _running(bench: Bench, taskgroups: int) -> bool:
+    """All Running and nothing on its way to the store (acknowledgements leave only after that)."""
+    record = bench.call("GET", f"{APPLICATION}/load")
+    return record["RunningInstances"] == taskgroups and record["Status"] == "Running" and _durable(bench)
+
+
+def _gone(bench: Bench) -> bool:
+    answer = bench.session.get(f"{bench.scheduler.url}/v4/scheduler/mesos{APPLICATION}/load", timeout=60)
+    return answer.status_code == 404 and _durable(bench)
+
+
+def _durable(bench: Bench) -> bool:
+    return bench.metric("bkbcs_scheduler_queue_depth", queue="commit") == 0
+
+
+def _timed(case: str, bench: Bench, present: int, moved: int, action: Callable[[], None]) -> Result:
+    kind = parse(case)[0]
+    before = _writes(bench)
+    began = time.monotonic()
+    action()
+    seconds = time.monotonic() - began
+    writes = _writes(bench) - before
+    rss = bench.scheduler.peak_rss()
+    floor = floor_seconds(kind, moved, bench.agents, bench.store)
+    return Result(
+        case=case,
+        store=bench.store,
+        agents=bench.agents,
+        taskgroups=present,
+        seconds=seconds,
+        per_second=moved / seconds,
+        floor_seconds=floor,
+        ratio=seconds / floor,
+        writes_per_taskgroup=writes / moved,
+        rss_mb=rss,
+    )
+
+
+def _writes(bench: Bench) -> float:
+    return bench.metric("bkbcs_scheduler_committed_records_total")
+
+
+def _place(case: str, kind: str, taskgroups: int, agents: int) -> Result:
+    measured = place(taskgroups, agents, "mixed" if kind == "place-constrained" else None)
+    return Result(case, "none", agents, taskgroups, measured["seconds"], measured["per_second"])

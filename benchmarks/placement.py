@@ -1,0 +1,167 @@
+"""Placement alone: how many decisions a second one pass of the matcher makes.
+
+    python -m benchmarks.placement
+
+A deterministic cluster of varied agents (three sizes, partly used, racks of 20 in three zones), and applications of varied
+needs with a random port per taskgroup. Timed is `offers.matcher.match` as the scheduler calls it, from demands to
+placements with claims and ports; filling the pool is not. What was placed is checked to be complete.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from offers.constraints import EMPTY_RULES, Rules, RuleSpec, compile_rules
+from offers.matcher import Scoring, match
+from offers.model import Demand, MatchResult, Need, Offer, Pot
+from offers.pool import OfferPool
+
+SIZES = ((16, 32), (32, 64), (64, 256))
+"""Cores and GB of the kinds of agents."""
+ZONES = ("a", "b", "c")
+NEEDS = ((100, 128), (200, 256), (250, 512), (500, 512), (100, 64))
+"""Thousandths of a core and MB of the kinds of taskgroups; the mean fits 10,000 of them on 100 agents."""
+CPUS, MEM, DISK, PORTS = (Pot(name, "*") for name in ("cpus", "mem", "disk", "ports"))
+
+REPEATS = 5
+
+
+class NoCensus:
+    """Nothing runs yet."""
+
+    def attribute_counts(self, application: str, attribute: str) -> Mapping[str | float, int]:
+        return {}
+
+    def total(self, application: str) -> int:
+        return 0
+
+    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
+        return frozenset()
+
+    def extended_used(self, agent_id: str, name: str) -> int:
+        return 0
+
+
+def synthetic_pool(agents: int, room: int = 0) -> OfferPool:
+    """Agents of varied size and use. `room`: taskgroups that the pool must take; small pools get larger agents."""
+    scale = max(1, -(-room // (agents * 100)))
+    pool = OfferPool()
+    for number in range(agents):
+        cores, gigabytes = SIZES[number % len(SIZES)]
+        used = (number * 7919) % 10  # tenths
+        pool.learn_total(f"agent-{number}", cores * scale * 1000, gigabytes * scale * 1024 * 1000)
+        free = 20 - used
+        pool.add(
+            Offer(
+                id=f"offer-{number}",
+                agent_id=f"agent-{number}",
+                hostname=f"host-{number}.example",
+                ip=f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}",
+                role="*",
+                attributes={"zone": ZONES[number % 3], "rack": f"rack-{number // 20}", "InnerIP": f"10.0.{number}"},
+                scalars=(
+                    (CPUS, cores * scale * 1000 * free // 20),
+                    (MEM, gigabytes * scale * 1024 * 1000 * free // 20),
+                    (DISK, 500_000 * 1000),
+                ),
+                ranges=((PORTS, ((31000, 31000 + 1000 * scale - 1),)),),
+            )
+        )
+    return pool
+
+
+def rules_of(constrained: str | None, size: int, agents: int) -> Rules:
+    """The constraint of a benchmark, so wide that `size` taskgroups per application find a place."""
+    match constrained:
+        case None:
+            return EMPTY_RULES
+        case "UNIQUE" if size <= agents:
+            return compile_rules([[RuleSpec("hostname", "UNIQUE")]])
+        case "UNIQUE" | "MAXPER":
+            return compile_rules([[RuleSpec("hostname", "MAXPER", limit=-(-2 * size // agents) or 1)]])
+        case "GROUPBY":
+            return compile_rules([[RuleSpec("zone", "GROUPBY", ZONES)]])
+    raise ValueError(constrained)
+
+
+def demands_of(taskgroups: int, applications: int, agents: int, constrained: str | None) -> list[Demand]:
+    size = taskgroups // applications
+    rules = rules_of(constrained, size, agents)
+    return [
+        Demand(
+            id=f"t{number}",
+            application=f"bench/app-{number}",
+            slots=tuple(range(size)),
+            need=Need(cpus=cpus, mem=mem * 1000, random_ports=1),
+            rules=rules,
+        )
+        for number in range(applications)
+        for cpus, mem in (NEEDS[number % len(NEEDS)],)
+    ]
+
+
+class Timing(NamedTuple):
+    seconds: float
+    placed: int
+
+
+def timed(pool: OfferPool, demands: list[Demand], scoring: Scoring) -> Timing:
+    """The best of several passes over the same pool; the first one also warms the pool's columns, as in life."""
+    best = float("inf")
+    result = MatchResult([], [])
+    for _ in range(REPEATS):
+        gc.collect()
+        start = time.perf_counter()
+        result = match(demands, pool, NoCensus(), scoring)
+        best = min(best, time.perf_counter() - start)
+        # Give the offers back, as they would come again from Mesos.
+        used = {placement.agent_id for placement in result.placements}
+        for offer in [offer for agent_id in used for offer in pool.take(agent_id)]:
+            pool.add(offer)
+    return Timing(best, len(result.placements))
+
+
+def place(
+    taskgroups: int, agents: int, constrained: str | None = None, applications: int = 10, scoring: Scoring = "spread"
+) -> dict[str, Any]:
+    """Places `taskgroups` of `applications` equal applications over `agents`; `constrained` is None, UNIQUE, MAXPER or
+    GROUPBY. Returns seconds and decisions per second; raises RuntimeError if not everything found a place."""
+    pool = synthetic_pool(agents, taskgroups)
+    timing = timed(pool, demands_of(taskgroups, applications, agents, constrained), scoring)
+    if timing.placed != taskgroups:
+        raise RuntimeError(f"only {timing.placed} of {taskgroups} taskgroups found a place")
+    return {
+        "agents": agents,
+        "taskgroups": taskgroups,
+        "applications": applications,
+        "constrained": constrained,
+        "scoring": scoring,
+        "seconds": timing.seconds,
+        "per_second": timing.placed / timing.seconds,
+    }
+
+
+def main() -> None:
+    print(f"{'applications':>12} {'agents':>7} {'constraint':>10} {'scoring':>8} {'seconds':>9} {'decisions/s':>12}")
+    for scoring in ("spread", "binpack"):
+        for applications in (10, 1000):
+            for agents in (100, 1000, 5000):
+                for constrained in (None, "UNIQUE", "MAXPER", "GROUPBY"):
+                    got = place(10_000, agents, constrained, applications, scoring)
+                    shape = f"{applications}x{10_000 // applications}"
+                    print(
+                        f"{shape:>12} {agents:>7} {constrained or '-':>10} {scoring:>8}"
+                        f" {got['seconds']:>9.4f} {got['per_second']:>12,.0f}",
+                        flush=True,
+                    )
+    for constrained in (None, "UNIQUE", "MAXPER", "GROUPBY"):
+        got = place(1, 5000, constrained, 1)
+        print(f"one taskgroup on 5,000 agents, {constrained or 'unconstrained'}: {got['seconds'] * 1e6:,.0f} us")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""The processes a case runs against: store, embedded cluster and scheduler, each on its own, on loopback."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import requests
+
+from tests.integration.zookeeper import ZooKeeperServer
+
+StoreKind = Literal["zookeeper", "sqlite"]
+START_TIMEOUT = 60.0
+API = "/v4/scheduler/mesos"
+
+
+class Failure(Exception):
+    """A process did not start, or a case did not come to its end in time."""
+
+
+def await_(what: str, condition: Callable[[], Any], timeout: float, pause: float = 0.02) -> Any:
+    """The first true value of the condition. Raises Failure after `timeout` seconds."""
+    end = time.monotonic() + timeout
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > end:
+            raise Failure(f"{what}: not within {timeout:.0f} s")
+        time.sleep(pause)
+
+
+class Process:
+    """A child process whose first matching line of output says that it is ready."""
+
+    def __init__(self, command: list[str], log: Path, ready: str) -> None:
+        self._log = log
+        self._file: TextIO = log.open("w")
+        environ = {key: value for key, value in os.environ.items() if not key.startswith("BCS_")}
+        self._child = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=environ)
+        pattern = re.compile(ready)
+        match = await_(f"start of {command[2:4]}", lambda: self._look(pattern), START_TIMEOUT)
+        self.url: str = match.group(1)
+
+    def _look(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
+        if self._child.poll() is not None:
+            raise Failure(f"a process ended at its start:\n{self._log.read_text()[-2000:]}")
+        return pattern.search(self._log.read_text())
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def peak_rss(self) -> float:
+        """Greatest resident memory so far, in MB."""
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
+
+    def cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def kill(self) -> None:
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def _end(self, number: int) -> None:
+        if self._child.poll() is None:
+            self._child.send_signal(number)
+            try:
+                self._child.wait(20)
+            except subprocess.TimeoutExpired:
+                self._child.kill()
+                self._child.wait()
+        self._file.close()
+
+
+class Bench:
+    """A running scheduler with its store and cluster, and the few calls that cases make."""
+
+    def __init__(self, folder: Path, store: StoreKind, agents: int, **size: float) -> None:
+        self.folder, self.store, self.agents = folder, store, agents
+        self._size = size
+        self._stack = ExitStack()
+        self.session = requests.Session()
+        self._starts = 0
+
+    def __enter__(self) -> Bench:
+        try:
+            self.store_url = self._stack.enter_context(running_store(self.store, self.folder))
+            arguments = [f"--{name}={value:g}" for name, value in self._size.items()]
+            self.cluster = Process(
+                [sys.executable, "-m", "bcs_scheduler.main", "local-mesos", "--port=0", f"--agents={self.agents}",
+                 "--synthetic", *arguments, "--attributes=rack:r{n%20};zone:z{n%5}"],
+                self.folder / "cluster.log", r"(http://\S+)",
+            )  # fmt: skip
+            self._stack.callback(self.cluster.stop)
+            self.start_scheduler()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.scheduler.stop()
+        self._stack.close()
+
+    def start_scheduler(self) -> float:
+        """Seconds from the start of the process until it is ready."""
+        began = time.monotonic()
+        self._starts += 1
+        self.scheduler = Process(
+            [sys.executable, "-m", "bcs_scheduler.main", "serve", f"--store={self.store_url}",
+             f"--mesos={self.cluster.url}", "--api=127.0.0.1:0", "--log-level=warning"],
+            self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)",
+        )  # fmt: skip
+        await_("readiness", self._ready, 120.0)
+        return time.monotonic() - began
+
+    def _ready(self) -> bool:
+        try:
+            return self.session.get(self.scheduler.url + "/readyz", timeout=10).status_code == 200
+        except requests.ConnectionError:
+            return False
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self.session.request(method, self.scheduler.url + API + path, json=body, timeout=60)
+        if answer.status_code >= 400:
+            raise Failure(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
+        return answer.json()["data"]
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Sum of the samples of a metric with these labels."""
+        total = 0.0
+        for line in self.session.get(self.scheduler.url + "/metrics", timeout=60).text.splitlines():
+            if line.startswith((name + "{", name + " ")) and all(f'{k}="{v}"' in line for k, v in labels.items()):
+                total += float(line.rpartition(" ")[2])
+        return total
+
+
+@contextmanager
+def running_store(kind: StoreKind, folder: Path) -> Iterator[str]:
+    """URL of an empty store. ZooKeeper is a real server with fsync on."""
+    if kind == "sqlite":
+        yield f"sqlite:///{folder}/state.db"
+        return
+    server = ZooKeeperServer(folder / "zookeeper")
+    server.start()
+    try:
+        yield f"zk://{server.hosts}/bench"
+    finally:
+        server.stop()
