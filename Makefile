@@ -1,0 +1,73 @@
+# make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
+# make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
+# Others: venv lint bench proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+BENCH_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEV_READY := $(VENV)/.dev-ready
+MESOS := tests/integration/mesos
+
+export DEBIAN_FRONTEND := noninteractive
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help venv demo test lint format bench proto mesos clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n '1,/^$$/s/^# //p' Makefile
+
+venv: $(READY)
+
+$(READY): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Set PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "Python's venv module is missing. Install it: apt-get install python3-venv" >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	@touch $@
+
+$(DEV_READY): $(READY)
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/python -m bcs_scheduler.demo
+
+# The last line printed is pytest's own summary.
+test: $(READY) mesos
+	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV_READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy store offers transactions bcs_scheduler
+	$(BIN)/lint-imports --no-cache
+
+format: $(DEV_READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY) mesos
+	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+# Makes the Python modules of the Mesos messages from the .proto files again.
+proto: $(DEV_READY)
+	$(BIN)/python -m bcs_scheduler.mesos.proto.generate
+
+# A real Mesos and ZooKeeper for the integration tests.
+mesos: $(MESOS)/bin/mesosbin
+
+$(MESOS)/bin/mesosbin: $(MESOS)/setup.sh $(MESOS)/mesosbin.cpp $(MESOS)/patch_so.py $(MESOS)/fetch_egg.py
+	@$(MESOS)/setup.sh || { \
+		test "$$(id -u)" = 0 || echo "Missing Debian packages can be installed by root only. As root, once: make mesos" >&2; \
+		exit 1; }
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
