@@ -43,7 +43,10 @@ def event_of(event: scheduler_pb2.Event, cause: str, now: float) -> events.Event
 
 
 def status_update(status: pb.TaskStatus, cause: str) -> events.StatusUpdate:
-    """Absent source, reason and health stay empty: their default numbers mean something else."""
+    """Absent source, reason and health stay empty: their default numbers mean something else. Raises ValueError for a
+    state we do not know, which would read as TASK_STARTING for the same reason."""
+    if not status.HasField("state"):
+        raise ValueError(f"status of {status.task_id.value!r} has no known state")
     return events.StatusUpdate(
         task_id=status.task_id.value,
         state=_STATES[status.state],

@@ -187,9 +187,13 @@ class Driver:
             self._session = None
             session.close()
             self._counts["refused"] += session.refused
-            self._deliver(events.Disconnected(reason=reason, cause=self._cause()))
+        if self._stopping.is_set():
+            log.info("mesos.unsubscribed")
+            return True
         self._error = reason
         log.warning("mesos.stream.ended", reason=reason, final=final)
+        if session is not None:
+            self._deliver(events.Disconnected(reason=reason, cause=self._cause()))
         return final
 
     def _subscribed(self, stream: EventStream, event: scheduler_pb2.Event.Subscribed) -> Session | None:

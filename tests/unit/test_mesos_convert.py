@@ -1,0 +1,238 @@
+"""Events of Mesos become events of the core; effects become calls."""
+
+from __future__ import annotations
+
+import pytest
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.mesos import convert
+from bcs_scheduler.mesos.calls import CallMaker
+from bcs_scheduler.mesos.proto import master_pb2, scheduler_pb2
+from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from bcs_scheduler.mesos.resources import ranges_resource, scalar_resource
+from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
+from offers.model import Pot, Reservation
+
+Event = scheduler_pb2.Event
+Call = scheduler_pb2.Call
+
+
+def scalar(name: str, value: float, role: str = "") -> pb.Resource:
+    resource = pb.Resource(name=name, type=pb.Value.SCALAR, scalar=pb.Value.Scalar(value=value))
+    if role:
+        resource.allocation_info.role = role
+    return resource
+
+
+def bare_offer(*resources: pb.Resource, **fields: object) -> pb.Offer:
+    return pb.Offer(
+        id=pb.OfferID(value="o1"),
+        framework_id=pb.FrameworkID(value="f"),
+        agent_id=pb.AgentID(value="s1"),
+        hostname="host1",
+        resources=resources,
+        **fields,  # type: ignore[arg-type]
+    )
+
+
+def text(name: str, value: str) -> pb.Attribute:
+    return pb.Attribute(name=name, type=pb.Value.TEXT, text=pb.Value.Text(value=value))
+
+
+class TestOffers:
+    def test_scalars_are_thousandths_and_equal_pots_are_added_up(self) -> None:
+        offer = convert.offer(bare_offer(scalar("cpus", 0.1), scalar("cpus", 0.2), scalar("mem", 1023.9999)), 5.0)
+        assert dict(offer.scalars) == {Pot("cpus", "*"): 300, Pot("mem", "*"): 1_024_000}
+        assert offer.received_at == 5.0
+
+    def test_reserved_resources_stay_apart(self) -> None:
+        reserved = scalar("cpus", 2, "games")
+        layer = reserved.reservations.add(type=pb.Resource.ReservationInfo.DYNAMIC, role="games", principal="ops")
+        layer.labels.labels.add(key="why", value="x")
+        offer = convert.offer(
+            bare_offer(scalar("cpus", 1, "games"), reserved, allocation_info=pb.Resource.AllocationInfo(role="games")),
+            0.0,
+        )
+        pot = Pot("cpus", "games", (Reservation("DYNAMIC", "games", "ops", (("why", "x"),)),))
+        assert offer.role == "games"
+        assert dict(offer.scalars) == {Pot("cpus", "games"): 1000, pot: 2000}
+        assert scalar_resource(pot, 2000) == reserved
+
+    def test_volumes_shared_and_revocable_resources_are_left_out(self) -> None:
+        persistent, mounted, shared, revocable = (scalar("disk", 10) for _ in range(4))
+        persistent.disk.persistence.id = "v"
+        mounted.disk.source.type = pb.Resource.DiskInfo.Source.MOUNT
+        shared.shared.SetInParent()
+        revocable.revocable.SetInParent()
+        offer = convert.offer(bare_offer(persistent, mounted, shared, revocable, scalar("disk", 3)), 0.0)
+        assert dict(offer.scalars) == {Pot("disk", "*"): 3000}
+
+    def test_ranges_are_sorted_and_joined(self) -> None:
+        ports = pb.Resource(name="ports", type=pb.Value.RANGES)
+        for begin, end in ((31010, 31020), (31000, 31004), (31005, 31006)):
+            ports.ranges.range.add(begin=begin, end=end)
+        offer = convert.offer(bare_offer(ports), 0.0)
+        assert offer.ranges == ((Pot("ports", "*"), ((31000, 31006), (31010, 31020))),)
+        assert convert.offer(bare_offer(ranges_resource(*offer.ranges[0])), 0.0).ranges == offer.ranges
+
+    def test_attributes_of_every_type(self) -> None:
+        ranges = pb.Attribute(name="vlan", type=pb.Value.RANGES)
+        ranges.ranges.range.add(begin=1, end=3)
+        number = pb.Attribute(name="slots", type=pb.Value.SCALAR, scalar=pb.Value.Scalar(value=2.5))
+        offer = convert.offer(bare_offer(attributes=[text("rack", "r1"), number, ranges, text("rack", "r2")]), 0.0)
+        assert offer.attributes == {"rack": "r1", "slots": 2.5, "vlan": ((1, 3),)}
+
+    @pytest.mark.parametrize(("attributes", "ip"), [([], "10.0.0.9"), ([text("InnerIP", "10.1.1.1")], "10.1.1.1")])
+    def test_the_ip_is_where_the_agent_listens_unless_operators_name_another(
+        self, attributes: list[pb.Attribute], ip: str
+    ) -> None:
+        url = pb.URL(scheme="http", address=pb.Address(ip="10.0.0.9", port=5051))
+        assert convert.offer(bare_offer(url=url, attributes=attributes), 0.0).ip == ip
+
+    def test_planned_maintenance(self) -> None:
+        item = bare_offer()
+        item.unavailability.start.nanoseconds = 1_700_000_000_500_000_000
+        assert convert.offer(item, 0.0).unavailable_from == 1_700_000_000.5
+        assert convert.offer(bare_offer(), 0.0).unavailable_from == 0.0
+
+
+class TestStatus:
+    def test_all_fields(self) -> None:
+        status = pb.TaskStatus(
+            task_id=pb.TaskID(value="t"),
+            state=pb.TASK_FAILED,
+            agent_id=pb.AgentID(value="s"),
+            executor_id=pb.ExecutorID(value="e"),
+            uuid=b"u",
+            source=pb.TaskStatus.SOURCE_EXECUTOR,
+            reason=pb.TaskStatus.REASON_CONTAINER_LIMITATION_MEMORY,
+            message="m",
+            healthy=False,
+            timestamp=12.5,
+            data=b"d",
+        )
+        status.container_status.network_infos.add().ip_addresses.add(ip_address="10.2.2.2")
+        assert convert.status_update(status, "c") == events.StatusUpdate(
+            task_id="t",
+            state="TASK_FAILED",
+            agent_id="s",
+            executor_id="e",
+            uuid=b"u",
+            source="SOURCE_EXECUTOR",
+            reason="REASON_CONTAINER_LIMITATION_MEMORY",
+            message="m",
+            healthy=False,
+            timestamp=12.5,
+            container_ip="10.2.2.2",
+            data=b"d",
+            cause="c",
+        )
+
+    def test_absent_fields_are_not_taken_for_their_default_numbers(self) -> None:
+        status = pb.TaskStatus(task_id=pb.TaskID(value="t"), state=pb.TASK_RUNNING)
+        update = convert.status_update(status, "")
+        assert (update.source, update.reason, update.healthy, update.uuid) == ("", "", None, b"")
+
+    def test_a_state_of_a_newer_mesos_is_an_error_not_another_state(self) -> None:
+        raw = pb.TaskStatus(task_id=pb.TaskID(value="t"), state=pb.TASK_RUNNING).SerializePartialToString()
+        unknown_state = raw.replace(b"\x10\x01", b"\x10\x63")
+        with pytest.raises(ValueError, match="state"):
+            convert.status_update(pb.TaskStatus.FromString(unknown_state), "")
+
+
+def test_failures_tell_executor_from_agent() -> None:
+    failure = Event.Failure(agent_id=pb.AgentID(value="s"), executor_id=pb.ExecutorID(value="e"), status=9)
+    event = convert.event_of(Event(type=Event.FAILURE, failure=failure), "c", 0.0)
+    assert event == events.ExecutorTerminated(agent_id="s", executor_id="e", status=9, cause="c")
+    failure.ClearField("executor_id")
+    event = convert.event_of(Event(type=Event.FAILURE, failure=failure), "c", 0.0)
+    assert event == events.AgentRemoved(agent_id="s", cause="c")
+
+
+def test_rescind_inverse_offers_and_error() -> None:
+    rescind = Event(type=Event.RESCIND, rescind=Event.Rescind(offer_id=pb.OfferID(value="o")))
+    assert convert.event_of(rescind, "", 0.0) == events.OfferRescinded(offer_id="o")
+    inverse = Event(type=Event.INVERSE_OFFERS)
+    item = inverse.inverse_offers.inverse_offers.add()
+    item.id.value, item.framework_id.value, item.agent_id.value = "i", "f", "s"
+    item.unavailability.start.nanoseconds = 2_000_000_000
+    assert convert.event_of(inverse, "", 0.0) == events.InverseOffersArrived(offers=(("i", "s", 2.0),))
+    error = Event(type=Event.ERROR, error=Event.Error(message="Framework has been removed"))
+    assert convert.event_of(error, "", 0.0) == events.FrameworkRemoved(message="Framework has been removed")
+
+
+def test_events_without_use_are_passed_over() -> None:
+    assert convert.event_of(Event(type=Event.HEARTBEAT), "", 0.0) is None
+    assert convert.event_of(Event(), "", 0.0) is None
+
+
+def test_agents() -> None:
+    response = master_pb2.Response(type=master_pb2.Response.GET_AGENTS)
+    agent = response.get_agents.agents.add(
+        agent_info=pb.AgentInfo(hostname="h", port=5051, id=pb.AgentID(value="s"), attributes=[text("rack", "r")]),
+        active=True,
+        version="1.11.0",
+        pid="slave(1)@10.0.0.9:5051",
+        total_resources=[scalar("cpus", 4), scalar("cpus", 0.5, "games")],
+        allocated_resources=[scalar("cpus", 1.25)],
+    )
+    agent.registered_time.nanoseconds = 3_000_000_000
+    assert convert.agents(response, "c").agents == (
+        {
+            "id": "s",
+            "hostname": "h",
+            "ip": "10.0.0.9",
+            "port": 5051,
+            "active": True,
+            "attributes": {"rack": "r"},
+            "total": {"cpus": 4500},
+            "allocated": {"cpus": 1250},
+            "ports": [],
+            "registered_time": 3.0,
+        },
+    )
+
+
+class TestCalls:
+    maker = CallMaker("f", DefaultExecutorBuilder())
+
+    def call(self, effect: effects.Effect) -> scheduler_pb2.Call:
+        call = Call.FromString(self.maker.call(effect))
+        assert call.framework_id.value == "f"
+        return call
+
+    def test_acknowledge(self) -> None:
+        call = self.call(effects.Acknowledge(task_id="t", agent_id="s", uuid=b"u"))
+        assert call.type == Call.ACKNOWLEDGE
+        acknowledge = call.acknowledge
+        assert (acknowledge.task_id.value, acknowledge.agent_id.value, acknowledge.uuid) == ("t", "s", b"u")
+
+    def test_decline(self) -> None:
+        call = self.call(effects.Decline(offer_ids=("o1", "o2"), refuse_seconds=60.0))
+        assert call.type == Call.DECLINE
+        assert [item.value for item in call.decline.offer_ids] == ["o1", "o2"]
+        assert call.decline.filters.refuse_seconds == 60.0
+
+    def test_kill_carries_the_grace_period(self) -> None:
+        call = self.call(effects.Kill(task_id="t", agent_id="", grace_period=2.5))
+        assert call.type == Call.KILL
+        assert not call.kill.HasField("agent_id")
+        assert call.kill.kill_policy.grace_period.nanoseconds == 2_500_000_000
+
+    def test_reconcile_is_explicit_or_implicit(self) -> None:
+        explicit = self.call(effects.Reconcile(tasks=(("t1", "s1"), ("t2", "")))).reconcile
+        assert [(task.task_id.value, task.agent_id.value) for task in explicit.tasks] == [("t1", "s1"), ("t2", "")]
+        implicit = self.call(effects.Reconcile())
+        assert implicit.HasField("reconcile") and not implicit.reconcile.tasks
+
+    @pytest.mark.parametrize(
+        ("effect", "kind"),
+        [
+            (effects.Suppress(), Call.SUPPRESS),
+            (effects.Revive(), Call.REVIVE),
+            (effects.Shutdown(executor_id="e", agent_id="s"), Call.SHUTDOWN),
+            (effects.AcceptInverseOffers(offer_ids=("i",)), Call.ACCEPT_INVERSE_OFFERS),
+        ],
+    )
+    def test_the_others(self, effect: effects.Effect, kind: int) -> None:
+        assert self.call(effect).type == kind
