@@ -11,7 +11,7 @@ from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Accept, AcceptInverseOffers, Decline, Launch, Revive, Suppress
 from bcs_scheduler.core.events import InverseOffersArrived, OfferRescinded, OffersArrived
 from offers.matcher import match
-from offers.model import Decoration, Placement
+from offers.model import Decoration, Offer, Placement
 from store.records import AgentSetting
 
 
@@ -123,10 +123,12 @@ class Supply:
                 desk.emit(Suppress(cause=desk.cause))
             self._decline(desk.pool.expire(desk.now, 0.0), desk.options.refuse_idle)
 
-    def _decline(self, offer_ids: list[str], refuse_seconds: float) -> None:
-        if offer_ids:
+    def _decline(self, offers: list[Offer], refuse_seconds: float) -> None:
+        if offers:
             self._refused = True
-            self._desk.emit(Decline(offer_ids=tuple(offer_ids), refuse_seconds=refuse_seconds, cause=self._desk.cause))
+            self._desk.emit(
+                Decline(offer_ids=tuple(o.id for o in offers), refuse_seconds=refuse_seconds, cause=self._desk.cause)
+            )
 
 
 def decoration(setting: AgentSetting | None) -> Decoration:
