@@ -39,7 +39,8 @@ def main() -> None:
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Adds --config and one flag per setting."""
     for option in reversed(OPTIONS.values()):
-        command = click.option(option.flag, option.path, default=None, metavar="VALUE", help=f"{option.path}")(command)
+        name = option.path.replace(".", "__")
+        command = click.option(option.flag, name, default=None, metavar="VALUE", help=option.path)(command)
     return click.option(
         "--config", type=click.Path(path_type=Path), envvar="BCS_CONFIG", help="TOML file, see conf/scheduler.toml."
     )(command)
@@ -48,7 +49,7 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def read_settings(config: Path | None, flags: dict[str, Any]) -> Settings:
     """Settings or a start that stops with one line."""
     try:
-        return load_settings(config, os.environ, flags)
+        return load_settings(config, os.environ, {name.replace("__", "."): value for name, value in flags.items()})
     except ConfigError as error:
         fail(str(error))
 
