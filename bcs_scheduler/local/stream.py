@@ -11,6 +11,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
+from bcs_scheduler.mesos import recordio
 from bcs_scheduler.mesos.proto import scheduler_pb2
 
 PROTOBUF = "application/x-protobuf"
@@ -82,8 +83,7 @@ class EventStream:
     def send(self, event: Message) -> None:
         if self._closing:
             return
-        record = encode(event, self._content_type)
-        self._pending.append(b"%d\n%b" % (len(record), record))
+        self._pending.append(recordio.encode(encode(event, self._content_type)))
         if not self._scheduled and self._transport is not None:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._flush)
