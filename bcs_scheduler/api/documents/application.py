@@ -237,7 +237,6 @@ class ContainerDocument(Document, frozen=True, kw_only=True):
         "hostname": LATER,
         "imagePullUser": LATER,
         "imagePullPasswd": LATER,
-        "workingDir": f"{LATER}: change the directory in the command",
     }
 
     name: str = ""
@@ -247,6 +246,7 @@ class ContainerDocument(Document, frozen=True, kw_only=True):
     command: _Text = ""
     args: tuple[_Text, ...] = ()
     user: str = ""
+    working_dir: str = ""
     env: tuple[EnvDocument, ...] = ()
     ports: tuple[PortDocument, ...] = ()
     resources: ResourcesDocument = ResourcesDocument()

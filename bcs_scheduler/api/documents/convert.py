@@ -78,6 +78,7 @@ def to_container(document: ContainerDocument) -> Container:
         command=document.command,
         args=tuple(document.args),
         user=document.user,
+        working_dir=document.working_dir,
         env=tuple(
             EnvVar(
                 name=e.name, value=e.value, resource=e.value_from.resource_field_ref.resource if e.value_from else ""

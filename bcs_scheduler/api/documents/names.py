@@ -10,6 +10,8 @@ import re
 from bcs_scheduler.api.documents.walk import Problems, member
 
 NAME_LENGTH = 63
+DEFAULT_NAMESPACE = "defaultGroup"
+"""The original's default, which its users have documents for; the one namespace with an upper-case letter."""
 LABEL_KEY_LENGTH = 253
 LABEL_VALUE_LENGTH = 4096
 NAME_RULE = (
@@ -19,6 +21,11 @@ NAME_RULE = (
 REQUEST_IP = "io.tencent.bcs.netsvc.requestip"
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
 _VARIABLE = re.compile(r"[^=\0\s]+\Z")
+
+
+def check_namespace(namespace: str, path: str, problems: Problems) -> None:
+    if namespace != DEFAULT_NAMESPACE:
+        check_name(namespace, path, problems)
 
 
 def check_name(name: str, path: str, problems: Problems) -> None:

@@ -36,7 +36,7 @@ def read_application(raw: object, *, namespace: str, name: str | None = None, cr
 def check_application(document: ApplicationDocument, problems: Problems) -> None:
     """Everything about the meaning of a document that its shape cannot say."""
     names.check_name(document.metadata.name, "$.metadata.name", problems)
-    names.check_name(document.metadata.namespace, "$.metadata.namespace", problems)
+    names.check_namespace(document.metadata.namespace, "$.metadata.namespace", problems)
     template = document.spec.template
     for path, metadata in (("$.metadata", document.metadata), ("$.spec.template.metadata", template.metadata)):
         names.check_labels(metadata.labels, member(path, "labels"), problems)

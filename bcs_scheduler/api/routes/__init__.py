@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from bcs_scheduler.api.operation import Operation
+from bcs_scheduler.api.routes import (
+    agentsettings,
+    applications,
+    cluster,
+    service,
+    taskgroups,
+    transactions,
+    versions,
+)
+
+MODULES = (applications, versions, taskgroups, transactions, cluster, agentsettings, service)
 
 
-def operations() -> list[Operation]:
+def operations() -> tuple[Operation, ...]:
     """Every operation of the API."""
-    from bcs_scheduler.api.routes import applications, taskgroups, transactions, versions
-
-    modules = (applications, versions, taskgroups, transactions)
-    return [operation for module in modules for operation in module.table.operations]
+    return tuple(operation for module in MODULES for operation in module.table.operations)

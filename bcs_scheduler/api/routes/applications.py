@@ -12,9 +12,10 @@ from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.documents.walk import Document, Problems, decode
 from bcs_scheduler.api.errors import invalid, not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
 from bcs_scheduler.api.query import page, parse_selector, selected
 from bcs_scheduler.api.views.applications import ApplicationView, show_application
+from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.core.effects import Problem, Reason
 from bcs_scheduler.core.events import (
     CreateApplication,
@@ -95,6 +96,17 @@ def _matching(found: Iterator[Application], call: Call) -> Iterator[Application]
 def get_application(call: Call) -> Answer:
     state = call.state()
     return Answer(show_application(state, find_application(state, call.path["ns"], call.path["name"])))
+
+
+@table.read(
+    "/namespaces/{ns}/applications/{name}/explain",
+    "Say why an application is not as it should be",
+    answer=Explanation,
+)
+def explain_one(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    return Answer(explain_application(state, application, call.gateway.diagnosis, now()))
 
 
 @table.write(

@@ -104,7 +104,8 @@ def _news(view: TransactionView, call: Call) -> bool:
 )
 async def cancel_transaction(call: Call) -> Answer:
     transaction = _find(call.state(), call)
-    return await call.submit(CancelTransaction(id=transaction.id, dry_run=call.dry_run, cause=call.cause))
+    reply = await call.reply(CancelTransaction(id=transaction.id, dry_run=call.dry_run, cause=call.cause))
+    return Answer(reply.data)  # settled already: nothing goes on in the background
 
 
 def _find(state: State, call: Call) -> Transaction:

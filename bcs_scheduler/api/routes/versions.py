@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import Answer, Call, Table
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Table
+from bcs_scheduler.api.query import page
 from bcs_scheduler.api.routes.applications import find_application
 from bcs_scheduler.api.views.versions import VersionView, show_version
 
@@ -15,11 +16,16 @@ table = Table("versions")
 VERSIONS = "/namespaces/{ns}/applications/{name}/versions"
 
 
-@table.read(VERSIONS, "List the ids of an application's stored versions, oldest first", answer=list[str])
+@table.read(
+    VERSIONS,
+    "List the ids of an application's stored versions, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[str],
+)
 def list_versions(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    return Answer(sorted(state.versions_of(application.key)))
+    return page(list(state.versions_of(application.key)), lambda name: (name,), call.query, lambda name: name)
 
 
 @table.read(f"{VERSIONS}/{{id}}", "Fetch a stored version", answer=VersionView)

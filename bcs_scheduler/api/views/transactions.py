@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from bcs_scheduler.api.views.base import rfc3339
-from store.records import TaskGroup, Transaction, TransactionKind
+from store.records import Transaction, TransactionKind
 from store.state import State
+from transactions.update import READY
 
 NANOSECOND = 1e-9
 _OP_TYPE: dict[TransactionKind, str] = {"INNERSCALE": "OPERATION_INNERSCALE"}
@@ -65,33 +66,31 @@ class Progress(NamedTuple):
 
 
 def progress(state: State, transaction: Transaction) -> Progress:
-    """How far an operation is, derived from the taskgroups that exist.
+    """How far an operation is, derived from the taskgroups that exist; the last word on it is the ended record.
 
-    LAUNCH, SCALE: wanted indexes that have a taskgroup; those above the target are still to go. UPDATE: taskgroups that
-    run the wanted version. RESCHEDULE: a successor of the taskgroup exists. DELETE: none is left.
+    LAUNCH, SCALE: wanted indexes that are held, or on the way down what is not yet above the target. UPDATE: taskgroups
+    that run the wanted version. RESCHEDULE: the old taskgroup has made way. DELETE: taskgroups that are gone.
     """
-    if not transaction.active:
-        return Progress(transaction.progress, max(0, transaction.target - transaction.progress))
-    groups = list(state.groups_of(f"{transaction.namespace}/{transaction.application}").values())
     target = transaction.target
+    if not transaction.active:
+        return Progress(transaction.progress, max(0, target - transaction.progress))
+    application = f"{transaction.namespace}/{transaction.application}"
     match transaction.type:
         case "LAUNCH" | "SCALE" | "INNERSCALE":
-            present = len({group.index for group in groups if group.index < target and not group.ended})
-            surplus = sum(1 for group in groups if group.index >= target)
-            return Progress(max(0, present - surplus), target - present + surplus)
+            held = list(state.indexes_of(application))
+            wanted = sum(1 for index in held if index < target)
+            beyond = len(held) - wanted
+            return Progress(max(0, target - beyond) if beyond else wanted, target - wanted + beyond)
         case "UPDATE":
-            done = sum(1 for group in groups if group.version == transaction.version and _settled(group))
-            return Progress(min(done, target), max(0, target - done))
+            groups = list(state.groups_of(application).values())
+            ready = sum(1 for group in groups if group.version == transaction.version and group.status in READY)
+            return Progress(min(ready, target), max(0, target - ready))
         case "RESCHEDULE":
-            index = transaction.taskgroup.partition(".")[0]
-            done = any(str(group.index) == index and group.id != transaction.taskgroup for group in groups)
-            return Progress(int(done), int(not done))
+            waiting = transaction.taskgroup in state.taskgroups
+            return Progress(int(not waiting), int(waiting))
         case "DELETE":
-            return Progress(max(0, target - len(groups)), len(groups))
-
-
-def _settled(group: TaskGroup) -> bool:
-    return group.status in ("Running", "Restarting", "Finish") and not group.killing_since
+            left = len(state.groups_of(application))
+            return Progress(max(0, target - left), left)
 
 
 def show_transaction(state: State, transaction: Transaction) -> TransactionView:

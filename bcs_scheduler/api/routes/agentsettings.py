@@ -1,0 +1,210 @@
+"""What operators set about agents: attributes, taints, extended resources, enable and disable.
+
+Every agent is a change of its own, and the answer says for each whether it was made (W28).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.documents.agents import (
+    AgentSettingDocument,
+    ExtendedResourceDocument,
+    TaintDocument,
+    read_extended_resource,
+    read_settings,
+    read_taints,
+)
+from bcs_scheduler.api.documents.quantities import thousandths
+from bcs_scheduler.api.errors import ApiError, bad_parameter
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.query import page
+from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, show_setting
+from bcs_scheduler.core.effects import Problem, Reason
+from bcs_scheduler.core.events import Command, DeleteAgentSetting, SetAgent
+
+table = Table("agents")
+IPS = Param("ips", "text", "Agents by InnerIP (or host name), separated by commas.")
+MAX_IPS = 10_000
+
+
+class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the change of one agent."""
+
+    inner_ip: str = msgspec.field(name="innerIP")
+    result: bool
+    message: str = "success"
+
+
+@table.read("/agentsettings", "List the settings of agents", query=(IPS, LIMIT, CONTINUE), answer=list[SettingView])
+def list_settings(call: Call) -> Answer:
+    state = call.state()
+    found = dict(state.agent_settings)
+    if "ips" in call.query:
+        wanted = _ips(call)
+        unknown = [ip for ip in wanted if ip not in found]
+        if unknown:
+            problems = [Problem("?ips", f"there are no settings for {ip}") for ip in unknown]
+            raise ApiError(Reason.NOT_FOUND, f"there are no settings for {', '.join(unknown[:10])}", problems)
+        found = {ip: found[ip] for ip in wanted}
+    ids = ids_by_setting(state, call.gateway.agents())
+    return page(
+        found.values(),
+        lambda setting: (setting.agent,),
+        call.query,
+        lambda setting: show_setting(state, setting, frozenset(ids.get(setting.agent, ()))),
+    )
+
+
+@table.write(
+    "POST",
+    "/agentsettings",
+    "Set agents up; what is left out stays as it is",
+    body=tuple[AgentSettingDocument, ...],
+    answer=list[AgentResult],
+    reasons=(Reason.INVALID,),
+    status=200,
+)
+async def set_agents(call: Call) -> Answer:
+    return await _all(call, [_setting(call, document) for document in read_settings(call.body)])
+
+
+def _setting(call: Call, document: AgentSettingDocument) -> SetAgent:
+    strings, scalars = document.strings, document.scalars
+    extended = document.extended_resources
+    return SetAgent(
+        agent=document.inner_ip,
+        disabled=document.disabled,
+        strings=None if strings is None else {name: item.value for name, item in strings.items()},
+        scalars=None if scalars is None else {name: item.value for name, item in scalars.items()},
+        taints=document.no_schedule,
+        extended={name: thousandths(item.capacity) for name, item in extended.items()} or None,
+        sockets={name: item.socket for name, item in extended.items() if item.socket} or None,
+        dry_run=call.dry_run,
+        cause=call.cause,
+    )
+
+
+@table.write(
+    "POST",
+    "/agentsettings/enable",
+    "Let agents take new taskgroups again",
+    query=(IPS,),
+    answer=list[AgentResult],
+    reasons=(errors.BAD_PARAMETER,),
+    status=200,
+)
+async def enable_agents(call: Call) -> Answer:
+    return await _switch(call, disabled=False)
+
+
+@table.write(
+    "POST",
+    "/agentsettings/disable",
+    "Place nothing new on agents; what runs there goes on",
+    query=(IPS,),
+    answer=list[AgentResult],
+    reasons=(errors.BAD_PARAMETER,),
+    status=200,
+)
+async def disable_agents(call: Call) -> Answer:
+    return await _switch(call, disabled=True)
+
+
+async def _switch(call: Call, *, disabled: bool) -> Answer:
+    agents = _ips(call)
+    return await _all(
+        call, [SetAgent(agent=ip, disabled=disabled, dry_run=call.dry_run, cause=call.cause) for ip in agents]
+    )
+
+
+@table.write(
+    "PUT",
+    "/agentsettings/taint",
+    "Replace the taints of agents",
+    body=tuple[TaintDocument, ...],
+    answer=list[AgentResult],
+    reasons=(Reason.INVALID,),
+    status=200,
+)
+async def taint_agents(call: Call) -> Answer:
+    return await _all(
+        call,
+        [
+            SetAgent(agent=document.inner_ip, taints=document.no_schedule, dry_run=call.dry_run, cause=call.cause)
+            for document in read_taints(call.body)
+        ],
+    )
+
+
+@table.write(
+    "PUT",
+    "/agentsettings/extendedresource",
+    "Set what an agent has of an extended resource",
+    body=ExtendedResourceDocument,
+    answer=list[AgentResult],
+    reasons=(Reason.INVALID,),
+    status=200,
+)
+async def set_extended_resource(call: Call) -> Answer:
+    document = read_extended_resource(call.body)
+    command = SetAgent(
+        agent=document.inner_ip,
+        extended={document.name: thousandths(document.capacity)},
+        sockets={document.name: document.socket} if document.socket else None,
+        dry_run=call.dry_run,
+        cause=call.cause,
+    )
+    return await _all(call, [command])
+
+
+@table.write(
+    "DELETE",
+    "/agentsettings",
+    "Forget the settings of agents",
+    query=(IPS,),
+    answer=list[AgentResult],
+    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND),
+    status=200,
+)
+async def delete_settings(call: Call) -> Answer:
+    return await _all(call, [DeleteAgentSetting(agent=ip, dry_run=call.dry_run, cause=call.cause) for ip in _ips(call)])
+
+
+async def _all(call: Call, commands: Sequence[SetAgent | DeleteAgentSetting]) -> Answer:
+    """Submits all, then answers for each. If any failed: the first failure's status, and the results beside it."""
+    outcomes = await asyncio.gather(*(_outcome(call, command) for command in commands))
+    results = [
+        AgentResult(inner_ip=command.agent, result=error is None, message=error.message if error else "success")
+        for command, error in zip(commands, outcomes, strict=True)
+    ]
+    failed = [error for error in outcomes if error is not None]
+    if not failed:
+        return Answer(results)
+    first = failed[0]
+    words = f"{len(failed)} of {len(results)} agents: {first.message}" if len(results) > 1 else first.message
+    problems = [Problem(result.inner_ip, result.message) for result in results if not result.result]
+    raise ApiError(first.reason, words, problems, headers=first.headers, extra={"results": results})
+
+
+async def _outcome(call: Call, command: Command) -> ApiError | None:
+    try:
+        await call.reply(command)
+    except ApiError as error:
+        return error
+    return None
+
+
+def _ips(call: Call) -> list[str]:
+    """The agents of the query, each once, in the order given."""
+    listed = list(dict.fromkeys(part.strip() for part in call.query.get("ips", "").split(",")))
+    agents = [agent for agent in listed if agent]
+    if not agents:
+        raise bad_parameter("ips", "is required: agents separated by commas")
+    if len(agents) > MAX_IPS:
+        raise bad_parameter("ips", f"names {len(agents)} agents, at most {MAX_IPS} are allowed")
+    return agents

@@ -1,0 +1,237 @@
+"""Agents, their settings, the cluster's resources and the offers held now (bcs_api 6.17, 7.10, 7.12)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bcs_scheduler.api.views.taskgroups import ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT
+from offers.model import Attribute, Offer
+from store.records import AgentSetting
+from store.state import State
+
+ATTRIBUTE_RANGES = 102
+MESOS_SCALAR, MESOS_RANGES, MESOS_SET, MESOS_TEXT = 0, 1, 2, 3
+"""Attribute and resource types of Mesos, as offers show them."""
+_SCALARS = ("cpus", "mem", "disk", "gpus")
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """Cores and MB. `used` counts the taskgroups of this scheduler that have not ended. The original's keys, and ours:
+    `id`, `active` (registered with the Mesos master), `taskgroups`, `taints`, gpus and extended resources."""
+
+    id: str
+    hostname: str
+    ip: str
+    active: bool
+    disabled: bool
+    cputotal: float
+    memtotal: float
+    disktotal: float
+    gputotal: float
+    cpuused: float
+    memused: float
+    diskused: float
+    gpuused: float
+    taskgroups: int
+    host_attributes: list[dict[str, Any]]
+    attributes: list[dict[str, Any]]
+    taints: dict[str, str]
+    extended: dict[str, float]
+    registered_time: int
+    reregistered_time: int
+
+
+class ClusterResource(msgspec.Struct, frozen=True, kw_only=True):
+    """Sums over the agents, and each of them."""
+
+    cputotal: float
+    memtotal: float
+    disktotal: float
+    cpuused: float
+    memused: float
+    diskused: float
+    agents: list[AgentView]
+
+
+class SettingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """As in the document; `pods` is derived."""
+
+    inner_ip: str = msgspec.field(name="innerIP")
+    disabled: bool
+    strings: dict[str, dict[str, str]]
+    scalars: dict[str, dict[str, float]]
+    no_schedule: dict[str, str]
+    pods: list[str]
+    extended_resources: dict[str, dict[str, Any]] = msgspec.field(name="ExtendedResources")
+
+
+class _Known(NamedTuple):
+    """What is known of an agent besides the master's list: it may hold taskgroups only, or settings only."""
+
+    id: str
+    hostname: str
+    ip: str
+
+
+def show_agents(state: State, listed: list[dict[str, Any]]) -> list[AgentView]:
+    """Agents of the Mesos master merged with settings and taskgroups, by host name and id. Agents the master does not
+    list any more stay visible while taskgroups are recorded on them or settings name them."""
+    views = [_listed_agent(state, agent) for agent in listed]
+    ids = {view.id for view in views}
+    keys = {key for view in views for key in (view.ip, view.hostname)}
+    for agent_id in state.agent_ids():
+        groups = list(state.groups_on(agent_id).values())
+        if agent_id not in ids and agent_id and groups:
+            known = _Known(agent_id, groups[0].hostname, groups[0].agent_ip)
+            views.append(_agent(state, known, {}))
+            keys |= {known.hostname, known.ip}
+    strangers = [setting.agent for setting in list(state.agent_settings.values()) if setting.agent not in keys]
+    views += [_agent(state, _Known("", "", key), {}) for key in strangers]
+    return sorted(views, key=lambda view: (view.hostname, view.ip, view.id))
+
+
+def cluster_resource(agents: list[AgentView]) -> ClusterResource:
+    def total(name: str) -> float:
+        return round(sum(float(getattr(agent, name)) for agent in agents), 3)
+
+    return ClusterResource(
+        cputotal=total("cputotal"),
+        memtotal=total("memtotal"),
+        disktotal=total("disktotal"),
+        cpuused=total("cpuused"),
+        memused=total("memused"),
+        diskused=total("diskused"),
+        agents=agents,
+    )
+
+
+def show_setting(state: State, setting: AgentSetting, agent_ids: frozenset[str]) -> SettingView:
+    """`agent_ids`: the Mesos agents the setting is about."""
+    return SettingView(
+        inner_ip=setting.agent,
+        disabled=setting.disabled,
+        strings={name: {"value": value} for name, value in setting.strings.items()},
+        scalars={name: {"value": value} for name, value in setting.scalars.items()},
+        no_schedule=setting.taints,
+        pods=sorted(group for agent in agent_ids for group in list(state.groups_on(agent))),
+        extended_resources={
+            name: {
+                "InnerIP": setting.agent,
+                "Name": name,
+                "Capacity": amount / 1000,
+                "Value": 0.0,
+                "Socket": setting.sockets.get(name, ""),
+            }
+            for name, amount in setting.extended.items()
+        },
+    )
+
+
+def ids_by_setting(state: State, listed: list[dict[str, Any]]) -> dict[str, set[str]]:
+    """Mesos agent ids by what a setting may call them: address or host name."""
+    found: dict[str, set[str]] = {}
+    for agent in listed:
+        for key in (agent["ip"], agent["hostname"]):
+            found.setdefault(key, set()).add(agent["id"])
+    for agent_id in state.agent_ids():
+        for group in list(state.groups_on(agent_id).values())[:1]:
+            for key in (group.agent_ip, group.hostname):
+                found.setdefault(key, set()).add(agent_id)
+    return found
+
+
+def show_offer(state: State, offer: Offer) -> dict[str, Any]:
+    """A Mesos offer in the original's form (bcs_api 7.12): settings appear as attributes, taints as NoSchedule."""
+    setting = state.agent_settings.get(offer.key)
+    attributes = [_mesos_attribute("hostname", offer.hostname)] if "hostname" in offer.attributes else []
+    attributes += [_mesos_attribute(name, value) for name, value in offer.attributes.items() if name != "hostname"]
+    resources: list[dict[str, Any]] = []
+    for pot, amount in offer.scalars:
+        resources.append({"name": pot.name, "type": MESOS_SCALAR, "scalar": {"value": amount / 1000}, "role": pot.role})
+    for pot, ranges in offer.ranges:
+        spans = [{"begin": begin, "end": end} for begin, end in ranges]
+        resources.append({"name": pot.name, "type": MESOS_RANGES, "ranges": {"range": spans}, "role": pot.role})
+    if setting is not None:
+        given: dict[str, Attribute] = {**setting.strings, **setting.scalars}
+        attributes += [_mesos_attribute(name, value) for name, value in given.items()]
+        if setting.taints:
+            items = [f"{key}={value}" for key, value in setting.taints.items()]
+            attributes.append({"name": "NoSchedule", "type": MESOS_SET, "set": {"item": items}})
+        for name, amount in setting.extended.items():
+            socket = setting.sockets.get(name, "")
+            scalar = {"value": amount / 1000}
+            resources.append({"name": name, "type": MESOS_SCALAR, "scalar": scalar, "role": socket})
+    return {
+        "id": {"value": offer.id},
+        "framework_id": {"value": state.framework.id},
+        "agent_id": {"value": offer.agent_id},
+        "hostname": offer.hostname,
+        "ip": offer.ip,
+        "role": offer.role,
+        "resources": resources,
+        "attributes": attributes,
+        "deltaResource": {"Cpus": 0.0, "Mem": 0.0, "Disk": 0.0},
+    }
+
+
+def _listed_agent(state: State, agent: dict[str, Any]) -> AgentView:
+    return _agent(state, _Known(agent["id"], agent["hostname"], agent["ip"]), agent)
+
+
+def _agent(state: State, known: _Known, listed: Mapping[str, Any]) -> AgentView:
+    """`listed` is what the driver says about the agent (events.AgentsListed); empty if the master does not know it."""
+    setting = state.agent_settings.get(known.ip) or state.agent_settings.get(known.hostname)
+    total = {name: listed.get("total", {}).get(name, 0) / 1000 for name in _SCALARS}
+    groups = list(state.groups_on(known.id).values()) if known.id else []
+    live = [group for group in groups if not group.ended]
+    used = {name: sum(getattr(group.resources, name) for group in live) / 1000 for name in _SCALARS}
+    own = [_attribute(name, value) for name, value in listed.get("attributes", {}).items()]
+    given: dict[str, Attribute] = {**setting.strings, **setting.scalars} if setting is not None else {}
+    registered = int(listed.get("registered_time", 0.0) * 1e9)
+    return AgentView(
+        id=known.id,
+        hostname=known.hostname,
+        ip=known.ip,
+        active=bool(listed.get("active", False)),
+        disabled=setting.disabled if setting is not None else False,
+        cputotal=total["cpus"],
+        memtotal=total["mem"],
+        disktotal=total["disk"],
+        gputotal=total["gpus"],
+        cpuused=used["cpus"],
+        memused=used["mem"],
+        diskused=used["disk"],
+        gpuused=used["gpus"],
+        taskgroups=len(live),
+        host_attributes=own,
+        attributes=[a for a in own if a["name"] not in given] + [_attribute(n, v) for n, v in given.items()],
+        taints=setting.taints if setting is not None else {},
+        extended={n: amount / 1000 for n, amount in setting.extended.items()} if setting is not None else {},
+        registered_time=registered,
+        reregistered_time=registered,
+    )
+
+
+def _attribute(name: str, value: Attribute) -> dict[str, Any]:
+    """With the types of the original's stored records."""
+    if isinstance(value, str):
+        return {"name": name, "type": ATTRIBUTE_TEXT, "text": {"value": value}}
+    if isinstance(value, int | float):
+        return {"name": name, "type": ATTRIBUTE_SCALAR, "scalar": {"value": value}}
+    return {"name": name, "type": ATTRIBUTE_RANGES, "ranges": {"range": _spans(value)}}
+
+
+def _mesos_attribute(name: str, value: Attribute) -> dict[str, Any]:
+    """With the types of Mesos."""
+    if isinstance(value, str):
+        return {"name": name, "type": MESOS_TEXT, "text": {"value": value}}
+    if isinstance(value, int | float):
+        return {"name": name, "type": MESOS_SCALAR, "scalar": {"value": value}}
+    return {"name": name, "type": MESOS_RANGES, "ranges": {"range": _spans(value)}}
+
+
+def _spans(ranges: tuple[tuple[int, int], ...]) -> list[dict[str, int]]:
+    return [{"begin": begin, "end": end} for begin, end in ranges]
