@@ -172,10 +172,10 @@ class Driver:
                     continue
                 if event.type == scheduler_pb2.Event.SUBSCRIBED:
                     session = session or self._subscribed(stream, event.subscribed)
-                    final = session is None
+                    final, reason = session is None, "Mesos took us for another framework" if session is None else ""
                 else:
                     self._handle(event)
-                    final = event.type == scheduler_pb2.Event.ERROR
+                    final, reason = event.type == scheduler_pb2.Event.ERROR, event.error.message
                 if final:
                     break
         except MesosError as error:

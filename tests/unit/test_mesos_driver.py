@@ -1,0 +1,350 @@
+"""The driver against masters that misbehave; tests/integration/test_driver.py has a real one."""
+
+from __future__ import annotations
+
+import json
+import queue
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+import pytest
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.mesos.detect import make_detector
+from bcs_scheduler.mesos.driver import Driver
+from bcs_scheduler.mesos.errors import DetectionError, SettingsError
+from bcs_scheduler.mesos.http import Master, redirect_target
+from bcs_scheduler.mesos.proto import master_pb2
+from bcs_scheduler.mesos.settings import MesosSettings
+from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
+from offers.model import Claim, Pot
+from store.definition import Container
+from store.records import Task, TaskGroup, Version
+from tests import fakemaster
+from tests.fakemaster import Call, Event, FakeMaster, Peer, Request
+from tests.waiting import wait_for
+
+E = TypeVar("E", bound=events.Event)
+
+
+class Script:
+    """Answers like a healthy master, except where a test replaces a part."""
+
+    def __init__(self) -> None:
+        self.streams: list[Peer] = []
+        self.first_event = fakemaster.subscribed()
+        self.cluster: str | None = "blue"
+        self.on_subscribe: Callable[[Peer, Request], bool] = lambda peer, request: False
+        self.on_call: Callable[[Peer, Request], bytes] = lambda peer, request: fakemaster.ACCEPTED
+        self.master = FakeMaster(self.answer)
+
+    def answer(self, peer: Peer, request: Request) -> None:
+        if request.path == "/api/v1/scheduler":
+            if request.call.type != Call.SUBSCRIBE:
+                peer.send(self.on_call(peer, request))
+            elif not self.on_subscribe(peer, request):
+                peer.send(
+                    fakemaster.stream_head(f"stream-{len(self.streams)}") + fakemaster.event_chunk(self.first_event)
+                )
+                self.streams.append(peer)
+        elif request.path == "/flags":
+            if self.cluster is None:
+                peer.send(fakemaster.answer(404))
+            else:
+                peer.send(fakemaster.answer(200, json.dumps({"flags": {"cluster": self.cluster}}).encode()))
+        elif request.path == "/state":
+            peer.send(fakemaster.answer(200, json.dumps({"cluster": "from the state"}).encode()))
+        else:
+            response = master_pb2.Response(type=master_pb2.Response.GET_AGENTS)
+            response.get_agents.SetInParent()
+            peer.send(fakemaster.answer(200, response.SerializeToString()))
+
+
+class Running:
+    """A driver and what it delivered."""
+
+    def __init__(self, url: str, framework_id: str = "", **settings: object) -> None:
+        self.inbox: queue.Queue[events.Event] = queue.Queue()
+        self.driver = Driver(
+            MesosSettings(master=url, **settings),  # type: ignore[arg-type]
+            self.inbox.put,
+            DefaultExecutorBuilder(),
+        )
+        self.driver.start(framework_id)
+
+    def expect(self, kind: type[E]) -> E:
+        """The next event of this kind; others are passed over."""
+        while True:
+            event = self.inbox.get(timeout=20)
+            if isinstance(event, kind):
+                return event
+
+
+@pytest.fixture
+def script() -> Iterator[Script]:
+    made = Script()
+    yield made
+    made.master.close()
+
+
+@pytest.fixture
+def run() -> Iterator[Callable[..., Running]]:
+    made: list[Running] = []
+
+    def start(url: str, framework_id: str = "", **settings: object) -> Running:
+        made.append(Running(url, framework_id, **settings))
+        return made[-1]
+
+    yield start
+    for running in made:
+        running.driver.stop()
+
+
+Run = Callable[..., Running]
+
+
+def accept(*offer_ids: str, command: str = "true") -> effects.Accept:
+    version = Version(namespace="ns", application="web", containers=(Container(command=command),))
+    taskgroup = TaskGroup(
+        id="tg", namespace="ns", application="web", index=0, version="1", agent_id="s", tasks=(Task(id="t"),)
+    )
+    claim = Claim(((Pot("cpus", "*"), 10), (Pot("mem", "*"), 64_000), (Pot("disk", "*"), 64_000)))
+    launch = effects.Launch(taskgroup=taskgroup, version=version, claim=claim)
+    return effects.Accept(agent_id="s", offer_ids=offer_ids, launches=(launch,), cause="c")
+
+
+class TestSubscribing:
+    def test_what_is_told_to_mesos(self, script: Script, run: Run) -> None:
+        running = run(
+            script.master.url,
+            "f-1",
+            roles=("games", "web"),
+            principal="bcs",
+            secret="pw",
+            gpus=True,
+            webui_url="http://u",
+        )
+        event = running.expect(events.Subscribed)
+        assert (event.framework_id, event.cluster, event.heartbeat_interval) == ("f-1", "blue", 15.0)
+        assert event.master == f"127.0.0.1:{script.master.port}"
+        (call,) = script.master.calls(Call.SUBSCRIBE)
+        info = call.subscribe.framework_info
+        assert (call.framework_id.value, info.id.value, list(info.roles)) == ("f-1", "f-1", ["games", "web"])
+        assert (info.name, info.failover_timeout, info.checkpoint) == ("bcs", 604800.0, True)
+        assert (info.principal, info.webui_url) == ("bcs", "http://u")
+        names = {info.Capability.Type.Name(item.type) for item in info.capabilities}
+        assert names == {
+            "MULTI_ROLE",
+            "PARTITION_AWARE",
+            "TASK_KILLING_STATE",
+            "RESERVATION_REFINEMENT",
+            "GPU_RESOURCES",
+        }
+        assert {request.headers["authorization"] for request in script.master.requests} == {"Basic YmNzOnB3"}
+
+    def test_a_new_framework_has_no_id_until_mesos_gives_one(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        (call,) = script.master.calls(Call.SUBSCRIBE)
+        assert not call.HasField("framework_id") and not call.subscribe.framework_info.HasField("id")
+        script.streams[0].close()
+        running.expect(events.Disconnected)
+        running.expect(events.Subscribed)
+        assert script.master.calls(Call.SUBSCRIBE)[1].framework_id.value == "f-1"
+
+    def test_the_cluster_name_comes_from_the_state_where_flags_are_hidden(self, script: Script, run: Run) -> None:
+        script.cluster = None
+        assert run(script.master.url).expect(events.Subscribed).cluster == "from the state"
+
+    def test_another_framework_id_than_ours_ends_it(self, script: Script, run: Run) -> None:
+        """W-03: going on would orphan the tasks of the real framework."""
+        running = run(script.master.url, "f-mine")
+        assert "f-mine" in running.expect(events.FrameworkRemoved).message
+        assert running.driver.status()["connected"] is False
+        assert len(script.master.calls(Call.SUBSCRIBE)) == 1
+
+    def test_an_error_event_ends_it(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        script.streams[0].send(
+            fakemaster.event_chunk(Event(type=Event.ERROR, error=Event.Error(message="Framework failed over")))
+        )
+        assert running.expect(events.FrameworkRemoved).message == "Framework failed over"
+        running.expect(events.Disconnected)
+        assert len(script.master.calls(Call.SUBSCRIBE)) == 1
+
+    def test_a_refused_subscription_is_tried_again(self, script: Script, run: Run) -> None:
+        def refuse_twice(peer: Peer, request: Request) -> bool:
+            if len(script.master.calls(Call.SUBSCRIBE)) > 2:
+                return False
+            peer.send(fakemaster.answer(503, b"No leader elected"))
+            return True
+
+        script.on_subscribe = refuse_twice
+        run(script.master.url).expect(events.Subscribed)
+        assert len(script.master.calls(Call.SUBSCRIBE)) == 3
+
+    @pytest.mark.parametrize(
+        "form", ["//127.0.0.1:{port}/api/v1/scheduler", "http://127.0.0.1:{port}/api/v1/scheduler"]
+    )
+    def test_a_redirect_leads_to_the_leader(self, script: Script, run: Run, form: str) -> None:
+        location = "Location: " + form.format(port=script.master.port)
+        follower = FakeMaster(lambda peer, request: peer.send(fakemaster.answer(307, b"", location)))
+        try:
+            event = run(follower.url).expect(events.Subscribed)
+        finally:
+            follower.close()
+        assert event.master == f"127.0.0.1:{script.master.port}"
+
+    def test_the_next_of_a_list_is_asked_when_one_is_down(self, script: Script, run: Run) -> None:
+        down = FakeMaster(lambda peer, request: None)
+        down.close()
+        run(f"http://127.0.0.1:{down.port},127.0.0.1:{script.master.port}").expect(events.Subscribed)
+
+
+class TestStream:
+    def test_an_unreadable_event_is_counted_and_the_stream_goes_on(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        rescind = Event(type=Event.RESCIND)
+        rescind.rescind.offer_id.value = "o1"
+        script.streams[0].send(fakemaster.chunk(b"3\n\xff\xff\xff") + fakemaster.event_chunk(rescind))
+        assert running.expect(events.OfferRescinded).offer_id == "o1"
+        assert running.driver.status()["unreadable"] == 1
+
+    def test_missed_heartbeats_break_the_stream(self, script: Script, run: Run) -> None:
+        script.first_event = fakemaster.subscribed(heartbeat=0.05)
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        assert "nothing heard" in running.expect(events.Disconnected).reason
+        running.expect(events.Subscribed)
+
+    def test_bad_framing_breaks_the_stream(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        script.streams[0].send(fakemaster.chunk(b"nonsense\n"))
+        assert "not a number" in running.expect(events.Disconnected).reason
+        running.expect(events.Subscribed)
+
+    def test_every_event_has_a_cause_of_its_own(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        causes = [running.expect(events.Subscribed).cause, running.expect(events.AgentsListed).cause]
+        assert len(set(causes)) == 2 and all(cause.startswith("mesos:") for cause in causes)
+
+
+class TestCalls:
+    def test_calls_carry_the_stream_id_and_leave_in_order(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        running.driver.send([effects.Acknowledge(task_id=f"t{n}", agent_id="s", uuid=b"u") for n in range(3000)])
+        wait_for(lambda: len(script.master.calls(Call.ACKNOWLEDGE)) == 3000)
+        seen = script.master.calls(Call.ACKNOWLEDGE)
+        assert [call.acknowledge.task_id.value for call in seen] == [f"t{n}" for n in range(3000)]
+        sent = [request for request in script.master.requests if b"t2999" in request.body]
+        assert [request.headers["mesos-stream-id"] for request in sent] == ["stream-0"]
+
+    def test_without_a_subscription_an_accept_certainly_failed(self, script: Script, run: Run) -> None:
+        script.on_subscribe = lambda peer, request: True  # never answers
+        running = run(script.master.url)
+        running.driver.send([effects.Decline(offer_ids=("o",)), accept("o1")])
+        event = running.expect(events.AcceptFailed)
+        assert (event.taskgroups, event.certain, event.cause) == (("tg",), True, "c")
+        assert running.driver.status()["dropped"] == 2
+
+    def test_a_refused_accept_certainly_failed_and_its_offers_are_given_back(self, script: Script, run: Run) -> None:
+        def refuse_accepts(peer: Peer, request: Request) -> bytes:
+            return fakemaster.answer(400, b"bad") if request.call.type == Call.ACCEPT else fakemaster.ACCEPTED
+
+        script.on_call = refuse_accepts
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        running.driver.send([accept("o1", "o2")])
+        event = running.expect(events.AcceptFailed)
+        assert (event.taskgroups, event.certain, event.reason) == (("tg",), True, "bad")
+        (decline,) = wait_for(lambda: script.master.calls(Call.DECLINE))
+        assert [item.value for item in decline.decline.offer_ids] == ["o1", "o2"]
+        assert running.driver.status()["connected"] is True
+
+    def test_an_accept_whose_answer_never_came_is_uncertain_and_ends_the_subscription(
+        self, script: Script, run: Run
+    ) -> None:
+        def break_off(peer: Peer, request: Request) -> bytes:
+            peer.close()
+            return b""
+
+        script.on_call = break_off
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        running.driver.send([accept("o1")])
+        failed = [running.expect(events.AcceptFailed)]
+        assert (failed[0].taskgroups, failed[0].certain) == (("tg",), False)
+        running.expect(events.Subscribed)
+
+    def test_an_idle_call_connection_may_close_without_harm(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        callers: list[Peer] = []
+
+        def remember(peer: Peer, request: Request) -> bytes:
+            callers.append(peer)
+            return fakemaster.ACCEPTED
+
+        script.on_call = remember
+        running.driver.send([effects.Revive()])
+        wait_for(lambda: callers and running.driver.status()["outstanding"] == 0)
+        session = running.driver._session
+        assert session is not None
+        callers[0].close()
+        wait_for(lambda: session._calls is None, what="the close to be noticed")
+        running.driver.send([effects.Suppress()])
+        wait_for(lambda: len(callers) == 2)
+        assert running.driver.status()["subscriptions"] == 1
+
+    def test_a_call_that_mesos_rejects_as_not_subscribed_ends_the_subscription(self, script: Script, run: Run) -> None:
+        def forbid_once(peer: Peer, request: Request) -> bytes:
+            script.on_call = lambda peer, request: fakemaster.ACCEPTED
+            return fakemaster.answer(403, b"Framework is not subscribed")
+
+        script.on_call = forbid_once
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        running.driver.send([effects.Revive()])
+        assert "Framework is not subscribed" in running.expect(events.Disconnected).reason
+        running.expect(events.Subscribed)
+
+    def test_a_launch_that_cannot_be_expressed_fails_alone(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        running.driver.send([accept("o1", command="")])
+        event = running.expect(events.AcceptFailed)
+        assert event.certain and "neither a command nor an image" in event.reason
+        (call,) = wait_for(lambda: script.master.calls(Call.ACCEPT))
+        assert not call.accept.operations and call.accept.offer_ids[0].value == "o1"
+
+    def test_only_calls_can_be_sent(self, script: Script, run: Run) -> None:
+        with pytest.raises(TypeError, match="Reply"):
+            run(script.master.url).driver.send([effects.Reply(token=1)])
+
+
+class TestDetection:
+    @pytest.mark.parametrize(
+        "url", ["", "localhost:5050", "https://h:5050", "http://", "http://h:x", "zk://h:1", "zk:///m"]
+    )
+    def test_unusable_urls(self, url: str) -> None:
+        with pytest.raises(SettingsError):
+            make_detector(url)
+
+    def test_lists(self) -> None:
+        assert make_detector("http://a:1,b,[::1]:7/").candidates() == [
+            Master("a", 1),
+            Master("b", 5050),
+            Master("::1", 7),
+        ]
+
+    def test_addresses_are_written_as_urls_want_them(self) -> None:
+        assert [Master("a", 1).url, Master("::1", 7).url] == ["http://a:1", "http://[::1]:7"]
+
+    @pytest.mark.parametrize("location", ["ftp://h/x", "https://h:1/x", "//"])
+    def test_redirects_to_nowhere(self, location: str) -> None:
+        with pytest.raises(DetectionError):
+            redirect_target(location)
