@@ -140,9 +140,10 @@ class Client:
     def offers(self) -> list[Json]:
         return self._list("/cluster/current/offers")
 
-    def set_agents(self, agents: list[str], *, enabled: bool) -> Any:
+    def set_agents(self, agents: list[str], *, enabled: bool) -> None:
+        """Raises CliError with a problem per agent if some could not be changed."""
         path = "/agentsettings/enable" if enabled else "/agentsettings/disable"
-        return self._command("POST", path, {"ips": ",".join(agents)}).data
+        self._command("POST", path, {"ips": ",".join(agents)})
 
     def server_version(self) -> Json:
         return self._get("/version", prefix="")

@@ -10,6 +10,7 @@ from click.shell_completion import CompletionItem
 from bcs_scheduler.cli.client import Client
 from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.options import Session, session_of
+from bcs_scheduler.cli.views import COLUMNS
 
 PATIENCE = 0.5
 """Seconds a busy server may be asked again while somebody holds the tab key."""
@@ -40,3 +41,7 @@ def transaction_ids(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return _suggest(incomplete, ctx, lambda client, s: (a.get("ip") or a["hostname"] for a in client.agents()))
+
+
+def kind_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(kind) for kind in COLUMNS if kind.startswith(incomplete)]

@@ -8,17 +8,17 @@ import click
 from rich.text import Text
 
 from bcs_scheduler.cli.client import Client, Json
-from bcs_scheduler.cli.complete import application_names
+from bcs_scheduler.cli.complete import application_names, kind_names
 from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.get import kind_argument
 from bcs_scheduler.cli.lookup import application_of, find_agent, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
-from bcs_scheduler.cli.output import age, local_time, moment, print_data, print_fields, print_table, status_text, table
+from bcs_scheduler.cli.output import age, local_time, moment, print_data, print_fields, status_text, table
 from bcs_scheduler.cli.views import COLUMNS, attributes_text, ports_of
 
 
 @click.command()
-@click.argument("kind", callback=kind_argument)
+@click.argument("kind", callback=kind_argument, shell_complete=kind_names)
 @click.argument("name", shell_complete=application_names)
 @click.option("--story", is_flag=True, help="Also what happened to it, in order, as far as it is remembered.")
 @output_option
@@ -45,34 +45,8 @@ def explain(session: Session, name: str, output: str | None) -> None:
     if form in ("json", "yaml"):
         print_data(session.out, found, form)
         return
-    _print_explanation(session, found)
-
-
-def _print_explanation(session: Session, found: Json) -> None:
-    print_fields(session.out, [(key, value) for key, value in found.items() if not isinstance(value, list | dict)])
-    for key, value in found.items():
-        if isinstance(value, list | dict) and value:
-            session.out.print(Text(f"{key}:", style="bold"))
-            for line in _lines(value):
-                session.say(f"  {line}")
-
-
-def _lines(value: Any, indent: str = "") -> list[str]:
-    """Nested data as indented lines."""
-    if isinstance(value, dict):
-        lines = []
-        for key, inner in value.items():
-            nested = isinstance(inner, list | dict) and inner
-            lines.append(f"{indent}{key}:" if nested else f"{indent}{key}: {inner}")
-            lines += _lines(inner, indent + "  ") if nested else []
-        return lines
-    if isinstance(value, list):
-        lines = []
-        for item in value:
-            inner = _lines(item, indent + "  ")
-            lines += [f"{indent}- {inner[0].strip()}", *inner[1:]] if inner else []
-        return lines
-    return [f"{indent}{value}"]
+    for line in found["text"]:
+        session.say(line)
 
 
 def _application(session: Session, name: str, story: bool, form: str) -> None:
@@ -181,7 +155,7 @@ SHOWS = {"applications": _application, "taskgroups": _taskgroup, "transactions":
 def _section(session: Session, title: str, kind: str, items: list[Json]) -> None:
     if items:
         session.out.print(Text(f"\n{title}", style="bold"))
-        print_table(session.out, table(COLUMNS[kind], items))
+        session.out.print(table(COLUMNS[kind], items))
 
 
 def _story(client: Client, namespace: str, name: str) -> list[Json]:

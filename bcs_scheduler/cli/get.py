@@ -10,11 +10,11 @@ import click
 from rich.live import Live
 
 from bcs_scheduler.cli.client import Json
-from bcs_scheduler.cli.complete import application_names
+from bcs_scheduler.cli.complete import application_names, kind_names
 from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
 from bcs_scheduler.cli.lookup import find_agent, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
-from bcs_scheduler.cli.output import print_data, print_table, table
+from bcs_scheduler.cli.output import print_data, table
 from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE
 
 WATCH_INTERVAL = 1.0
@@ -31,9 +31,7 @@ def kind_argument(ctx: click.Context, param: click.Parameter, value: str) -> str
 
 
 @click.command()
-@click.argument(
-    "kind", callback=kind_argument, shell_complete=lambda c, p, text: [k for k in COLUMNS if k.startswith(text)]
-)
+@click.argument("kind", callback=kind_argument, shell_complete=kind_names)
 @click.argument("name", required=False, shell_complete=application_names)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces.")
 @click.option("-l", "--selector", default="", metavar="SELECTOR", help="By labels, e.g. app=web,tier!=test.")
@@ -134,7 +132,7 @@ def _print(session: Session, kind: str, found: Found, form: str, everywhere: boo
     if form in ("json", "yaml"):
         print_data(session.out, found, form)
     elif found:
-        print_table(session.out, _rendered(kind, found, form, everywhere))
+        session.out.print(_rendered(kind, found, form, everywhere))
     else:
         where = "" if everywhere or kind in ("agents", "offers") else f" in namespace {session.namespace}"
         session.err.print(f"no {kind}{where}", markup=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from bcs_scheduler.cli.complete import agent_names, application_names, taskgroup_ids, transaction_ids
-from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.lookup import application_of, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, wait_option
 from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_gone, wait_until_running
@@ -81,9 +80,6 @@ def disable(session: Session, agents: tuple[str, ...]) -> None:
 
 
 def _switch(session: Session, agents: tuple[str, ...], *, enabled: bool) -> None:
-    failures = session.client.set_agents(list(agents), enabled=enabled)
-    word = "enabled" if enabled else "disabled"
+    session.client.set_agents(list(agents), enabled=enabled)
     for agent in agents:
-        session.say(f"agent/{agent} {word}")
-    if isinstance(failures, dict) and failures.get("failed"):
-        raise CliError(f"not {word}: {failures['failed']}")
+        session.say(f"agent/{agent} {'enabled' if enabled else 'disabled'}")

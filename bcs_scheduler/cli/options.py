@@ -18,6 +18,7 @@ from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, DEFAULT_SERVER, Client
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 FORMATS = ("table", "wide", "json", "yaml")
+UNBOUNDED = 10_000
 RETRY_LIMIT, WAIT_LIMIT = 30.0, 120.0
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
 
@@ -55,7 +56,8 @@ class Session:
 
     @functools.cached_property
     def out(self) -> Console:
-        return Console(file=sys.stdout, highlight=False)
+        # Tables for a file or a pipe are as wide as their content: a cut id would be useless there.
+        return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNBOUNDED)
 
     @functools.cached_property
     def err(self) -> Console:

@@ -89,11 +89,6 @@ def _cell(value: Any) -> Text:
     return Text("-" if value in (None, "") else str(value))
 
 
-def print_table(console: Console, made: Table) -> None:
-    # Off a terminal the table is as wide as its content: a cut id would be useless to the reader.
-    console.print(made, width=None if console.is_terminal else max(console.measure(made).maximum, 80), soft_wrap=False)
-
-
 def print_data(console: Console, data: Any, form: str) -> None:
     """JSON or YAML, never wrapped or coloured, so that a pipe gets exactly the document."""
     text = (
