@@ -48,7 +48,7 @@ class NoCensus:
 
 def synthetic_pool(agents: int, room: int = 0) -> OfferPool:
     """Agents of varied size and use. `room`: taskgroups that the pool must take; small pools get larger agents."""
-    scale = max(1, -(-room // (agents * 100)))
+    scale = max(1, -(-room // (agents * 25)))
     pool = OfferPool()
     for number in range(agents):
         cores, gigabytes = SIZES[number % len(SIZES)]
@@ -74,34 +74,40 @@ def synthetic_pool(agents: int, room: int = 0) -> OfferPool:
     return pool
 
 
+CONSTRAINTS = ("UNIQUE", "MAXPER", "GROUPBY")
+
+
 def rules_of(constrained: str | None, size: int, agents: int) -> Rules:
-    """The constraint of a benchmark, so wide that `size` taskgroups per application find a place."""
+    """The constraint of a benchmark. MAXPER leaves room for twice the `size` of an application."""
     match constrained:
         case None:
             return EMPTY_RULES
-        case "UNIQUE" if size <= agents:
+        case "UNIQUE":
             return compile_rules([[RuleSpec("hostname", "UNIQUE")]])
-        case "UNIQUE" | "MAXPER":
-            return compile_rules([[RuleSpec("hostname", "MAXPER", limit=-(-2 * size // agents) or 1)]])
+        case "MAXPER":
+            return compile_rules([[RuleSpec("hostname", "MAXPER", limit=max(1, -(-2 * size // agents)))]])
         case "GROUPBY":
             return compile_rules([[RuleSpec("zone", "GROUPBY", ZONES)]])
     raise ValueError(constrained)
 
 
 def demands_of(taskgroups: int, applications: int, agents: int, constrained: str | None) -> list[Demand]:
+    """As many equally large applications; with the constraint "mixed" they take UNIQUE, MAXPER and GROUPBY in turn."""
     size = taskgroups // applications
-    rules = rules_of(constrained, size, agents)
-    return [
-        Demand(
-            id=f"t{number}",
-            application=f"bench/app-{number}",
-            slots=tuple(range(size)),
-            need=Need(cpus=cpus, mem=mem * 1000, random_ports=1),
-            rules=rules,
+    demands: list[Demand] = []
+    for number in range(applications):
+        cpus, mem = NEEDS[number % len(NEEDS)]
+        constraint = CONSTRAINTS[number % 3] if constrained == "mixed" else constrained
+        demands.append(
+            Demand(
+                id=f"t{number}",
+                application=f"bench/app-{number}",
+                slots=tuple(range(size)),
+                need=Need(cpus=cpus, mem=mem * 1000, random_ports=1),
+                rules=rules_of(constraint, size, agents),
+            )
         )
-        for number in range(applications)
-        for cpus, mem in (NEEDS[number % len(NEEDS)],)
-    ]
+    return demands
 
 
 class Timing(NamedTuple):
@@ -126,10 +132,13 @@ def timed(pool: OfferPool, demands: list[Demand], scoring: Scoring) -> Timing:
 
 
 def place(
-    taskgroups: int, agents: int, constrained: str | None = None, applications: int = 10, scoring: Scoring = "spread"
+    taskgroups: int, agents: int, constrained: str | None = None, applications: int = 0, scoring: Scoring = "spread"
 ) -> dict[str, Any]:
-    """Places `taskgroups` of `applications` equal applications over `agents`; `constrained` is None, UNIQUE, MAXPER or
-    GROUPBY. Returns seconds and decisions per second; raises RuntimeError if not everything found a place."""
+    """Places `taskgroups` of `applications` equal applications over `agents`; `constrained` is None, UNIQUE, MAXPER,
+    GROUPBY or mixed. Without a number the applications have 1,000 taskgroups, or one per agent where that is the most that
+    UNIQUE admits. Returns seconds and decisions per second; raises RuntimeError if not everything found a place."""
+    if not applications:
+        applications = max(1, taskgroups // min(1000, agents if constrained in ("UNIQUE", "mixed") else 1000))
     pool = synthetic_pool(agents, taskgroups)
     timing = timed(pool, demands_of(taskgroups, applications, agents, constrained), scoring)
     if timing.placed != taskgroups:
@@ -148,11 +157,11 @@ def place(
 def main() -> None:
     print(f"{'applications':>12} {'agents':>7} {'constraint':>10} {'scoring':>8} {'seconds':>9} {'decisions/s':>12}")
     for scoring in ("spread", "binpack"):
-        for applications in (10, 1000):
+        for applications in (0, 1000):
             for agents in (100, 1000, 5000):
                 for constrained in (None, "UNIQUE", "MAXPER", "GROUPBY"):
                     got = place(10_000, agents, constrained, applications, scoring)
-                    shape = f"{applications}x{10_000 // applications}"
+                    shape = f"{got['applications']}x{10_000 // got['applications']}"
                     print(
                         f"{shape:>12} {agents:>7} {constrained or '-':>10} {scoring:>8}"
                         f" {got['seconds']:>9.4f} {got['per_second']:>12,.0f}",

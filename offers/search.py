@@ -189,7 +189,7 @@ class GroupedQueue:
         parts = _grouped(ranks, search.elastic)
         block = len(search.demand.slots) // max(len(parts), 1) + _FIRST_BLOCK
         self._lanes = [Lane(part, [], block, lambda found: found) for part in parts]
-        self._open = [(int(part[0]), index) for index, part in enumerate(parts)]
+        self._open = [(lane.head(), index) for index, lane in enumerate(self._lanes)]
         heapify(self._open)
         self._closed: list[int] = []
         self._quotas = self._quotas_now()
