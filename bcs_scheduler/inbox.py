@@ -50,7 +50,7 @@ class Inbox:
         """Up to `most` events, waiting up to `timeout` seconds for the first one; empty when none came or closed."""
         with self._condition:
             if not self._events and not self._closed and timeout > 0:
-                self._condition.wait(timeout)
+                self._condition.wait_for(lambda: self._events or self._closed, timeout)
             full = len(self._events) >= self._limit
             batch = [self._events.popleft() for _ in range(min(most, len(self._events)))]
             if full and batch:

@@ -3,6 +3,10 @@
 Units wait in a queue while earlier commits are in flight; everything that waits is merged into the next commit (the
 last change of a record wins), so the busier the core, the larger the batches. Merging neighbouring units keeps their
 promise: a batch is atomic, and it is never cut inside a unit.
+
+What is stored is always a prefix of what the core has decided. That is why a batch is repeated in its old place when
+the store could not be reached, why a unit that may be too large for the store flies alone, and why the term ends when a
+store has nevertheless applied a later commit without an earlier one.
 """
 
 from __future__ import annotations
@@ -18,7 +22,8 @@ from typing import Protocol
 import structlog
 
 from store.base import Change, RecordTooLarge, StaleEpoch, Store, StoreUnavailable
-from store.records import TaskGroup, Version
+from store.codec import CHANGE_OVERHEAD
+from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
 from store.unit_of_work import Unit
 
 log = structlog.get_logger(__name__)
@@ -41,14 +46,11 @@ class Meter(Protocol):
 class _Batch:
     units: list[Unit]
     changes: list[Change]
+    alone: bool
+    """Nothing is sent beside it."""
     sent_at: float = 0.0
-    future: Future[None] | None = None
-
-
-@dataclass(slots=True)
-class _Queue:
-    waiting: deque[Unit] = field(default_factory=deque)
-    changes: int = 0
+    decided_at: float = 0.0
+    future: Future[None] = field(default_factory=Future)
 
 
 class CommitPipeline:
@@ -69,184 +71,207 @@ class CommitPipeline:
         more can be written in this term. `backlog`: changes that may wait before `submit` blocks."""
         self._store, self._epoch, self._leave, self._lost, self._meter = store, epoch, leave, lost, meter
         self._most_in_flight, self._backlog = in_flight, backlog
-        self._queue = _Queue()
+        self._waiting: deque[Unit] = deque()
         self._flying: deque[_Batch] = deque()
+        self._undurable = 0
+        """Changes waiting and in flight."""
         self._condition = threading.Condition()
+        """Guards all of the above."""
         self._closed = False
+        self._singly = 0
+        """So many units from the front of the queue are sent one by one, each alone."""
         self._pause = 0.0
         self._trouble_since = 0.0
-        self._thread = threading.Thread(target=self._run, name="commit", daemon=True)
+        self.thread = threading.Thread(target=self._run, name="commit", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def submit(self, units: Sequence[Unit]) -> None:
         """Queues units behind those before. Blocks while the backlog is full; does nothing once closed."""
         if not units:
             return
         with self._condition:
-            while self._queue.changes >= self._backlog and not self._closed:
-                self._condition.wait(1.0)
+            self._condition.wait_for(lambda: self._undurable < self._backlog or self._closed)
             if self._closed:
                 return
-            self._queue.waiting.extend(units)
-            self._queue.changes += sum(len(unit.changes) for unit in units)
+            self._waiting.extend(units)
+            self._undurable += sum(len(unit.changes) for unit in units)
             self._condition.notify_all()
 
+    def drain(self, timeout: float) -> bool:
+        """Waits up to `timeout` seconds until everything is durable and all effects have left; whether that is so."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._closed or not (self._waiting or self._flying), timeout)
+            return not (self._waiting or self._flying)
+
     def close(self) -> None:
-        """Stops; waiting units and their effects are dropped. May be called from any thread, more than once."""
+        """Stops; waiting units and their effects are dropped. Does not wait for the thread, which may be inside
+        `leave`. May be called from any thread, more than once."""
         with self._condition:
             self._closed = True
             self._condition.notify_all()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=10.0)
 
     @property
     def depth(self) -> int:
-        """Changes that are not durable yet."""
-        return self._queue.changes + sum(len(batch.changes) for batch in self._flying)
+        """Changes that are not durable yet, or whose effects have not left."""
+        return self._undurable
 
     def stalled_for(self) -> float:
         """Seconds for which the store has not taken what it was given; 0.0 if all is well."""
-        since = self._trouble_since
-        oldest = self._flying[0].sent_at if self._flying else 0.0
-        starts = [at for at in (since, oldest) if at]
-        return time.monotonic() - min(starts) if starts else 0.0
+        with self._condition:
+            since = [batch.sent_at for batch in self._flying if not batch.future.done()]
+            if self._trouble_since:
+                since.append(self._trouble_since)
+        return time.monotonic() - min(since) if since else 0.0
 
     # --- the thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while True:
-            with self._condition:
-                while not self._closed and not self._ready():
-                    self._condition.wait(1.0)
-                if self._closed:
-                    return
-            try:
-                if self._flying and self._flying[0].future is not None and self._flying[0].future.done():
-                    self._land()
+        try:
+            while self._wait():
+                if self._decided():
+                    self._land(self._flying[0])
                 else:
                     self._send()
-            except Exception as error:
-                log.exception("commit pipeline failed")
-                self._give_up(f"commit pipeline failed: {error}")
-                return
+        except Exception as error:
+            log.exception("commit pipeline failed")
+            self._give_up(f"commit pipeline failed: {error}")
 
-    def _ready(self) -> bool:
-        if self._flying and self._flying[0].future is not None and self._flying[0].future.done():
-            return True
-        return bool(self._queue.waiting) and len(self._flying) < self._most_in_flight
+    def _wait(self) -> bool:
+        """Until there is something to do; False when closed."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._closed or self._decided() or self._may_send())
+            return not self._closed
+
+    def _decided(self) -> bool:
+        return bool(self._flying) and self._flying[0].future.done()
+
+    def _may_send(self) -> bool:
+        return bool(self._waiting) and len(self._flying) < (1 if self._singly else self._most_in_flight)
 
     def _send(self) -> None:
-        batch = self._collect()
-        batch.sent_at = time.monotonic()
-        if not batch.changes:
-            batch.future = Future()
-            batch.future.set_result(None)
+        with self._condition:
+            batch = self._collect()
+            if batch is None:
+                return
+            batch.sent_at = time.monotonic()
+            self._flying.append(batch)
+        if batch.changes:
+            future = self._store.commit(batch.changes, self._epoch)
         else:
-            batch.future = self._store.commit(batch.changes, self._epoch)
-        self._flying.append(batch)
-        batch.future.add_done_callback(self._wake)
+            future = Future()
+            future.set_result(None)
+        batch.future = future
+        future.add_done_callback(lambda _: self._wake(batch))
 
-    def _wake(self, _: Future[None]) -> None:
+    def _wake(self, batch: _Batch) -> None:
+        batch.decided_at = time.monotonic()
         with self._condition:
             self._condition.notify_all()
 
-    def _collect(self) -> _Batch:
-        """As many waiting units as fit one batch, merged."""
+    def _collect(self) -> _Batch | None:
+        """As many waiting units as fit one batch, merged. None if the first of them has to wait until it can fly
+        alone."""
         room = int(self._store.batch_bytes * FILL)
         merged: dict[tuple[str, str], Change] = {}
         units: list[Unit] = []
-        with self._condition:
-            while self._queue.waiting:
-                unit = self._queue.waiting[0]
-                size = sum(estimate(change) for change in unit.changes)
-                if units and size > room:
+        while self._waiting and not (units and self._singly):
+            unit = self._waiting[0]
+            size = sum(map(estimate, unit.changes))
+            if size > room:
+                if units:
                     break
-                room -= size
-                units.append(self._queue.waiting.popleft())
-                self._queue.changes -= len(unit.changes)
-                for change in unit.changes:
-                    merged[change.kind, change.key] = change
-            self._condition.notify_all()
-        return _Batch(units, list(merged.values()))
+                self._singly = max(self._singly, 1)
+                if self._flying:
+                    return None
+            room -= size
+            units.append(self._waiting.popleft())
+            for change in unit.changes:
+                merged[change.kind, change.key] = change
+        return _Batch(units, list(merged.values()), alone=bool(self._singly))
 
-    def _land(self) -> None:
-        batch = self._flying[0]
-        assert batch.future is not None
+    def _land(self, batch: _Batch) -> None:
         error = batch.future.exception()
         if error is None:
-            self._flying.popleft()
-            self._pause = self._trouble_since = 0.0
-            if batch.changes:
-                self._meter.committed(batch.changes, time.monotonic() - batch.sent_at)
-            self._leave([effect for unit in batch.units for effect in unit.effects])
-        elif isinstance(error, StoreUnavailable):
-            self._meter.commit_failed(batch.changes)
-            self._again(str(error))
-        elif isinstance(error, RecordTooLarge) and len(batch.units) > 1:
-            self._singly()
-        else:
-            self._meter.commit_failed(batch.changes)
+            self._durable(batch)
+            return
+        self._meter.commit_failed(batch.changes)
+        too_large = isinstance(error, RecordTooLarge) and len(batch.units) > 1
+        if not too_large and not isinstance(error, StoreUnavailable):
             reason = "deposed" if isinstance(error, StaleEpoch) else "the store refused a change"
             self._give_up(f"{reason}: {error}")
+        elif self._call_back(error):
+            if too_large:
+                self._singly = len(batch.units)
+            else:
+                self._rest(error)
 
-    def _again(self, why: str) -> None:
-        """Puts everything in flight back, in order, and waits a little. If a later commit got through although an
-        earlier one did not, what is stored is not what we think: only a new term can tell."""
-        flown = list(self._flying)
-        for batch in flown[1:]:
-            assert batch.future is not None
-            if batch.future.exception() is None and batch.changes:
-                self._give_up(f"commits were applied out of order: {why}")
-                return
-        self._put_back(flown)
+    def _durable(self, batch: _Batch) -> None:
+        self._pause = self._trouble_since = 0.0
+        if batch.changes:
+            self._meter.committed(batch.changes, batch.decided_at - batch.sent_at)
+        if batch.alone:
+            self._singly -= 1
+        effects = [effect for unit in batch.units for effect in unit.effects]
+        if effects:
+            self._leave(effects)
+        with self._condition:
+            self._flying.popleft()
+            self._undurable -= sum(len(unit.changes) for unit in batch.units)
+            self._condition.notify_all()
+
+    def _call_back(self, error: BaseException) -> bool:
+        """Puts everything in flight back, in order, after the failure of the first. False if that cannot be, because
+        a later commit got through: what is stored is then not what we think, and only a new term can tell."""
+        with self._condition:
+            self._condition.wait_for(lambda: self._closed or all(batch.future.done() for batch in self._flying))
+            if self._closed:
+                return False
+            applied = any(batch.changes and batch.future.exception() is None for batch in self._flying)
+            if not applied:
+                for batch in reversed(self._flying):
+                    self._waiting.extendleft(reversed(batch.units))
+                self._flying.clear()
+        if applied:
+            self._give_up(f"a later commit was applied without an earlier one: {error}")
+        return not applied
+
+    def _rest(self, error: BaseException) -> None:
         self._trouble_since = self._trouble_since or time.monotonic()
         self._pause = min(max(self._pause * 2, FIRST_PAUSE), LONGEST_PAUSE)
-        log.warning("store unavailable, changes wait", error=why, waiting=self.depth, pause=self._pause)
+        log.warning("store unavailable, changes wait", error=str(error), waiting=self.depth, retry_in=self._pause)
         with self._condition:
             self._condition.wait_for(lambda: self._closed, self._pause)
 
-    def _put_back(self, batches: Sequence[_Batch]) -> None:
-        with self._condition:
-            self._flying.clear()
-            for batch in reversed(batches):
-                self._queue.waiting.extendleft(reversed(batch.units))
-                self._queue.changes += sum(len(unit.changes) for unit in batch.units)
-
-    def _singly(self) -> None:
-        """The estimates were too low for this batch: its units go one by one."""
-        flown = list(self._flying)
-        for batch in flown[1:]:
-            assert batch.future is not None
-            if batch.future.exception() is None and batch.changes:
-                self._give_up("commits were applied out of order: one was too large")
-                return
-        self._put_back(flown[1:])
-        self._flying.clear()
-        for unit in flown[0].units:
-            if unit.changes:
-                try:
-                    self._store.commit(unit.changes, self._epoch).result()
-                except Exception as error:
-                    self._give_up(f"the store refused a change: {error}")
-                    return
-            self._leave(list(unit.effects))
-
     def _give_up(self, reason: str) -> None:
-        with self._condition:
-            self._closed = True
-            self._condition.notify_all()
+        self.close()
         self._lost(reason)
 
 
 def estimate(change: Change) -> int:
-    """Rough upper bound of the encoded size in bytes; exact sizes are the store's business."""
+    """Rough upper bound of the encoded size in bytes; exact sizes are the store's business.
+
+    The constants are the sizes of records with every fixed field filled (names of 60 characters), rounded up.
+    """
     record = change.record
-    if record is None:
-        return 200
+    size = CHANGE_OVERHEAD + 2 * len(change.key)
     if isinstance(record, TaskGroup):
-        return 900 + 700 * len(record.tasks) + 100 * sum(len(task.ports) for task in record.tasks)
-    if isinstance(record, Version):
-        return 4000 + 3 * len(record.raw)
-    return 2000
+        size += 1200 + len(record.message) + 60 * (len(record.extended) + 2 * len(record.attributes))
+        size += sum(700 + len(t.message) + len(t.reason) + 110 * len(t.ports) for t in record.tasks)
+    elif isinstance(record, Version):
+        size += 4000 + 3 * len(record.raw)
+    elif isinstance(record, Transaction):
+        size += 1000 + len(record.message) + sum(60 + len(note.text) for note in record.history)
+    elif isinstance(record, Application):
+        size += 1000 + len(record.message) + _texts(record.labels) + _texts(record.annotations)
+    elif isinstance(record, AgentSetting):
+        size += 300 + _texts(record.strings) + _texts(record.taints) + _texts(record.sockets)
+        size += 60 * (len(record.scalars) + len(record.extended))
+    elif record is not None:
+        size += 500
+    return size
+
+
+def _texts(table: dict[str, str]) -> int:
+    return sum(8 + len(name) + len(value) for name, value in table.items())

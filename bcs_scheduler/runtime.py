@@ -10,8 +10,9 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import structlog
 
@@ -19,7 +20,7 @@ from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Reply
 from bcs_scheduler.core.events import Command
 from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
-from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.metrics import Leading, Metrics
 from bcs_scheduler.term import STALL, DriverFactory, Term
 from offers.model import Diagnosis, Offer
 from store.base import Loaded, Store, StoreError
@@ -30,8 +31,23 @@ log = structlog.get_logger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts to reach the store: doubled each time up to the longest."""
+FIRST_RECESS, LONGEST_RECESS = 1.0, 30.0
+"""Seconds between leaving the lead over a fault of our own and standing again: doubled for each term that has not
+lasted STEADY seconds, so that another candidate gets its chance and a fault that stays does not fill the log."""
+STEADY = 60.0
+GRACE = 3.0
+"""Seconds that decisions get to become durable and to leave when the process is asked to stop."""
 STANDBY_AGE = 3.0
 """Seconds for which a standby answers reads from what it has read last."""
+
+
+class _Step(NamedTuple):
+    """A change of role to be made. It is void once another candidacy has begun."""
+
+    what: Literal["elected", "deposed", "ended", "stop"]
+    candidacy: int
+    epoch: int = 0
+    reason: str = ""
 
 
 class Runtime:
@@ -43,12 +59,17 @@ class Runtime:
         """`url`: of this process's API, shown to the others (http://host:port)."""
         self._store, self._options, self._make_driver = store, options, make_driver
         self._metrics, self._url = metrics, url
-        self._steps: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
+        self._steps: queue.SimpleQueue[_Step] = queue.SimpleQueue()
+        self._candidacy = 0
+        """Number of the present candidacy."""
+        self._over = 0
+        """Number of the latest candidacy that the store has declared over; set before its step is looked at."""
         self._term: Term | None = None
         self._role: Role = "unknown"
         self._trouble = "starting"
         self._opened = False
         self._quarantined = 0
+        self._recess = 0.0
         self._stopping = threading.Event()
         self._standby: tuple[float, State] | None = None
         self._standby_lock = threading.Lock()
@@ -63,35 +84,47 @@ class Runtime:
     def stop(self) -> None:
         """Steps down, so that another takes over at once, and closes the store. Tasks go on running."""
         self._stopping.set()
-        self._steps.put(("stop", None))
-        self._thread.join(timeout=30.0)
+        self._steps.put(_Step("stop", 0))
+        if self._thread.ident is not None:
+            self._thread.join(timeout=30.0)
 
     def _run(self) -> None:
         if self._attempt("connect to the store", self._store.open):
             self._opened = True
             self._campaign()
             while not self._stopping.is_set():
-                step, value = self._steps.get()
-                if step == "elected":
-                    self._take_over(value)
-                elif step == "deposed":
-                    self._step_down(value)
-                    self._campaign()
-                elif step == "ended":
-                    self._abandon(*value)
-        self._step_down("stopping")
+                step = self._steps.get()
+                if step.candidacy == self._candidacy:
+                    self._change(step)
+        self._step_down("the process stops", GRACE)
         self._store.close()
-        self._role = "unknown"
+        self._set_role("unknown")
 
-    def _attempt(self, what: str, action: Any) -> bool:
-        """Repeats the action until it works; False when stopped meanwhile."""
-        pause = FIRST_PAUSE
-        while not self._stopping.is_set():
+    def _change(self, step: _Step) -> None:
+        try:
+            if step.what == "elected":
+                self._take_over(step.candidacy, step.epoch)
+            elif step.what == "deposed":
+                self._step_down(step.reason)
+                self._campaign()
+            elif step.what == "ended":
+                self._abandon(step.reason)
+        except Exception as error:
+            log.exception("change of role failed", step=step.what)
+            self._abandon(f"{step.what}: {error}")
+
+    def _attempt(self, what: str, action: Callable[[], object]) -> bool:
+        """Repeats the action until it works; False when stopped, or when the candidacy it belongs to is over."""
+        candidacy, pause = self._candidacy, FIRST_PAUSE
+        while not self._stopping.is_set() and not (candidacy and self._over >= candidacy):
             try:
                 action()
-            except StoreError as error:
+            except Exception as error:
                 self._trouble = f"cannot {what}: {error}"
-                log.warning("store unavailable", action=what, error=str(error), retry_in=pause)
+                if isinstance(error, StoreError):
+                    log.warning("store unavailable", action=what, error=str(error), retry_in=pause)
+                else:
+                    log.exception("store failed", action=what, retry_in=pause)
                 self._stopping.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             else:
@@ -100,57 +133,76 @@ class Runtime:
         return False
 
     def _campaign(self) -> None:
-        def stand() -> None:
-            self._store.campaign(
-                self._url,
-                lambda term: self._steps.put(("elected", term)),
-                lambda reason: self._steps.put(("deposed", reason)),
-            )
+        self._candidacy += 1
+        candidacy = self._candidacy
 
-        if self._attempt("stand for election", stand) and self._term is None:
-            self._role = "slave"
+        def elected(won: StoreTerm) -> None:
+            self._steps.put(_Step("elected", candidacy, epoch=won.epoch))
+
+        def deposed(reason: str) -> None:
+            self._over = candidacy
+            self._steps.put(_Step("deposed", candidacy, reason=reason))
+
+        if self._attempt("stand for election", lambda: self._store.campaign(self._url, elected, deposed)):
+            self._set_role("slave")
             log.info("standing for election", url=self._url)
 
-    def _take_over(self, won: StoreTerm) -> None:
+    def _take_over(self, candidacy: int, epoch: int) -> None:
         loaded: list[Loaded] = []
         began = time.monotonic()
-        if not self._attempt("load the records", lambda: loaded.append(self._store.load())):
+        log.info("elected, loading the records", epoch=epoch)
+        if not self._attempt("load the records", lambda: loaded.append(self._load())):
             return
-        for bad in loaded[0].quarantined:
+        records, quarantined = loaded[0]
+        self._quarantined = len(quarantined)
+        for bad in quarantined:
             log.error("record quarantined", kind=bad.kind, key=bad.key, error=bad.error)
-        self._quarantined = len(loaded[0].quarantined)
-        epoch = won.epoch
         term = Term(
             self._store,
             epoch,
-            loaded[0].records,
+            records,
             self._options,
             self._make_driver,
             self._metrics,
-            lambda reason: self._steps.put(("ended", (epoch, reason))),
+            lambda reason: self._steps.put(_Step("ended", candidacy, reason=reason)),
         )
-        self._term = term
-        self._metrics.lead(term.core, term.queues)
-        self._role = "master"
+        if self._over >= candidacy:
+            return  # subscribing now would only throw the true leader out for a moment
+        self._term, self._standby = term, None
+        self._metrics.lead(
+            Leading(term.core, epoch, len(quarantined), term.queues, term.driver.status, term.stalled_for)
+        )
+        self._set_role("master")
         term.start()
-        log.info("leading", epoch=epoch, records=len(loaded[0].records), seconds=round(time.monotonic() - began, 3))
+        log.info("leading", epoch=epoch, records=len(records), seconds=round(time.monotonic() - began, 3))
 
-    def _step_down(self, reason: str) -> None:
+    def _step_down(self, reason: str, grace: float = 0.0) -> None:
         term, self._term = self._term, None
-        self._role = "slave"
-        if term is not None:
-            log.warning("stepping down", epoch=term.epoch, reason=reason)
-            self._metrics.lead(None, None)
-            term.stop(reason)
-
-    def _abandon(self, epoch: int, reason: str) -> None:
-        """A term cannot go on by itself: leave the lead and stand again."""
-        if self._term is None or self._term.epoch != epoch:
+        if term is None:
             return
+        self._set_role("slave")
+        log.warning("stepping down", epoch=term.epoch, reason=reason)
+        self._metrics.lead(None)
+        self._recess = 0.0 if term.age > STEADY else self._recess
+        term.stop(reason, grace)
+
+    def _abandon(self, reason: str) -> None:
+        """A term cannot go on by itself, or not even begin: leave the lead and stand again a little later."""
+        log.error("leaving the lead", reason=reason)
         self._step_down(reason)
-        self._store.resign()
-        self._stopping.wait(1.0)
+        self._attempt("resign", self._store.resign)
+        self._recess = min(max(self._recess * 2, FIRST_RECESS), LONGEST_RECESS)
+        self._stopping.wait(self._recess)
         self._campaign()
+
+    def _set_role(self, role: Role) -> None:
+        self._role = self._metrics.role = role
+
+    def _load(self) -> Loaded:
+        began = time.monotonic()
+        loaded = self._store.load()
+        self._metrics.loaded(len(loaded.records) + len(loaded.quarantined), time.monotonic() - began)
+        return loaded
 
     # --- gateway ----------------------------------------------------------------------------------------------
 
@@ -172,7 +224,7 @@ class Runtime:
         with self._standby_lock:
             if self._standby is None or time.monotonic() - self._standby[0] > STANDBY_AGE:
                 try:
-                    self._standby = (time.monotonic(), State(self._store.load().records))
+                    self._standby = (time.monotonic(), State(self._load().records))
                 except StoreError as error:
                     raise Busy(f"the store cannot be read: {error}") from None
             return self._standby[1]

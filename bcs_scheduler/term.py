@@ -29,6 +29,12 @@ TURN_EVENTS = 2_000
 """Events handled in one turn at most: bounds how long the state is busy with one batch."""
 STALL = 5.0
 """Seconds without a commit getting through after which new commands are turned away."""
+LARGEST_SHARE = 3
+"""A command may have this part of the store's batch: its definition is stored in one atomic write with the records
+that follow from it (application, transaction). Refusing it here keeps a record that can never be stored from ending
+the term."""
+PATIENCE = 5.0
+"""Seconds that `stop` waits for threads."""
 LOUD = frozenset({"application", "transaction", "framework"})
 """Kinds of records whose story is told at info; that of taskgroups and tasks at debug."""
 
@@ -62,15 +68,18 @@ class Term:
         ended: Callable[[str], None],
     ) -> None:
         self.epoch = epoch
+        self._began = time.monotonic()
         self.inbox = Inbox()
         self.core = Core(records, options, time.time())
         self.driver = make_driver(self._deliver)
         self._metrics = metrics
         self._ended = ended
         self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
+        self._largest = store.batch_bytes // LARGEST_SHARE
         self._tokens = itertools.count(1)
         self._waiting: dict[int, Future[effects.Reply]] = {}
         self._stopping = threading.Event()
+        self._stop_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="core", daemon=True)
 
     def start(self) -> None:
@@ -78,20 +87,48 @@ class Term:
         self._thread.start()
         self.driver.start(self.core.state.framework.id)
 
-    def stop(self, reason: str) -> None:
-        """Ends everything; replies that wait are failed. May be called from any thread, more than once."""
-        if self._stopping.is_set():
-            return
-        self._stopping.set()
+    def stop(self, reason: str, grace: float = 0.0) -> None:
+        """Ends everything; replies that wait are failed. May be called from any thread, more than once.
+
+        With `grace`, what the core has decided gets so many seconds to become durable and to leave. Takes at most
+        `grace` + PATIENCE seconds: a thread that does not end in time is left behind, since nothing it does can reach
+        the store or the inbox any more.
+        """
+        with self._stop_lock:
+            if self._stopping.is_set():
+                return
+            self._stopping.set()
         self.inbox.close()
+        if grace:
+            self._finish(time.monotonic() + grace)
         self._pipeline.close()
-        if threading.current_thread() is not self._thread:
-            self._thread.join(timeout=10.0)
-        self.driver.stop()
         for token in list(self._waiting):
             self._resolve(
                 effects.Reply(token=token, error=effects.Reason.STEPPED_DOWN, message=f"stepped down: {reason}")
             )
+        # The driver's threads may wait for the inbox, the pipeline's for the driver, the core's for the pipeline: all
+        # have been told by now except those that wait for the driver. It may itself take its time (a connection that
+        # does not end), so it is told by a thread of its own.
+        telling = threading.Thread(target=self.driver.stop, name="driver-stop", daemon=True)
+        telling.start()
+        self._join(telling, self._pipeline.thread, self._thread)
+
+    def _finish(self, deadline: float) -> None:
+        self._thread.join(max(0.0, deadline - time.monotonic()))
+        self._pipeline.drain(max(0.0, deadline - time.monotonic()))
+        while time.monotonic() < deadline:
+            status = self.driver.status()
+            if not status.get("queued") and not status.get("outstanding"):
+                break
+            time.sleep(0.01)
+
+    def _join(self, *threads: threading.Thread) -> None:
+        deadline = time.monotonic() + PATIENCE
+        for thread in threads:
+            if thread.ident is not None and thread is not threading.current_thread():
+                thread.join(max(0.0, deadline - time.monotonic()))
+                if thread.is_alive():
+                    log.warning("a thread of an ended term is left behind", thread=thread.name, epoch=self.epoch)
 
     def submit(self, command: events.Command) -> Future[effects.Reply]:
         """Raises Busy."""
@@ -101,23 +138,37 @@ class Term:
         token = next(self._tokens)
         command = msgspec.structs.replace(command, token=token, cause=command.cause or f"api:{self.epoch}.{token}")
         future: Future[effects.Reply] = Future()
+        size = len(msgspec.json.encode(command))
+        if size > self._largest:
+            future.set_result(_too_large(command, size, self._largest))
+            return future
         self._waiting[token] = future
         try:
             accepted = self.inbox.offer(command)
         except InboxClosed:
-            del self._waiting[token]
+            self._waiting.pop(token, None)
             raise Busy("leadership has just ended") from None
         if not accepted:
             del self._waiting[token]
             raise Busy("too many events are waiting")
         return future
 
+    @property
+    def age(self) -> float:
+        """Seconds since it began."""
+        return time.monotonic() - self._began
+
     def stalled_for(self) -> float:
         return self._pipeline.stalled_for()
 
     def queues(self) -> dict[str, int]:
         """Depths for the metrics."""
-        return {"inbox": len(self.inbox), "commit": self._pipeline.depth, "replies": len(self._waiting)}
+        return {
+            "inbox": len(self.inbox),
+            "commit": self._pipeline.depth,
+            "replies": len(self._waiting),
+            "mesos": int(self.driver.status().get("queued", 0)),
+        }
 
     # --- the core's thread ------------------------------------------------------------------------------------
 
@@ -158,12 +209,14 @@ class Term:
             else:
                 assert isinstance(effect, effects.Effect)
                 calls.append(effect)
-        if calls and not self._stopping.is_set():
+        if calls:
             self.driver.send(calls)
 
     def _tell(self, line: effects.Story) -> None:
         write = story.info if line.kind in LOUD else story.debug
         write(line.reason, kind=line.kind, key=line.key, detail=line.message, cause=line.cause)
+        if line.kind in LOUD:
+            self._metrics.told(line)
 
     def _resolve(self, reply: effects.Reply) -> None:
         future = self._waiting.pop(reply.token, None)
@@ -173,3 +226,12 @@ class Term:
     def _lost(self, reason: str) -> None:
         if not self._stopping.is_set():
             self._ended(reason)
+
+
+def _too_large(command: events.Command, size: int, limit: int) -> effects.Reply:
+    return effects.Reply(
+        token=command.token,
+        error=effects.Reason.INVALID,
+        message=f"the request has {size} bytes, the store takes definitions of at most {limit}",
+        cause=command.cause,
+    )

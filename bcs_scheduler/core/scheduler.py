@@ -93,6 +93,16 @@ class Core:
         """Offers held now, emptiest agent first (any thread)."""
         return self.desk.pool.offers()
 
+    @property
+    def pending(self) -> int:
+        """Taskgroups that wait for a place (any thread)."""
+        return sum(len(demand.slots) for demand in list(self.desk.engine.demands.values()))
+
+    @property
+    def open_questions(self) -> int:
+        """Tasks whose state Mesos has been asked for and has not told yet (any thread)."""
+        return self._checker.open_questions
+
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         return self.desk.engine.diagnoses.get(transaction_id)
 

@@ -1,0 +1,172 @@
+"""Gauges read from the live state when somebody scrapes: nothing is counted beside it, nothing runs in between.
+
+Units: agent and cluster CPU in cores, memory in MB. A process that does not lead shows only what is known of itself:
+the cluster is the leader's to describe.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.gateway import Role
+from bcs_scheduler.version import VERSION
+from store.state import State
+
+PREFIX = "bkbcs_scheduler_"
+ROLES: tuple[Role, ...] = ("master", "slave", "unknown")
+OBJECT_STATUS: Mapping[str, str] = {
+    "Staging": "operating",
+    "Deploying": "operating",
+    "Operating": "operating",
+    "RollingUpdate": "operating",
+    "Running": "running",
+    "Finish": "finish",
+    "Error": "failed",
+    "Abnormal": "failed",
+}
+"""Status of an application -> label `status` of object_resource_info (bcs_internals 8)."""
+TASKGROUP_NUMBER: Mapping[str, int] = {
+    "Staging": 0,
+    "Starting": 0,
+    "Running": 1,
+    "Finish": 2,
+    "Killing": 2,
+    "Killed": 2,
+    "Error": 3,
+    "Failed": 3,
+    "Lost": 4,
+}
+"""Status of a taskgroup -> value of taskgroup_info; everything else is 5 (bcs_internals 8)."""
+OTHER = 5
+THOUSANDTHS = 1000.0
+
+
+class Leading(NamedTuple):
+    """What is to be seen of a term of leadership. Everything may be read by any thread."""
+
+    core: Core
+    epoch: int
+    quarantined: int
+    """Records that could not be decoded when the term began."""
+    queues: Callable[[], dict[str, int]]
+    mesos: Callable[[], dict[str, Any]]
+    """Status of the driver; `connected` is looked at."""
+    stalled_for: Callable[[], float]
+
+
+class Gauges(Collector):
+    def __init__(self, cluster: str, taskgroup_label: bool) -> None:
+        self._cluster = cluster
+        self._taskgroup_label = taskgroup_label
+        self.role: Role = "unknown"
+        self.leading: Leading | None = None
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        yield _gauge("build_info", "Always 1; the version is in the label", {"version": VERSION}, 1)
+        role = _family("role", "1 for the present role of this process", "role")
+        for name in ROLES:
+            role.add_metric([name], float(name == self.role))
+        yield role
+        leading = self.leading
+        if leading is not None:
+            yield from self._process(leading)
+            yield from _work(leading.core)
+            yield from self._objects(leading.core.state)
+            yield from self._agents(leading.core)
+
+    def _process(self, leading: Leading) -> Iterator[GaugeMetricFamily]:
+        yield _gauge("epoch", "Epoch of the term of leadership", {}, leading.epoch)
+        connected = bool(leading.mesos().get("connected"))
+        yield _gauge("mesos_connected", "1 while subscribed with a Mesos master", {}, float(connected))
+        removed = float(bool(leading.core.fatal))
+        yield _gauge("framework_removed", "1 if Mesos will not have this framework any more", {}, removed)
+        yield _gauge("store_stalled_seconds", "Seconds for which no commit has got through", {}, leading.stalled_for())
+        quarantined = leading.quarantined
+        yield _gauge("quarantined_records", "Records that could not be decoded at take-over", {}, quarantined)
+        depth = _family("queue_depth", "Entries waiting: events, changes, replies, calls to Mesos", "queue")
+        for name, value in leading.queues().items():
+            depth.add_metric([name], value)
+        yield depth
+
+    def _objects(self, state: State) -> Iterator[GaugeMetricFamily]:
+        objects = _family("object_resource_info", "1 per object", "resource", "namespace", "name", "status")
+        counts = _family("taskgroups", "Taskgroups by status", "namespace", "application", "status")
+        for key, app in list(state.applications.items()):
+            status = OBJECT_STATUS.get(app.status, "running")
+            objects.add_metric(["application", app.namespace, app.name, status], 1)
+            for group_status, count in list(state.status_counts(key).items()):
+                counts.add_metric([app.namespace, app.name, group_status], count)
+        yield objects
+        yield counts
+        if self._taskgroup_label:
+            info = _family(
+                "taskgroup_info", "Status of a taskgroup as a number", "namespace", "application", "taskgroup"
+            )
+            for group in list(state.taskgroups.values()):
+                number = TASKGROUP_NUMBER.get(group.status, OTHER)
+                info.add_metric([group.namespace, group.application, group.id], number)
+            yield info
+
+    def _agents(self, core: Core) -> Iterator[GaugeMetricFamily]:
+        """Agents that share an address (several on one machine) are added up: a series may appear only once."""
+        disabled = {s.agent for s in list(core.state.agent_settings.values()) if s.disabled}
+        for resource, title, name in (("cpus", "CPU in cores", "cpu"), ("mem", "Memory in MB", "memory")):
+            total: Tally[str] = Tally()
+            remain: Tally[str] = Tally()
+            available = 0
+            for agent in core.agents:
+                whole = agent["total"].get(resource, 0)
+                free = whole - agent["allocated"].get(resource, 0)
+                total[agent["ip"] or agent["hostname"]] += whole
+                remain[agent["ip"] or agent["hostname"]] += free
+                if agent["active"] and _setting_key(agent) not in disabled:
+                    available += free
+            for what, amounts in (("total", total), ("remain", remain)):
+                family = _family(
+                    f"agent_{name}_resource_{what}", f"{title} of an agent, {what}", "InnerIP", "clusterId"
+                )
+                for address, amount in amounts.items():
+                    family.add_metric([address, self._cluster], amount / THOUSANDTHS)
+                yield family
+            sums = {"total": total.total(), "remain": remain.total(), "available": available}
+            for what, amount in sums.items():
+                yield _gauge(
+                    f"cluster_{name}_resource_{what}",
+                    f"{title} of all agents, {what}",
+                    {"clusterId": self._cluster},
+                    round(amount / THOUSANDTHS, 2),
+                )
+
+
+def _work(core: Core) -> Iterator[GaugeMetricFamily]:
+    active = _family("transactions_active", "Transactions that have not ended", "type")
+    for kind, count in Tally(t.type for t in core.state.active_transactions()).items():
+        active.add_metric([kind], count)
+    yield active
+    yield _gauge("pending_taskgroups", "Taskgroups that wait for a place", {}, core.pending)
+    yield _gauge("offers_held", "Offers held now", {}, len(core.desk.pool))
+    yield _gauge(
+        "unanswered_reconciliations", "Tasks whose state Mesos was asked for without an answer", {}, core.open_questions
+    )
+
+
+def _setting_key(agent: Mapping[str, Any]) -> str:
+    """How operators name the agent in its settings (offers.model.Offer.key)."""
+    inner = agent["attributes"].get("InnerIP")
+    return inner if isinstance(inner, str) and inner else agent["hostname"]
+
+
+def _family(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(PREFIX + name, documentation, labels=labels)
+
+
+def _gauge(name: str, documentation: str, labels: Mapping[str, str], value: float) -> GaugeMetricFamily:
+    family = _family(name, documentation, *labels)
+    family.add_metric(list(labels.values()), value)
+    return family
