@@ -1,0 +1,87 @@
+"""Looking at processes through /proc: who listens where, who belongs to whom. Linux only."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+PROC = Path("/proc")
+LISTEN = "0A"
+"""State of a listening socket in /proc/net/tcp."""
+GRACE = 3.0
+"""Seconds a process tree has to end by itself before it is killed."""
+
+
+def listener(port: int) -> int | None:
+    """The process that listens on a TCP port; None if there is none, or it is not ours to see."""
+    inodes = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening(PROC / "net" / table, port)}
+    for pid in _pids():
+        try:
+            if any(os.readlink(handle) in inodes for handle in (PROC / str(pid) / "fd").iterdir()):
+                return pid
+        except OSError:  # gone in the meantime, or another user's
+            continue
+    return None
+
+
+def descendants(pid: int) -> list[int]:
+    """All children of a process, their children, and so on."""
+    children: dict[int, list[int]] = {}
+    for candidate in _pids():
+        fields = _stat(candidate)
+        if fields:
+            children.setdefault(int(fields[1]), []).append(candidate)
+    found, open_ends = [], [pid]
+    while open_ends:
+        next_ones = children.get(open_ends.pop(), [])
+        found += next_ones
+        open_ends += next_ones
+    return found
+
+
+def alive(pid: int) -> bool:
+    """It exists and has not ended (a zombie has)."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] != "Z"
+
+
+def end_tree(pid: int) -> None:
+    """Ends a process and all its descendants: SIGTERM to the first, SIGKILL to what is left after a while."""
+    family = [pid, *descendants(pid)]
+    _send(pid, signal.SIGTERM)
+    deadline = time.monotonic() + GRACE
+    while time.monotonic() < deadline and any(map(alive, family)):
+        time.sleep(0.05)
+    for member in family:
+        if alive(member):
+            _send(member, signal.SIGKILL)
+
+
+def _listening(table: Path, port: int) -> list[str]:
+    """Socket inodes of a kernel table (proc(5)): fields 1, 3 and 9 are local address, state and inode."""
+    try:
+        rows = [line.split() for line in table.read_text().splitlines()[1:]]
+    except OSError:
+        return []
+    return [row[9] for row in rows if row[3] == LISTEN and int(row[1].rpartition(":")[2], 16) == port]
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+
+
+def _stat(pid: int) -> list[str]:
+    """Fields of /proc/<pid>/stat from the state on; the name before may itself hold blanks and brackets."""
+    try:
+        return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
