@@ -1,0 +1,154 @@
+"""A store in ZooKeeper: for several schedulers, one leading, the others standing by.
+
+The parts: zookeeper_tree (where things lie), zookeeper_wire (requests), zookeeper_session (the connection),
+zookeeper_reader (listing and loading), zookeeper_pipeline (commits and their fence), zookeeper_election (who leads).
+
+While the connection is suspended commits wait; they are decided when it is back. When the session is lost, the
+leadership ends: `deposed` is called, and commits that had not been applied by then fail with StaleEpoch.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+
+import msgspec
+from kazoo.exceptions import KazooException
+from kazoo.protocol.states import KazooState
+
+from store.base import Change, Leader, Loaded, StoreUnavailable, Term
+from store.codec import decode_all
+from store.zookeeper_election import Election
+from store.zookeeper_pipeline import CommitPipeline
+from store.zookeeper_reader import erase_records, list_records, make_tree, read_records
+from store.zookeeper_session import TRANSIENT, Session
+from store.zookeeper_tree import LeaderNode, Tree
+
+
+class _Opened:
+    """What exists between open and close."""
+
+    def __init__(self, store: ZooKeeperStore) -> None:
+        self.session = Session(store.hosts, store.session_timeout, self._state_changed)
+        self.pipeline = CommitPipeline(self.session, store.tree, store.batch_bytes, self._overtaken)
+        self.election = Election(self.session, store.tree, self.pipeline)
+        self.leader: LeaderNode | None = None
+
+    def leader_changed(self, data: bytes | None, _stat: object) -> None:
+        self.leader = msgspec.json.decode(data, type=LeaderNode) if data else None
+
+    def _state_changed(self, state: str) -> None:
+        if state == KazooState.LOST:
+            self.pipeline.session_lost()
+            self.election.session_lost()
+        elif state == KazooState.CONNECTED:
+            self.election.connected()
+
+    def _overtaken(self, epoch: int, reason: str) -> None:
+        self.election.overtaken(epoch, reason)
+
+
+class ZooKeeperStore:
+    """Records below `root` (which is created) of the ensemble `hosts` (``host:port,host:port``). Implements
+    store.base.Store."""
+
+    def __init__(
+        self,
+        hosts: str,
+        root: str,
+        session_timeout: float = 10.0,
+        connect_timeout: float = 10.0,
+        batch_bytes: int = 700_000,
+    ) -> None:
+        """`session_timeout`: seconds after which ZooKeeper gives up a silent client; the servers have bounds for it,
+        by default 4 to 40 s. It bounds how long a failover takes. `connect_timeout`: patience of `open`, seconds.
+        `batch_bytes` stays below the servers' jute.maxbuffer (1 MB) with room for paths and headers."""
+        self.hosts = hosts
+        self.tree = Tree(root)
+        self.session_timeout = session_timeout
+        self.connect_timeout = connect_timeout
+        self.batch_bytes = batch_bytes
+        self._lock = threading.Lock()
+        self._opened: _Opened | None = None
+
+    def open(self) -> None:
+        with self._lock:
+            if self._opened is not None:
+                return
+            opened = _Opened(self)
+            opened.session.start(self.connect_timeout)
+            try:
+                make_tree(opened.session, self.tree)
+                opened.session.client.DataWatch(self.tree.leader, opened.leader_changed)
+            except (*TRANSIENT, KazooException) as error:
+                opened.session.close()
+                raise StoreUnavailable(
+                    f"cannot open {self.tree.root} in ZooKeeper at {self.hosts}: {error!r}"
+                ) from error
+            opened.pipeline.start()
+            self._opened = opened
+
+    def close(self) -> None:
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.election.resign()
+            opened.pipeline.stop()
+            opened.session.close()
+            opened.pipeline.join()
+
+    def campaign(self, url: str, elected: Callable[[Term], None], deposed: Callable[[str], None]) -> None:
+        self._require_open().election.campaign(url, elected, deposed)
+
+    def resign(self) -> None:
+        if self._opened is not None:
+            self._opened.election.resign()
+
+    def leader(self) -> Leader | None:
+        """Kept up to date by a watch; the last one known while ZooKeeper cannot be reached."""
+        opened = self._opened
+        if opened is None:
+            return None
+        node = opened.election.leading or opened.leader
+        return None if node is None else Leader(node.url, node.epoch)
+
+    def load(self) -> Loaded:
+        """While somebody else leads and writes, the records found are not of one moment."""
+        opened = self._require_open()
+        epoch = opened.pipeline.open_epoch
+        session = opened.session
+        try:
+            session.wait(session.client.sync_async(self.tree.root))
+            addresses = list_records(session, self.tree)
+            stored = read_records(session, self.tree, addresses)
+        except (*TRANSIENT, KazooException, ValueError) as error:
+            raise StoreUnavailable(f"cannot read {self.tree.root} from ZooKeeper at {self.hosts}: {error!r}") from error
+        if epoch:
+            opened.pipeline.offer_keys(epoch, addresses)
+        return decode_all(stored)
+
+    def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
+        opened = self._opened
+        if opened is None:
+            future: Future[None] = Future()
+            future.set_exception(StoreUnavailable("the store is not open"))
+            return future
+        return opened.pipeline.submit(changes, epoch)
+
+    def healthy(self) -> bool:
+        opened = self._opened
+        return opened is not None and opened.session.connected.is_set()
+
+    def erase(self) -> None:
+        session = self._require_open().session
+        try:
+            erase_records(session, self.tree)
+        except (*TRANSIENT, KazooException) as error:
+            raise StoreUnavailable(f"cannot erase {self.tree.root}: {error!r}") from error
+
+    def _require_open(self) -> _Opened:
+        opened = self._opened
+        if opened is None:
+            raise StoreUnavailable("the store is not open")
+        return opened

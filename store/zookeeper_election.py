@@ -1,0 +1,214 @@
+"""Who leads: ZooKeeper's recipe of ephemeral sequential nodes, each candidate watching the one before it.
+
+The first of them takes over in one multi that checks that its candidate node still exists, raises the epoch in the
+fence by compare-and-set, and puts its url into the leader node. Being first is only a matter of politeness; what keeps
+two leaders apart is the fence (store.zookeeper_pipeline).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import msgspec
+from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError
+
+from store.base import StoreError, Term
+from store.zookeeper_pipeline import CommitPipeline
+from store.zookeeper_session import TRANSIENT, Session
+from store.zookeeper_tree import Fence, LeaderNode, Tree
+from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, check_exists, create, delete, set_data
+
+_LOG = logging.getLogger(__name__)
+_PAUSE_SECONDS = 0.2
+_LEAVE_SECONDS = 3.0
+
+
+@dataclass(eq=False)
+class _Candidacy:
+    url: str
+    elected: Callable[[Term], None]
+    deposed: Callable[[str], None]
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    wake: threading.Event = field(default_factory=threading.Event)
+    withdrawn: bool = False
+    trouble: str = ""
+    """Why a leadership that has begun has ended."""
+    epoch: int = 0
+    """The epoch it leads with; 0 while it waits."""
+    thread: threading.Thread | None = None
+
+
+class Election:
+    """Candidacies of one store, one after the other, each with a thread in which its callbacks are called."""
+
+    def __init__(self, session: Session, tree: Tree, pipeline: CommitPipeline) -> None:
+        self._session = session
+        self._tree = tree
+        self._pipeline = pipeline
+        self._lock = threading.Lock()
+        self._candidacy: _Candidacy | None = None
+
+    # --- called by other threads --------------------------------------------------------------------------------
+
+    def campaign(self, url: str, elected: Callable[[Term], None], deposed: Callable[[str], None]) -> None:
+        with self._lock:
+            if self._candidacy is not None:
+                raise StoreError("this store stands for election already")
+            candidacy = self._candidacy = _Candidacy(url, elected, deposed)
+        candidacy.thread = threading.Thread(target=self._run, args=(candidacy,), name="zookeeper-election", daemon=True)
+        candidacy.thread.start()
+
+    def resign(self) -> None:
+        """Waits a moment until the candidate node is gone."""
+        with self._lock:
+            candidacy, self._candidacy = self._candidacy, None
+            if candidacy is None:
+                return
+            candidacy.withdrawn = True
+            self._pipeline.end(candidacy.epoch)
+        candidacy.wake.set()
+        if candidacy.thread is not None and candidacy.thread is not threading.current_thread():
+            candidacy.thread.join(_LEAVE_SECONDS)
+
+    def session_lost(self) -> None:
+        self._end_term("the session with ZooKeeper has been lost")
+
+    def overtaken(self, epoch: int, reason: str) -> None:
+        candidacy = self._candidacy
+        if candidacy is not None and candidacy.epoch == epoch:
+            self._end_term(reason)
+
+    def connected(self) -> None:
+        candidacy = self._candidacy
+        if candidacy is not None:
+            candidacy.wake.set()
+
+    @property
+    def leading(self) -> LeaderNode | None:
+        """Ourselves, if we lead."""
+        candidacy = self._candidacy
+        if candidacy is None or not candidacy.epoch or candidacy.trouble:
+            return None
+        return LeaderNode(url=candidacy.url, epoch=candidacy.epoch)
+
+    def _end_term(self, reason: str) -> None:
+        candidacy = self._candidacy
+        if candidacy is not None:
+            candidacy.trouble = candidacy.trouble or reason
+            candidacy.wake.set()
+
+    # --- the thread of a candidacy ----------------------------------------------------------------------------
+
+    def _run(self, candidacy: _Candidacy) -> None:
+        while not candidacy.withdrawn and not candidacy.epoch:
+            candidacy.wake.clear()
+            try:
+                self._stand(candidacy)
+            except TRANSIENT as error:
+                _LOG.debug("candidate waits for ZooKeeper: %r", error)
+                candidacy.wake.wait(_PAUSE_SECONDS)
+            except (KazooException, msgspec.MsgspecError) as error:
+                _LOG.error("candidate %s cannot stand, trying again: %r", candidacy.url, error)
+                candidacy.wake.wait(_PAUSE_SECONDS)
+        if candidacy.epoch:
+            _LOG.info("leading with epoch %d", candidacy.epoch)
+            candidacy.elected(Term(candidacy.epoch))
+        while candidacy.epoch and not candidacy.withdrawn and not candidacy.trouble:
+            candidacy.wake.wait()
+            candidacy.wake.clear()
+        self._leave(candidacy)
+
+    def _stand(self, candidacy: _Candidacy) -> None:
+        """One attempt: takes over if we are first, else waits until that may have changed."""
+        candidacy.trouble = ""  # losing a session is no trouble before leadership: we enter again
+        ours = self._enter(candidacy)
+        everybody = self._candidates()
+        if ours not in everybody:
+            return
+        position = everybody.index(ours)
+        if position == 0:
+            self._take_over(candidacy, ours)
+            return
+        before = f"{self._tree.election}/{everybody[position - 1]}"
+        watched = self._session.client.exists_async(before, watch=lambda _event: candidacy.wake.set())
+        if self._session.wait(watched) is not None:
+            candidacy.wake.wait()
+
+    def _enter(self, candidacy: _Candidacy) -> str:
+        """The name of our candidate node, which is created if need be.
+
+        The answer to the creation may be lost, so ours is recognised by its name. The session is part of the name,
+        because a node of an earlier session is about to vanish.
+        """
+        session = self._session.id
+        if session is None:
+            raise ConnectionLoss("not connected")
+        prefix = f"{candidacy.id}-{session:016x}-"
+        for name in self._candidates():
+            if name.startswith(prefix):
+                return name
+        path, url = f"{self._tree.election}/{prefix}", candidacy.url.encode()
+        created = self._session.client.create_async(path, url, ephemeral=True, sequence=True)
+        return str(self._session.wait(created)).rpartition("/")[2]
+
+    def _candidates(self) -> list[str]:
+        """Names of all candidate nodes, in the order of their sequence numbers (the last ten digits)."""
+        names: list[str] = self._session.wait(self._session.client.get_children_async(self._tree.election))
+        return sorted(names, key=lambda name: name[-10:])
+
+    def _take_over(self, candidacy: _Candidacy, ours: str) -> None:
+        """Raises the epoch; without effect if our candidate node is gone or somebody else was faster."""
+        tree = self._tree
+        current = self._session.read_current(tree.fence)
+        leader_known = self._session.wait(self._session.client.exists_async(tree.leader)) is not None
+        fence = (Fence() if current is None else msgspec.json.decode(current[0], type=Fence)).successor(candidacy.url)
+        written = msgspec.json.encode(fence)
+        operations = [
+            check_exists(f"{tree.election}/{ours}"),
+            create(tree.fence, written) if current is None else set_data(tree.fence, written, current[1]),
+        ]
+        if leader_known:
+            operations.append(delete(tree.leader))
+        node = msgspec.json.encode(LeaderNode(url=candidacy.url, epoch=fence.epoch))
+        operations.append(create(tree.leader, node, ephemeral=True))
+        failed = self._session.wait(self._session.send(Multi(operations)))
+        if failed:
+            if failed[0].code not in (NO_NODE, NODE_EXISTS, BAD_VERSION):
+                raise self._session.error(failed[0], "raising the epoch")
+            return
+        with self._lock:
+            if not candidacy.withdrawn:
+                self._pipeline.begin(fence, 0 if current is None else current[1] + 1)
+                candidacy.epoch = fence.epoch
+
+    def _leave(self, candidacy: _Candidacy) -> None:
+        with self._lock:
+            self._pipeline.end(candidacy.epoch)
+        while not self._session.closed:
+            try:
+                self._remove_nodes(candidacy)
+                break
+            except TRANSIENT:
+                self._session.connected.wait(_PAUSE_SECONDS)
+        with self._lock:
+            if self._candidacy is candidacy:
+                self._candidacy = None
+        if candidacy.trouble and not candidacy.withdrawn:
+            _LOG.warning("epoch %d has ended: %s", candidacy.epoch, candidacy.trouble)
+            candidacy.deposed(candidacy.trouble)
+
+    def _remove_nodes(self, candidacy: _Candidacy) -> None:
+        """The leader node, if it is still ours, then the candidate node; so others never see us after our successor."""
+        client, tree = self._session.client, self._tree
+        leader = self._session.read_current(tree.leader)
+        gone = [f"{tree.election}/{name}" for name in self._candidates() if name.startswith(candidacy.id)]
+        if leader is not None and msgspec.json.decode(leader[0], type=LeaderNode).epoch == candidacy.epoch:
+            gone.insert(0, tree.leader)
+        for path in gone:
+            with suppress(NoNodeError):
+                self._session.wait(client.delete_async(path))

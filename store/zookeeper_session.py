@@ -1,0 +1,156 @@
+"""One connection to ZooKeeper: kazoo's client, tamed.
+
+What to know of kazoo:
+
+* It reconnects by itself and makes a new session when the old one has expired. SUSPENDED (connection lost) is not LOST
+  (session expired): requests made while SUSPENDED wait and are sent after the reconnect; requests that were under way
+  fail with ConnectionLoss, and only reading tells whether they were applied. So nothing here is retried blindly.
+* State listeners and watches run in kazoo's own threads and must not block.
+* A request made in the moment in which a session expires may never be answered; every wait has a time-out.
+* Each request wakes the connection through a socket whose buffer is finite; when thousands are waiting, kazoo
+  reports requests as failed which it sends all the same. So the number of outstanding requests is bounded everywhere.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from time import monotonic
+from typing import Any
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    EXCEPTIONS,
+    ConnectionLoss,
+    KazooException,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+    SessionMovedError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import KazooState
+from kazoo.retry import KazooRetry
+
+from store.base import StoreUnavailable
+from store.zookeeper_wire import MultiFailed
+
+_LOG = logging.getLogger(__name__)
+_KAZOO_LOG = logging.getLogger(f"{__name__}.kazoo")
+_KAZOO_LOG.setLevel(logging.ERROR)  # it warns at every attempt to connect; Session logs each change of state once
+
+TRANSIENT = (ConnectionLoss, SessionExpiredError, SessionMovedError, OperationTimeoutError, KazooTimeoutError)
+"""Errors after which the same call may succeed; whether a write was applied is open. (A closed connection is one:
+kazoo derives it from SessionExpiredError.)"""
+
+OUTSTANDING = 64
+"""Requests under way at once when many are made: enough to hide the round trips, few enough for kazoo's socket."""
+
+
+_GRACE_SECONDS = 5.0
+_LOOK_UP_SECONDS = 0.2
+
+
+class Session:
+    """Started once and closed once. `on_state` gets a KazooState in kazoo's connection thread and must not block."""
+
+    def __init__(self, hosts: str, timeout: float, on_state: Callable[[str], None]) -> None:
+        """`timeout`: seconds without contact after which ZooKeeper ends the session."""
+        self.connected = threading.Event()
+        self.timeout = timeout
+        self._on_state = on_state
+        self.closed = False
+        self.client = KazooClient(
+            hosts=hosts,
+            timeout=timeout,
+            connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
+            command_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
+            logger=_KAZOO_LOG,
+        )
+        self.client.add_listener(self._state_changed)
+
+    def start(self, patience: float) -> None:
+        """Connects within `patience` seconds or raises StoreUnavailable."""
+        try:
+            self.client.start(timeout=patience)
+        except (KazooTimeoutError, KazooException) as error:
+            self.closed = True
+            raise StoreUnavailable(f"ZooKeeper does not answer within {patience:g} s") from error
+
+    def close(self, patience: float = 3.0) -> None:
+        """Ends the session, so that its ephemeral nodes vanish at once. kazoo waits long for a server that hangs; that
+        is left to a thread after `patience` seconds."""
+        self.closed = True
+        self.connected.clear()
+        closer = threading.Thread(target=self._close, name="zookeeper-close", daemon=True)
+        closer.start()
+        closer.join(patience)
+
+    def _close(self) -> None:
+        try:
+            self.client.stop()
+            self.client.close()
+        except Exception as error:
+            _LOG.warning("closing the connection to ZooKeeper: %s", error)
+
+    def _state_changed(self, state: str) -> None:
+        if self.closed:
+            return
+        if state == KazooState.CONNECTED:
+            self.connected.set()
+            _LOG.info("connected to ZooKeeper, session %#x", self.id or 0)
+        else:
+            self.connected.clear()
+            _LOG.warning("connection to ZooKeeper %s", "suspended" if state == KazooState.SUSPENDED else "lost")
+        self._on_state(state)
+
+    @property
+    def id(self) -> int | None:
+        """Of the session; None while not connected."""
+        client_id = self.client.client_id
+        return None if client_id is None else client_id[0]
+
+    # --- requests ---------------------------------------------------------------------------------------------
+
+    def send(self, request: Any) -> Any:
+        """Sends a request of store.zookeeper_wire; returns kazoo's result object."""
+        result = self.client.handler.async_result()
+        self.client._call(request, result)
+        return result
+
+    def wait(self, result: Any) -> Any:
+        """The value of a result object, or its exception; KazooTimeoutError if it takes too long or the session is
+        being closed."""
+        deadline = monotonic() + self.timeout + _GRACE_SECONDS
+        while not result.wait(_LOOK_UP_SECONDS):
+            if self.closed or monotonic() > deadline:
+                raise KazooTimeoutError("no answer")
+        return result.get(block=False)
+
+    def pipelined(self, requests: Iterable[Callable[[], Any]]) -> Iterator[Any]:
+        """Makes the requests, some ahead of the answers, and yields their result objects in order, to be waited for."""
+        outstanding: deque[Any] = deque()
+        for request in requests:
+            outstanding.append(request())
+            if len(outstanding) >= OUTSTANDING:
+                yield outstanding.popleft()
+        yield from outstanding
+
+    @staticmethod
+    def error(failed: MultiFailed, doing: str) -> KazooException:
+        """kazoo's exception for a multi that failed."""
+        error: KazooException = EXCEPTIONS[failed.code](f"{doing}, operation {failed.position}")
+        return error
+
+    def read_current(self, path: str) -> tuple[bytes, int] | None:
+        """Data and version of a node after everything committed before this call; None if it does not exist."""
+        synced = self.client.sync_async(path)
+        found = self.client.get_async(path)
+        try:
+            self.wait(synced)
+            data, stat = self.wait(found)
+        except NoNodeError:
+            return None
+        return data, stat.version

@@ -1,0 +1,126 @@
+"""A real ZooKeeper for tests: Debian's package, as a process of its own on loopback, with its own port and data.
+
+    server = ZooKeeperServer(folder)
+    server.start()
+    ... server.hosts ...
+    server.stop()
+
+The data survives stop and kill, so that start() after them is a restart. fsync is on, as in production.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+_JARS = Path("/usr/share/java/zookeeper.jar")
+_CLASS_PATH = f"{_JARS}:/usr/share/java/slf4j-simple.jar"
+_MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
+_JAVA_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+_START_SECONDS = 60.0
+_CONFIGURATION = """\
+tickTime=500
+initLimit=20
+syncLimit=10
+minSessionTimeout=500
+maxClientCnxns=0
+dataDir={data}
+clientPort={port}
+clientPortAddress=127.0.0.1
+admin.enableServer=false
+4lw.commands.whitelist=ruok,srvr,mntr
+"""
+
+
+class ZooKeeperServer:
+    """One standalone server. `hosts` is its connect string."""
+
+    def __init__(self, folder: Path, port: int = 0) -> None:
+        """`folder` takes configuration, data and log; `port` 0 chooses a free one."""
+        if not _JARS.exists() or shutil.which("java") is None:
+            raise RuntimeError("ZooKeeper is not installed: apt-get install zookeeper default-jre-headless")
+        self.folder = folder
+        self.port = port or free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def hosts(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Returns when the server answers; raises RuntimeError with the end of its log if it does not come up."""
+        data = self.folder / "data"
+        data.mkdir(parents=True, exist_ok=True)
+        configuration = self.folder / "zoo.cfg"
+        configuration.write_text(_CONFIGURATION.format(data=data, port=self.port))
+        command = ["java", *_JAVA_OPTIONS, "-cp", _CLASS_PATH, _MAIN, str(configuration)]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
+        self._wait_until_it_answers()
+
+    def stop(self) -> None:
+        """Ends it in order; does nothing if it does not run."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Ends it as a power cut would."""
+        self._end(signal.SIGKILL)
+
+    def suspend(self) -> None:
+        """It keeps its connections but does not answer any more."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def command(self, word: str) -> str:
+        """The answer to one of ZooKeeper's four letter words; raises OSError."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=5.0) as connection:
+            connection.sendall(word.encode())
+            return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
+
+    def _wait_until_it_answers(self) -> None:
+        assert self._process is not None
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self._process.poll() is None:
+            try:
+                if "Mode:" in self.command("srvr"):
+                    return
+            except OSError:
+                time.sleep(0.05)
+        log = (self.folder / "log").read_text(errors="replace")[-2000:]
+        self.kill()
+        raise RuntimeError(f"ZooKeeper did not come up:\n{log}")
+
+    def _signal(self, number: int) -> None:
+        assert self._process is not None
+        os.kill(self._process.pid, number)
+
+    def _end(self, number: int) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(number)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
