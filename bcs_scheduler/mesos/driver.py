@@ -172,12 +172,14 @@ class Driver:
                     continue
                 if event.type == scheduler_pb2.Event.SUBSCRIBED:
                     session = session or self._subscribed(stream, event.subscribed)
-                    final, reason = session is None, "Mesos took us for another framework" if session is None else ""
+                    if session is None:
+                        final, reason = True, "Mesos took us for another framework"
+                        break
                 else:
                     self._handle(event)
-                    final, reason = event.type == scheduler_pb2.Event.ERROR, event.error.message
-                if final:
-                    break
+                    if event.type == scheduler_pb2.Event.ERROR:
+                        final, reason = True, event.error.message
+                        break
         except MesosError as error:
             reason = str(error)
         finally:

@@ -45,16 +45,18 @@ class EventStream:
     def records(self) -> Iterator[bytes]:
         """Events as they come, until close() (then it just ends) or until the stream breaks (ConnectionBroken)."""
         sock = self._sock
-        if sock is None:
-            return
-        try:
-            while True:
-                while self._records:
-                    yield self._records.popleft()
+        broken: ConnectionBroken | None = None
+        while sock is not None:
+            while self._records:
+                yield self._records.popleft()
+            if broken is not None:
+                raise broken
+            try:
                 self._feed_more(sock)
-        except ConnectionBroken:
-            if not self._closed:
-                raise
+            except ConnectionBroken as error:
+                if self._closed:
+                    return
+                broken = error  # the last words may have come with it, e.g. an ERROR event that says why
 
     def close(self) -> None:
         self._closed = True

@@ -9,7 +9,6 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -119,13 +118,13 @@ class RealMesos:
         """``/master/state`` of the leader."""
         return get_json(self.masters[self.leader()], "/master/state")
 
-    def wait_for_leader(self, accept: Callable[[str], bool] = bool, seconds: float = 60.0) -> str:
-        return wait_for(lambda: (name := self.leader()) and accept(name) and name, seconds, "a leading master")
+    def wait_for_leader(self, seconds: float = 60.0) -> str:
+        return wait_for(self.leader, seconds, "a leading master")
 
     def wait_for_agents(self, count: int = 3, seconds: float = 60.0) -> None:
         def registered() -> bool:
             try:
-                return sum(agent["active"] for agent in self.state()["slaves"]) >= count
+                return len([agent for agent in self.state()["slaves"] if agent["active"]]) >= count
             except (KeyError, OSError, ValueError):
                 return False
 

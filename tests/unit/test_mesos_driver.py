@@ -163,6 +163,14 @@ class TestSubscribing:
         assert running.driver.status()["connected"] is False
         assert len(script.master.calls(Call.SUBSCRIBE)) == 1
 
+    def test_the_last_words_of_a_stream_are_heard(self, script: Script, run: Run) -> None:
+        """Mesos says ERROR and ends the stream in one breath when another scheduler takes the framework over."""
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        error = Event(type=Event.ERROR, error=Event.Error(message="Framework failed over"))
+        script.streams[0].send(fakemaster.event_chunk(error) + b"0\r\n\r\n")
+        assert running.expect(events.FrameworkRemoved).message == "Framework failed over"
+
     def test_an_error_event_ends_it(self, script: Script, run: Run) -> None:
         running = run(script.master.url)
         running.expect(events.Subscribed)
