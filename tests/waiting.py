@@ -11,13 +11,13 @@ T = TypeVar("T")
 POLL = 0.02
 
 
-def wait_for(condition: Callable[[], T], seconds: float = 30.0, what: str = "the condition") -> T:
-    """The first true value of `condition`. Fails the test after `seconds`."""
+def wait_for(condition: Callable[[], T], seconds: float = 30.0, what: str | Callable[[], str] = "the condition") -> T:
+    """The first true value of `condition`. Fails the test after `seconds`, saying `what` was waited for."""
     deadline = time.monotonic() + seconds
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {seconds} s in vain for {what}")
+            raise AssertionError(f"waited {seconds} s in vain for {what if isinstance(what, str) else what()}")
         time.sleep(POLL)

@@ -7,6 +7,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.integration.mesoscluster import RealMesos
+from tests.integration.zookeeper import ZooKeeperServer
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """One server for all tests of a run: each uses a path of its own."""
+    server = ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"))
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture(scope="session")
@@ -24,6 +36,27 @@ def real_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
 def ha_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
     """ZooKeeper, three masters and three agents, for one test."""
     cluster = RealMesos(tmp_path_factory.mktemp("mesos-ha"), kind="ha")
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def own_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
+    """A master and three agents for one test, which may kill what it likes."""
+    cluster = RealMesos(tmp_path_factory.mktemp("mesos-own"))
+    try:
+        yield cluster.start()
+    finally:
+        cluster.stop()
+
+
+@pytest.fixture
+def big_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
+    """Agents that claim to be large: room for hundreds of small taskgroups."""
+    environment = {"REALMESOS_SCALARS": "cpus:40;mem:60000;disk:60000"}
+    cluster = RealMesos(tmp_path_factory.mktemp("mesos-big"), environment=environment)
     try:
         yield cluster.start()
     finally:
