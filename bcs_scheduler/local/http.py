@@ -106,12 +106,13 @@ class Connection(asyncio.Protocol):
     # --- callbacks of the parser ---
 
     def on_message_begin(self) -> None:
+        self._target = b""
         self._headers = {}
         self._body = []
         self._size = 0
 
     def on_url(self, url: bytes) -> None:
-        self._target = url
+        self._target += url  # comes in pieces where one read ends within it
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self._headers[name.lower()] = value

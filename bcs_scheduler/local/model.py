@@ -64,9 +64,6 @@ class Framework:
         if self.stream is not None:
             self.stream.send(event)
 
-    def get(self, task_id: str) -> Task | None:
-        return self.tasks.get(task_id)
-
 
 class Executor:
     """A running executor. `tasks` are those of it that have not ended, in order of launch."""
