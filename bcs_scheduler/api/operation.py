@@ -95,7 +95,9 @@ class Call:
         """The core's successful reply; ApiError if there is none."""
         try:
             future = self.gateway.submit(command)
-            reply = await asyncio.wait_for(asyncio.wrap_future(future), self.settings.command_timeout)
+            # Shielded: giving up waiting must not cancel the future, which the core's thread still completes.
+            answer = asyncio.shield(asyncio.wrap_future(future))
+            reply = await asyncio.wait_for(answer, self.settings.command_timeout)
         except NotLeading as elsewhere:
             raise not_leading(elsewhere.leader) from elsewhere
         except Busy as busy:

@@ -35,14 +35,10 @@ class ApiServer:
         self._thread: threading.Thread | None = None
 
     @property
-    def port(self) -> int:
-        return int(self._socket.getsockname()[1]) if self._socket is not None else self._port
-
-    @property
     def url(self) -> str:
         """http://host:port as others reach it; a wildcard address is shown as loopback."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self._host, self._host)
-        return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self.port}"
+        return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self._port}"
 
     def bind(self) -> None:
         """Takes the address without serving yet, so that `url` is known. Raises CannotListen."""
@@ -59,10 +55,12 @@ class ApiServer:
             where = f"{self._host}:{self._port}"
             raise CannotListen(f"the API cannot listen on {where}: {error.strerror or error}") from error
         self._socket = listener
+        self._port = int(listener.getsockname()[1])
 
     def start(self) -> None:
         """Serves from now on; returns when requests are answered. Raises CannotListen."""
         self.bind()
+        assert self._socket is not None
         config = uvicorn.Config(
             self._app,
             access_log=False,
@@ -75,15 +73,15 @@ class ApiServer:
         )
         server = _ThreadedServer(config)
         self._server = server
-        self._thread = threading.Thread(target=self._serve, args=(server,), name="api", daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(server, self._socket), name="api", daemon=True)
         self._thread.start()
         server.ready.wait()
         if not server.started:
             raise CannotListen(f"the API did not start on {self.url}")
 
-    def _serve(self, server: _ThreadedServer) -> None:
+    def _serve(self, server: _ThreadedServer, listener: socket.socket) -> None:
         try:
-            server.run(sockets=[self._socket] if self._socket is not None else None)
+            server.run(sockets=[listener])
         finally:
             server.ready.set()
 
@@ -94,7 +92,7 @@ class ApiServer:
             self._thread.join()
         if self._socket is not None:
             self._socket.close()
-        self._server = self._thread = None
+        self._socket = self._server = self._thread = None
 
 
 class _ThreadedServer(uvicorn.Server):

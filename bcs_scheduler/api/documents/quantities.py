@@ -21,7 +21,7 @@ MAX_MEMORY_MB = 64 * 1024 * 1024
 MAX_STORAGE_MB = 1024 * 1024 * 1024
 """1 PiB."""
 MAX_GPUS = 1024
-_AMOUNT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,12})?)(?P<unit>[A-Za-z]*)\Z")
+_AMOUNT = re.compile(r"(?P<number>\d{1,15}(?:\.\d{1,12})?)(?P<unit>[A-Za-z]*)\Z", re.ASCII)
 _MB = 2**20
 _BYTE_UNITS: dict[str, Fraction] = {
     "": Fraction(1),

@@ -223,13 +223,14 @@ def _literal(raw: object, info: inspect.LiteralType, path: str, problems: Proble
 
 
 def _union(raw: object, info: inspect.UnionType, path: str, problems: Problems) -> Any:
-    """Unions of scalars only: the member is chosen by the JSON type."""
+    """The member is chosen by the JSON type alone; null has been dealt with before."""
     for kind in info.types:
         fits = {
             inspect.StrType: isinstance(raw, str),
             inspect.IntType: isinstance(raw, int) and not isinstance(raw, bool),
             inspect.FloatType: isinstance(raw, int | float) and not isinstance(raw, bool),
             inspect.StructType: isinstance(raw, dict),
+            inspect.DictType: isinstance(raw, dict),
         }
         if fits.get(type(kind), False):
             return _decode(raw, kind, path, problems)
@@ -246,6 +247,7 @@ _EXPECTED: dict[type, str] = {
     inspect.IntType: "a number",
     inspect.FloatType: "a number",
     inspect.StructType: "an object",
+    inspect.DictType: "an object",
 }
 _CHECKS: dict[type, Callable[[Any, Any, str, Problems], Any]] = {
     inspect.StructType: _struct,

@@ -68,7 +68,7 @@ def get_readiness(call: Call) -> Plain:
 
 
 @table.read("/version", "Fetch the version of this scheduler", answer=VersionInfo, reasons=())
-def get_version(call: Call) -> Answer:
+def get_scheduler_version(call: Call) -> Answer:
     return Answer(
         VersionInfo(version=call.settings.version, python=platform.python_version(), role=call.gateway.role())
     )
