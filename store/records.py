@@ -191,6 +191,8 @@ class TaskGroup(Record, frozen=True, kw_only=True):
     killing_since: float = 0.0
     """When the scheduler decided to end it; 0.0 = it is wanted."""
     kill_reason: str = ""
+    held: bool = False
+    """A user cancelled its restart: it is not restarted until it has run again."""
     restarts: int = 0
     last_restart_at: float = 0.0
     unreachable_since: float = 0.0

@@ -12,10 +12,6 @@ from store.unit_of_work import Unit, UnitOfWork
 from transactions.base import Context, Ids, Options
 from transactions.engine import Engine
 
-UNIT_CHANGES = 200
-"""A unit that is consistent in itself is closed when it has this many changes, so that any store can take it whole."""
-
-
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
     """Settings of the core; times in seconds."""
@@ -34,6 +30,8 @@ class CoreOptions:
     reconcile_interval: float = 600.0
     kill_retry: float = 5.0
     kill_retry_max: float = 60.0
+    unit_changes: int = 200
+    """A unit that is consistent in itself is closed when it has this many changes, so that any store takes it whole."""
     strict: bool = False
     """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""
 
@@ -81,7 +79,7 @@ class Desk:
         self.emit(effects.Observed(name=name, labels=labels, value=value, cause=self.cause))
 
     def checkpoint(self) -> None:
-        if len(self.uow) >= UNIT_CHANGES:
+        if len(self.uow) >= self.options.unit_changes:
             self.cut()
 
     def cut(self) -> None:

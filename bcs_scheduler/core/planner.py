@@ -42,7 +42,9 @@ def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
     diagnoses: list[Diagnosis] = []
     if slots and version is not None:
         demand = needs.demand(transaction.id, version, slots, desk.options.transactions.role, step.only_host)
-        placements, diagnoses = match([demand], desk.pool.copy(), desk.state.census, desk.options.scoring)
+        placements, diagnoses = match(
+            [demand], desk.pool, desk.state.census, desk.options.scoring, dry_run=True
+        )
     return {
         "place": [_placement(p) for p in placements],
         "end": [g.id for g in ending],

@@ -1,0 +1,1 @@
+"""Deterministic simulation: the real core against a simulated store, Mesos and clock, from a seed."""

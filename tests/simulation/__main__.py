@@ -1,0 +1,81 @@
+"""``python -m tests.simulation --seeds N --steps N [--seed S] [--jobs 2] [--verbose]``: runs seeds, exits 1 at a violation."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import time
+from collections import Counter
+
+from tests.simulation.simulation import Result, simulate
+from tests.simulation.words import summary
+
+PROGRESS_EVERY = 5.0
+"""Seconds between two lines of progress."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, help="how many seeds to run")
+    parser.add_argument("--steps", type=int, default=300, help="steps of each")
+    parser.add_argument("--seed", type=int, default=None, help="run this one seed only")
+    parser.add_argument("--first", type=int, default=1, help="the first seed")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--verbose", action="store_true", help="print the whole story of a single seed")
+    arguments = parser.parse_args()
+    if arguments.seed is not None:
+        return _one(arguments.seed, arguments.steps, arguments.verbose)
+    return _many(range(arguments.first, arguments.first + arguments.seeds), arguments.steps, arguments.jobs)
+
+
+def _one(seed: int, steps: int, verbose: bool) -> int:
+    result = simulate(seed, steps, trace=True, verbose=verbose)
+    print("\n".join(result.story))
+    print(summary(result.counts, [result.simulated]))
+    print(f"digest {result.digest}")
+    return _report(result) if result.violation is not None else 0
+
+
+def _many(seeds: range, steps: int, jobs: int) -> int:
+    began = said = time.perf_counter()
+    counts: Counter[str] = Counter()
+    simulated: list[float] = []
+    with multiprocessing.Pool(jobs) as pool:
+        for result in pool.imap_unordered(_Run(steps), seeds):
+            counts.update(result.counts)
+            simulated.append(result.simulated)
+            if result.violation is not None:
+                pool.terminate()
+                return _report(result)
+            if time.perf_counter() - said > PROGRESS_EVERY:
+                said = time.perf_counter()
+                rate = len(simulated) * steps / (said - began)
+                print(f"{len(simulated)}/{len(seeds)} seeds, {rate:.0f} steps/s", flush=True)
+    elapsed = time.perf_counter() - began
+    print(summary(counts, simulated))
+    print(
+        f"{len(seeds)} seeds x {steps} steps without a violation: {elapsed:.1f} s, {len(seeds) * steps / elapsed:.0f} steps/s"
+    )
+    return 0
+
+
+class _Run:
+    """A call that can be sent to another process."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+
+    def __call__(self, seed: int) -> Result:
+        return simulate(seed, self._steps)
+
+
+def _report(result: Result) -> int:
+    print("\n".join(result.story))
+    print(f"\nseed {result.seed}: VIOLATION of {result.violation}")
+    print(f"replay: python -m tests.simulation --seed {result.seed} --steps {result.steps} --verbose")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

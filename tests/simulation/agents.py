@@ -1,0 +1,194 @@
+"""Simulated Mesos agents: they run taskgroups and report, each task through a status update stream of its own.
+
+As on a real agent, updates of one task go out one at a time, in order, and are repeated until acknowledged; a taskgroup's
+tasks die together when one of them fails or is killed, while a task that exits with 0 leaves the others alone.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from bcs_scheduler.core.effects import Launch
+from tests.simulation.world import World
+
+TERMINAL = frozenset({"TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED"})
+RESEND, RESEND_MAX = 5.0, 40.0
+"""Seconds until an update that was not acknowledged is sent again: at first, and at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    uuid: bytes
+    state: str
+    message: str = ""
+
+
+@dataclass(eq=False, slots=True)
+class Task:
+    id: str
+    group: Group
+    state: str = "TASK_STAGING"
+    """What is true on the agent."""
+    stream: deque[Update] = field(default_factory=deque)
+    """Not yet acknowledged; only the first is under way."""
+    pause: float = RESEND
+
+    @property
+    def live(self) -> bool:
+        return self.state not in TERMINAL
+
+
+@dataclass(eq=False, slots=True)
+class Group:
+    """A taskgroup as it runs on an agent."""
+
+    id: str
+    launch: Launch
+    tasks: dict[str, Task] = field(default_factory=dict)
+    killing: bool = False
+
+    @property
+    def live(self) -> bool:
+        return any(task.live for task in self.tasks.values())
+
+
+class Master(Protocol):
+    def update(self, agent: Agent, task: Task, update: Update) -> None: ...
+
+
+class Agent:
+    """One agent. `reachable` is the network between it and the master."""
+
+    def __init__(self, world: World, master: Master, identity: str, facts: dict[str, Any]) -> None:
+        self._world = world
+        self._master = master
+        self.id = identity
+        self.host: str = facts["host"]
+        self.attributes: dict[str, str | float] = facts["attributes"]
+        self.capacity: dict[str, int] = facts["capacity"]
+        """Thousandths by name."""
+        self.ports: tuple[int, int] = facts["ports"]
+        self.facts = facts
+        self.reachable = True
+        self.dead = False
+        """Gone for good, with everything on it."""
+        self.link = 0
+        """Number of the registration; what a master sent over an older one does not arrive."""
+        self.groups: dict[str, Group] = {}
+        self._updates = 0
+
+    def live_groups(self) -> list[Group]:
+        return [group for group in self.groups.values() if group.live]
+
+    # --- what the master asks for -----------------------------------------------------------------------------
+
+    def run(self, launch: Launch) -> None:
+        """Starts a taskgroup; what becomes of it is left to chance."""
+        if self.dead:
+            return
+        world = self._world
+        group = Group(launch.taskgroup.id, launch)
+        for task in launch.taskgroup.tasks:
+            group.tasks[task.id] = Task(task.id, group)
+        self.groups[group.id] = group
+        world.tell(self.id, f"runs {group.id}")
+        if world.fault(0.05):
+            world.after(world.between(0.05, 1.0), self._fail, group, "TASK_FAILED", "the container does not start")
+        elif world.fault(0.03):
+            world.count("fault: launch hangs")
+            world.after(world.between(20.0, 60.0), self._started, group)
+        else:
+            world.after(world.between(0.02, 1.0), self._started, group)
+
+    def kill(self, task_id: str) -> None:
+        """Kills the taskgroup of the task; a group that was killed already is not killed twice."""
+        group = next((g for g in self.groups.values() if task_id in g.tasks), None)
+        if group is None or not group.live or group.killing or self.dead:
+            return
+        group.killing = True
+        world = self._world
+        self._world.tell(self.id, f"kills {group.id}")
+        for task in group.tasks.values():
+            if task.live and world.chance(0.7):
+                self._report(task, "TASK_KILLING")
+        world.after(world.between(0.05, 3.0), self._fail, group, "TASK_KILLED", "killed")
+
+    def acknowledge(self, task_id: str, uuid: bytes) -> str:
+        """The state that was acknowledged, empty if that was no update under way."""
+        for group in self.groups.values():
+            task = group.tasks.get(task_id)
+            if task is not None and task.stream and task.stream[0].uuid == uuid:
+                acknowledged = task.stream.popleft()
+                task.pause = RESEND
+                if task.stream:
+                    self._send(task)
+                elif not any(t.live or t.stream for t in group.tasks.values()):
+                    del self.groups[group.id]
+                return acknowledged.state
+        return ""
+
+    # --- what happens on the agent ----------------------------------------------------------------------------
+
+    def _started(self, group: Group) -> None:
+        if self.dead or group.killing:
+            return
+        for task in group.tasks.values():
+            if not task.live:
+                continue
+            if self._world.chance(0.8):
+                self._report(task, "TASK_STARTING")
+            self._report(task, "TASK_RUNNING")
+        self._world.count("taskgroups running")
+        if self._world.fault(0.2):
+            self._world.after(self._world.between(0.5, 120.0), self.crash, group)
+
+    def crash(self, group: Group) -> None:
+        """A process of the taskgroup ends by itself, well or badly."""
+        live = [task for task in group.tasks.values() if task.live]
+        if self.dead or group.killing or not live or self._world.calm:
+            return
+        task = self._world.pick(live)
+        if self._world.chance(0.3):
+            self._world.count("fault: task finishes")
+            self._report(task, "TASK_FINISHED")
+        else:
+            self._world.count("fault: task crashes")
+            self._report(task, "TASK_FAILED", "exit status 1")
+            self._fail(group, "TASK_KILLED", "a task of the group failed")
+
+    def _fail(self, group: Group, state: str, message: str) -> None:
+        if self.dead:
+            return
+        for task in group.tasks.values():
+            if task.live:
+                self._report(task, state, message)
+
+    def _report(self, task: Task, state: str, message: str = "") -> None:
+        self._updates += 1
+        task.state = state
+        task.stream.append(Update(f"{self.id}-{self._updates}".encode(), state, message))
+        if len(task.stream) == 1:
+            self._send(task)
+
+    def _send(self, task: Task) -> None:
+        """Sends the first update of the stream, now and again until it is acknowledged."""
+        if self.dead:
+            return
+        update = task.stream[0]
+        if self.reachable:
+            self._master.update(self, task, update)
+        self._world.after(task.pause, self._again, task, update)
+        task.pause = min(2 * task.pause, RESEND_MAX)
+
+    def _again(self, task: Task, update: Update) -> None:
+        if task.stream and task.stream[0] is update:
+            self._send(task)
+
+    def reregistered(self) -> None:
+        """The connection to a master is back: streams go on at once."""
+        for group in list(self.groups.values()):
+            for task in group.tasks.values():
+                if task.stream:
+                    self._master.update(self, task, task.stream[0])

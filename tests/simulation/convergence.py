@@ -1,0 +1,160 @@
+"""What must be true once faults have stopped and enough time has passed.
+
+C1  somebody leads, is subscribed, has answered everybody, and has nothing left to write
+C2  every index of every application is held by one Running taskgroup, unless its policy or a user says otherwise
+C3  what runs in Mesos is what is stored, nothing else
+C4  no transaction is active, except a restart that has no place to go or is not due yet
+C5  applications are what their users were promised
+"""
+
+from __future__ import annotations
+
+from store.records import Application, TaskGroup, Transaction, Version
+from tests.simulation.agents import Agent
+from tests.simulation.faults import Faults
+from tests.simulation.invariants import Invariants, Violation, records_of
+from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, shortage
+from tests.simulation.room import Room, claim_room
+from tests.simulation.users import Users, setting_of
+from tests.simulation.world import World
+
+PATIENCE = 900.0
+"""Simulated seconds; all life periods of the simulation together are shorter."""
+GRAIN = 3.0
+SETTLED = 2
+"""So many looks in a row must find nothing."""
+REPLACEABLE = ("Failed", "Error", "Killed", "Lost")
+
+
+class Convergence:
+    def __init__(self, world: World, faults: Faults, invariants: Invariants, users: Users) -> None:
+        self.world, self.faults, self.invariants, self.users = world, faults, invariants, users
+        self.store, self.master = faults.store, faults.master
+
+    def wait(self) -> None:
+        """Lets time pass until nothing is wrong any more. Raises Violation after PATIENCE."""
+        end = self.world.now + PATIENCE
+        quiet = 0
+        while quiet < SETTLED:
+            self.world.run(self.world.now + GRAIN)
+            self.faults.elect_if_needed()
+            self.master.allocate()
+            self.invariants.step()
+            problem = self.problem()
+            quiet = 0 if problem else quiet + 1
+            if problem and self.world.now > end:
+                raise Violation(*problem)
+
+    def problem(self) -> tuple[str, ...] | None:
+        """The first thing that is not as it should be: number, words, objects."""
+        for look in (self._leading, self._transactions, self._applications, self._mesos, self._promises):
+            found = look()
+            if found is not None:
+                return found
+        return None
+
+    def _leading(self) -> tuple[str, ...] | None:
+        leader = self.faults.leader()
+        term = leader.term if leader is not None else None
+        if term is None or self.master.session is None or self.master.session.node is not leader:
+            return "C1", "nobody leads, or the leader is not subscribed"
+        if term.waiting or self.users.open:
+            return "C1", f"commands {term.waiting or list(self.users.open)} are not answered"
+        if {(r.kind, r.key): r for r in records_of(term.core.state)} != self.store.durable:
+            return "C1", "not everything is written"
+        return None
+
+    def _transactions(self) -> tuple[str, ...] | None:
+        for transaction in self._all(Transaction):
+            if transaction.active and not (transaction.type == "RESCHEDULE" and self._waits_well(transaction)):
+                return "C4", f"{transaction.type} {transaction.id} does not end", transaction.id, transaction.taskgroup
+        return None
+
+    def _waits_well(self, transaction: Transaction) -> bool:
+        """A restart may wait for its time, or for a place if there really is none."""
+        group = self.store.durable.get(("taskgroup", transaction.taskgroup))
+        if not isinstance(group, TaskGroup):
+            return False
+        return transaction.due_at > self.world.now or not self._has_place(group)
+
+    def _has_place(self, group: TaskGroup) -> bool:
+        neighbours = neighbours_in(self.store.durable.values())
+        key = f"{group.namespace}/{group.application}"
+        version = neighbours.versions.get((key, group.version))
+        return version is not None and any(
+            self._fits(version, agent, neighbours) for agent in self.master.registered.values()
+        )
+
+    def _fits(self, version: Version, agent: Agent, neighbours: Neighbours) -> bool:
+        room = Room(dict(agent.capacity), set(range(agent.ports[0], agent.ports[1] + 1)))
+        for running in agent.live_groups():
+            room.subtract(claim_room(running.launch.claim))
+        site = Site(agent, setting_of(self.store.durable, str(agent.attributes["InnerIP"])))
+        return not shortage(version, room) and not objection(version, site, neighbours)
+
+    def _applications(self) -> tuple[str, ...] | None:
+        groups = self._all(TaskGroup)
+        for application in self._all(Application):
+            members = [g for g in groups if f"{g.namespace}/{g.application}" == application.key]
+            found = self._indexes(application, members)
+            for group in members:
+                found = found or self._member(application, group)
+            if found is not None:
+                return found
+            running = sum(1 for g in members if g.status == "Running")
+            if (application.status == "Running") != (running == application.instances == len(members)):
+                return "C2", f"{application.key} is {application.status}, {running} run", application.key
+        return None
+
+    def _indexes(self, application: Application, members: list[TaskGroup]) -> tuple[str, ...] | None:
+        indexes = sorted(group.index for group in members)
+        if len(set(indexes)) < len(indexes) or (indexes and indexes[-1] >= application.instances):
+            return "C2", f"{application.key} x{application.instances} has indexes {indexes}", application.key
+        verdict = self.invariants.verdicts.get(application.key)
+        if len(indexes) < application.instances and (verdict is None or verdict.status == "FINISH"):
+            return "C2", f"{application.key} x{application.instances} has only indexes {indexes}", application.key
+        return None
+
+    def _member(self, application: Application, group: TaskGroup) -> tuple[str, ...] | None:
+        """A taskgroup runs, or has ended and is not to be restarted, or waits for its restart."""
+        if group.status == "Running" and not group.killing_since:
+            return None
+        if group.ended and (self._is_let_be(group) or self._is_restarting(group)):
+            return None
+        return "C2", f"{group.id} is {group.status}", group.id, application.key
+
+    def _is_let_be(self, group: TaskGroup) -> bool:
+        version = self.store.durable.get(("version", f"{group.namespace}/{group.application}/{group.version}"))
+        assert isinstance(version, Version)
+        policy = version.restart_policy
+        if group.held:
+            return True
+        if group.killing_since or (group.status == "Lost" and not group.started):
+            return False
+        if policy.policy == "Never" or (policy.max_times and group.restarts >= policy.max_times):
+            return True
+        return group.status == "Finish" and policy.policy == "OnFailure"
+
+    def _is_restarting(self, group: TaskGroup) -> bool:
+        return any(t.active and t.taskgroup == group.id for t in self._all(Transaction))
+
+    def _mesos(self) -> tuple[str, ...] | None:
+        running = {
+            group.id for agent in self.master.cluster.values() for group in agent.live_groups() if not agent.dead
+        }
+        stored = {group.id for group in self._all(TaskGroup) if not group.ended}
+        if running != stored:
+            return "C3", f"runs and is stored: {sorted(running ^ stored)} only on one side", *sorted(running ^ stored)
+        return None
+
+    def _promises(self) -> tuple[str, ...] | None:
+        for key, promise in self.users.promises.items():
+            application = self.store.durable.get(("application", key))
+            if promise.exists is not None and promise.exists != (application is not None):
+                return "C5", f"{key}: promised to {'exist' if promise.exists else 'be gone'}", key
+            if isinstance(application, Application) and promise.instances not in (None, application.instances):
+                return "C5", f"{key}: promised x{promise.instances}, is x{application.instances}", key
+        return None
+
+    def _all(self, kind: type) -> list:
+        return [record for record in self.store.durable.values() if isinstance(record, kind)]

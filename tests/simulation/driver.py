@@ -1,0 +1,223 @@
+"""A simulated scheduler process: the real Core, driven the way the runtime drives it.
+
+Events gather in an inbox; a turn handles what is there; its units are committed in order, neighbours sometimes merged; the
+effects of a unit leave only once it is durable. Every batch is committed under the epoch of the term, one without
+changes too: what a leader decides to kill or to acknowledge without writing anything must be fenced as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.scheduler import Core
+from store.base import Change
+from store.records import Framework, Record
+from store.unit_of_work import Unit
+from tests.simulation.mesos import Master, Session
+from tests.simulation.store import Client, Store
+from tests.simulation.world import World
+
+CALLS = (
+    effects.Accept,
+    effects.Decline,
+    effects.AcceptInverseOffers,
+    effects.Kill,
+    effects.Shutdown,
+    effects.Acknowledge,
+    effects.Reconcile,
+    effects.Suppress,
+    effects.Revive,
+)
+
+
+@dataclass(eq=False)
+class Hooks:
+    """Whom a process tells of what it does (invariants and users)."""
+
+    decided: Callable[[Term, Unit], None] = lambda term, unit: None
+    turned: Callable[[Term], None] = lambda term: None
+    leaving: Callable[[Term, effects.Effect], None] = lambda term, effect: None
+    replied: Callable[[effects.Reply], None] = lambda reply: None
+    unanswered: Callable[[Sequence[int]], None] = lambda tokens: None
+
+
+@dataclass(eq=False)
+class Term:
+    """One term of leadership of one process."""
+
+    epoch: int
+    core: Core
+    client: Client
+    mirror: dict[tuple[str, str], Record] = field(default_factory=dict)
+    """What the core has decided so far, put together from its units alone."""
+    waiting: list[int] = field(default_factory=list)
+    """Tokens of commands that have not been answered."""
+    now: float = 0.0
+    """The clock of the process in its last turn."""
+
+
+class Node:
+    """One process. It is down, stands by, or leads (perhaps without knowing that it has been deposed)."""
+
+    def __init__(
+        self, world: World, name: str, store: Store, master: Master, options: CoreOptions, hooks: Hooks
+    ) -> None:
+        self.world, self.name = world, name
+        self._store, self._master, self._options, self._hooks = store, master, options, hooks
+        self.alive = True
+        self.term: Term | None = None
+        self.skew = 0.0
+        """Seconds by which the clock of this process is ahead."""
+        self._session: Session | None = None
+        self._inbox: list[events.Event] = []
+        self._turn_planned = False
+        self._wake = 0
+
+    # --- leadership -------------------------------------------------------------------------------------------
+
+    def lead(self) -> None:
+        """This process has been elected: raise the epoch, load, go to work."""
+        epoch = self._store.elect()
+        records = self._store.load()
+        core = Core(records, self._options, self.world.now + self.skew)
+        self.term = Term(epoch, core, Client(self._store), {(r.kind, r.key): r for r in records})
+        self._inbox = []
+        self.world.tell(self.name, f"leads with epoch {epoch}, {len(records)} records")
+        self.world.count("terms")
+        self._soon()
+        self._connect(self.term)
+
+    def step_down(self, reason: str) -> None:
+        """Forgets everything; the subscription ends."""
+        term, self.term = self.term, None
+        if term is None:
+            return
+        self.world.tell(self.name, f"steps down: {reason}")
+        term.client.crash()
+        if self._session is not None and self._session is self._master.session:
+            self._master.disconnect("the scheduler left")
+        self._session = None
+        self._inbox = []
+        self._hooks.unanswered(term.waiting)
+
+    def crash(self) -> None:
+        self.world.tell(self.name, "crashes")
+        self.alive = False
+        self.step_down("crash")
+
+    # --- events in --------------------------------------------------------------------------------------------
+
+    def receive(self, event: events.Event) -> None:
+        term = self.term
+        if term is None:
+            return
+        self.world.tell(self.name, event)
+        if isinstance(event, events.Command):
+            term.waiting.append(event.token)
+        self._inbox.append(event)
+        self._soon()
+
+    def disconnected(self, session: Session, reason: str) -> None:
+        """The process notices that its subscription has ended."""
+        if session is self._session and self.term is not None:
+            self._session = None
+            self.receive(events.Disconnected(reason=reason, cause="stream"))
+            self.world.after(self.world.between(0.05, 1.5), self._connect, self.term)
+
+    def plan(self, command: events.Command) -> list[Unit]:
+        """Hands in a dry run in a turn of its own, right after one that has done all there is to do at this moment, and
+        returns what the dry run made of it."""
+        term = self.term
+        assert term is not None
+        self._turn()
+        self.world.tell(self.name, command)
+        term.waiting.append(command.token)
+        self._inbox.append(command)
+        return self._turn()
+
+    def _connect(self, term: Term) -> None:
+        """Subscribes, again and again until it works."""
+        if self.term is not term or self._session is not None:
+            return
+        known = self._store.durable.get(("framework", "framework"))
+        known_id = known.id if isinstance(known, Framework) else ""
+        self._session = self._master.subscribe(self, known_id or term.core.state.framework.id)
+        if self._session is None:
+            self.world.after(self.world.between(0.2, 1.0), self._connect, term)
+
+    # --- turns ------------------------------------------------------------------------------------------------
+
+    def _soon(self) -> None:
+        if not self._turn_planned:
+            self._turn_planned = True
+            self.world.after(self.world.between(0.0, 0.01), self._turn)
+
+    def _woken(self, wake: int) -> None:
+        if wake == self._wake:
+            self._turn()
+
+    def _turn(self) -> list[Unit]:
+        self._turn_planned = False
+        term = self.term
+        if term is None:
+            return []
+        batch, self._inbox = self._inbox, []
+        term.now = max(term.now, self.world.now + self.skew)
+        units = term.core.turn(batch, term.now)
+        for unit in units:
+            for change in unit.changes:
+                self.world.tell(self.name, change)
+            self._hooks.decided(term, unit)
+            for change in unit.changes:
+                if change.record is None:
+                    del term.mirror[change.kind, change.key]
+                else:
+                    term.mirror[change.kind, change.key] = change.record
+        self._hooks.turned(term)
+        for changes, out in self._merge(units):
+            term.client.commit(changes, term.epoch, lambda error, out=out: self._decided(term, out, error))
+        self._wake += 1
+        self.world.after(max(0.001, term.core.next_wakeup(term.now) - term.now), self._woken, self._wake)
+        return units
+
+    def _merge(self, units: Sequence[Unit]) -> list[tuple[list[Change], list[effects.Effect]]]:
+        """Neighbouring units as one commit now and then: the last change of a record wins."""
+        batches: list[tuple[dict[tuple[str, str], Change], list[effects.Effect]]] = []
+        for unit in units:
+            if not batches or self.world.chance(0.5):
+                batches.append(({}, []))
+            for change in unit.changes:
+                batches[-1][0][change.kind, change.key] = change
+            batches[-1][1].extend(unit.effects)  # type: ignore[arg-type]
+        return [(list(changes.values()), out) for changes, out in batches]
+
+    # --- effects out ------------------------------------------------------------------------------------------
+
+    def _decided(self, term: Term, out: Sequence[effects.Effect], error: str) -> None:
+        if self.term is not term:
+            return
+        if error:
+            self.step_down(f"a commit failed: {error}")
+            return
+        for effect in out:
+            self._leave(term, effect)
+
+    def _leave(self, term: Term, effect: effects.Effect) -> None:
+        if not isinstance(effect, effects.Observed):
+            self.world.tell(self.name, effect)
+        self._hooks.leaving(term, effect)
+        if isinstance(effect, effects.Reply):
+            if effect.token in term.waiting:
+                term.waiting.remove(effect.token)
+            self._hooks.replied(effect)
+        elif isinstance(effect, CALLS):
+            if self._session is not None:
+                self._master.call(self._session, effect)
+            elif isinstance(effect, effects.Accept):
+                groups = tuple(launch.taskgroup.id for launch in effect.launches)
+                self.receive(
+                    events.AcceptFailed(taskgroups=groups, reason="not subscribed", certain=True, cause="accept")
+                )

@@ -1,0 +1,377 @@
+"""What must hold, whatever happens. Each invariant has a number and says in its docstring what it promises.
+
+    I1   at most one taskgroup per index runs            I8   every command is answered exactly once
+    I2   no acknowledged status is lost                   I9   indexes equal those made from scratch
+    I3   no resource or port is promised twice            I10  taskgroup ids are never reused
+    I4   no transaction outlives its deadline             I11  accepted operations survive crashes
+    I5   updates keep within max_unavailable              I12  dry runs change nothing
+    I6   effects leave after their records are durable    I13  what is recorded as ended does not run
+    I7   constraints hold at placement                    I14  ended is final
+
+What must hold once faults have stopped is in tests.simulation.convergence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bcs_scheduler.core import effects
+from store.base import Change
+from store.records import Application, Record, TaskGroup, Transaction
+from store.state import State
+from store.unit_of_work import Unit
+from tests.simulation.agents import TERMINAL, Agent, Group
+from tests.simulation.driver import Term
+from tests.simulation.mesos import Master
+from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, recorded
+from tests.simulation.room import Room, claim_room
+from tests.simulation.store import Store
+from tests.simulation.users import Users, setting_of
+from tests.simulation.world import World
+
+Records = dict[tuple[str, str], Record]
+READY = ("Running", "Finish")
+RANK = {"Staging": 0, "Starting": 1, "Running": 2, "Restarting": 2, "Killing": 3}
+TOLD = {"TASK_STAGING": 0, "TASK_STARTING": 1, "TASK_RUNNING": 2, "TASK_KILLING": 3}
+CLOCKS = 5.0
+"""Seconds by which clocks of two processes may differ."""
+
+
+class Violation(AssertionError):
+    """An invariant does not hold. `objects` are the ids whose stories tell why."""
+
+    def __init__(self, number: str, message: str, *objects: str) -> None:
+        super().__init__(f"{number}: {message}")
+        self.number, self.message, self.objects = number, message, objects
+
+
+class Invariants:
+    def __init__(self, world: World, store: Store, master: Master, users: Users, retention: float) -> None:
+        self.world, self.store, self.master, self.users = world, store, master, users
+        self._retention = retention
+        self._stored: set[str] = set()
+        """Taskgroups that have ever been durable."""
+        self._launched: set[str] = set()
+        self._excused: set[str] = set()
+        """Taskgroups that were given up although they might still run, by a policy or a user who allowed it."""
+        self.verdicts: dict[str, Transaction] = {}
+        """The latest ended transaction of each application, reschedules aside."""
+        self._placed: list[TaskGroup] = []
+        self._removed = 0
+        """Live taskgroups removed in the present turn."""
+
+    # --- a process decides ------------------------------------------------------------------------------------
+
+    def decided(self, term: Term, unit: Unit) -> None:
+        """Judges one unit against what had been decided before it."""
+        before = term.mirror
+        for change in unit.changes:
+            if change.kind == "taskgroup":
+                self._taskgroup_changed(term, before, unit, change)
+        self.updates_keep_bounds(before, unit)
+
+    def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
+        old, new = before.get((change.kind, change.key)), change.record
+        if isinstance(new, TaskGroup):
+            if old is None:
+                self.ids_are_new(new)
+                self._placed.append(new)
+            self.ended_does_not_run(old if isinstance(old, TaskGroup) else None, new)
+        elif isinstance(old, TaskGroup) and not old.ended:
+            self._removed += 1
+            self.given_up_by_permission(term, before, unit, old)
+
+    def turned(self, term: Term) -> None:
+        """After a turn: the process has decided all it wanted at this moment."""
+        placed, self._placed = self._placed, []
+        removed, self._removed = self._removed, 0
+        if placed:
+            self.constraints_hold(term.mirror, placed, removed)
+        self.deadlines_hold(term)
+
+    def updates_keep_bounds(self, before: Records, unit: Unit) -> None:
+        """I5: an update never ends a ready taskgroup if that makes more than its max_unavailable unavailable."""
+        ended: dict[str, list[TaskGroup]] = {}
+        after: dict[str, TaskGroup] = {}
+        for change in unit.changes:
+            old = before.get((change.kind, change.key))
+            new = change.record
+            if isinstance(new, TaskGroup):
+                after[new.id] = new
+                if new.kill_reason == "replaced by a new version" and isinstance(old, TaskGroup):
+                    if not old.killing_since and old.status in READY:
+                        ended.setdefault(f"{new.namespace}/{new.application}", []).append(new)
+        for key, groups in ended.items():
+            application = before[("application", key)]
+            assert isinstance(application, Application)
+            transaction = before.get(("transaction", application.operation))
+            if not isinstance(transaction, Transaction):
+                continue  # begun in the same unit: judged when it next ends something
+            members = [
+                g for g in before.values() if isinstance(g, TaskGroup) and f"{g.namespace}/{g.application}" == key
+            ]
+            current = [after.get(g.id, g) for g in members]
+            ready = sum(
+                1 for g in current if g.status in READY and not g.killing_since and g.index < application.instances
+            )
+            if application.instances - ready > transaction.max_unavailable:
+                raise Violation(
+                    "I5",
+                    f"update {transaction.id} of {key} leaves {ready} of {application.instances} ready, "
+                    f"may take down {transaction.max_unavailable}",
+                    *(g.id for g in groups),
+                    transaction.id,
+                )
+
+    def constraints_hold(self, records: Records, placed: Sequence[TaskGroup], removed: int) -> None:
+        """I7: every new taskgroup satisfies the constraints, taints and extended resources of its version."""
+        all_live = neighbours_in(records.values())
+        fresh = {group.id for group in placed}
+        live = [group for group in all_live.live if group.id not in fresh]
+        for group in placed:
+            key = f"{group.namespace}/{group.application}"
+            version = all_live.versions[key, group.version]
+            site = Site(self.master.cluster[group.agent_id], setting_of(records, self._key(group.agent_id)))
+            words = objection(version, site, Neighbours(live, all_live.versions), groupby=False)
+            if words:
+                raise Violation(
+                    "I7", f"{group.id} was placed on {group.agent_id} ({group.hostname}): {words}", group.id
+                )
+            live.append(group)
+        for group in placed:
+            self._groupby_holds(group, all_live, removed)
+
+    def _groupby_holds(self, group: TaskGroup, neighbours: Neighbours, removed: int) -> None:
+        """GROUPBY at the end of a pass: no value has more than its share of all that may have counted."""
+        key = f"{group.namespace}/{group.application}"
+        members = neighbours.of(key)
+        for union in neighbours.versions[key, group.version].constraints:
+            if len(union) == 1 and union[0].operator == "GROUPBY":
+                rule = union[0]
+                same = sum(1 for g in members if recorded(g, rule.name) == recorded(group, rule.name))
+                if same > -(-(len(members) + removed) // len(rule.items)):
+                    raise Violation("I7", f"{group.id}: GROUPBY {rule.name}: {same} of {len(members)}", group.id)
+
+    def _key(self, agent_id: str) -> str:
+        return str(self.master.cluster[agent_id].attributes["InnerIP"])
+
+    def deadlines_hold(self, term: Term) -> None:
+        """I4: after a turn no transaction is active beyond its deadline."""
+        for transaction in term.core.state.active_transactions():
+            if transaction.deadline <= term.now:
+                raise Violation("I4", f"{transaction.id} ({transaction.type}) is overdue", transaction.id)
+
+    def ids_are_new(self, group: TaskGroup) -> None:
+        """I10: the id of a new taskgroup has never been stored before."""
+        if group.id in self._stored:
+            raise Violation("I10", f"taskgroup id {group.id} is used again", group.id)
+
+    def ended_does_not_run(self, old: TaskGroup | None, new: TaskGroup) -> None:
+        """I13: a task is recorded as ended only if it certainly does not run."""
+        agent = self.master.cluster.get(new.agent_id)
+        group = agent.groups.get(new.id) if agent is not None and not agent.dead else None
+        if group is None:
+            return
+        was = {task.id: task for task in old.tasks} if old is not None else {}
+        for task in new.tasks:
+            if task.ended and not (task.id in was and was[task.id].ended) and group.tasks[task.id].live:
+                raise Violation("I13", f"task {task.id} is recorded as {task.status} (ended) but runs", new.id)
+
+    def given_up_by_permission(self, term: Term, before: Records, unit: Unit, group: TaskGroup) -> None:
+        """I1, first half: a taskgroup that may still run is forgotten only if somebody allowed that: an enforced delete, a
+        scale down of an unreachable one, a reschedule on request, or the unreachable policy after its wait."""
+        self._excused.add(group.id)
+        after = dict(before)
+        after.update({(c.kind, c.key): c.record for c in unit.changes if c.record is not None})
+        key = f"{group.namespace}/{group.application}"
+        transactions = [
+            t for t in after.values() if isinstance(t, Transaction) and f"{t.namespace}/{t.application}" == key
+        ]
+        if any(t.type == "DELETE" and t.enforce for t in transactions):
+            return
+        application = before.get(("application", key))
+        if group.unreachable_since and isinstance(application, Application):
+            if group.index >= application.instances:
+                return
+            if any(t.type == "RESCHEDULE" and t.taskgroup == group.id and not t.inner for t in transactions):
+                return
+            version = before.get(("version", f"{key}/{group.version}"))
+            wait = getattr(getattr(version, "unreachable_policy", None), "replace_after", -1.0)
+            if wait >= 0 and term.now - group.unreachable_since >= wait - 0.001:
+                return
+        raise Violation("I1", f"{group.id} was given up although it may run and nobody allowed it", group.id)
+
+    # --- effects leave ----------------------------------------------------------------------------------------
+
+    def leaving(self, term: Term, effect: effects.Effect) -> None:
+        match effect:
+            case effects.Accept():
+                self.launches_are_durable(effect)
+            case effects.Acknowledge():
+                self.acknowledged_is_durable(term, effect)
+            case effects.Reply():
+                self.accepted_is_durable(effect)
+
+    def launches_are_durable(self, accept: effects.Accept) -> None:
+        """I6: an ACCEPT leaves only after its taskgroups are durable, with agent and ports."""
+        for launch in accept.launches:
+            group = launch.taskgroup
+            if group.id not in self._stored:
+                raise Violation("I6", f"{group.id} is launched before it is stored", group.id)
+            stored = self.store.durable.get(("taskgroup", group.id))
+            if isinstance(stored, TaskGroup) and stored.agent_id != accept.agent_id:
+                raise Violation("I6", f"{group.id} is stored for {stored.agent_id}, launched on {accept.agent_id}")
+
+    def acknowledged_is_durable(self, term: Term, call: effects.Acknowledge) -> None:
+        """I2: when an acknowledgement leaves, the stored record says at least what it acknowledges; and only the present
+        leader acknowledges."""
+        if term.epoch != self.store.epoch and self._state_of(call) is not None:
+            group_id = _group_id(call.task_id)
+            if ("taskgroup", group_id) in self.store.durable and ("taskgroup", group_id) not in term.mirror:
+                raise Violation(
+                    "I2", f"{call.task_id} is acknowledged by a deposed leader that does not know it", group_id
+                )
+        state = self._state_of(call)
+        record = self.store.durable.get(("taskgroup", _group_id(call.task_id)))
+        if state is None or not isinstance(record, TaskGroup):
+            return
+        task = next(t for t in record.tasks if t.id == call.task_id)
+        if task.ended or task.status == "Lost":
+            return
+        if state in TERMINAL or TOLD[state] > RANK[task.status]:
+            raise Violation("I2", f"{call.task_id}: {state} is acknowledged, stored is {task.status}", record.id)
+
+    def _state_of(self, call: effects.Acknowledge) -> str | None:
+        """The state of the update that is acknowledged, if its agent still waits for that."""
+        agent = self.master.cluster.get(call.agent_id)
+        for group in agent.groups.values() if agent is not None else ():
+            task = group.tasks.get(call.task_id)
+            if task is not None:
+                return next((u.state for u in task.stream if u.uuid == call.uuid), None)
+        return None
+
+    def accepted_is_durable(self, reply: effects.Reply) -> None:
+        """I11, first half: a transaction is durable when its user is told of it."""
+        if reply.token not in self.users.open:
+            raise Violation("I8", f"command {reply.token} is answered twice, or was never asked", f"user-{reply.token}")
+        data = reply.data
+        if reply.error or not isinstance(data, dict) or "transactionID" not in data:
+            return
+        if ("transaction", data["transactionID"]) not in self.store.durable:
+            raise Violation(
+                "I11", f"user is told of {data['transactionID']}, which is not stored", data["transactionID"]
+            )
+
+    # --- the store --------------------------------------------------------------------------------------------
+
+    def applying(self, changes: Sequence[Change]) -> None:
+        """A batch is about to become durable."""
+        for change in changes:
+            old, new = self.store.durable.get((change.kind, change.key)), change.record
+            if isinstance(new, TaskGroup):
+                self._stored.add(new.id)
+                if isinstance(old, TaskGroup):
+                    self.ended_is_final(old, new)
+            elif isinstance(old, Transaction):
+                self.transactions_stay(old, new)
+            if isinstance(new, Transaction) and not new.active and new.type != "RESCHEDULE":
+                self.verdicts[f"{new.namespace}/{new.application}"] = new
+
+    def ended_is_final(self, old: TaskGroup, new: TaskGroup) -> None:
+        """I14: a task that has ended stays as it ended."""
+        for was, now in zip(old.tasks, new.tasks, strict=True):
+            if was.ended and (not now.ended or now.status != was.status):
+                raise Violation("I14", f"{was.id} was {was.status} (ended) and is now {now.status}", old.id)
+
+    def transactions_stay(self, old: Transaction, new: Record | None) -> None:
+        """I11, second half: an accepted transaction is worked on until it ends, and stays readable for the retention
+        time; a verdict is final (I14)."""
+        if new is None:
+            if old.active or old.finished_at + self._retention > self.world.now + CLOCKS:
+                raise Violation("I11", f"{old.id} ({old.type} {old.status}) was forgotten", old.id)
+        elif not old.active and new != old:
+            raise Violation("I14", f"{old.id} had ended {old.status} and was changed", old.id)
+
+    # --- Mesos ------------------------------------------------------------------------------------------------
+
+    def launching(self, agent: Agent, launch: effects.Launch) -> None:
+        """Mesos is about to launch a taskgroup."""
+        new = launch.taskgroup
+        if new.id in self._launched:
+            raise Violation("I10", f"{new.id} is launched twice", new.id)
+        self._launched.add(new.id)
+        self.one_per_index(new)
+        record = self.store.durable.get(("taskgroup", new.id))
+        if isinstance(record, TaskGroup) and record.ended:
+            raise Violation("I13", f"{new.id} is launched although it is recorded as ended", new.id)
+
+    def one_per_index(self, new: TaskGroup) -> None:
+        """I1, second half: when a taskgroup is launched, no other one of its index runs, except given up ones."""
+        for agent in self.master.cluster.values():
+            for group in agent.groups.values() if not agent.dead else ():
+                other = group.launch.taskgroup
+                if (
+                    group.live
+                    and (other.namespace, other.application, other.index) == (new.namespace, new.application, new.index)
+                    and other.id not in self._excused
+                ):
+                    raise Violation("I1", f"{new.id} is launched while {other.id} runs on {agent.id}", new.id, other.id)
+
+    # --- after every step -------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        self.no_agent_is_overbooked()
+
+    def no_agent_is_overbooked(self) -> None:
+        """I3: what runs on an agent fits its capacity, and no two taskgroups share a port."""
+        for agent in self.master.cluster.values():
+            if agent.dead:
+                continue
+            room = Room(dict(agent.capacity), set(range(agent.ports[0], agent.ports[1] + 1)))
+            for group in agent.groups.values():
+                if group.live:
+                    self._take(agent, room, group)
+
+    @staticmethod
+    def _take(agent: Agent, room: Room, group: Group) -> None:
+        wanted = claim_room(group.launch.claim)
+        if not room.holds(wanted):
+            raise Violation("I3", f"{agent.id} has no room for {group.id}: {room} left, {wanted} promised", group.id)
+        room.subtract(wanted)
+        ports = [p.host_port for t in group.launch.taskgroup.tasks for p in t.ports if p.host_port]
+        if len(set(ports)) < len(ports) or not set(ports) <= wanted.ports:
+            raise Violation("I3", f"{group.id} uses ports {ports}, claims {sorted(wanted.ports)}", group.id)
+
+    def indexes_are_true(self, term: Term) -> None:
+        """I9: the state equals one built from its records, and its records equal what the units said."""
+        state = term.core.state
+        records = records_of(state)
+        if {(r.kind, r.key): r for r in records} != term.mirror:
+            wrong = [r.key for r in records if term.mirror.get((r.kind, r.key)) != r]
+            raise Violation("I9", "the state differs from the sum of its units", *wrong[:3])
+        fresh = State(records)
+        for name, value in vars(fresh).items():
+            if name.startswith("_") and getattr(state, name) != value:
+                raise Violation("I9", f"index {name} is {getattr(state, name)}, should be {value}")
+        for name, value in vars(fresh.census).items():
+            if name != "_state" and getattr(state.census, name) != value:
+                raise Violation("I9", f"census {name} is {getattr(state.census, name)}, should be {value}")
+
+    def plan_changed_nothing(self, units: Sequence[Unit]) -> None:
+        """I12: a dry run, in a turn of its own at a moment that has already had one, changes no record."""
+        for unit in units:
+            if unit.changes:
+                raise Violation("I12", f"a dry run changed {[f'{c.kind} {c.key}' for c in unit.changes]}")
+
+
+def records_of(state: State) -> list[Record]:
+    records: list[Record] = [*state.applications.values(), *state.taskgroups.values(), *state.transactions.values()]
+    records += state.agent_settings.values()
+    records += [version for key in state.applications for version in state.versions_of(key).values()]
+    framework = state.get("framework", "framework")
+    return [*records, framework] if framework is not None else records
+
+
+def _group_id(task_id: str) -> str:
+    parts = task_id.split(".")
+    return ".".join((*parts[2:6], parts[0]))

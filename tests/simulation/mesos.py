@@ -1,0 +1,412 @@
+"""A simulated Mesos master: offers, launches, kills, acknowledgements, reconciliation, partitions, failover.
+
+It keeps the semantics of the real one that matter for losing or doubling work: an offer can be used once and only whole;
+an ACCEPT that names an invalid offer drops its tasks; calls of an older subscription bounce; a master that has just failed
+over knows only agents that have come back, and is silent about the others; updates made by the master carry no uuid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from bcs_scheduler.core import effects, events
+from offers.model import Offer, Pot, Ranges
+from tests.simulation.agents import TERMINAL, Agent, Group, Task, Update
+from tests.simulation.room import Room, as_ranges, claim_room
+from tests.simulation.world import World
+
+ROLE = "*"
+FRAMEWORK = "framework-1"
+
+
+class Scheduler(Protocol):
+    name: str
+
+    def receive(self, event: events.Event) -> None: ...
+
+    def disconnected(self, session: Session, reason: str) -> None: ...
+
+
+@dataclass(eq=False, slots=True)
+class Session:
+    """One subscription: a stream of events down, calls up, both in order."""
+
+    number: int
+    node: Scheduler
+    up: bool = True
+    down_until: float = 0.0
+    up_until: float = 0.0
+
+
+@dataclass(eq=False, slots=True)
+class Known:
+    """What the master knows of a task. `told` is the state of the last update that went to the framework."""
+
+    agent_id: str
+    group: Group
+    told: str = "TASK_STAGING"
+
+
+@dataclass(eq=False, slots=True)
+class Outstanding:
+    agent_id: str
+    room: Room
+
+
+@dataclass(eq=False, slots=True)
+class Filter:
+    until: float
+    room: Room
+
+
+@dataclass(eq=False)
+class Watch:
+    """Whom the master tells of what it does (the invariants)."""
+
+    launching: Callable[[Agent, effects.Launch], None] = lambda agent, launch: None
+    unreachable: Callable[[str], None] = lambda agent_id: None
+
+
+class Master:
+    """The master and, behind it, the cluster. A failover makes it forget all but the framework."""
+
+    def __init__(self, world: World, watch: Watch) -> None:
+        self.world = world
+        self.watch = watch
+        self.up = True
+        self.cluster: dict[str, Agent] = {}
+        """Every agent there has ever been, by id."""
+        self.registered: dict[str, Agent] = {}
+        self.recovered: set[str] = set()
+        """Agents of the registry that have not come back since the failover."""
+        self.unreachable: set[str] = set()
+        self.gone: set[str] = set()
+        self.session: Session | None = None
+        self.framework_known = False
+        self._tasks: dict[str, Known] = {}
+        self._offers: dict[str, Outstanding] = {}
+        self._filters: dict[str, list[Filter]] = {}
+        self._suppressed = False
+        self._serial = 0
+
+    # --- subscriptions ----------------------------------------------------------------------------------------
+
+    def subscribe(self, node: Scheduler, framework_id: str) -> Session | None:
+        """A new subscription; the one before, if any, is closed. None if the master is down."""
+        if not self.up or framework_id not in ("", FRAMEWORK):
+            return None
+        if self.session is not None:
+            self.disconnect("closed by a newer subscription")
+        self.framework_known = True
+        self._suppressed = False
+        self._filters.clear()
+        self._serial += 1
+        session = self.session = Session(self._serial, node)
+        self.send(events.Subscribed(framework_id=FRAMEWORK, master="master", cause=f"subscribed-{session.number}"))
+        self.world.after(0.05, self.allocate)
+        return session
+
+    def disconnect(self, reason: str) -> None:
+        """Ends the subscription: what is under way in either direction is lost."""
+        session, self.session = self.session, None
+        self._offers.clear()
+        if session is not None:
+            session.up = False
+            gap = self.world.between(0.0, 0.5)
+            self.world.after(gap, session.node.disconnected, session, reason)
+
+    def send(self, event: events.Event) -> None:
+        """Down the stream, in order; lost if the stream breaks on the way."""
+        session = self.session
+        if session is not None:
+            session.down_until = max(session.down_until, self.world.now + self.world.between(0.001, 0.03))
+            self.world.at(session.down_until, self._deliver, session, event)
+
+    def _deliver(self, session: Session, event: events.Event) -> None:
+        if session.up:
+            session.node.receive(event)
+
+    # --- calls ------------------------------------------------------------------------------------------------
+
+    def call(self, session: Session, effect: effects.Effect) -> None:
+        """Up the stream, in order. An ACCEPT that bounces is reported back."""
+        session.up_until = max(session.up_until, self.world.now + self.world.between(0.001, 0.03))
+        self.world.at(session.up_until, self._arrived, session, effect)
+
+    def _arrived(self, session: Session, effect: effects.Effect) -> None:
+        if session is not self.session:
+            if isinstance(effect, effects.Accept):
+                self._bounced(session, effect, certain=self.world.chance(0.5))
+            return
+        match effect:
+            case effects.Accept():
+                self._accept(effect)
+                if self.world.fault(0.02):
+                    self.world.count("fault: answer to ACCEPT lost")
+                    self._bounced(session, effect, certain=False)
+            case effects.Decline():
+                self._decline(effect)
+            case effects.Acknowledge():
+                self._acknowledge(effect)
+            case effects.Kill():
+                self._kill(effect)
+            case effects.Reconcile():
+                self._reconcile(effect)
+            case effects.Suppress():
+                self._suppressed = True
+            case effects.Revive():
+                self._suppressed = False
+                self._filters.clear()
+                self.world.after(0.02, self.allocate)
+
+    def _bounced(self, session: Session, effect: effects.Accept, *, certain: bool) -> None:
+        groups = tuple(launch.taskgroup.id for launch in effect.launches)
+        event = events.AcceptFailed(taskgroups=groups, reason="not subscribed", certain=certain, cause="accept")
+        self.world.after(self.world.between(0.0, 0.1), session.node.receive, event)
+
+    def _accept(self, accept: effects.Accept) -> None:
+        used = [self._offers.pop(identity, None) for identity in accept.offer_ids]
+        agent = self.registered.get(accept.agent_id)
+        valid = [offer for offer in used if offer is not None]
+        if agent is None or len(valid) < len(used) or any(o.agent_id != accept.agent_id for o in valid) or not valid:
+            self.world.count("accept of invalid offers")
+            for launch in accept.launches:
+                self._tell_made(launch, accept.agent_id, "TASK_DROPPED", "invalid offers")
+            return
+        room = Room()
+        for offer in valid:
+            room.add(offer.room)
+        for launch in accept.launches:
+            wanted = claim_room(launch.claim)
+            if not room.holds(wanted):
+                self._tell_made(launch, accept.agent_id, "TASK_ERROR", "more than was offered")
+                continue
+            room.subtract(wanted)
+            self._launch(agent, launch)
+        self.world.after(0.05, self.allocate)
+
+    def _launch(self, agent: Agent, launch: effects.Launch) -> None:
+        self.watch.launching(agent, launch)
+        self.world.count("launches")
+        group = Group(launch.taskgroup.id, launch)
+        for task in launch.taskgroup.tasks:
+            self._tasks[task.id] = Known(agent.id, group)
+        self.world.after(self.world.between(0.001, 0.05), self._run, agent, agent.link, launch)
+
+    def _run(self, agent: Agent, link: int, launch: effects.Launch) -> None:
+        if agent.reachable and agent.link == link:
+            agent.run(launch)
+        else:
+            self.world.count("launch lost on its way")
+
+    def _tell_made(self, launch: effects.Launch, agent_id: str, state: str, message: str) -> None:
+        for task in launch.taskgroup.tasks:
+            self._tell(task.id, agent_id, state, message)
+
+    def _tell(self, task_id: str, agent_id: str, state: str, message: str) -> None:
+        """An update made by the master: no uuid, no acknowledgement, no repetition."""
+        cause = f"{state.lower()}-{task_id.partition('.')[0]}"
+        self.send(events.StatusUpdate(task_id=task_id, agent_id=agent_id, state=state, message=message, cause=cause))
+
+    def _acknowledge(self, call: effects.Acknowledge) -> None:
+        agent = self.registered.get(call.agent_id)
+        if agent is None or not agent.reachable:
+            return
+        if agent.acknowledge(call.task_id, call.uuid) in TERMINAL:
+            self._tasks.pop(call.task_id, None)
+
+    def _kill(self, call: effects.Kill) -> None:
+        known = self._tasks.get(call.task_id)
+        if known is None:
+            self._answer(call.task_id, call.agent_id)
+            return
+        agent = self.registered.get(known.agent_id)
+        if self.world.fault(0.05):
+            self.world.count("fault: kill lost")
+        elif agent is not None and agent.reachable:
+            self.world.after(self.world.between(0.001, 0.05), agent.kill, call.task_id)
+
+    def _reconcile(self, call: effects.Reconcile) -> None:
+        if not call.tasks:
+            for task_id, known in list(self._tasks.items()):
+                self._tell(task_id, known.agent_id, known.told, "reconciliation")
+        for task_id, agent_id in call.tasks:
+            self._answer(task_id, agent_id)
+
+    def _answer(self, task_id: str, agent_id: str) -> None:
+        """Explicit reconciliation, case by case as documented by Mesos."""
+        known = self._tasks.get(task_id)
+        if known is not None:
+            self._tell(task_id, known.agent_id, known.told, "reconciliation")
+        elif agent_id in self.registered:
+            self._tell(task_id, agent_id, "TASK_GONE", "reconciliation: the agent does not know the task")
+        elif agent_id in self.recovered:
+            self.world.count("reconciliation unanswered")
+        elif agent_id in self.unreachable:
+            self._tell(task_id, agent_id, "TASK_UNREACHABLE", "reconciliation: the agent is unreachable")
+        elif agent_id in self.gone:
+            self._tell(task_id, agent_id, "TASK_GONE_BY_OPERATOR", "reconciliation: the agent is gone")
+        else:
+            self._tell(task_id, agent_id, "TASK_UNKNOWN", "reconciliation: neither task nor agent is known")
+
+    # --- offers -----------------------------------------------------------------------------------------------
+
+    def _free(self, agent: Agent) -> Room:
+        room = Room(dict(agent.capacity), set(range(agent.ports[0], agent.ports[1] + 1)))
+        seen: set[str] = set()
+        for known in self._tasks.values():
+            if known.agent_id == agent.id and known.group.id not in seen and self._holds(known.group):
+                seen.add(known.group.id)
+                room.subtract(claim_room(known.group.launch.claim))
+        for offer in self._offers.values():
+            if offer.agent_id == agent.id:
+                room.subtract(offer.room)
+        return room
+
+    def _holds(self, group: Group) -> bool:
+        """The taskgroup still holds its resources, as far as the master has heard."""
+        known = (self._tasks.get(task.id) for task in group.launch.taskgroup.tasks)
+        return any(k is not None and k.told not in TERMINAL for k in known)
+
+    def allocate(self) -> None:
+        """Offers what is free to the framework, unless it does not want it."""
+        if self.session is None or self._suppressed or not self.up:
+            return
+        offers = []
+        for agent in self.registered.values():
+            room = self._free(agent)
+            if not agent.reachable or not room or self._filtered(agent.id, room):
+                continue
+            for part in room.split(self.world.between(0.2, 0.8)) if self.world.fault(0.15) else (room,):
+                if part:
+                    offers.append(self._offer(agent, part))
+        if offers:
+            self.send(events.OffersArrived(offers=tuple(offers), cause=f"offers-{offers[0].id}"))
+
+    def _filtered(self, agent_id: str, room: Room) -> bool:
+        filters = [f for f in self._filters.get(agent_id, ()) if f.until > self.world.now]
+        self._filters[agent_id] = filters
+        return any(f.room.holds(room) for f in filters)
+
+    def _offer(self, agent: Agent, room: Room) -> Offer:
+        self._serial += 1
+        identity = f"o{self._serial}"
+        self._offers[identity] = Outstanding(agent.id, room)
+        ranges: Ranges = as_ranges(room.ports)
+        return Offer(
+            id=identity,
+            agent_id=agent.id,
+            hostname=agent.host,
+            ip=str(agent.attributes["InnerIP"]),
+            role=ROLE,
+            attributes=agent.attributes,
+            scalars=tuple((Pot(name, ROLE), amount) for name, amount in room.scalars.items() if amount > 0),
+            ranges=((Pot("ports", ROLE), ranges),) if ranges else (),
+            received_at=self.world.now,
+        )
+
+    def _decline(self, call: effects.Decline) -> None:
+        for identity in call.offer_ids:
+            offer = self._offers.pop(identity, None)
+            if offer is not None and call.refuse_seconds > 0:
+                until = self.world.now + call.refuse_seconds
+                self._filters.setdefault(offer.agent_id, []).append(Filter(until, offer.room))
+
+    def rescind(self, offer_id: str) -> None:
+        if self._offers.pop(offer_id, None) is not None:
+            self.send(events.OfferRescinded(offer_id=offer_id, cause=f"rescind-{offer_id}"))
+
+    def offer_ids(self) -> list[str]:
+        return list(self._offers)
+
+    # --- agents -----------------------------------------------------------------------------------------------
+
+    def update(self, agent: Agent, task: Task, update: Update) -> None:
+        """An update of an agent, passed on to the framework; sometimes once more, later and out of order."""
+        if not self.up or agent.id not in self.registered:
+            return
+        known = self._tasks.setdefault(task.id, Known(agent.id, task.group))
+        known.told = update.state
+        event = events.StatusUpdate(
+            task_id=task.id,
+            state=update.state,
+            agent_id=agent.id,
+            executor_id=task.group.id,
+            uuid=update.uuid,
+            message=update.message,
+            cause=f"update-{update.uuid.decode()}",
+        )
+        self.send(event)
+        if self.world.fault(0.05):
+            self.world.count("fault: update repeated late")
+            self.world.after(self.world.between(0.1, 8.0), self._late, event)
+        if update.state in TERMINAL:
+            self.world.after(0.1, self.allocate)
+
+    def _late(self, event: events.StatusUpdate) -> None:
+        self.send(event)
+
+    def register(self, agent: Agent) -> None:
+        """An agent registers, for the first time or again, and says what it runs."""
+        if not self.up or agent.dead or not agent.reachable or agent.id in self.gone:
+            return
+        returned = agent.id in self.unreachable
+        agent.link += 1
+        self.cluster[agent.id] = agent
+        self.registered[agent.id] = agent
+        self.recovered.discard(agent.id)
+        self.unreachable.discard(agent.id)
+        self._forget_lost_launches(agent)
+        for group in agent.groups.values():
+            for task in group.tasks.values():
+                told = task.stream[0].state if task.stream else task.state
+                self._tasks[task.id] = Known(agent.id, group, told)
+                if returned and task.live and not self.world.fault(0.2):
+                    self._tell(task.id, agent.id, told, "the agent is back")
+        agent.reregistered()
+        self.world.after(0.1, self.allocate)
+
+    def _forget_lost_launches(self, agent: Agent) -> None:
+        """Tasks that were launched but never reached the agent are dropped when it registers."""
+        there = {task_id for group in agent.groups.values() for task_id in group.tasks}
+        for task_id, known in list(self._tasks.items()):
+            if known.agent_id == agent.id and task_id not in there:
+                del self._tasks[task_id]
+                self._tell(task_id, agent.id, "TASK_DROPPED", "the agent does not know the task")
+
+    def mark_unreachable(self, agent: Agent) -> None:
+        """The agent has not answered for too long."""
+        if self.registered.pop(agent.id, None) is None and agent.id not in self.recovered:
+            return
+        self.recovered.discard(agent.id)
+        self.unreachable.add(agent.id)
+        self.watch.unreachable(agent.id)
+        self._remove(agent, "TASK_UNREACHABLE", "the agent is unreachable")
+
+    def mark_gone(self, agent: Agent) -> None:
+        """An operator says that the agent will never come back (and its machine is indeed destroyed)."""
+        self.registered.pop(agent.id, None)
+        self.recovered.discard(agent.id)
+        self.unreachable.discard(agent.id)
+        self.gone.add(agent.id)
+        self._remove(agent, "TASK_GONE_BY_OPERATOR", "the agent is gone")
+
+    def _remove(self, agent: Agent, state: str, message: str) -> None:
+        for identity in [i for i, offer in self._offers.items() if offer.agent_id == agent.id]:
+            self.rescind(identity)
+        for task_id, known in list(self._tasks.items()):
+            if known.agent_id == agent.id:
+                del self._tasks[task_id]
+                self._tell(task_id, agent.id, state, message)
+        self.send(events.AgentRemoved(agent_id=agent.id, cause=f"removed-{agent.id}"))
+
+    # --- failover ---------------------------------------------------------------------------------------------
+
+    def fail_over(self) -> None:
+        """Another master takes over: it has the registry (agents and their marks), and nothing else."""
+        self.disconnect("the master failed over")
+        self._tasks.clear()
+        self.recovered |= set(self.registered)
+        self.registered.clear()

@@ -1,0 +1,151 @@
+"""One simulation from a seed: steps full of operations and faults, then calm, then everything must come to rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from bcs_scheduler.core import events
+from bcs_scheduler.core.desk import CoreOptions
+from tests.simulation.convergence import Convergence
+from tests.simulation.driver import Hooks, Node
+from tests.simulation.faults import Faults
+from tests.simulation.invariants import Invariants, Violation
+from tests.simulation.mesos import Master, Watch
+from tests.simulation.store import Store
+from tests.simulation.users import Users
+from tests.simulation.world import World
+from transactions.base import Options, Periods
+
+RETENTION = 150.0
+RECOUNT_EVERY = 10
+"""Steps between two comparisons of all indexes (I9)."""
+LAST, ALL = 150, 1_000_000
+"""Lines of a story: the end of it, or everything."""
+
+
+@dataclass(slots=True)
+class Result:
+    seed: int
+    steps: int
+    counts: Counter[str]
+    violation: Violation | None
+    story: list[str]
+    simulated: float
+    """Seconds of simulated time."""
+    digest: str = ""
+
+
+class Simulation:
+    def __init__(self, seed: int) -> None:
+        world = self.world = World(seed)
+        self.store = Store(world)
+        watch, hooks = Watch(), Hooks()
+        self.master = Master(world, watch)
+        self.users = Users(world, self.store.durable)
+        options = _options(world)
+        self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
+        self.faults = Faults(world, self.nodes, self.store, self.master)
+        self.invariants = Invariants(world, self.store, self.master, self.users, RETENTION)
+        self.convergence = Convergence(world, self.faults, self.invariants, self.users)
+        watch.launching = self.invariants.launching
+        hooks.decided, hooks.turned = self.invariants.decided, self.invariants.turned
+        hooks.leaving = self.invariants.leaving
+        hooks.replied, hooks.unanswered = self.users.replied, self.users.unanswered
+        self.store.applying = self.invariants.applying
+
+    def run(self, steps: int) -> None:
+        """Raises Violation."""
+        for _ in range(self.world.number(3, 6)):
+            agent = self.faults.add_agent()
+            self.users.agents.append(str(agent.attributes["InnerIP"]))
+        self.faults.elect_if_needed()
+        for step in range(steps):
+            self._step(step)
+        self.faults.repair()
+        self.convergence.wait()
+        self._recount()
+
+    def _step(self, step: int) -> None:
+        world = self.world
+        if world.chance(0.3):
+            self._operate()
+        if world.chance(0.12):
+            self.faults.strike()
+        self.faults.elect_if_needed()
+        self.master.allocate()
+        world.run(world.now + (world.between(5.0, 40.0) if world.chance(0.03) else world.between(0.01, 1.2)))
+        self.invariants.step()
+        if step % RECOUNT_EVERY == 0:
+            self._recount()
+
+    def _operate(self) -> None:
+        """Users reach a leader, sometimes one that does not know yet that it has been deposed."""
+        leaders = [node for node in self.nodes if node.term is not None]
+        if leaders:
+            self.users.ask(lambda command: self._send(self.world.pick(leaders), command))
+
+    def _send(self, node: Node, command: events.Command) -> None:
+        if not command.dry_run:
+            node.receive(command)
+            return
+        self.invariants.plan_changed_nothing(node.plan(command))
+
+    def _recount(self) -> None:
+        for node in self.nodes:
+            if node.term is not None:
+                self.invariants.indexes_are_true(node.term)
+
+
+def _options(world: World) -> CoreOptions:
+    """Periods short enough that they all end within a simulation."""
+    return CoreOptions(
+        transactions=Options(
+            periods=Periods(
+                default=60.0,
+                launch=90.0,
+                rolling_up=40.0,
+                rolling_down=90.0,
+                delete=90.0,
+                inner_reschedule=120.0,
+                restart_reset=60.0,
+                update_delay=world.pick((0.0, 0.0, 2.0)),
+                reschedule_delay=world.pick((0.0, 0.0, 2.0)),
+                retention=RETENTION,
+            ),
+            version_history=2,
+        ),
+        scoring=world.pick(("spread", "binpack")),
+        offer_hold=world.pick((1.0, 5.0)),
+        refuse_idle=120.0,
+        refuse_unfit=world.pick((0.5, 5.0)),
+        staging_timeout=15.0,
+        silence_timeout=world.pick((25.0, 60.0)),
+        reconcile_interval=world.pick((20.0, 60.0)),
+        kill_retry=1.0,
+        kill_retry_max=10.0,
+        unit_changes=world.pick((1, 3, 200)),
+        strict=True,
+    )
+
+
+def simulate(seed: int, steps: int, *, trace: bool = False, verbose: bool = False) -> Result:
+    """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything)."""
+    simulation = Simulation(seed)
+    violation = None
+    began = simulation.world.now
+    try:
+        simulation.run(steps)
+    except Violation as caught:
+        violation = caught
+    world = simulation.world
+    story = world.told(() if verbose or violation is None else violation.objects, ALL if verbose else LAST)
+    return Result(
+        seed,
+        steps,
+        world.counts,
+        violation,
+        story if verbose or violation is not None else [],
+        world.now - began,
+        world.digest() if trace else "",
+    )

@@ -1,0 +1,127 @@
+"""A simulated store: commits become durable later, in order, sometimes slowly, sometimes not at all; fenced by epoch.
+
+It promises what store.base.Store promises, no more: a commit is applied whole or not at all; commits of one process are
+applied in the order of the calls; when one fails, every later one of that process fails too; a stale epoch changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from store.base import Change
+from store.codec import decode_all, encode_changes
+from store.records import Record
+from tests.simulation.world import World
+
+Done = Callable[[str], None]
+"""Called with "" once durable, else with why it failed: "stale" or "unavailable"."""
+RETRY = 0.5
+"""Seconds between two attempts while the store does not answer."""
+BATCH_BYTES = 1_000_000
+
+
+@dataclass(eq=False, slots=True)
+class Commit:
+    changes: Sequence[Change]
+    epoch: int
+    done: Done
+
+
+class Client:
+    """The connection of one scheduler process."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._pending: deque[Commit] = deque()
+        self._busy = False
+        self._broken = False
+
+    def commit(self, changes: Sequence[Change], epoch: int, done: Done) -> None:
+        self._pending.append(Commit(changes, epoch, done))
+        if not self._busy:
+            self._begin()
+
+    def crash(self) -> None:
+        """The process is gone: a random part of what was on its way still arrives, nobody hears of it."""
+        world = self._store.world
+        arrived = world.number(0, len(self._pending))
+        for commit in list(self._pending)[:arrived]:
+            if not self._store.apply(commit):
+                break
+            world.count("commit survived crash")
+        world.counts["commits lost in crash"] += len(self._pending) - arrived
+        self._pending.clear()
+        self._broken = True
+
+    def _begin(self) -> None:
+        self._busy = True
+        self._store.world.after(self._store.latency(), self._finish)
+
+    def _finish(self) -> None:
+        if self._broken:
+            return
+        if not self._store.reachable:
+            if self._store.world.fault(0.1):
+                self._break("unavailable")
+            else:
+                self._store.world.after(RETRY, self._finish)
+            return
+        commit = self._pending[0]
+        if not self._store.apply(commit):
+            self._break("stale")
+            return
+        self._pending.popleft()
+        self._busy = False
+        if self._pending:
+            self._begin()
+        commit.done("")
+
+    def _break(self, reason: str) -> None:
+        """Nothing that was committed after a failed commit may be applied."""
+        self._broken = True
+        self._store.world.count(f"commit failed: {reason}")
+        failed, self._pending = self._pending, deque()
+        for commit in failed:
+            commit.done(reason)
+
+
+class Store:
+    """What is durable, and the epoch."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.durable: dict[tuple[str, str], Record] = {}
+        self.epoch = 0
+        self.reachable = True
+        self.slow = False
+        self.applying: Callable[[Sequence[Change]], None] = lambda changes: None
+        """Called with every batch right before it becomes durable."""
+
+    def elect(self) -> int:
+        """Raises the epoch for a new leader."""
+        self.epoch += 1
+        return self.epoch
+
+    def load(self) -> list[Record]:
+        """All records, as they come back from bytes."""
+        encoded = encode_changes([Change(k, n, r) for (k, n), r in self.durable.items()], BATCH_BYTES)
+        loaded = decode_all([stored for stored in encoded if stored.data is not None])
+        assert not loaded.quarantined, loaded.quarantined
+        return loaded.records
+
+    def latency(self) -> float:
+        return self.world.between(0.2, 4.0) if self.slow else self.world.between(0.001, 0.02)
+
+    def apply(self, commit: Commit) -> bool:
+        """False if the epoch is stale; then nothing has changed."""
+        if commit.epoch != self.epoch:
+            return False
+        self.applying(commit.changes)
+        for kind, key, record in commit.changes:
+            if record is None:
+                self.durable.pop((kind, key), None)
+            else:
+                self.durable[kind, key] = record
+        return True

@@ -1,0 +1,271 @@
+"""Users who ask for things at random, and remember what they have been promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from bcs_scheduler.core import effects, events
+from store.definition import (
+    Amounts,
+    Constraint,
+    Container,
+    KillPolicy,
+    Port,
+    RestartPolicy,
+    Toleration,
+    UnreachablePolicy,
+)
+from store.records import AgentSetting, Record, TaskGroup, Transaction, Version
+from tests.simulation.world import World
+
+APPLICATIONS = (("default", "web"), ("default", "db"), ("prod", "api"), ("prod", "job"))
+ZONES = ("east", "west", "north")
+FIXED_PORTS = (31001, 31002)
+LABELS = ("noisy", "quiet")
+
+
+@dataclass(slots=True)
+class Promise:
+    """What a user may rely on about one application; None = not known (an answer was lost, or it is being deleted)."""
+
+    exists: bool | None = False
+    instances: int | None = None
+
+
+class Users:
+    def __init__(self, world: World, durable: dict[tuple[str, str], Record]) -> None:
+        self.world = world
+        self._durable = durable
+        self.promises = {f"{ns}/{name}": Promise() for ns, name in APPLICATIONS}
+        self.open: dict[int, events.Command] = {}
+        """Commands that have not been answered, by token."""
+        self.transactions: dict[str, str] = {}
+        """Transactions that users were told of, with their application."""
+        self.agents: list[str] = []
+        """Keys of agents, as operators name them."""
+        self._tokens = 0
+        self._versions = 0
+
+    # --- asking -----------------------------------------------------------------------------------------------
+
+    def ask(self, send: Callable[[events.Command], None]) -> None:
+        """One operation at random."""
+        make = self.world.weighted(
+            (
+                (5.0, self._create),
+                (4.0, self._scale),
+                (3.0, self._update),
+                (0.7, self._rollback),
+                (2.0, self._reschedule),
+                (1.5, self._delete),
+                (1.5, self._cancel),
+                (2.0, self._set_agent),
+            )
+        )
+        self._tokens += 1
+        command = make(self._tokens, self.world.chance(0.12))
+        if command is not None:
+            self.open[command.token] = command
+            self.world.count(f"{'plan' if command.dry_run else 'operation'}: {type(command).__name__}")
+            send(command)
+
+    def _create(self, token: int, dry: bool) -> events.Command | None:
+        for namespace, name in self.world.some(APPLICATIONS, len(APPLICATIONS)):
+            if ("application", f"{namespace}/{name}") not in self._durable:
+                version = self.version(namespace, name, self.world.number(1, 5))
+                return events.CreateApplication(token=token, dry_run=dry, cause=f"user-{token}", version=version)
+        return None
+
+    def _scale(self, token: int, dry: bool) -> events.Command:
+        namespace, name = self.world.pick(APPLICATIONS)
+        wanted = self.world.number(0, 6)
+        return events.ScaleApplication(
+            token=token, dry_run=dry, cause=f"user-{token}", namespace=namespace, name=name, instances=wanted
+        )
+
+    def _update(self, token: int, dry: bool) -> events.Command:
+        namespace, name = self.world.pick(APPLICATIONS)
+        application = self._durable.get(("application", f"{namespace}/{name}"))
+        instances = getattr(application, "instances", 2) or 1
+        part = self.world.number(1, instances) if self.world.chance(0.3) else None
+        return events.UpdateApplication(
+            token=token,
+            dry_run=dry,
+            cause=f"user-{token}",
+            version=self.version(namespace, name, instances),
+            instances=part,
+            max_unavailable=self.world.pick((None, None, 1, 2)),
+        )
+
+    def _rollback(self, token: int, dry: bool) -> events.Command:
+        namespace, name = self.world.pick(APPLICATIONS)
+        return events.RollbackApplication(
+            token=token, dry_run=dry, cause=f"user-{token}", namespace=namespace, name=name
+        )
+
+    def _reschedule(self, token: int, dry: bool) -> events.Command | None:
+        groups = self._of(TaskGroup)
+        if not groups:
+            return None
+        retain = self.world.pick((0.0, 0.0, 20.0))
+        taskgroup = self.world.pick(groups).key
+        return events.RescheduleTaskGroup(
+            token=token, dry_run=dry, cause=f"user-{token}", taskgroup=taskgroup, host_retain=retain
+        )
+
+    def _delete(self, token: int, dry: bool) -> events.Command:
+        namespace, name = self.world.pick(APPLICATIONS)
+        return events.DeleteApplication(
+            token=token,
+            dry_run=dry,
+            cause=f"user-{token}",
+            namespace=namespace,
+            name=name,
+            enforce=self.world.chance(0.3),
+        )
+
+    def _cancel(self, token: int, dry: bool) -> events.Command | None:
+        active = [t for t in self._of(Transaction) if t.active]
+        if not active:
+            return None
+        return events.CancelTransaction(token=token, dry_run=dry, cause=f"user-{token}", id=self.world.pick(active).key)
+
+    def _set_agent(self, token: int, dry: bool) -> events.Command:
+        agent = self.world.pick(self.agents)
+        if self.world.chance(0.4) and ("agentsetting", agent) in self._durable:
+            return events.DeleteAgentSetting(token=token, dry_run=dry, cause=f"user-{token}", agent=agent)
+        return events.SetAgent(
+            token=token,
+            dry_run=dry,
+            cause=f"user-{token}",
+            agent=agent,
+            disabled=self.world.pick((None, True, False, False)),
+            strings=self.world.pick((None, {"disk": "ssd"}, {"zone": self.world.pick(ZONES)}, {})),
+            taints=self.world.pick((None, {}, {"dedicated": "db"})),
+            extended=self.world.pick((None, {"fpga": 2000}, {"fpga": 0})),
+        )
+
+    def _of(self, kind: type[Record]) -> list:
+        return [r for r in self._durable.values() if isinstance(r, kind)]
+
+    # --- definitions ------------------------------------------------------------------------------------------
+
+    def version(self, namespace: str, name: str, instances: int) -> Version:
+        """A definition at random. Its label differs each time, so that an update always is one."""
+        world = self.world
+        self._versions += 1
+        labels = {"revision": str(self._versions)} if world.chance(0.9) else {}
+        if world.chance(0.3):
+            labels["kind"] = world.pick(LABELS)
+        return Version(
+            namespace=namespace,
+            application=name,
+            instances=instances,
+            labels=labels,
+            network_mode=world.pick(("", "HOST")),
+            containers=tuple(self._container(number) for number in range(world.pick((1, 1, 2)))),
+            restart_policy=RestartPolicy(
+                policy=world.pick(("Never", "OnFailure", "OnFailure", "Always", "Always")),
+                interval=world.pick((0.0, 0.0, 2.0)),
+                backoff=world.pick((0.0, 1.0)),
+                max_times=world.pick((0, 0, 0, 2)),
+                host_retain=world.pick((0.0, 0.0, 10.0)),
+            ),
+            kill_policy=KillPolicy(grace_period=world.pick((1.0, 3.0))),
+            unreachable_policy=UnreachablePolicy(replace_after=world.pick((0.0, 10.0, 10.0, 40.0, -1.0))),
+            constraints=self._constraints(),
+            tolerations=(Toleration(key="dedicated", value="db"),) if world.chance(0.3) else (),
+            max_unavailable=world.pick((0, 0, 1, 2)),
+        )
+
+    def _container(self, number: int) -> Container:
+        world = self.world
+        requests = Amounts(
+            cpus=world.pick((50, 100, 500, 1000)), mem=world.pick((32_000, 256_000, 1_000_000)), disk=10_000
+        )
+        ports = []
+        if world.chance(0.5):
+            ports.append(Port(name=f"a{number}", container_port=80, host_port=0))
+        if number == 0 and world.chance(0.2):
+            ports.append(Port(name="fixed", container_port=81, host_port=world.pick(FIXED_PORTS)))
+        extended = {"fpga": 1000} if number == 0 and world.chance(0.08) else {}
+        return Container(command="serve", requests=requests, ports=tuple(ports), extended=extended)
+
+    def _constraints(self) -> tuple[tuple[Constraint, ...], ...]:
+        world = self.world
+        choices = (
+            Constraint(name="hostname", operator="UNIQUE"),
+            Constraint(name="hostname", operator="MAXPER", limit=world.number(1, 3)),
+            Constraint(name="zone", operator="MAXPER", limit=world.number(1, 3)),
+            Constraint(name="zone", operator="GROUPBY", items=ZONES),
+            Constraint(name="zone", operator="CLUSTER", items=tuple(world.some(ZONES, 2))),
+            Constraint(name="hostname", operator="UNLIKE", items=("host-1*",)),
+            Constraint(name="hostname", operator="LIKE", items=("host-[0-3]", "re:host-1.")),
+            Constraint(name="rack", operator="GREATER", number=1.0),
+            Constraint(name="", operator="EXCLUDE", items=("kind:noisy",)),
+        )
+        count = world.pick((0, 0, 1, 1, 2))
+        return tuple(tuple(world.some(choices, world.pick((1, 1, 1, 2)))) for _ in range(count))
+
+    # --- being answered ---------------------------------------------------------------------------------------
+
+    def replied(self, reply: effects.Reply) -> None:
+        command = self.open.pop(reply.token)
+        if reply.error:
+            self.world.count(f"refused: {reply.error}")
+        if command.dry_run:
+            return
+        self._learn(command, reply)
+        if not reply.error and isinstance(reply.data, dict) and "transactionID" in reply.data:
+            key = f"{reply.data['namespace']}/{reply.data['name']}"
+            self.transactions[reply.data["transactionID"]] = key
+
+    def _learn(self, command: events.Command, reply: effects.Reply) -> None:
+        match command:
+            case events.CreateApplication():
+                promise = self._promise(command.version.namespace, command.version.application)
+                if not reply.error:
+                    promise.exists, promise.instances = True, command.version.instances
+                elif reply.error == "exists":
+                    promise.exists = True if promise.exists is not None else None
+            case events.ScaleApplication():
+                if not reply.error:
+                    promise = self._promise(command.namespace, command.name)
+                    promise.exists, promise.instances = True, command.instances
+            case events.DeleteApplication():
+                if not reply.error:
+                    promise = self._promise(command.namespace, command.name)
+                    promise.exists = promise.instances = None
+            case events.CancelTransaction():
+                if not reply.error:
+                    promise = self._promise(reply.data["namespace"], reply.data["name"])
+                    promise.instances = None
+
+    def unanswered(self, tokens: Sequence[int]) -> None:
+        """The leader is gone: nobody knows whether these happened."""
+        for token in tokens:
+            command = self.open.pop(token)
+            self.world.count("answers lost")
+            if command.dry_run:
+                continue
+            match command:
+                case events.CreateApplication():
+                    key = f"{command.version.namespace}/{command.version.application}"
+                case events.ScaleApplication() | events.DeleteApplication():
+                    key = f"{command.namespace}/{command.name}"
+                case events.CancelTransaction():
+                    for promise in self.promises.values():
+                        promise.instances = None
+                    continue
+                case _:
+                    continue
+            self.promises[key] = Promise(exists=None, instances=None)
+
+    def _promise(self, namespace: str, name: str) -> Promise:
+        return self.promises[f"{namespace}/{name}"]
+
+
+def setting_of(durable: dict[tuple[str, str], Record], agent: str) -> AgentSetting:
+    found = durable.get(("agentsetting", agent))
+    return found if isinstance(found, AgentSetting) else AgentSetting(agent=agent)
