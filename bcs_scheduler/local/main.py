@@ -24,7 +24,7 @@ from bcs_scheduler.local.settings import ClusterSettings
 @click.option("--gpus", default=0.0, show_default=True, help="GPUs of each agent.")
 @click.option(
     "--ports",
-    default="31000-31999",
+    default="21000-21999",
     show_default=True,
     help="Port ranges of the first agent; with real processes those of each further one begin 1000 later.",
 )

@@ -34,7 +34,9 @@ class ClusterSettings:
     mem: float = 4096.0
     disk: float = 8192.0
     gpus: float = 0.0
-    ports: str = "31000-31999"
+    ports: str = "21000-21999"
+    """Below the range from which Linux takes the local ports of outgoing connections (32768 on): a program that wants a
+    port of it may find it taken."""
     attributes: str = ""
     reservations: str = ""
     synthetic: bool = False

@@ -18,13 +18,16 @@ HERE = Path(__file__).resolve().parent / "mesos"
 PORTS_USED = (0, 1, 2, 3, 10, 20, -2869)
 """What mesosctl adds to the base port: solo or first master, three agents, more masters, ZooKeeper."""
 FIRST_PORT, LAST_PORT = 17000, 29000
+FIRST_TASK_PORT, TASK_SPAN, TASK_WINDOWS = 10_000, 100, 23
+"""Ports for tasks: clusters that run side by side must not hand out the same ones, and they must lie below 32768, from
+where on the kernel takes the local ports of outgoing connections."""
 
 
 class RealMesos:
     """One cluster with its own ports and its own state in `directory`.
 
     `kind`: ``solo`` (a master without ZooKeeper, agents s1..s3) or ``ha`` (ZooKeeper, masters m1..m3, agents a1..a3).
-    Agents have cpus 4, 2, 1; mem 4096, 2048, 1024; a thousand ports each from 31000, 32000, 33000; attributes are in
+    Agents have cpus 4, 2, 1; mem 4096, 2048, 1024; a hundred ports each from `task_ports` on; attributes are in
     ``SPEC`` of mesosctl. `environment` reaches the processes, e.g. ``MESOS_CLUSTER``.
     """
 
@@ -32,10 +35,13 @@ class RealMesos:
         self.kind = kind
         self.directory = directory
         self.base_port = free_base_port()
+        self.task_ports = FIRST_TASK_PORT + 3 * TASK_SPAN * ((self.base_port - FIRST_PORT) // 40 % TASK_WINDOWS)
         self._environment = {
             **os.environ,
             "REALMESOS_PORT": str(self.base_port),
             "REALMESOS_RUN": str(directory),
+            "REALMESOS_TASK_PORTS": str(self.task_ports),
+            "REALMESOS_TASK_SPAN": str(TASK_SPAN),
             **(environment or {}),
         }
 

@@ -193,7 +193,7 @@ def test_subscribe_offers_and_agents(real_mesos: RealMesos, framework: Start) ->
     offer = next(item for item in one.offers.values() if item.hostname == "agent1")
     assert offer.attributes == {"rack": "r1", "zone": "z1", "ssd": "true"}
     assert dict(offer.scalars) == {Pot("cpus", "*"): 4000, Pot("mem", "*"): 4_096_000, Pot("disk", "*"): 8_192_000}
-    assert offer.ranges == ((Pot("ports", "*"), ((31000, 31999),)),)
+    assert offer.ranges == ((Pot("ports", "*"), ((real_mesos.task_ports, real_mesos.task_ports + 99),)),)
     assert offer.ip == "127.0.0.1"
     one.until(lambda: any(isinstance(item, events.AgentsListed) for item in one.seen), "the list of agents")
     listed = next(item for item in one.seen if isinstance(item, events.AgentsListed))

@@ -49,8 +49,12 @@ def index_of(task_id: str) -> int:
 
 
 def page(taskgroup: dict) -> int:
+    """Status of the page a taskgroup serves; 0 while nothing listens (Running means started, not listening)."""
     port = taskgroup["Taskgroup"][0]["PortMappings"][0]["HostPort"]
-    return requests.get(f"http://127.0.0.1:{port}/", timeout=5).status_code
+    try:
+        return requests.get(f"http://127.0.0.1:{port}/", timeout=5).status_code
+    except requests.ConnectionError:
+        return 0
 
 
 def test_an_application_from_creation_to_deletion(real_mesos: RealMesos, start_scheduler: StartScheduler) -> None:
@@ -119,7 +123,7 @@ def test_a_failed_over_master_changes_nothing(ha_mesos: RealMesos, start_schedul
     before = {g["ID"] for g in scheduler.wait_running("steady", 4)}
     old = ha_mesos.wait_for_leader()
     ha_mesos.kill_process(old)
-    ha_mesos.wait_for_leader(lambda name: bool(name) and name != old)
+    wait_for(lambda: ha_mesos.leader() not in ("", old), 60, "another leading master")
     ha_mesos.wait_for_agents(3)
     scheduler.wait_ready()
     scheduler.call("PUT", "/namespaces/default/applications/steady/scale/6")
