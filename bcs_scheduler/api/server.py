@@ -13,6 +13,8 @@ import threading
 import uvicorn
 from starlette.types import ASGIApp
 
+from bcs_scheduler.api.protocol import BoundedProtocol
+
 KEEP_ALIVE = 75.0
 """Seconds an idle connection is kept."""
 MAX_CONNECTIONS = 2000
@@ -63,6 +65,7 @@ class ApiServer:
         assert self._socket is not None
         config = uvicorn.Config(
             self._app,
+            http=BoundedProtocol,
             access_log=False,
             log_config=None,
             lifespan="off",

