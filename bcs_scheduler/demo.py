@@ -13,11 +13,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import requests
 from rich.console import Console
@@ -29,6 +30,7 @@ from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.views import ports_of
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "conf" / "examples"
+AGENTS = 3
 START, LAUNCH, REPLACE, UPDATE, DELETE, STOP = 20.0, 20.0, 15.0, 30.0, 15.0, 15.0
 """Seconds each step may take."""
 POLL = 0.05
@@ -38,6 +40,32 @@ T = TypeVar("T")
 
 class DemoError(Exception):
     """A step did not happen; the message says which and what was seen instead."""
+
+
+class Watch(threading.Thread):
+    """Looks how many taskgroups of `web` run, as often as it can, while something else goes on."""
+
+    def __init__(self, server: str) -> None:
+        super().__init__(daemon=True)
+        self._client = Client(server)
+        self._over = threading.Event()
+        self.lowest = sys.maxsize
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        while not self._over.wait(POLL / 5):
+            try:
+                found = self._client.application(DEFAULT_NAMESPACE, "web")
+            except CliError:
+                continue
+            self.lowest = min(self.lowest, int(found["RunningInstances"]))
 
 
 class Demo:
@@ -64,9 +92,7 @@ class Demo:
         with self._step("eight taskgroups Running"):
             self._until_running(8)
         self._kill_one()
-        self._bcs("update", "-f", str(EXAMPLES / "web-v2.json"))
-        with self._step("the new version everywhere, a few at a time"):
-            self._until_updated(8, "v2")
+        self._update()
         for kind in ("applications", "taskgroups", "transactions"):
             self._bcs("get", kind, "-o", "table")
         self._bcs("delete", "web")
@@ -78,15 +104,16 @@ class Demo:
 
     def clean_up(self) -> None:
         """Leaves nothing running, whatever happened."""
-        if self._server is not None and self._server.poll() is None:
-            processes.end_tree(self._server.pid)
+        processes.end_descendants()
+        if self._server is not None:
             self._server.wait()
 
     # --- steps ------------------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        command = [sys.executable, "-m", "bcs_scheduler.main", "dev", "--agents", "3"]
-        command += ["--data", str(self._data), "--api", "127.0.0.1:0"]
+        command = [sys.executable, "-m", "bcs_scheduler.main", "dev", "--agents", str(AGENTS)]
+        first = processes.free_ports(AGENTS * 1000)
+        command += ["--data", str(self._data), "--api", "127.0.0.1:0", "--ports", f"{first}-{first + 999}"]
         with self._log.open("w") as log:
             self._server = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
@@ -120,14 +147,17 @@ class Demo:
         self._with_bar(LAUNCH, wanted, "Running", look)
 
     def _fetch_pages(self, wanted: int, version: str) -> None:
-        groups = self._taskgroups()
-        pages = [self._page(group) for group in groups]
-        for group, page in zip(groups, pages, strict=True):
-            expected = f"web {version} taskgroup {group['InstanceID']} "
-            if page is None or not page.startswith(expected):
-                raise DemoError(f"taskgroup {group['ID']} answers {page!r}, expected {expected!r}")
-        if len(pages) != wanted:
-            raise DemoError(f"{len(pages)} pages, expected {wanted}")
+        """Until every taskgroup answers with its own page; a process runs a moment before it listens."""
+        pages: list[str] = []
+
+        def look() -> tuple[int, bool]:
+            groups = self._taskgroups()
+            found = {int(group["InstanceID"]): self._page(group) or "" for group in groups}
+            right = [page for index, page in found.items() if page.startswith(f"web {version} taskgroup {index} ")]
+            pages[:] = right
+            return len(right), len(right) == wanted == len(groups)
+
+        self._with_bar(UPDATE, wanted, f"answering with {version}", look)
         self._console.print(f"  {pages[0]}", style="dim", markup=False)
 
     def _kill_one(self) -> None:
@@ -153,19 +183,19 @@ class Demo:
             self._console.print(f"  by {new['ID']} on {new['HostName']}", style="dim", markup=False)
             self._until_running(8)
 
-    def _until_updated(self, wanted: int, version: str) -> None:
-        def look() -> tuple[int, bool]:
-            pages = [self._page(group) for group in self._taskgroups()]
-            new = sum(1 for page in pages if page is not None and page.startswith(f"web {version} "))
-            return new, new == wanted == len(pages)
-
-        self._with_bar(UPDATE, wanted, version, look)
-        self._until_running(wanted)
-        self._fetch_pages(wanted, version)
+    def _update(self) -> None:
+        """Brings the new version, and watches that it takes down two at a time, a quarter of eight, at most."""
+        with Watch(self._client.server) as watch:
+            self._bcs("update", "-f", str(EXAMPLES / "web-v2.json"))
+            with self._step("the new version everywhere, a few at a time"):
+                self._fetch_pages(8, "v2")
+                self._until_running(8)
+                if watch.lowest < 6:
+                    raise DemoError(f"only {watch.lowest} of 8 taskgroups were running at one moment")
+                self._console.print(f"  at least {watch.lowest} of 8 were running all the time", style="dim")
 
     def _stop(self) -> None:
         assert self._server is not None
-        family = [self._server.pid, *processes.descendants(self._server.pid)]
         self._server.send_signal(signal.SIGTERM)
         try:
             code = self._server.wait(STOP)
@@ -173,7 +203,8 @@ class Demo:
             raise DemoError(f"bcs-scheduler dev did not stop within {STOP:g} s") from None
         if code != 0:
             raise DemoError(f"bcs-scheduler dev ended with {code}:\n{self._log.read_text().strip()}")
-        self._until(STOP, lambda: not any(map(processes.alive, family)) or None, "processes are left")
+        if left := processes.living_descendants(os.getpid()):
+            raise DemoError(f"processes are left: {', '.join(map(str, left))}")
 
     # --- helpers ----------------------------------------------------------------------------------------------
 
@@ -197,14 +228,15 @@ class Demo:
                     return found
             except (CliError, requests.RequestException) as error:
                 seen = f" ({error})"
-            if self._server is not None and self._server.poll() is not None and failure != "processes are left":
+            if self._server is not None and self._server.poll() is not None:
                 raise DemoError(f"the scheduler ended with {self._server.returncode}:\n{self._log.read_text().strip()}")
             time.sleep(POLL)
         raise DemoError(f"{failure} after {seconds:g} s{seen}")
 
     def _with_bar(self, seconds: float, wanted: int, word: str, look: Callable[[], tuple[int, bool]]) -> None:
         columns = (TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn())
-        with Progress(*columns, console=self._console, transient=True) as progress:
+        watched_by_people = self._console.is_terminal
+        with Progress(*columns, console=self._console, transient=True, disable=not watched_by_people) as progress:
             bar = progress.add_task(word, total=wanted)
 
             def watched() -> bool | None:
@@ -249,6 +281,7 @@ class Demo:
 
 def main() -> int:
     console = Console(highlight=False)
+    processes.adopt_orphans()
     with tempfile.TemporaryDirectory(prefix="bcs-demo-") as folder:
         demo = Demo(console, Path(folder))
         try:

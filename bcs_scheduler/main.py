@@ -76,13 +76,18 @@ def serve(config: Path | None, **flags: Any) -> None:
 @click.option("--agents", default=3, show_default=True, help="Number of embedded agents.")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), default=Path("data"), show_default=True)
 @click.option("--api", "listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT")
+@click.option(
+    "--ports", default="31000-31999", show_default=True, help="Of the first agent; the next ones 1000 higher."
+)
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
-def dev(agents: int, data: Path, listen: str, log_level: str) -> None:
+def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> None:
     """Run everything embedded: SQLite store and a small cluster that runs real processes, kept in --data."""
     data = data.absolute()
     data.mkdir(parents=True, exist_ok=True)
     cluster = LocalCluster(
-        ClusterSettings(agents=agents, data=data / "mesos", attributes="rack:r{n};zone:z{n%2}", cluster="dev")
+        ClusterSettings(
+            agents=agents, data=data / "mesos", ports=ports, attributes="rack:r{n};zone:z{n%2}", cluster="dev"
+        )
     )
     try:
         cluster.start()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -10,6 +11,8 @@ from pathlib import Path
 PROC = Path("/proc")
 LISTEN = "0A"
 """State of a listening socket in /proc/net/tcp."""
+PR_SET_CHILD_SUBREAPER = 36
+"""Of linux/prctl.h."""
 GRACE = 3.0
 """Seconds a process tree has to end by itself before it is killed."""
 
@@ -47,25 +50,52 @@ def alive(pid: int) -> bool:
     return bool(fields) and fields[0] != "Z"
 
 
-def end_tree(pid: int) -> None:
-    """Ends a process and all its descendants: SIGTERM to the first, SIGKILL to what is left after a while."""
-    family = [pid, *descendants(pid)]
-    _send(pid, signal.SIGTERM)
+def adopt_orphans() -> None:
+    """From now on descendants whose parent ends become children of this process, so none gets lost (prctl(2))."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "cannot adopt orphans")
+
+
+def living_descendants(pid: int) -> list[int]:
+    return [member for member in descendants(pid) if alive(member)]
+
+
+def end_descendants() -> None:
+    """Ends everything below this process: SIGTERM to its children, SIGKILL to what is left after a while."""
+    me = os.getpid()
+    for child in living_descendants(me):
+        if _stat(child)[1:2] == [str(me)]:
+            _send(child, signal.SIGTERM)
     deadline = time.monotonic() + GRACE
-    while time.monotonic() < deadline and any(map(alive, family)):
-        time.sleep(0.05)
-    for member in family:
-        if alive(member):
+    while left := living_descendants(me):
+        for member in left if time.monotonic() > deadline else ():
             _send(member, signal.SIGKILL)
+        time.sleep(0.05)
+
+
+def free_ports(count: int, low: int = 20000, high: int = 32000) -> int:
+    """The first of `count` ports in a row that nobody listens on, below those the kernel gives to connections."""
+    taken = {int(row[1].rpartition(":")[2], 16) for table in ("tcp", "tcp6") for row in _rows(PROC / "net" / table)}
+    first = low
+    while first + count <= high:
+        blocking = [port for port in taken if first <= port < first + count]
+        if not blocking:
+            return first
+        first = max(blocking) + 1
+    raise OSError(f"no {count} free ports in a row between {low} and {high}")
 
 
 def _listening(table: Path, port: int) -> list[str]:
     """Socket inodes of a kernel table (proc(5)): fields 1, 3 and 9 are local address, state and inode."""
+    return [row[9] for row in _rows(table) if row[3] == LISTEN and int(row[1].rpartition(":")[2], 16) == port]
+
+
+def _rows(table: Path) -> list[list[str]]:
     try:
-        rows = [line.split() for line in table.read_text().splitlines()[1:]]
+        return [line.split() for line in table.read_text().splitlines()[1:]]
     except OSError:
         return []
-    return [row[9] for row in rows if row[3] == LISTEN and int(row[1].rpartition(":")[2], 16) == port]
 
 
 def _pids() -> list[int]:
