@@ -89,15 +89,13 @@ class Allocator:
         return grants
 
     def _wanted(self, framework: Framework, role: str, agent: Agent, amounts: Amounts, now: float) -> bool:
-        if amounts.scalar("cpus") < MIN_CPUS and amounts.scalar("mem") < MIN_MEM:
-            return False
-        if not framework.gpus and agent.total.scalar("gpus"):
-            return False
         filters = self._filters.get((framework.id, role))
         found = filters.get(agent) if filters else None
-        if filters is None or found is None:
-            return True
-        if found.until <= now:
-            del filters[agent]
-            return True
-        return not found.refused.contains(amounts)
+        if filters and found:
+            if found.until > now and found.refused.contains(amounts):
+                return False
+            if found.until <= now:
+                del filters[agent]
+        if amounts.scalar("cpus") < MIN_CPUS and amounts.scalar("mem") < MIN_MEM:
+            return False
+        return framework.gpus or not agent.total.scalar("gpus")

@@ -88,7 +88,7 @@ class Task:
 
     __slots__ = (
         "agent", "amounts", "executor", "framework", "healthy", "id", "info", "latest",
-        "pending", "state", "update_state", "update_uuid",
+        "pending", "sending", "state", "update_state", "update_uuid",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +106,8 @@ class Task:
         self.update_uuid = b""
         self.healthy: bool | None = None
         self.pending: deque[pb.TaskStatus] = deque()
+        self.sending = 0
+        """Number of the last sending of `pending[0]`; kept by the status update manager."""
 
 
 class Offer:

@@ -52,6 +52,8 @@ class Amounts:
         """Overlapping ranges count once, as in Mesos; whoever minds looks with `overlaps`."""
         if not other:
             return self
+        if not self:
+            return other
         scalars = dict(self.scalars)
         for key, amount in other.scalars.items():
             scalars[key] = scalars.get(key, 0) + amount
@@ -62,6 +64,8 @@ class Amounts:
 
     def __sub__(self, other: Amounts) -> Amounts:
         """What is left; `other` must be contained."""
+        if other is self:
+            return Amounts()
         scalars = dict(self.scalars)
         for key, amount in other.scalars.items():
             left = scalars[key] - amount
@@ -79,13 +83,18 @@ class Amounts:
         return Amounts(scalars, ranges)
 
     def contains(self, other: Amounts) -> bool:
+        if other is self:  # what was refused is mostly offered again as the same object
+            return True
         for key, amount in other.scalars.items():
             if self.scalars.get(key, 0) < amount:
                 return False
         for key, pairs in other.ranges.items():
             mine = self.ranges.get(key, ())
             for begin, end in pairs:
-                if not any(b <= begin and end <= e for b, e in mine):
+                for b, e in mine:
+                    if b <= begin and end <= e:
+                        break
+                else:
                     return False
         return True
 
@@ -100,7 +109,11 @@ class Amounts:
 
     def scalar(self, name: str) -> int:
         """Sum over all reservations, in thousandths."""
-        return sum(amount for key, amount in self.scalars.items() if key[0] == name)
+        total = 0
+        for key, amount in self.scalars.items():
+            if key[0] == name:
+                total += amount
+        return total
 
     def usable_by(self, role: str) -> Amounts:
         """The part a role may be offered: unreserved, or reserved for it or a role above it."""

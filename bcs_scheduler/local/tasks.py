@@ -47,9 +47,7 @@ class Tasks:
         status.uuid = os.urandom(16)
         if healthy is not None:
             status.healthy = healthy
-        container = status.container_status
-        container.container_id.value = task.executor.container_id
-        container.network_infos.add().ip_addresses.add(ip_address=task.agent.spec.ip)
+        add_container(status, task)
         self.updates.enqueue(task, status)
 
     def executor_exited(self, executor: Executor, status: int) -> None:
@@ -148,10 +146,15 @@ class Tasks:
 
     def _report(self, task: Task) -> None:
         state = task.update_state if task.update_state is not None else task.state
-        self.master_status(
-            task.framework, task.id, state, "Reconciliation: Latest task state", pb.TaskStatus.REASON_RECONCILIATION,
-            agent_id=task.agent.id, executor_id=task.executor.id, healthy=task.healthy,
+        status = new_status(
+            task.id, state, pb.TaskStatus.SOURCE_MASTER, task.agent.id, "Reconciliation: Latest task state",
+            pb.TaskStatus.REASON_RECONCILIATION, task.executor.id,
         )  # fmt: skip
+        if task.healthy is not None:
+            status.healthy = task.healthy
+        if task.update_state is not None:
+            add_container(status, task)
+        send_update(task.framework, status)
 
     def _reconcile_one(self, framework: Framework, task_id: str, agent_id: str | None) -> None:
         task = framework.tasks.get(task_id)
@@ -191,6 +194,12 @@ def new_status(
     if executor_id:
         status.executor_id.value = executor_id
     return status
+
+
+def add_container(status: pb.TaskStatus, task: Task) -> None:
+    container = status.container_status
+    container.container_id.value = task.executor.container_id
+    container.network_infos.add().ip_addresses.add(ip_address=task.agent.spec.ip)
 
 
 def send_update(framework: Framework, status: pb.TaskStatus) -> None:

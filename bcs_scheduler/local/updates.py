@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Iterable
 
 from bcs_scheduler.local.model import Task
@@ -18,11 +19,10 @@ class StatusUpdates:
         self._clock = clock
         self._interval = interval
         self._interval_max = interval_max
-        self._unacknowledged: dict[Task, tuple[float, float]] = {}
-        """When to send again, and the pause after that."""
-
-    def __len__(self) -> int:
-        return len(self._unacknowledged)
+        self._due: list[tuple[float, int, float, Task]] = []
+        """Heap of what may have to be sent again: when, number of the sending, the pause after that, and whose. Entries
+        that are no longer the task's last sending, or were acknowledged, are found stale when their time comes."""
+        self._count = 0
 
     def enqueue(self, task: Task, status: pb.TaskStatus) -> None:
         task.pending.append(status)
@@ -36,8 +36,6 @@ class StatusUpdates:
         task.pending.popleft()
         if task.pending:
             self._send(task)
-        else:
-            del self._unacknowledged[task]
         return True
 
     def resend(self, tasks: Iterable[Task]) -> None:
@@ -48,16 +46,21 @@ class StatusUpdates:
 
     def forget(self, task: Task) -> None:
         task.pending.clear()
-        self._unacknowledged.pop(task, None)
 
     def sweep(self) -> None:
         """Repeats what is due. To be called regularly."""
         now = self._clock()
-        for task, (due, pause) in list(self._unacknowledged.items()):
-            if due <= now and task in self._unacknowledged:
-                self._unacknowledged[task] = (now + pause, min(2 * pause, self._interval_max))
+        while self._due and self._due[0][0] <= now:
+            _, number, pause, task = heapq.heappop(self._due)
+            if task.pending and task.sending == number:
+                self._repeat_at(now + pause, pause, task)
                 self._deliver(task, task.pending[0])
 
     def _send(self, task: Task) -> None:
-        self._unacknowledged[task] = (self._clock() + self._interval, min(2 * self._interval, self._interval_max))
+        self._repeat_at(self._clock() + self._interval, self._interval, task)
         self._deliver(task, task.pending[0])
+
+    def _repeat_at(self, due: float, pause: float, task: Task) -> None:
+        self._count += 1
+        task.sending = self._count
+        heapq.heappush(self._due, (due, self._count, min(2 * pause, self._interval_max), task))

@@ -413,6 +413,7 @@ def test_reconciliation(client: SchedulerClient) -> None:
     agent = offer["agent_id"]["value"]
     known = client.reconcile(task_id, agent)
     assert (known["state"], known["source"], "uuid" in known) == ("TASK_RUNNING", "SOURCE_MASTER", False)
+    assert known["container_status"]["network_infos"][0]["ip_addresses"][0]["ip_address"] == "127.0.0.1"
     assert client.reconcile("nobody", agent)["state"] == "TASK_GONE"
     assert client.reconcile("nobody", "nowhere")["state"] == "TASK_UNKNOWN"
     assert client.reconcile("nobody")["state"] == "TASK_UNKNOWN"

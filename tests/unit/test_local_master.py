@@ -135,7 +135,9 @@ def test_updates_go_one_by_one() -> None:
     assert updates.sent == [b"1", b"2"]
     updates.manager.acknowledge(updates.task, b"2")
     updates.manager.acknowledge(updates.task, b"3")
-    assert len(updates.manager) == 0
+    updates.clock.now = 1000.0
+    updates.manager.sweep()
+    assert updates.sent == [b"1", b"2", b"3"]
 
 
 def test_unacknowledged_updates_are_repeated_ever_more_rarely() -> None:
@@ -150,6 +152,19 @@ def test_unacknowledged_updates_are_repeated_ever_more_rarely() -> None:
             moments.append(second)
     assert moments == [10, 30, 70, 110, 150]
     assert set(updates.sent) == {b"1"}
+
+
+def test_an_update_sent_again_out_of_turn_is_not_repeated_twice() -> None:
+    updates = Updates()
+    updates.enqueue(b"1")
+    updates.clock.now = 5.0
+    updates.manager.resend([updates.task])
+    updates.clock.now = 12.0
+    updates.manager.sweep()
+    assert updates.sent == [b"1", b"1"]
+    updates.clock.now = 15.0
+    updates.manager.sweep()
+    assert updates.sent == [b"1", b"1", b"1"]
 
 
 def test_a_forgotten_task_is_not_repeated() -> None:

@@ -26,7 +26,7 @@ def test_port_ranges_of_real_agents_do_not_meet() -> None:
 
 
 def test_synthetic_agents_share_their_port_range() -> None:
-    specs = agent_specs(ClusterSettings(synthetic=True, agents=5000))
+    specs = agent_specs(ClusterSettings(synthetic=True, agents=5000, ports="31000-31999"))
     assert {spec.ports for spec in specs} == {((31000, 31999),)}
 
 
@@ -44,7 +44,7 @@ def test_reservations_are_taken_out_of_the_total() -> None:
         ({"ports": "5"}, "ports"),
         ({"ports": "20-10"}, "ports"),
         ({"ports": "10-20,15-30"}, "ports"),
-        ({"agents": 40}, "ports"),
+        ({"agents": 40, "ports": "31000-31999"}, "ports"),
         ({"attributes": "rack"}, "attributes"),
         ({"attributes": "rack:"}, "attributes"),
         ({"reservations": "web"}, "reservations"),
