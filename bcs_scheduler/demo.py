@@ -28,9 +28,12 @@ from bcs_scheduler import processes
 from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, Client, Json
 from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.views import ports_of
+from bcs_scheduler.local.settings import PORT_STRIDE
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "conf" / "examples"
 AGENTS = 3
+PORTS = 100
+"""Per agent."""
 START, LAUNCH, REPLACE, UPDATE, DELETE, STOP = 20.0, 20.0, 15.0, 30.0, 15.0, 15.0
 """Seconds each step may take."""
 POLL = 0.05
@@ -112,8 +115,8 @@ class Demo:
 
     def _start(self) -> None:
         command = [sys.executable, "-m", "bcs_scheduler.main", "dev", "--agents", str(AGENTS)]
-        first = processes.free_ports(AGENTS * 1000)
-        command += ["--data", str(self._data), "--api", "127.0.0.1:0", "--ports", f"{first}-{first + 999}"]
+        first = processes.free_ports(PORTS, AGENTS, PORT_STRIDE)
+        command += ["--data", str(self._data), "--api", "127.0.0.1:0", "--ports", f"{first}-{first + PORTS - 1}"]
         with self._log.open("w") as log:
             self._server = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True

@@ -74,16 +74,14 @@ def end_descendants() -> None:
         time.sleep(0.05)
 
 
-def free_ports(count: int, low: int = 20000, high: int = 32000) -> int:
-    """The first of `count` ports in a row that nobody listens on, below those the kernel gives to connections."""
+def free_ports(count: int, blocks: int, stride: int, low: int = 20000, high: int = 32000) -> int:
+    """The first of `count` ports in a row that are free, `blocks` times, `stride` apart, and below those the kernel gives
+    to outgoing connections. Raises OSError if there are none."""
     taken = {int(row[1].rpartition(":")[2], 16) for table in ("tcp", "tcp6") for row in _rows(PROC / "net" / table)}
-    first = low
-    while first + count <= high:
-        blocking = [port for port in taken if first <= port < first + count]
-        if not blocking:
+    for first in range(low, high - blocks * stride, count):
+        if not any(first <= port - block * stride < first + count for port in taken for block in range(blocks)):
             return first
-        first = max(blocking) + 1
-    raise OSError(f"no {count} free ports in a row between {low} and {high}")
+    raise OSError(f"no {blocks} times {count} free ports between {low} and {high}")
 
 
 def _listening(table: Path, port: int) -> list[str]:
