@@ -12,11 +12,15 @@ import msgspec
 from bcs_scheduler.core import events
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import Desk
-from store.records import AgentSetting, Application, TaskGroup, Transaction
+from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
 from transactions import delete, launch, reschedule, scale, update
 from transactions.base import Refused
 
 Data = dict[str, Any]
+
+DEFINITION_BYTES = 300_000
+"""Longest document an application may have: a version holds it beside its resolved form, and both must fit the smallest
+record limit of the stores (just under 1 MB in ZooKeeper) with room for other records of the same commit."""
 
 
 class Commands:
@@ -49,10 +53,12 @@ class Commands:
         raise Refused("invalid", f"{type(command).__name__} is not a command")
 
     def _create(self, command: events.CreateApplication) -> Data:
+        refuse_oversized(command.version)
         _, transaction = launch.create(self._desk.context, command.version, command.type)
         return accepted(transaction)
 
     def _update(self, command: events.UpdateApplication) -> Data:
+        refuse_oversized(command.version)
         application = self._application(command.version.namespace, command.version.application)
         newest = self._desk.state.version(application.key, application.version)
         wanted = command.version.instances
@@ -154,6 +160,13 @@ class Commands:
         if transaction is not None:
             return accepted(transaction)
         return {"unchanged": True, "namespace": application.namespace, "name": application.name}
+
+
+def refuse_oversized(version: Version) -> None:
+    if len(version.raw) > DEFINITION_BYTES:
+        raise Refused(
+            "invalid", f"the document has {len(version.raw)} characters, at most {DEFINITION_BYTES} can be stored", "$"
+        )
 
 
 def accepted(transaction: Transaction) -> Data:

@@ -70,15 +70,17 @@ class Supply:
         demands = [engine.demands[identity] for identity in sorted(engine.demands, key=_age)]
         result = match(demands, desk.pool, desk.state.census, desk.options.scoring)
         engine.diagnoses = {d.demand: d for d in result.diagnoses}
-        by_agent: dict[str, list[Placement]] = {}
+        roles = {demand.id: demand.role for demand in demands}
+        together: dict[tuple[str, str], list[Placement]] = {}
         for placement in result.placements:
-            by_agent.setdefault(placement.agent_id, []).append(placement)
-        for agent_id, placements in by_agent.items():
-            self._launch(agent_id, placements)
-        return bool(by_agent)
+            together.setdefault((placement.agent_id, roles[placement.demand]), []).append(placement)
+        for (agent_id, role), placements in together.items():
+            self._launch(agent_id, role, placements)
+        return bool(together)
 
-    def _launch(self, agent_id: str, placements: list[Placement]) -> None:
-        """Writes the taskgroups of one agent and sends one ACCEPT for all of its offers after they are durable."""
+    def _launch(self, agent_id: str, role: str, placements: list[Placement]) -> None:
+        """Writes the taskgroups of one agent and sends one ACCEPT for all of its offers after they are durable. Mesos
+        takes no ACCEPT that mixes offers of several roles."""
         desk = self._desk
         launches = []
         for placement in placements:
@@ -86,7 +88,7 @@ class Supply:
             if placed is not None:
                 launches.append(Launch(taskgroup=placed[0], version=placed[1], claim=placement.claim))
             desk.checkpoint()
-        used = tuple(offer.id for offer in desk.pool.take(agent_id))
+        used = tuple(offer.id for offer in desk.pool.take(agent_id, role))
         if launches:
             desk.emit(Accept(agent_id=agent_id, offer_ids=used, launches=tuple(launches), cause=desk.cause))
         else:
