@@ -151,6 +151,8 @@ class Driver:
         problem = MesosError("no master to subscribe at")
         for master in self._detector.candidates():
             self._stream = stream = EventStream(master)
+            if self._stopping.is_set():
+                stream.close()  # stop() may have looked before there was one
             try:
                 stream.open(self._settings.subscribe(self._framework_id), self._headers)
                 return stream

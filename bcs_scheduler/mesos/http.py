@@ -109,7 +109,8 @@ class Answers:
     """Cuts a byte stream into HTTP responses; calls `on_answer(status, headers, body)` for each.
 
     With `stream`, pieces of the body of a 200 go to it as they come instead (there is no end to wait for), after
-    `on_answer` was called with an empty body at the end of the head. Either may raise a MesosError.
+    `on_answer` was called with an empty body at the end of the head; `ended` is set if it ends nevertheless. Either may
+    raise a MesosError.
     """
 
     def __init__(
@@ -121,6 +122,7 @@ class Answers:
         self._headers: Headers = []
         self._body: list[bytes] = []
         self._streaming = False
+        self.ended = False
 
     def feed(self, data: bytes) -> None:
         try:
@@ -148,7 +150,8 @@ class Answers:
 
     def on_message_complete(self) -> None:
         if self._streaming:
-            raise ConnectionBroken("the master ended the stream")
+            self.ended = True
+            return
         headers, body = self._headers, b"".join(self._body)
         self._headers, self._body = [], []
         self._on_answer(self._parser.get_status_code(), headers, body)

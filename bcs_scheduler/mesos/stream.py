@@ -49,13 +49,15 @@ class EventStream:
         while sock is not None:
             while self._records:
                 yield self._records.popleft()
+            if self._closed:
+                return
+            if self._answers.ended:
+                raise ConnectionBroken(f"{self.master} ended the stream")
             if broken is not None:
                 raise broken
             try:
                 self._feed_more(sock)
             except ConnectionBroken as error:
-                if self._closed:
-                    return
                 broken = error  # the last words may have come with it, e.g. an ERROR event that says why
 
     def close(self) -> None:

@@ -171,6 +171,23 @@ class TestSubscribing:
         script.streams[0].send(fakemaster.event_chunk(error) + b"0\r\n\r\n")
         assert running.expect(events.FrameworkRemoved).message == "Framework failed over"
 
+    def test_a_refusal_in_one_breath_with_the_head_of_the_stream_is_heard(self, script: Script, run: Run) -> None:
+        """As Mesos refuses a framework that was removed: 200, ERROR, end."""
+        error = Event(type=Event.ERROR, error=Event.Error(message="Framework has been removed"))
+        script.on_subscribe = lambda peer, request: (
+            not peer.send(fakemaster.stream_head() + fakemaster.event_chunk(error) + b"0\r\n\r\n")
+        )
+        running = run(script.master.url, "f-1")
+        assert running.expect(events.FrameworkRemoved).message == "Framework has been removed"
+        assert len(script.master.calls(Call.SUBSCRIBE)) == 1
+
+    def test_stopping_while_a_master_does_not_answer(self, script: Script, run: Run) -> None:
+        script.on_subscribe = lambda peer, request: True
+        running = run(script.master.url)
+        wait_for(lambda: script.master.calls(Call.SUBSCRIBE))
+        running.driver.stop()
+        assert not any(thread.is_alive() for thread in running.driver._threads)
+
     def test_an_error_event_ends_it(self, script: Script, run: Run) -> None:
         running = run(script.master.url)
         running.expect(events.Subscribed)
