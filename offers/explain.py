@@ -37,6 +37,7 @@ class Explainer:
         return Diagnosis(demand.id, len(demand.slots), placed, sum(reasons.values()), reasons, closest)
 
     def _judge(self, demand: Demand) -> tuple[dict[str, int], tuple[tuple[str, int, int], ...]]:
+        self._table.flush()
         eligibility = self._pool.eligibility(demand.rules, demand.role)
         search = Search(self._table, self._ledger, demand, eligibility)
         remaining = self._table.active & eligibility.role

@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-import numpy as np
-
 from offers.explain import Explainer
 from offers.ledger import Ledger
 from offers.model import Census, Claim, Demand, MatchResult, Need, Placement, Pot, Ranges
 from offers.order import Order, Scoring
 from offers.pool import OfferPool
 from offers.resources import SCALARS, amounts_of, draw_ports, draw_scalar, numbers, split_lowest, subtract, without
-from offers.search import GroupedQueue, Queue, Search
-from offers.table import Row, score
+from offers.search import Search
+from offers.table import Row
+from offers.walk import Lanes, LaneWalk, Walk
 
 __all__ = ["Scoring", "match"]
 
@@ -61,58 +60,85 @@ class _Pass:
         self._pool = pool
         self._table = pool.table
         self._order = Order(pool.table, scoring)
-        self._claims_before: dict[int, int] = {}
+        self._searches: dict[Hashable, Search] = {}
+        self._fronts: dict[Hashable, Lanes] = {}
+        self._private: dict[Hashable, Lanes] = {}
 
     def place(self, demand: Demand, placements: list[Placement]) -> int:
         """Places one demand, appending to `placements`; returns how many slots were placed."""
-        if not demand.slots:
-            return 0
-        search = Search(self._table, self.ledger, demand, self._pool.eligibility(demand.rules, demand.role))
-        queue = GroupedQueue(search, self._order) if search.elastic else Queue(search, self._order)
+        rules = demand.rules
+        # Equal demands share what was worked out for the first: many taskgroups that are replaced one by one are equal.
+        shape = (demand.need, rules, demand.role, demand.only_host, demand.application if rules.live else "")
+        search = self._search(shape, demand)
+        walk = self._walk(shape, search, len(demand.slots))
+        tally = self.ledger.tally(demand.application)
         drawer = _Drawer(demand.need)
-        noteworthy = bool(demand.labels or search.extended)
-        wanted = search.amounts
-        left: dict[int, list[int]] = {}
-        scores: dict[int, int] = {}
         placed = 0
         for slot in demand.slots:
-            row = queue.best()
+            row = walk.best()
+            if row is None and walk.gave_up:
+                walk.end()
+                walk = self._private_walk(shape, search, len(demand.slots))
+                row = walk.best()
             if row is None:
                 break
-            number = row.number
-            amounts = left.get(number)
-            if amounts is None:
-                amounts = left[number] = self._table.free[:, number].tolist()
-                self._claims_before.setdefault(number, len(row.claims))
-            for line, amount in enumerate(wanted):
-                amounts[line] -= amount
-            scores[number] = score(amounts[0], amounts[1], row.totals)
-            placements.append(_placement(demand.id, slot, row, drawer))
+            placements.append(self._placement(demand, slot, row, drawer, search))
             placed += 1
-            search.tally.record(row)
-            if noteworthy:
-                self.ledger.record(demand, row)
-            if all(map(int.__ge__, amounts, wanted)):
-                queue.again(self._order.rank(scores[number], number))
-        if placed:
-            used = np.fromiter(left, dtype=np.int64, count=len(left))
-            self._table.store(used, list(left.values()), list(scores.values()))
-            self._order.touch(used)
+            tally.record(row)
+            walk.again(row)
+        walk.end()
         return placed
+
+    def _search(self, shape: Hashable, demand: Demand) -> Search:
+        search = self._searches.get(shape)
+        if search is None:
+            search = Search(self._table, self.ledger, demand, self._pool.eligibility(demand.rules, demand.role))
+            if search.shareable:
+                self._searches[shape] = search
+        return search
+
+    def _walk(self, shape: Hashable, search: Search, slots: int) -> Walk:
+        """Through the private lanes of an equal demand before, if it needed any, else along the front."""
+        if shape in self._private or not search.shareable:
+            return self._private_walk(shape, search, slots)
+        items = tuple(search.demand.rules.items[test.position] for test in search.elastic)
+        front = self._fronts.get(items)
+        if front is None or front.outlived:
+            front = self._fronts[items] = Lanes(self._order, self._table.rows, search.elastic)
+        return LaneWalk(search, front, slots) if items else Walk(search, front, slots)
+
+    def _private_walk(self, shape: Hashable, search: Search, slots: int) -> Walk:
+        lanes = self._private.get(shape)
+        if lanes is None or lanes.outlived:
+            lanes = Lanes(self._order, self._table.rows, search.elastic, search.suitable)
+            if search.shareable:
+                self._private[shape] = lanes
+        return LaneWalk(search, lanes, slots) if search.elastic else Walk(search, lanes, slots)
+
+    def _placement(self, demand: Demand, slot: Hashable, row: Row, drawer: _Drawer, search: Search) -> Placement:
+        """Deducts one taskgroup from the row."""
+        claim, ports = drawer.draw(row)
+        amounts = row.amounts
+        for line, amount in search.wants:
+            amounts[line] -= amount
+        row.claims.append(claim)
+        row.rescore()
+        self._order.log.append(row.number)
+        self._table.placed_on(row.number)
+        if search.extended or demand.labels:
+            self.ledger.record(demand, row)
+        return Placement(demand.id, slot, row.agent_id, row.hostname, row.ip, claim, ports, row.attributes)
 
     def undo(self) -> None:
         """Gives back everything the pass has deducted from the pool."""
-        for number, before in self._claims_before.items():
+        touched: dict[int, Row] = {}
+        for number in self._order.log:
             row = self._table.rows[number]
             if row is not None:
-                del row.claims[before:]
-                self._table.amounts_changed(row)
-
-
-def _placement(demand: str, slot: Hashable, row: Row, drawer: _Drawer) -> Placement:
-    claim, ports = drawer.draw(row)
-    row.claims.append(claim)
-    return Placement(demand, slot, row.agent_id, row.hostname, row.ip, claim, ports, row.attributes)
+                row.claims.pop()
+                touched[number] = row
+        for row in touched.values():
+            self._table.amounts_changed(row)
 
 
 class _Drawer:

@@ -12,7 +12,7 @@ from typing import Literal
 
 import numpy as np
 
-from offers.table import SCORE_TOP, Ints, Table
+from offers.table import SCORE_TOP, Ints, Row, Table
 
 Scoring = Literal["spread", "binpack"]
 
@@ -20,59 +20,48 @@ ROW_BITS = 24
 ROW_MASK = (1 << ROW_BITS) - 1
 END = 1 << 62
 """Greater than every rank."""
-_RESORT_BASE, _RESORT_SHARE = 32, 64
-"""The order is sorted anew when more rows have moved than the base plus this share of all: measured as a good balance
-between looking at the moved rows one by one and sorting."""
+_RESORT_BASE, _RESORT_SHARE = 64, 32
+"""The order is sorted anew when more placements were made since than the base plus this share of the rows: measured as
+a good balance between looking at moved rows one by one and sorting."""
 
 
 class Order:
-    """All active rows by rank. Rows that move between two sorts are kept apart."""
+    """All active rows by rank, as of one moment of the pass, and a log of the rows that moved since the pass began."""
 
     def __init__(self, table: Table, scoring: Scoring) -> None:
         self._table = table
-        self._spread = scoring == "spread"
+        self._base, self._sign = (SCORE_TOP, -1) if scoring == "spread" else (0, 1)
         self._numbers = np.flatnonzero(table.active)
         self._limit = _RESORT_BASE + len(self._numbers) // _RESORT_SHARE
-        self._stale = np.zeros(len(table.rows), dtype=np.bool_)
-        self._moved: set[int] = set()
-        self._ranks = self._sorted()
+        self.log: list[int] = []
+        """Numbers of the rows that something was placed on, in the order of the placements."""
+        self.ranks = self._sorted()
+        """Sorted ranks as they were when the log was `position` entries long."""
+        self.position = 0
 
-    def rank(self, score: int, number: int) -> int:
-        return ((SCORE_TOP - score if self._spread else score) << ROW_BITS) | number
+    def preference(self, score: int) -> int:
+        """The high bits of a rank; the smallest is preferred."""
+        return self._base + self._sign * score
 
-    def touch(self, numbers: Ints) -> None:
-        """The scores of these rows have changed."""
-        self._moved.update(numbers.tolist())
-        self._stale[numbers] = True
+    def rank(self, row: Row) -> int:
+        return ((self._base + self._sign * row.score) << ROW_BITS) | row.number
 
-    def settled(self) -> Ints:
-        """Ranks of all rows, sorted."""
-        if self._moved:
-            self._ranks = self._sorted()
-            self._stale[:] = False
-            self._moved.clear()
-        return self._ranks
+    def outlived(self, position: int) -> bool:
+        """So much was placed since this position of the log that starting anew is cheaper than catching up."""
+        return len(self.log) - position > self._limit
 
-    def parts(self) -> tuple[Ints, Ints]:
-        """(sorted ranks of which those with `stale` rows are void, valid ranks of the rows that moved)."""
-        if len(self._moved) > self._limit:
-            self.settled()
-        if not self._moved:
-            return self._ranks, self._ranks[:0]
-        return self._ranks, self._ranks_of(np.fromiter(self._moved, dtype=np.int64, count=len(self._moved)))
-
-    def current(self, ranks: Ints) -> Ints:
-        """Those of the sorted ranks that are still valid."""
-        return ranks[~self._stale.take(ranks & ROW_MASK)] if self._moved else ranks
+    def settle(self) -> None:
+        """Makes `ranks` the current ones."""
+        if self.position != len(self.log):
+            self._table.flush()
+            self.ranks = self._sorted()
+            self.position = len(self.log)
 
     def _sorted(self) -> Ints:
-        ranks = self._ranks_of(self._numbers)
+        ranks = (self._base + self._sign * self._table.score.take(self._numbers)) << ROW_BITS
+        ranks |= self._numbers
         ranks.sort()
         return ranks
-
-    def _ranks_of(self, numbers: Ints) -> Ints:
-        scores = self._table.score.take(numbers)
-        return ((SCORE_TOP - scores if self._spread else scores) << ROW_BITS) | numbers
 
 
 class Lane:
@@ -83,10 +72,10 @@ class Lane:
 
     __slots__ = ("_block", "_bound", "_heap", "_position", "_ranks", "_suitable")
 
-    def __init__(self, ranks: Ints, heap: list[int], block: int, suitable: Callable[[Ints], Ints]) -> None:
-        """`heap` holds suitable ranks already (as a heap); `block` is how many of `ranks` are tested first."""
+    def __init__(self, ranks: Ints, block: int, suitable: Callable[[Ints], Ints] | None = None) -> None:
+        """`block` is how many of the ranks are looked at first; `suitable` picks those that are worth it (or all)."""
         self._ranks = ranks
-        self._heap = heap
+        self._heap: list[int] = []
         self._block = block
         self._suitable = suitable
         self._position = 0
@@ -102,8 +91,12 @@ class Lane:
                 return END
             self._fetch()
 
-    def pop(self) -> None:
-        heappop(self._heap)
+    def pop(self) -> int:
+        """Removes and returns the best rank, or END."""
+        heap = self._heap
+        if heap and heap[0] <= self._bound:
+            return heappop(heap)
+        return heappop(self._heap) if self.head() != END else END
 
     def push(self, rank: int) -> None:
         heappush(self._heap, rank)
@@ -113,9 +106,10 @@ class Lane:
         self._position += self._block
         self._block *= 4
         self._bound = int(self._ranks[self._position]) if self._position < len(self._ranks) else END
-        found = self._suitable(block).tolist()
+        found = (self._suitable(block) if self._suitable else block).tolist()
         if self._heap:
-            for rank in found:
-                heappush(self._heap, rank)
+            # Both are short or nearly sorted, so this is faster than pushing; a sorted list is a heap.
+            self._heap += found
+            self._heap.sort()
         else:
-            self._heap = found  # a sorted list is a heap
+            self._heap = found

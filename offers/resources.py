@@ -52,6 +52,9 @@ def holds(ranges: Ranges, number: int) -> bool:
 
 def numbers(ranges: Ranges) -> tuple[int, ...]:
     """Every number, ascending."""
+    if len(ranges) == 1:
+        begin, end = ranges[0]
+        return (begin,) if begin == end else tuple(range(begin, end + 1))
     return tuple(number for begin, end in ranges for number in range(begin, end + 1))
 
 

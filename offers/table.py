@@ -35,6 +35,7 @@ class Row:
 
     __slots__ = (
         "agent_id",
+        "amounts",
         "attributes",
         "claims",
         "compound",
@@ -49,6 +50,7 @@ class Row:
         "ports",
         "pots",
         "role",
+        "score",
         "totals",
         "unavailable",
     )
@@ -68,6 +70,10 @@ class Row:
         self.unavailable = False
         self.offers: dict[str, Offer] = {}
         self.claims: list[Claim] = []
+        self.amounts = [0] * len(AMOUNTS)
+        """What is free, in the order of AMOUNTS."""
+        self.score = 0
+        """How empty the agent is, 0 to SCORE_TOP."""
         self.pots = Pots({}, {})
         self.ports: list[tuple[Pot, Ranges]] = []
         self.compound = False
@@ -80,6 +86,12 @@ class Row:
     @property
     def taints(self) -> tuple[tuple[str, str], ...]:
         return tuple(sorted(self.decoration.taints.items()))
+
+    def rescore(self) -> None:
+        """Works out the score: in integers, so that any order of evaluation gives the same result."""
+        cpus, mem = self.totals
+        score = self.amounts[0] * SCORE_UNIT // cpus if cpus else 0
+        self.score = score + self.amounts[1] * SCORE_UNIT // mem if mem else score
 
     def has_ports(self, wanted: Sequence[int]) -> bool:
         return all(any(holds(ranges, port) for _, ranges in self.ports) for port in wanted)
@@ -162,6 +174,7 @@ class Table:
         """Grows when a static fact of any row changes."""
         self._unused = list(range(_FIRST_CAPACITY - 1, -1, -1))
         self._columns: dict[str, Column] = {}
+        self._outdated: set[int] = set()
         self._layouts: dict[tuple[Pot | None, ...], tuple[Pot | None, ...]] = {}
         self._ports: dict[int, _PortColumn] = {}
         self._port_revisions = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
@@ -178,6 +191,7 @@ class Table:
     def free_row(self, row: Row) -> None:
         self.rows[row.number] = None
         self.active[row.number] = False
+        self._outdated.discard(row.number)
         self._port_revisions[row.number] += 1
         self._unused.append(row.number)
 
@@ -210,16 +224,27 @@ class Table:
         row.compound = any(len(pots) > 1 for pots in by_name.values())
         layout = tuple(pots[0] if pots else None for pots in by_name.values())
         row.layout = self._layouts.setdefault(layout, layout)
-        free = [amount_of(row.pots, name) for name in SCALARS]
-        self.free[:, row.number] = (*free, size(ports_of(row.pots)))
-        self.score[row.number] = score(free[0], free[1], row.totals)
+        row.amounts = [*(amount_of(row.pots, name) for name in SCALARS), size(ports_of(row.pots))]
+        row.rescore()
+        self._outdated.discard(row.number)
+        self.free[:, row.number] = row.amounts
+        self.score[row.number] = row.score
         self.active[row.number] = bool(row.offers)
         self._port_revisions[row.number] += 1
 
-    def store(self, numbers: Ints, amounts: Sequence[Sequence[int]], scores: Sequence[int]) -> None:
-        """Sets what is free on some (distinct) rows, in the order of AMOUNTS, and their scores, after placing."""
-        self.free[:, numbers] = np.array(amounts, dtype=np.int64).T
-        self.score[numbers] = scores
+    def placed_on(self, number: int) -> None:
+        """The amounts, score and ports of a row have changed by placing; the columns follow with the next `flush`."""
+        self._outdated.add(number)
+
+    def flush(self) -> None:
+        """Brings the columns up to date with what was placed. To be called before the columns are used."""
+        if not self._outdated:
+            return
+        rows = [row for number in self._outdated if (row := self.rows[number]) is not None]
+        self._outdated.clear()
+        numbers = np.array([row.number for row in rows], dtype=np.int64)
+        self.free[:, numbers] = np.array([row.amounts for row in rows], dtype=np.int64).T
+        self.score[numbers] = [row.score for row in rows]
         self._port_revisions[numbers] += 1
 
     # --- columns ----------------------------------------------------------------------------------------------
@@ -245,9 +270,3 @@ class Table:
                 self._ports.clear()
             column = self._ports[port] = _PortColumn()
         return column.refresh(port, self.rows, self._port_revisions)
-
-
-def score(free_cpus: int, free_mem: int, totals: tuple[int, int]) -> int:
-    """How empty an agent is, 0 to SCORE_TOP. Integers, so that any order of evaluation gives the same result."""
-    cpus, mem = totals
-    return (free_cpus * SCORE_UNIT // cpus if cpus else 0) + (free_mem * SCORE_UNIT // mem if mem else 0)
