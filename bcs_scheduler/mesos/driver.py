@@ -126,6 +126,7 @@ class Driver:
             "queued": len(self._queue),
             "outstanding": session.outstanding if session is not None else 0,
             **self._counts,
+            "refused": self._counts["refused"] + (session.refused if session is not None else 0),
         }
 
     # --- subscribing and reading ----------------------------------------------------------------------------------

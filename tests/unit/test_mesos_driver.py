@@ -174,9 +174,12 @@ class TestSubscribing:
     def test_a_refusal_in_one_breath_with_the_head_of_the_stream_is_heard(self, script: Script, run: Run) -> None:
         """As Mesos refuses a framework that was removed: 200, ERROR, end."""
         error = Event(type=Event.ERROR, error=Event.Error(message="Framework has been removed"))
-        script.on_subscribe = lambda peer, request: (
-            not peer.send(fakemaster.stream_head() + fakemaster.event_chunk(error) + b"0\r\n\r\n")
-        )
+
+        def refuse(peer: Peer, request: Request) -> bool:
+            peer.send(fakemaster.stream_head() + fakemaster.event_chunk(error) + b"0\r\n\r\n")
+            return True
+
+        script.on_subscribe = refuse
         running = run(script.master.url, "f-1")
         assert running.expect(events.FrameworkRemoved).message == "Framework has been removed"
         assert len(script.master.calls(Call.SUBSCRIBE)) == 1
