@@ -75,8 +75,10 @@ def end_descendants() -> None:
 
 
 def free_ports(count: int, blocks: int, stride: int, low: int = 20000, high: int = 32000) -> int:
-    """The first of `count` ports in a row that are free, `blocks` times, `stride` apart, below those the kernel gives to
-    outgoing connections. Raises OSError if there are none."""
+    """The first of `count` free ports in a row, `blocks` times, `stride` apart. Raises OSError if there are none.
+
+    `high` is below the ports the kernel gives to outgoing connections.
+    """
     taken = {int(row[1].rpartition(":")[2], 16) for table in ("tcp", "tcp6") for row in _rows(PROC / "net" / table)}
     for first in range(low, high - blocks * stride, count):
         if not any(first <= port - block * stride < first + count for port in taken for block in range(blocks)):
