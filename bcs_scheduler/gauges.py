@@ -14,11 +14,11 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.exposition import PREFIX
 from bcs_scheduler.gateway import Role
 from bcs_scheduler.version import VERSION
 from store.state import State
 
-PREFIX = "bkbcs_scheduler_"
 ROLES: tuple[Role, ...] = ("master", "slave", "unknown")
 OBJECT_STATUS: Mapping[str, str] = {
     "Staging": "operating",

@@ -73,8 +73,8 @@ class CommitPipeline:
         self._most_in_flight, self._backlog = in_flight, backlog
         self._waiting: deque[Unit] = deque()
         self._flying: deque[_Batch] = deque()
-        self._undurable = 0
-        """Changes waiting and in flight."""
+        self._load = 0
+        """Weight of all units waiting and in flight."""
         self._condition = threading.Condition()
         """Guards all of the above."""
         self._closed = False
@@ -92,11 +92,11 @@ class CommitPipeline:
         if not units:
             return
         with self._condition:
-            self._condition.wait_for(lambda: self._undurable < self._backlog or self._closed)
+            self._condition.wait_for(lambda: self._load < self._backlog or self._closed)
             if self._closed:
                 return
             self._waiting.extend(units)
-            self._undurable += sum(len(unit.changes) for unit in units)
+            self._load += sum(map(weight, units))
             self._condition.notify_all()
 
     def drain(self, timeout: float) -> bool:
@@ -114,8 +114,8 @@ class CommitPipeline:
 
     @property
     def depth(self) -> int:
-        """Changes that are not durable yet, or whose effects have not left."""
-        return self._undurable
+        """Changes that are not durable yet, or whose effects have not left; a unit without changes counts as one."""
+        return self._load
 
     def stalled_for(self) -> float:
         """Seconds for which the store has not taken what it was given; 0.0 if all is well."""
@@ -218,7 +218,7 @@ class CommitPipeline:
             self._leave(effects)
         with self._condition:
             self._flying.popleft()
-            self._undurable -= sum(len(unit.changes) for unit in batch.units)
+            self._load -= sum(map(weight, batch.units))
             self._condition.notify_all()
 
     def _call_back(self, error: BaseException) -> bool:
@@ -247,6 +247,11 @@ class CommitPipeline:
     def _give_up(self, reason: str) -> None:
         self.close()
         self._lost(reason)
+
+
+def weight(unit: Unit) -> int:
+    """What a unit counts in the backlog: its changes, and at least one, or effects alone could pile up without end."""
+    return max(1, len(unit.changes))
 
 
 def estimate(change: Change) -> int:

@@ -1,0 +1,541 @@
+"""bcs_scheduler.runtime and term: election, take-over, durable replies, stepping down, outages; real threads and
+stores, only the Mesos side is a stand-in."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bcs_scheduler import pipeline, runtime, term
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.gateway import Busy, NotLeading
+from bcs_scheduler.inbox import Inbox
+from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.runtime import Runtime
+from store.base import Change, Loaded, Store
+from store.memory import MemoryBackend, MemoryStore
+from store.records import AgentSetting
+from store.sqlite import SqliteStore
+from tests.waiting import wait_for
+
+Deliver = Callable[[events.Event], None]
+A, B = "http://a:1", "http://b:2"
+
+
+class FakeDriver:
+    """Subscribes when it is started, keeps what it is sent."""
+
+    def __init__(self, deliver: Deliver) -> None:
+        self.deliver = deliver
+        self.framework_id = ""
+        self.sent: list[effects.Effect] = []
+        self.started = self.stopped = False
+        self.send_blocks = self.stop_blocks = False
+        self.free = threading.Event()
+
+    def start(self, framework_id: str) -> None:
+        self.started, self.framework_id = True, framework_id
+        self.deliver(events.Subscribed(framework_id=framework_id or "framework-1", master="m:5050", cause="mesos:1"))
+
+    def stop(self) -> None:
+        self.stopped = True
+        if self.stop_blocks:
+            self.free.wait(60.0)
+        self.free.set()
+
+    def send(self, batch: Sequence[effects.Effect]) -> None:
+        if self.send_blocks:
+            self.free.wait(60.0)
+        self.sent.extend(batch)
+
+    def status(self) -> dict[str, Any]:
+        return {"connected": self.started and not self.stopped, "master": "m:5050", "error": ""}
+
+
+class HeldStore(MemoryStore):
+    """A MemoryStore whose commits and loads can be held up, as by a slow disk or network."""
+
+    def __init__(self, backend: MemoryBackend) -> None:
+        super().__init__(backend)
+        self.holding = False
+        self.held: list[tuple[Sequence[Change], int, Future[None]]] = []
+        self.load_gate = threading.Event()
+        self.load_gate.set()
+        self.loads = 0
+
+    def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
+        if not self.holding:
+            return super().commit(changes, epoch)
+        future: Future[None] = Future()
+        self.held.append((changes, epoch, future))
+        return future
+
+    def release(self) -> None:
+        """Lets held commits go on, in order, and holds no more."""
+        self.holding = False
+        while self.held:
+            changes, epoch, future = self.held.pop(0)
+            error = super().commit(changes, epoch).exception()
+            future.set_result(None) if error is None else future.set_exception(error)
+
+    def load(self) -> Loaded:
+        self.loads += 1
+        assert self.load_gate.wait(60.0)
+        return super().load()
+
+
+class Process:
+    """A runtime with its stand-in drivers, as one scheduler process has them."""
+
+    def __init__(self, store: Store, url: str = A) -> None:
+        self.store = store
+        self.drivers: list[FakeDriver] = []
+        self.metrics = Metrics()
+        self.runtime = Runtime(store, CoreOptions(), self._driver, self.metrics, url)
+        self.runtime.start()
+
+    def _driver(self, deliver: Deliver) -> FakeDriver:
+        self.drivers.append(FakeDriver(deliver))
+        return self.drivers[-1]
+
+    @property
+    def driver(self) -> FakeDriver:
+        return self.drivers[-1]
+
+    def leads(self) -> Process:
+        wait_for(lambda: self.runtime.role() == "master" and self.driver.started, what="leadership")
+        return self
+
+    def stands_by(self) -> Process:
+        wait_for(lambda: self.runtime.role() == "slave", what="standing by")
+        return self
+
+    def disable(self, agent: str) -> Future[effects.Reply]:
+        return self.runtime.submit(events.SetAgent(agent=agent, disabled=True))
+
+    def check(self, name: str) -> tuple[bool, str]:
+        return next((ok, message) for found, ok, message in self.runtime.checks() if found == name)
+
+    @property
+    def epoch(self) -> int:
+        assert self.runtime._term is not None
+        return self.runtime._term.epoch
+
+
+Start = Callable[..., Process]
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts processes; all are stopped at the end. Pauses that only spare the store are shortened."""
+    for module, name, value in (
+        (runtime, "FIRST_PAUSE", 0.01),
+        (runtime, "LONGEST_PAUSE", 0.05),
+        (runtime, "FIRST_RECESS", 0.01),
+        (pipeline, "FIRST_PAUSE", 0.01),
+        (pipeline, "LONGEST_PAUSE", 0.05),
+    ):
+        monkeypatch.setattr(module, name, value)
+    started: list[Process] = []
+
+    def make(store: Store, url: str = A) -> Process:
+        started.append(Process(store, url))
+        return started[-1]
+
+    yield make
+    for process in started:
+        for driver in process.drivers:
+            driver.free.set()
+        if isinstance(process.store, HeldStore):
+            process.store.load_gate.set()
+        process.runtime.stop()
+
+
+@pytest.fixture
+def backend() -> MemoryBackend:
+    return MemoryBackend()
+
+
+def stored(store: Store) -> set[str]:
+    """Agents with settings in the store."""
+    return {record.agent for record in store.load().records if isinstance(record, AgentSetting)}
+
+
+# --- leading ------------------------------------------------------------------------------------------------------
+
+
+def test_the_only_one_leads_and_answers_when_the_change_is_durable(start: Start, backend: MemoryBackend) -> None:
+    store = HeldStore(backend)
+    process = start(store).leads()
+    assert process.runtime.leader_url() == A
+    store.holding = True
+    reply = process.disable("agent-1")
+    wait_for(lambda: store.held, what="the commit")
+    assert not reply.done()
+    assert process.runtime.state().agent_settings["agent-1"].disabled, "the core itself goes on"
+    assert stored(store) == set()
+    store.release()
+    assert reply.result(10.0).error == ""
+    assert stored(store) == {"agent-1"}
+    assert all(check.ok for check in process.runtime.checks())
+
+
+def test_a_refused_command_is_answered_and_changes_nothing(start: Start, backend: MemoryBackend) -> None:
+    process = start(MemoryStore(backend)).leads()
+    reply = process.runtime.submit(events.DeleteApplication(namespace="ns", name="none")).result(10.0)
+    assert reply.error == effects.Reason.NOT_FOUND
+    assert b'"DeleteApplication"' not in b"".join(backend.records.values())
+
+
+def test_a_command_too_large_for_the_store_is_refused_and_the_term_goes_on(
+    start: Start, backend: MemoryBackend
+) -> None:
+    process = start(MemoryStore(backend, batch_bytes=30_000)).leads()
+    huge = events.SetAgent(agent="huge", strings={"text": "x" * 40_000})
+    reply = process.runtime.submit(huge).result(10.0)
+    assert reply.error == effects.Reason.INVALID and "at most 10000" in reply.message
+    assert process.disable("agent-1").result(10.0).error == ""
+    assert process.epoch == 1
+
+
+def test_effects_for_mesos_reach_the_driver(start: Start, backend: MemoryBackend) -> None:
+    process = start(MemoryStore(backend)).leads()
+    wait_for(lambda: any(isinstance(e, effects.Reconcile) for e in process.driver.sent), what="reconciliation")
+    assert process.driver.framework_id == ""
+    process.runtime.stop()
+    second = start(MemoryStore(backend)).leads()
+    assert second.driver.framework_id == "framework-1", "the stored id is used again"
+
+
+# --- several processes --------------------------------------------------------------------------------------------
+
+
+def two_stores(kind: str, tmp_path: Path) -> tuple[Store, Store]:
+    if kind == "memory":
+        backend = MemoryBackend()
+        return MemoryStore(backend), MemoryStore(backend)
+    return SqliteStore(tmp_path / "state.db"), SqliteStore(tmp_path / "state.db")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_a_standby_points_to_the_leader_answers_reads_and_takes_over(
+    kind: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "STANDBY_AGE", 0.0)
+    first_store, second_store = two_stores(kind, tmp_path)
+    first = start(first_store, A).leads()
+    second = start(second_store, B).stands_by()
+    assert first.disable("agent-1").result(10.0).error == ""
+
+    with pytest.raises(NotLeading) as refused:
+        second.disable("agent-2")
+    assert refused.value.leader == second.runtime.leader_url() == A
+    assert set(second.runtime.state().agent_settings) == {"agent-1"}
+    assert second.runtime.offers() == [] and second.runtime.agents() == []
+    assert second.check("leadership") == (True, f"slave of {A}")
+    assert not second.drivers, "only the leader speaks to Mesos"
+
+    first.runtime.stop()
+    second.leads()
+    assert second.epoch == 2
+    assert first.driver.stopped and first.runtime.role() == "unknown"
+    assert second.disable("agent-2").result(10.0).error == ""
+    assert set(second.runtime.state().agent_settings) == {"agent-1", "agent-2"}
+
+
+def test_a_standby_reads_the_store_at_most_every_few_seconds(
+    start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "STANDBY_AGE", 3600.0)
+    start(MemoryStore(backend), A).leads()
+    store = HeldStore(backend)
+    second = start(store, B).stands_by()
+    assert second.runtime.state() is second.runtime.state()
+    assert store.loads == 1
+
+
+# --- losing the lead ----------------------------------------------------------------------------------------------
+
+
+def test_a_deposed_leader_fails_waiting_replies_and_writes_nothing_more(start: Start, backend: MemoryBackend) -> None:
+    store = HeldStore(backend)
+    first = start(store, A).leads()
+    second = start(MemoryStore(backend), B).stands_by()
+    store.holding = True
+    waiting = [first.disable("agent-1"), first.disable("agent-2")]
+    wait_for(lambda: store.held, what="the commit")
+    backend.depose("session lost")
+    for reply in waiting:
+        assert reply.result(10.0).error == effects.Reason.STEPPED_DOWN
+    second.leads()
+    store.release()
+    assert second.disable("agent-3").result(10.0).error == ""
+    assert stored(store) == {"agent-3"}
+    with pytest.raises(NotLeading) as refused:
+        first.stands_by().disable("agent-4")
+    assert refused.value.leader == B
+    assert first.driver.stopped
+    backend.depose("session lost")
+    assert first.leads().epoch == 3
+    assert set(first.runtime.state().agent_settings) == {"agent-3"}
+
+
+def test_being_told_twice_that_the_lead_is_lost_does_no_harm(start: Start, backend: MemoryBackend) -> None:
+    """The store says so, and so does the next commit: in either order, and again and again."""
+    process = start(MemoryStore(backend)).leads()
+    for epoch in range(2, 12):
+        with backend.lock:
+            leader = backend.leader()
+            assert leader is not None
+            backend.remove(leader)
+            backend.epoch += 1
+        try:
+            assert process.disable(f"lost-{epoch}").result(10.0).error == effects.Reason.STEPPED_DOWN
+        finally:
+            leader.deposed("session lost")
+        wait_for(lambda: process.runtime.role() == "master" and backend.leader() is not None, what="the next term")
+        wait_for(lambda: process.epoch == backend.epoch, what="the newest epoch")
+        assert process.leads().disable(f"kept-{epoch}").result(10.0).error == ""
+    assert stored(process.store) == {f"kept-{epoch}" for epoch in range(2, 12)}
+
+
+def test_one_that_is_deposed_while_it_takes_over_never_speaks_to_mesos(start: Start, backend: MemoryBackend) -> None:
+    store = HeldStore(backend)
+    store.load_gate.clear()
+    first = start(store, A)
+    wait_for(lambda: store.loads == 1, what="loading")
+    second = start(MemoryStore(backend), B).stands_by()
+    backend.depose("session lost")
+    second.leads()
+    store.load_gate.set()
+    wait_for(lambda: len(backend.candidates) == 2, what="the first to stand again")
+    assert not any(driver.started for driver in first.drivers)
+    assert first.runtime.role() == "slave"
+    assert first.runtime.leader_url() == B
+
+
+def test_a_deposed_one_does_not_insist_on_loading(start: Start, backend: MemoryBackend) -> None:
+    store = HeldStore(backend)
+    store.load_gate.clear()
+    first = start(store, A)
+    wait_for(lambda: store.loads == 1, what="loading")
+    backend.reachable = False
+    store.load_gate.set()
+    wait_for(lambda: store.loads > 2, what="retries")
+    backend.depose("session lost")
+    wait_for(lambda: first.check("store")[1].startswith("cannot stand for election"), what="giving up on loading")
+    backend.reachable = True
+    assert first.leads().epoch == 2
+
+
+def test_a_core_that_fails_hands_the_lead_over(start: Start, backend: MemoryBackend) -> None:
+    class Unknown(events.Event, frozen=True, kw_only=True):
+        pass
+
+    first = start(MemoryStore(backend), A).leads()
+    second = start(MemoryStore(backend), B).stands_by()
+    first.driver.deliver(Unknown())
+    assert second.leads().epoch == 2
+    first.stands_by()
+    assert first.driver.stopped
+    assert second.disable("agent-1").result(10.0).error == ""
+
+
+def test_a_take_over_that_fails_is_tried_again(start: Start, backend: MemoryBackend) -> None:
+    store = HeldStore(backend)
+    store.load_gate.clear()
+    process = start(store)
+    broken, make = 2, process._driver
+
+    def factory(deliver: Deliver) -> FakeDriver:
+        nonlocal broken
+        broken -= 1
+        if broken >= 0:
+            raise OSError("no such master")
+        return make(deliver)
+
+    process.runtime._make_driver = factory
+    store.load_gate.set()
+    wait_for(lambda: process.drivers, what="the third attempt")
+    assert process.leads().epoch == 3
+    assert process.disable("agent-1").result(10.0).error == ""
+
+
+# --- an unreachable store -----------------------------------------------------------------------------------------
+
+
+def test_a_store_that_is_not_there_at_the_start(start: Start, backend: MemoryBackend) -> None:
+    backend.reachable = False
+    process = start(MemoryStore(backend))
+    wait_for(lambda: "cannot connect" in process.check("store")[1], what="the attempt")
+    assert process.runtime.role() == "unknown" and process.runtime.leader_url() is None
+    with pytest.raises(NotLeading):
+        process.disable("agent-1")
+    with pytest.raises(Busy, match="cannot connect to the store"):
+        process.runtime.state()
+    backend.reachable = True
+    process.leads()
+    assert process.check("store") == (True, "connected")
+
+
+def test_during_an_outage_commands_wait_then_are_turned_away_and_none_is_lost(
+    start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(term, "STALL", 0.1)
+    monkeypatch.setattr(runtime, "STALL", 0.1)
+    process = start(MemoryStore(backend)).leads()
+    assert process.disable("before").result(10.0).error == ""
+    backend.reachable = False
+    waiting = process.disable("during")
+
+    def turned_away() -> bool:
+        try:
+            process.disable("refused")
+        except Busy as busy:
+            return "has not taken changes" in str(busy)
+        return False
+
+    wait_for(turned_away, what="commands to be turned away")
+    assert not waiting.done()
+    ready, message = process.check("store")
+    assert not ready and "waiting" in message
+    assert process.runtime.role() == "master"
+    backend.reachable = True
+    assert waiting.result(10.0).error == ""
+    assert process.disable("after").result(10.0).error == ""
+    assert {"before", "during", "after"} <= stored(process.store)
+
+
+def test_a_standby_without_the_store_says_so(
+    start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "STANDBY_AGE", 0.0)
+    start(MemoryStore(backend), A).leads()
+    second = start(MemoryStore(backend), B).stands_by()
+    assert second.runtime.state().agent_settings == {}
+    backend.reachable = False
+    with pytest.raises(Busy, match="cannot be read"):
+        second.runtime.state()
+    assert second.check("store")[0] is False
+
+
+# --- ending -------------------------------------------------------------------------------------------------------
+
+
+def test_stopping_lets_what_was_decided_become_durable(start: Start, backend: MemoryBackend) -> None:
+    store = HeldStore(backend)
+    process = start(store).leads()
+    wait_for(lambda: process.runtime._term is not None and process.runtime._term.queues()["commit"] == 0)
+    store.holding = True
+    reply = process.disable("agent-1")
+    wait_for(lambda: store.held, what="the commit")
+    stopping = threading.Thread(target=process.runtime.stop, daemon=True)
+    stopping.start()
+    wait_for(lambda: process.runtime.role() != "master", what="stepping down")
+    store.release()
+    assert reply.result(10.0).error == ""
+    stopping.join(10.0)
+    assert not stopping.is_alive()
+    later = MemoryStore(backend)
+    later.open()
+    assert stored(later) == {"agent-1"}
+
+
+def test_everybody_waiting_for_everybody_does_not_keep_it_from_standing_down(
+    start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commit thread waits for the driver, the core for the commit thread, the driver for the inbox."""
+    monkeypatch.setattr(term, "Inbox", lambda: Inbox(limit=4))
+    process = start(MemoryStore(backend)).leads()
+    driver = process.driver
+    current = process.runtime._term
+    assert current is not None
+    wait_for(lambda: any(isinstance(e, effects.Reconcile) for e in driver.sent), what="the first calls")
+    current._pipeline._backlog = 1
+    driver.send_blocks = True
+    threads = [threading.Thread(target=_flood, args=(driver,), daemon=True) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: len(current.inbox) == 4, what="the inbox to be full")
+    assert all(thread.is_alive() for thread in threads)
+    began = time.monotonic()
+    backend.depose("session lost")
+    wait_for(lambda: len(process.drivers) == 2 and process.driver.started, seconds=10.0, what="the next term")
+    assert time.monotonic() - began < term.PATIENCE
+    for thread in threads:
+        thread.join(10.0)
+        assert not thread.is_alive()
+    assert not current._thread.is_alive() and not current._pipeline.thread.is_alive()
+
+
+def test_a_driver_that_does_not_end_is_left_behind(
+    start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(term, "PATIENCE", 0.05)
+    process = start(MemoryStore(backend)).leads()
+    process.driver.stop_blocks = process.driver.send_blocks = True
+    replies = [process.disable(f"agent-{n}") for n in range(3)]
+    for reply in replies:
+        reply.result(10.0)
+    backend.depose("session lost")
+    wait_for(lambda: len(process.drivers) == 2 and process.driver.started, seconds=10.0, what="the next term")
+    assert process.disable("agent-9").result(10.0).error == ""
+    assert process.epoch == 2
+
+
+def test_stopping_twice_and_before_the_start_is_harmless(backend: MemoryBackend) -> None:
+    made = Runtime(MemoryStore(backend), CoreOptions(), FakeDriver, Metrics(), A)
+    made.stop()
+    made.start()
+    made.stop()
+    assert made.role() == "unknown"
+    assert backend.candidates == []
+
+
+# --- what operators see -------------------------------------------------------------------------------------------
+
+
+def test_a_removed_framework_is_not_ready(start: Start, backend: MemoryBackend) -> None:
+    process = start(MemoryStore(backend)).leads()
+    process.driver.deliver(events.FrameworkRemoved(message="Framework has been removed"))
+    wait_for(lambda: not process.check("mesos")[0], what="the check to fail")
+    assert "Framework has been removed" in process.check("mesos")[1]
+    assert b"bkbcs_scheduler_framework_removed 1.0" in process.runtime.metrics()
+
+
+def test_a_broken_record_is_quarantined_and_told(start: Start, backend: MemoryBackend) -> None:
+    backend.records["application", "ns/broken"] = b'{"namespace": 7}'
+    process = start(MemoryStore(backend)).leads()
+    assert process.check("store") == (True, "1 records quarantined, see the log")
+    assert b"bkbcs_scheduler_quarantined_records 1.0" in process.runtime.metrics()
+    assert backend.records["application", "ns/broken"] == b'{"namespace": 7}'
+
+
+def test_the_metrics_follow_the_role(start: Start, backend: MemoryBackend) -> None:
+    process = start(MemoryStore(backend)).leads()
+    assert process.disable("agent-1").result(10.0).error == ""
+    text = process.runtime.metrics().decode()
+    assert 'bkbcs_scheduler_role{role="master"} 1.0' in text
+    assert "bkbcs_scheduler_epoch 1.0" in text
+    assert 'bkbcs_scheduler_committed_records_total{kind="agentsetting"} 1.0' in text
+    assert 'bkbcs_scheduler_storage_operator_latency_ms_count{operator="fetch"} 1.0' in text
+    assert 'bkbcs_scheduler_story_total{kind="framework",reason="subscribed"} 1.0' in text
+    process.runtime.stop()
+    text = process.runtime.metrics().decode()
+    assert 'bkbcs_scheduler_role{role="unknown"} 1.0' in text
+    assert "bkbcs_scheduler_epoch" not in text
+
+
+def _flood(driver: FakeDriver) -> None:
+    """Updates of unknown tasks: each is acknowledged, so each has an effect for the driver."""
+    for number in range(200):
+        driver.deliver(
+            events.StatusUpdate(task_id=f"unknown-{number}", state="TASK_RUNNING", agent_id="x", uuid=b"u", cause="m")
+        )

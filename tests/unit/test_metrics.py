@@ -1,0 +1,458 @@
+"""bcs_scheduler.metrics and gauges: names, labels, buckets, what is shown when, and that gone objects go."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.effects import Observed, Story
+from bcs_scheduler.core.events import AgentsListed
+from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.metrics import Leading, Metrics
+from bcs_scheduler.series import LINGER
+from store.base import Change
+from store.records import AgentSetting, Application, Record, Task, TaskGroup, Transaction
+
+PREFIX = "bkbcs_scheduler_"
+CONF = Path(__file__).parents[2] / "conf"
+NOW = 1_700_000_000.0
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def application(name: str, status: Any = "Running", namespace: str = "ns") -> Application:
+    return Application(namespace=namespace, name=name, status=status, instances=2, version="1")
+
+
+def taskgroup(app: str, index: int, status: Any = "Running", namespace: str = "ns") -> TaskGroup:
+    identity = f"{index}.{app}.{namespace}.cluster.{1000 + index}"
+    return TaskGroup(
+        id=identity, namespace=namespace, application=app, index=index, version="1", agent_id="agent",
+        status=status, tasks=(Task(id=f"{1000 + index}.0.{index}.{app}.{namespace}.cluster", status="Running"),),
+    )  # fmt: skip
+
+
+def leading(core: Core, epoch: int = 3, quarantined: int = 0, connected: bool = True) -> Leading:
+    return Leading(
+        core=core,
+        epoch=epoch,
+        quarantined=quarantined,
+        queues=lambda: {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7},
+        mesos=lambda: {"connected": connected},
+        stalled_for=lambda: 0.0,
+    )
+
+
+def core_of(*records: Record) -> Core:
+    return Core(records, CoreOptions(), NOW)
+
+
+def lead(metrics: Metrics, *records: Record) -> Core:
+    core = core_of(*records)
+    metrics.role = "master"
+    metrics.lead(leading(core))
+    return core
+
+
+def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    """Value by name and labels, of our own metrics; fails on a series that appears twice."""
+    found: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
+    for family in text_string_to_metric_families(metrics.render().decode()):
+        for sample in family.samples:
+            key = (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items()))
+            assert key not in found, f"{key} appears twice"
+            if sample.name.startswith(PREFIX):
+                found[key] = sample.value
+    return found
+
+
+def value(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
+    return samples(metrics).get((metric, frozenset(labels.items())))
+
+
+def named(metrics: Metrics, word: str) -> set[str]:
+    """Names of the series that carry this label value."""
+    return {name for name, labels in samples(metrics) if word in dict(labels).values()}
+
+
+LAUNCHED = Observed(name="schedule_taskgroup", labels=("ns", "web", "web-0", "launch"), value=70.0)
+ENDED = Observed(name="operate_application", labels=("ns", "web", "launch"), value=3.0)
+REPORTED = Observed(name="taskgroup_report", labels=("ns", "web", "web-0", "Running"))
+OOM = Observed(name="application_oom", labels=("ns", "web"))
+
+
+def feed(metrics: Metrics, *observed: Observed) -> None:
+    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM):
+        metrics.observe(item)
+
+
+# --- the original's six -------------------------------------------------------------------------------------------
+
+
+def test_the_six_metrics_have_the_names_and_labels_of_the_original() -> None:
+    metrics = Metrics()
+    lead(metrics, application("web"))
+    feed(metrics)
+    feed(metrics, LAUNCHED)
+    group = {"namespace": "ns", "application": "web", "taskgroup": ""}
+    app = {"namespace": "ns", "application": "web"}
+    assert value(metrics, "schedule_taskgroup_total", **group, type="launch") == 2
+    assert value(metrics, "schedule_taskgroup_latency_ms_sum", **group, type="launch") == 140.0
+    assert value(metrics, "schedule_taskgroup_latency_ms_bucket", **group, type="launch", le="50.0") == 0
+    assert value(metrics, "schedule_taskgroup_latency_ms_bucket", **group, type="launch", le="100.0") == 2
+    assert value(metrics, "operate_application_total", **app, type="launch") == 1
+    assert value(metrics, "operate_application_latency_second_sum", **app, type="launch") == 3.0
+    assert value(metrics, "taskgroup_report_total", **group, status="Running") == 1
+    assert value(metrics, "application_oom_total", **app) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "last"),
+    [("schedule_taskgroup_latency_ms", 10.0, 300_000.0), ("operate_application_latency_second", 0.1, 7500.0)],
+)
+def test_buckets_suit_the_unit(name: str, first: float, last: float) -> None:
+    metrics = Metrics()
+    lead(metrics, application("web"))
+    feed(metrics)
+    bounds = sorted({float(dict(labels)["le"]) for found, labels in samples(metrics) if found == f"{name}_bucket"})
+    assert (bounds[0], bounds[-2], bounds[-1]) == (first, last, float("inf"))
+    assert len(bounds) <= 16
+
+
+def test_the_taskgroup_label_is_filled_where_it_is_asked_for() -> None:
+    metrics = Metrics(taskgroup_label=True)
+    lead(metrics, application("web"), taskgroup("web", 0), taskgroup("web", 1, "Lost"))
+    feed(metrics)
+    group = {"namespace": "ns", "application": "web", "taskgroup": "web-0"}
+    assert value(metrics, "schedule_taskgroup_total", **group, type="launch") == 1
+    assert value(metrics, "taskgroup_report_total", **group, status="Running") == 1
+    info = {"namespace": "ns", "application": "web"}
+    assert value(metrics, "taskgroup_info", **info, taskgroup="0.web.ns.cluster.1000") == 1
+    assert value(metrics, "taskgroup_info", **info, taskgroup="1.web.ns.cluster.1001") == 4
+
+
+def test_everything_the_core_counts_is_a_metric() -> None:
+    """Names given to `count` in the pure rooms, read from their source: an unknown one would be lost."""
+    root = Path(__file__).parents[2]
+    sources = [*root.glob("transactions/*.py"), *root.glob("bcs_scheduler/core/**/*.py")]
+    names = {name for path in sources for name in re.findall(r'\.count\(\s*"(\w+)"', path.read_text())}
+    assert names == {"schedule_taskgroup", "operate_application", "taskgroup_report", "application_oom"}
+    assert names == Metrics()._objects.names
+
+
+# --- series of what is gone ---------------------------------------------------------------------------------------
+
+
+def test_series_of_a_deleted_application_disappear_after_its_last_sample_could_be_read() -> None:
+    clock = Clock()
+    metrics = Metrics(clock=clock)
+    core = lead(metrics, application("web"), application("other"))
+    feed(metrics)
+    feed(metrics, Observed(name="application_oom", labels=("ns", "other")))
+    core.state.apply("application", "ns/web", None)
+    feed(metrics, Observed(name="operate_application", labels=("ns", "web", "delete"), value=2.0))
+    assert value(metrics, "operate_application_total", namespace="ns", application="web", type="delete") == 1
+    clock.now += LINGER / 2
+    assert "operate_application_total" in named(metrics, "web")
+    clock.now += LINGER / 2
+    assert named(metrics, "web") == set()
+    assert named(metrics, "other") == {"application_oom_total", "object_resource_info"}
+
+
+def test_an_application_made_again_under_its_name_keeps_its_series() -> None:
+    clock = Clock()
+    metrics = Metrics(clock=clock)
+    core = lead(metrics, application("web"))
+    feed(metrics)
+    core.state.apply("application", "ns/web", None)
+    metrics.render()
+    clock.now += LINGER - 1
+    core.state.apply("application", "ns/web", application("web"))
+    metrics.render()
+    core.state.apply("application", "ns/web", None)
+    clock.now += LINGER - 1
+    assert value(metrics, "application_oom_total", namespace="ns", application="web") == 1
+    clock.now += LINGER
+    assert named(metrics, "web") == set()
+
+
+def test_series_of_a_removed_taskgroup_disappear() -> None:
+    clock = Clock()
+    metrics = Metrics(taskgroup_label=True, clock=clock)
+    groups = [taskgroup("web", 0), taskgroup("web", 1)]
+    core = lead(metrics, application("web"), *groups)
+    feed(metrics, LAUNCHED, msgspec.structs.replace(LAUNCHED, labels=("ns", "web", "web-1", "launch")))
+    core.state.apply("taskgroup", groups[1].id, None)
+    metrics.render()
+    clock.now += LINGER
+    assert named(metrics, "web-1") == set()
+    assert "schedule_taskgroup_total" in named(metrics, "web-0")
+
+
+def test_series_do_not_pile_up_where_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bcs_scheduler.series.CROWD", 10)
+    clock = Clock()
+    metrics = Metrics(clock=clock)
+    core = lead(metrics)
+    for number in range(2000):
+        clock.now += 60.0
+        core.state.apply("application", f"ns/app{number}", application(f"app{number}"))
+        feed(metrics, Observed(name="application_oom", labels=("ns", f"app{number}")))
+        core.state.apply("application", f"ns/app{number}", None)
+    assert len(metrics._objects) < 100
+
+
+def test_series_of_applications_end_with_the_term() -> None:
+    metrics = Metrics()
+    lead(metrics, application("web"))
+    feed(metrics)
+    metrics.lead(None)
+    metrics.role = "slave"
+    feed(metrics)
+    assert named(metrics, "web") == set()
+    lead(metrics, application("web"))
+    feed(metrics, OOM)
+    assert value(metrics, "application_oom_total", namespace="ns", application="web") == 1
+
+
+# --- gauges -------------------------------------------------------------------------------------------------------
+
+
+def test_the_role_is_shown_and_a_standby_describes_only_itself() -> None:
+    metrics = Metrics("BCS-1")
+    assert value(metrics, "role", role="unknown") == 1
+    metrics.role = "slave"
+    shown = samples(metrics)
+    assert [dict(labels)["role"] for (name, labels), on in shown.items() if name == "role" and on] == ["slave"]
+    cluster = ("epoch", "mesos_connected", "offers_held", "pending_taskgroups", "cluster_cpu_resource_total")
+    assert not {name for name, _ in shown} & set(cluster)
+    assert sum(on for (name, _), on in shown.items() if name == "build_info") == 1
+
+
+def test_the_leader_shows_its_term_and_queues() -> None:
+    metrics = Metrics()
+    core = core_of()
+    core.fatal = "framework removed"
+    metrics.lead(leading(core, epoch=9, quarantined=2, connected=False))
+    assert value(metrics, "epoch") == 9
+    assert value(metrics, "quarantined_records") == 2
+    assert value(metrics, "mesos_connected") == 0
+    assert value(metrics, "framework_removed") == 1
+    assert value(metrics, "store_stalled_seconds") == 0
+    depths = {name: value(metrics, "queue_depth", queue=name) for name in ("inbox", "commit", "replies", "mesos")}
+    assert depths == {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7}
+    assert value(metrics, "offers_held") == 0
+    assert value(metrics, "pending_taskgroups") == 0
+    assert value(metrics, "unanswered_reconciliations") == 0
+
+
+def test_objects_and_transactions_are_counted_at_the_scrape() -> None:
+    metrics = Metrics()
+    core = lead(
+        metrics,
+        application("a", "Running"),
+        application("b", "Abnormal"),
+        application("c", "RollingUpdate"),
+        application("d", "Finish"),
+        *(taskgroup("a", n) for n in range(3)),
+        taskgroup("a", 3, "Lost"),
+        *(transaction(f"t-{n}", "RESCHEDULE") for n in range(2)),
+        transaction("t-9", "LAUNCH", "FINISH"),
+    )
+    objects = {"resource": "application", "namespace": "ns"}
+    for name, status in (("a", "running"), ("b", "failed"), ("c", "operating"), ("d", "finish")):
+        assert value(metrics, "object_resource_info", **objects, name=name, status=status) == 1
+    counted = {"namespace": "ns", "application": "a"}
+    assert value(metrics, "taskgroups", **counted, status="Running") == 3
+    assert value(metrics, "taskgroups", **counted, status="Lost") == 1
+    assert value(metrics, "transactions_active", type="RESCHEDULE") == 2
+    assert value(metrics, "transactions_active", type="LAUNCH") is None
+    core.state.apply("application", "ns/a", application("a", "Error"))
+    assert value(metrics, "object_resource_info", **objects, name="a", status="failed") == 1
+    assert value(metrics, "object_resource_info", **objects, name="a", status="running") is None
+    assert not any(name == "taskgroup_info" for name, _ in samples(metrics))
+
+
+def transaction(identity: str, kind: Any, status: Any = "INIT") -> Transaction:
+    return Transaction(
+        id=identity, type=kind, namespace="ns", application="a", status=status, created_at=NOW, due_at=NOW,
+        deadline=NOW + 480,
+    )  # fmt: skip
+
+
+def agent(number: int, ip: str, active: bool = True, **allocated: int) -> dict[str, Any]:
+    return {
+        "id": f"agent-{number}",
+        "hostname": f"host-{number}",
+        "ip": ip,
+        "active": active,
+        "attributes": {"InnerIP": ip},
+        "total": {"cpus": 8000, "mem": 16_384_000},
+        "allocated": {"cpus": 1500, **allocated},
+    }
+
+
+def test_resources_of_agents_and_of_the_cluster() -> None:
+    metrics = Metrics("BCS-1")
+    core = lead(metrics, AgentSetting(agent="10.0.0.2", disabled=True))
+    agents = (agent(1, "10.0.0.1", mem=1_000_000), agent(2, "10.0.0.2"), agent(3, "10.0.0.3", active=False))
+    core.turn([AgentsListed(agents=agents)], NOW)
+    one = {"InnerIP": "10.0.0.1", "clusterId": "BCS-1"}
+    assert value(metrics, "agent_cpu_resource_total", **one) == 8.0
+    assert value(metrics, "agent_cpu_resource_remain", **one) == 6.5
+    assert value(metrics, "agent_memory_resource_total", **one) == 16_384.0
+    assert value(metrics, "agent_memory_resource_remain", **one) == 15_384.0
+    assert value(metrics, "cluster_cpu_resource_total", clusterId="BCS-1") == 24.0
+    assert value(metrics, "cluster_cpu_resource_remain", clusterId="BCS-1") == 19.5
+    assert value(metrics, "cluster_cpu_resource_available", clusterId="BCS-1") == 6.5
+    assert value(metrics, "cluster_memory_resource_available", clusterId="BCS-1") == 15_384.0
+
+
+def test_agents_on_one_machine_are_added_up() -> None:
+    metrics = Metrics("BCS-1")
+    core = lead(metrics)
+    core.turn([AgentsListed(agents=(agent(1, "127.0.0.1"), agent(2, "127.0.0.1")))], NOW)
+    assert value(metrics, "agent_cpu_resource_remain", InnerIP="127.0.0.1", clusterId="BCS-1") == 13.0
+
+
+# --- what the running parts measure -------------------------------------------------------------------------------
+
+
+def test_turns_commits_loads_and_stories_are_measured() -> None:
+    metrics = Metrics()
+    metrics.turned(5, 0.002)
+    metrics.turned(0, 0.001)
+    changes = [Change("agentsetting", key, AgentSetting(agent=key)) for key in "ab"]
+    changes.append(Change("taskgroup", "t", None))
+    metrics.committed(changes, 0.004)
+    metrics.commit_failed(changes)
+    metrics.loaded(40, 0.5)
+    metrics.told(Story(kind="transaction", key="t-1", reason="timeout", message=""))
+    assert value(metrics, "events_total") == 5
+    assert value(metrics, "turn_duration_seconds_count") == 2
+    assert value(metrics, "commit_latency_ms_sum") == 4.0
+    assert value(metrics, "committed_records_total", kind="agentsetting") == 2
+    assert value(metrics, "committed_records_total", kind="taskgroup") == 1
+    operators = {
+        name: value(metrics, "storage_operator_total", operator=name) for name in ("update", "delete", "fetch")
+    }
+    assert operators == {"update": 2, "delete": 1, "fetch": 40}
+    assert value(metrics, "storage_operator_failed_total", operator="update") == 2
+    assert value(metrics, "storage_operator_latency_ms_sum", operator="delete") == 4.0
+    assert value(metrics, "storage_operator_latency_ms_sum", operator="fetch") == 500.0
+    assert value(metrics, "story_total", kind="transaction", reason="timeout") == 1
+
+
+def test_process_metrics_are_there_and_no_created_series() -> None:
+    text = Metrics().render().decode()
+    assert "process_resident_memory_bytes " in text
+    assert "_created" not in text
+
+
+def test_scraping_ten_thousand_taskgroups_is_quick() -> None:
+    metrics = Metrics()
+    apps = [application(f"app{n}") for n in range(100)]
+    groups = [taskgroup(f"app{n}", index) for n in range(100) for index in range(100)]
+    core = lead(metrics, *apps, *groups)
+    core.turn([AgentsListed(agents=tuple(agent(n, f"10.0.{n // 250}.{n % 250}") for n in range(1000)))], NOW)
+    for group in groups:
+        name = f"{group.application}-{group.index}"
+        feed(metrics, msgspec.structs.replace(LAUNCHED, labels=("ns", group.application, name, "launch")))
+    metrics.render()
+    durations = []
+    for _ in range(3):
+        began = time.perf_counter()
+        metrics.render()
+        durations.append(time.perf_counter() - began)
+    assert min(durations) < 0.3
+
+
+def test_label_values_are_escaped_and_the_text_is_what_prometheus_client_writes() -> None:
+    metrics = Metrics('a "quoted"\\ name\nof two lines')
+    core = lead(metrics, application("web"), taskgroup("web", 0))
+    core.turn([AgentsListed(agents=(agent(1, "10.0.0.1"),))], NOW)
+    feed(metrics)
+    ours = samples(metrics)
+    theirs = generate_latest(metrics.registry).decode()
+    parsed = {
+        (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items()))
+        for family in text_string_to_metric_families(theirs)
+        for sample in family.samples
+        if sample.name.startswith(PREFIX)
+    }
+    assert set(ours) == parsed
+    assert value(metrics, "cluster_cpu_resource_total", clusterId='a "quoted"\\ name\nof two lines') == 8.0
+
+
+# --- what names metrics ------------------------------------------------------------------------------------------
+
+
+def known_names() -> set[str]:
+    """Every name that can be scraped."""
+    metrics = Metrics("BCS-1", taskgroup_label=True)
+    core = lead(metrics, application("web"), taskgroup("web", 0), transaction("t-1", "LAUNCH"))
+    core.turn([AgentsListed(agents=(agent(1, "10.0.0.1"),))], NOW)
+    feed(metrics)
+    metrics.told(Story(kind="transaction", key="t-1", reason="timeout", message=""))
+    metrics.committed([Change("taskgroup", "t", None)], 0.1)
+    metrics.commit_failed([Change("taskgroup", "t", None)])
+    metrics.loaded(1, 0.1)
+    return {name for name, _ in samples(metrics)}
+
+
+def names_in(texts: Iterable[str]) -> set[str]:
+    return {name for text in texts for name in re.findall(rf"{PREFIX}(\w+)", text)}
+
+
+def strings_of(tree: Any) -> list[str]:
+    if isinstance(tree, dict):
+        return [text for item in tree.values() for text in strings_of(item)]
+    if isinstance(tree, list):
+        return [text for item in tree for text in strings_of(item)]
+    return [tree] if isinstance(tree, str) else []
+
+
+def test_the_prometheus_rules_name_metrics_that_exist() -> None:
+    rules = yaml.safe_load((CONF / "prometheus-rules.yaml").read_text())
+    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    assert len(expressions) >= 10
+    for expression in expressions:
+        assert names_in([expression]), f"{expression} names no metric of ours"
+    assert names_in(strings_of(rules)) - known_names() == set()
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            assert "alert" in rule and rule["annotations"]["summary"] and rule["labels"]["severity"]
+
+
+def test_the_dashboard_names_metrics_that_exist() -> None:
+    dashboard = msgspec.json.decode((CONF / "grafana-dashboard.json").read_bytes())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    for panel in panels:
+        assert names_in(target["expr"] for target in panel["targets"]), panel["title"]
+    assert names_in(strings_of(dashboard)) - known_names() == set()
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_operators_guide_names_metrics_that_exist() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    table = re.findall(r"^\| `(\w+)(?:\{[^`]*\})?`", guide, re.MULTILINE)
+    histograms = {name.removesuffix("_bucket") for name in known_names() if name.endswith("_bucket")}
+    assert len(table) > 20
+    assert set(table) - known_names() - histograms == set()
+    assert names_in([guide]) - known_names() - histograms == set()
