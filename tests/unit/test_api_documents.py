@@ -152,10 +152,18 @@ def test_shipped_examples_are_accepted(name: str) -> None:
     assert version.instances in (3, 5) and version.containers[0].requests.cpus in (50, 100)
 
 
-def test_the_shipped_update_keeps_the_number_of_taskgroups() -> None:
-    read = read_application(load(EXAMPLES / "web-v2.json"), namespace="default", creating=False)
-    assert to_version(read, 8).instances == 8
-    assert to_version(read, 8).containers[0].env[0].value == "v2"
+def test_the_shipped_update_is_another_version_of_the_same_application() -> None:
+    first = version_of(load(EXAMPLES / "web.json"), "default")
+    second = version_of(load(EXAMPLES / "web-v2.json"), "default")
+    assert (first.key, first.containers[0].env[0].value) == (second.key, "v1")
+    assert second.containers[0].env[0].value == "v2"
+
+
+def test_an_update_without_a_number_keeps_the_stored_one() -> None:
+    raw = document()
+    del raw["spec"]["instance"]
+    read = read_application(raw, namespace="shop", creating=False)
+    assert to_version(read, 7).instances == 7
 
 
 def test_the_stored_document_makes_the_same_version_again() -> None:

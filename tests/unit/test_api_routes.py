@@ -520,6 +520,17 @@ def test_each_agent_gets_its_own_result(api: Api) -> None:
     assert [(r["innerIP"], r["result"]) for r in results] == [("10.0.0.1", True), ("10.0.0.9", False)]
 
 
+def test_agents_may_be_called_by_host_name_or_id(gateway: CoreGateway, api: Api) -> None:
+    gateway.connect()
+    gateway.offer(1)
+    gateway.offer(2)
+    response = api.call("POST", "/agentsettings/disable?ips=host-1,agent-2,10.0.0.2,unknown")
+    assert [result["innerIP"] for result in response.json()["data"]] == ["10.0.0.1", "10.0.0.2", "unknown"]
+    assert {agent["key"]: agent["disabled"] for agent in api.data("/agents")} == {
+        "10.0.0.1": True, "10.0.0.2": True, "unknown": True,
+    }  # fmt: skip
+
+
 def test_agents_must_be_named(gateway: CoreGateway, api: Api) -> None:
     assert refusal(api.call("POST", "/agentsettings/disable?ips=,,")) == (400, "bad_parameter")
     assert refusal(api.call("POST", "/agentsettings", json=[])) == (422, "invalid")

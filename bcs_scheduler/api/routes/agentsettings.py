@@ -23,12 +23,12 @@ from bcs_scheduler.api.documents.quantities import thousandths
 from bcs_scheduler.api.errors import ApiError, bad_parameter
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
-from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, show_setting
+from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, keys_of, show_setting
 from bcs_scheduler.core.effects import Problem, Reason
 from bcs_scheduler.core.events import Command, DeleteAgentSetting, SetAgent
 
 table = Table("agents")
-IPS = Param("ips", "text", "Agents by InnerIP (or host name), separated by commas.")
+IPS = Param("ips", "text", "Agents by address, host name or id, separated by commas.")
 MAX_IPS = 10_000
 
 
@@ -200,9 +200,10 @@ async def _outcome(call: Call, command: Command) -> ApiError | None:
 
 
 def _ips(call: Call) -> list[str]:
-    """The agents of the query, each once, in the order given."""
-    listed = list(dict.fromkeys(part.strip() for part in call.query.get("ips", "").split(",")))
-    agents = [agent for agent in listed if agent]
+    """Keys of the agents of the query, each once, in the order given."""
+    names = [name for part in call.query.get("ips", "").split(",") if (name := part.strip())]
+    state, listed = call.state(), call.gateway.agents()
+    agents = list(dict.fromkeys(key for name in names for key in keys_of(state, listed, name)))
     if not agents:
         raise bad_parameter("ips", "is required: agents separated by commas")
     if len(agents) > MAX_IPS:

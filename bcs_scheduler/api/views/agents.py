@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 
 from bcs_scheduler.api.views.taskgroups import ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT
 from offers.model import Attribute, Offer
-from store.records import AgentSetting
+from store.records import AgentSetting, TaskGroup
 from store.state import State
 
 ATTRIBUTE_RANGES = 102
@@ -20,9 +20,11 @@ _SCALARS = ("cpus", "mem", "disk", "gpus")
 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """Cores and MB. `used` counts the taskgroups of this scheduler that have not ended. The original's keys, and ours:
-    `id`, `active` (registered with the Mesos master), `taskgroups`, `taints`, gpus and extended resources."""
+    `id`, `key` (what its settings are stored under), `active` (registered with the Mesos master), `taskgroups`,
+    `taints`, gpus and extended resources."""
 
     id: str
+    key: str
     hostname: str
     ip: str
     active: bool
@@ -69,11 +71,28 @@ class SettingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class _Known(NamedTuple):
-    """What is known of an agent besides the master's list: it may hold taskgroups only, or settings only."""
+    """How an agent is called. `key` as offers.model.Offer.key: what its settings are stored under."""
 
     id: str
+    key: str
     hostname: str
     ip: str
+
+
+def agent_key(listed: Mapping[str, Any]) -> str:
+    """Of an agent as the Mesos master lists it: its InnerIP attribute, else its host name."""
+    inner = listed["attributes"].get("InnerIP")
+    return inner if isinstance(inner, str) and inner else str(listed["hostname"])
+
+
+def keys_of(state: State, listed: Sequence[Mapping[str, Any]], name: str) -> list[str]:
+    """The keys of the agents that a user means by an address, host name or id; a name nobody has stands for itself, so
+    that agents can be set up before they ever show up (W28)."""
+    keys = {agent_key(agent) for agent in listed}
+    if name in keys or name in state.agent_settings:
+        return [name]
+    meant = [agent_key(agent) for agent in listed if name in (agent["id"], agent["hostname"], agent["ip"])]
+    return sorted(set(meant)) or [name]
 
 
 def show_agents(state: State, listed: list[dict[str, Any]]) -> list[AgentView]:
@@ -81,15 +100,15 @@ def show_agents(state: State, listed: list[dict[str, Any]]) -> list[AgentView]:
     list any more stay visible while taskgroups are recorded on them or settings name them."""
     views = [_listed_agent(state, agent) for agent in listed]
     ids = {view.id for view in views}
-    keys = {key for view in views for key in (view.ip, view.hostname)}
+    keys = {view.key for view in views}
     for agent_id in state.agent_ids():
         groups = list(state.groups_on(agent_id).values())
         if agent_id not in ids and agent_id and groups:
-            known = _Known(agent_id, groups[0].hostname, groups[0].agent_ip)
+            known = _unlisted(state, agent_id, groups[0])
             views.append(_agent(state, known, {}))
-            keys |= {known.hostname, known.ip}
+            keys.add(known.key)
     strangers = [setting.agent for setting in list(state.agent_settings.values()) if setting.agent not in keys]
-    views += [_agent(state, _Known("", "", key), {}) for key in strangers]
+    views += [_agent(state, _Known("", key, "", key), {}) for key in strangers]
     return sorted(views, key=lambda view: (view.hostname, view.ip, view.id))
 
 
@@ -131,15 +150,15 @@ def show_setting(state: State, setting: AgentSetting, agent_ids: frozenset[str])
 
 
 def ids_by_setting(state: State, listed: list[dict[str, Any]]) -> dict[str, set[str]]:
-    """Mesos agent ids by what a setting may call them: address or host name."""
+    """Mesos agent ids by the key of their settings."""
     found: dict[str, set[str]] = {}
     for agent in listed:
-        for key in (agent["ip"], agent["hostname"]):
-            found.setdefault(key, set()).add(agent["id"])
+        found.setdefault(agent_key(agent), set()).add(agent["id"])
+    known = {agent["id"] for agent in listed}
     for agent_id in state.agent_ids():
         for group in list(state.groups_on(agent_id).values())[:1]:
-            for key in (group.agent_ip, group.hostname):
-                found.setdefault(key, set()).add(agent_id)
+            if agent_id not in known:
+                found.setdefault(_unlisted(state, agent_id, group).key, set()).add(agent_id)
     return found
 
 
@@ -178,12 +197,18 @@ def show_offer(state: State, offer: Offer) -> dict[str, Any]:
 
 
 def _listed_agent(state: State, agent: dict[str, Any]) -> AgentView:
-    return _agent(state, _Known(agent["id"], agent["hostname"], agent["ip"]), agent)
+    return _agent(state, _Known(agent["id"], agent_key(agent), agent["hostname"], agent["ip"]), agent)
+
+
+def _unlisted(state: State, agent_id: str, group: TaskGroup) -> _Known:
+    """An agent known by a taskgroup on it only; whether it had an InnerIP shows in what was set under it."""
+    key = group.agent_ip if group.agent_ip in state.agent_settings else group.hostname
+    return _Known(agent_id, key, group.hostname, group.agent_ip)
 
 
 def _agent(state: State, known: _Known, listed: Mapping[str, Any]) -> AgentView:
     """`listed` is what the driver says about the agent (events.AgentsListed); empty if the master does not know it."""
-    setting = state.agent_settings.get(known.ip) or state.agent_settings.get(known.hostname)
+    setting = state.agent_settings.get(known.key)
     total = {name: listed.get("total", {}).get(name, 0) / 1000 for name in _SCALARS}
     groups = list(state.groups_on(known.id).values()) if known.id else []
     live = [group for group in groups if not group.ended]
@@ -193,6 +218,7 @@ def _agent(state: State, known: _Known, listed: Mapping[str, Any]) -> AgentView:
     registered = int(listed.get("registered_time", 0.0) * 1e9)
     return AgentView(
         id=known.id,
+        key=known.key,
         hostname=known.hostname,
         ip=known.ip,
         active=bool(listed.get("active", False)),
