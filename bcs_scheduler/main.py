@@ -77,7 +77,7 @@ def serve(config: Path | None, **flags: Any) -> None:
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), default=Path("data"), show_default=True)
 @click.option("--api", "listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT")
 @click.option(
-    "--ports", default="31000-31999", show_default=True, help="Of the first agent; the next ones 1000 higher."
+    "--ports", default="21000-21999", show_default=True, help="Of the first agent; the next ones 1000 higher."
 )
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
 def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> None:

@@ -55,12 +55,13 @@ class Service:
     def start(self) -> None:
         """Raises OSError if the address is taken, ValueError for a store URL that cannot be used."""
         store = open_store(self._settings.store.url)
-        self._server.start()
+        self._server.bind()
         url = self._settings.api.advertise or self._server.url
         self.runtime = Runtime(
             store, core_options(self._settings), driver_factory(self._settings, url), self.metrics, url
         )
         self._gateway.runtime = self.runtime
+        self._server.start()
         self.runtime.start()
         log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=self._settings.mesos.url)
 
@@ -72,7 +73,8 @@ class Service:
 
 
 class _LateGateway:
-    """The API is built before the runtime, because the runtime must know the API's address."""
+    """Stands for the runtime, which is built after the API because it must know the API's address; it is set before the
+    API serves."""
 
     runtime: Runtime
 
