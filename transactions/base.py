@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from store.records import Application, Note, Transaction, TransactionKind, TransactionStatus
+from store.records import Application, Note, TaskGroup, Transaction, TransactionKind, TransactionStatus
 from store.state import State
 from store.unit_of_work import UnitOfWork
 
@@ -92,6 +92,9 @@ class Slot:
     replaces: str = ""
 
 
+Verdict = tuple[TransactionStatus, str]
+
+
 class Step(NamedTuple):
     """What one look at a transaction found.
 
@@ -101,7 +104,7 @@ class Step(NamedTuple):
 
     slots: tuple[Slot, ...] = ()
     version: str = ""
-    verdict: tuple[TransactionStatus, str] | None = None
+    verdict: Verdict | None = None
     wake_at: float = 0.0
     only_host: str = ""
 
@@ -122,6 +125,8 @@ class Context:
     tell: Callable[[str, str, str, str], None] = lambda kind, key, reason, message: None
     """Story line: (kind, key, reason, message)."""
     count: Callable[[str, tuple[str, ...], float], None] = lambda name, labels, value: None
+    abandon: Callable[[TaskGroup], None] = lambda group: None
+    """A taskgroup that may still run is forgotten: what is left of it must be killed."""
     checkpoint: Callable[[], None] = lambda: None
     """The changes so far are consistent in themselves: a big unit of work may be cut here."""
 

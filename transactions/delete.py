@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from store.records import Application, Transaction
 from transactions import base, groups
 from transactions.base import Context, Step
@@ -24,7 +26,9 @@ def create(ctx: Context, application: Application, *, enforce: bool, inner: bool
         target=len(ctx.state.groups_of(application.key)),
         note="application in deleting" + (", enforced" if enforce else ""),
     )
-    ctx.uow.put(base.own(ctx, application, transaction, "application in deleting"))
+    # Nothing of it is wanted any more: what ends later is not restarted, even if the delete runs out of time.
+    unwanted = msgspec.structs.replace(application, instances=0)
+    ctx.uow.put(base.own(ctx, unwanted, transaction, "application in deleting"))
     return transaction
 
 

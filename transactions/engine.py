@@ -124,13 +124,15 @@ class Engine:
 
     def cancel(self, ctx: Context, transaction: Transaction, message: str) -> None:
         """Ends an active transaction on request and settles its application."""
+        self._end(ctx, transaction, "CANCEL", message)
         application = ctx.application(transaction)
-        self._finish(ctx, transaction, "CANCEL", message)
-        taken = len(ctx.state.indexes_of(f"{transaction.namespace}/{transaction.application}"))
-        if application is not None and transaction.type in ("LAUNCH", "SCALE") and 0 < taken < transaction.target:
-            current = ctx.application(transaction)
-            if current is not None:
-                ctx.uow.put(msgspec.structs.replace(current, instances=taken))
+        group = ctx.state.taskgroups.get(transaction.taskgroup)
+        if transaction.type in ("LAUNCH", "SCALE") and application is not None:
+            taken = max(ctx.state.indexes_of(application.key), default=-1) + 1
+            if 0 < taken < application.instances:
+                ctx.uow.put(msgspec.structs.replace(application, instances=taken))
+        elif transaction.inner and group is not None:
+            ctx.uow.put(msgspec.structs.replace(group, held=True))
 
     def progress(self, ctx: Context, transaction: Transaction) -> int:
         return PROGRESS[transaction.type](ctx, transaction) if transaction.active else transaction.progress
@@ -180,7 +182,7 @@ class Engine:
             owners.discard(identity)
             if not owners:
                 del self._owners[key]
-        if transaction.type != "RESCHEDULE":
+        if transaction.type != "RESCHEDULE" or transaction.status != "FINISH":
             self._examine.add(key)
 
     def _look(self, ctx: Context, identity: str, apps: set[str]) -> None:
@@ -191,7 +193,11 @@ class Engine:
         if ctx.now >= transaction.deadline:
             self._finish(ctx, transaction, "TIMEOUT", explain.timeout(ctx, transaction, self.diagnoses.get(identity)))
         elif ctx.now < transaction.due_at:
-            self._wake(transaction.due_at, identity)
+            verdict = reschedule.settled(ctx, transaction) if transaction.type == "RESCHEDULE" else None
+            if verdict is not None:
+                self._finish(ctx, transaction, *verdict)
+            else:
+                self._wake(transaction.due_at, identity)
         else:
             step = STEPS[transaction.type](ctx, transaction)
             if step.verdict is not None:
@@ -226,12 +232,16 @@ class Engine:
         self._version_of.pop(identity, None)
 
     def _finish(self, ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> None:
+        self._forget(ctx, transaction.id, self._end(ctx, transaction, status, message))
+
+    @staticmethod
+    def _end(ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> Transaction:
+        """Writes the verdict and gives the application back. Records only: a plan may undo it."""
         current = ctx.state.transactions.get(transaction.id, transaction)
         ended = base.end(ctx, current, status, message, PROGRESS[transaction.type](ctx, current))
-        self._forget(ctx, transaction.id, ended)
         application = ctx.application(transaction)
         if application is None or application.operation != transaction.id:
-            return
+            return ended
         computed, words = lifecycle.application_status(ctx.state.status_counts(application.key), application.instances)
         if status not in ("FINISH",) and computed != "Running":
             words = f"{transaction.type.lower()} {status.lower()}: {message}"
@@ -245,6 +255,7 @@ class Engine:
                 updated_at=ctx.now,
             )
         )
+        return ended
 
     # --- taskgroups nobody drives -----------------------------------------------------------------------------
 
@@ -256,10 +267,10 @@ class Engine:
         application = ctx.state.applications.get(f"{group.namespace}/{group.application}")
         if application is None:
             return
-        if group.status in ("Failed", "Error") and not group.ended:
-            groups.end(ctx, group, "a task of it failed")
-            return
         if not group.ended and not group.unreachable_since:
+            # All its tasks share one lifetime; only a task that has done its work leaves the others alone.
+            if any(task.ended and task.status != "Finish" for task in group.tasks):
+                groups.end(ctx, group, lifecycle.BROKEN)
             return
         if self._somebody_cares(ctx, application, group):
             return

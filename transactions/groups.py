@@ -37,7 +37,7 @@ def build(ctx: Context, application: Application, version: Version, slot: Slot, 
         updated_at=ctx.now,
     )
     if old is not None:
-        ctx.uow.delete(old)
+        _forget(ctx, old)
         ctx.tell("taskgroup", old.id, "replaced", f"replaced by {group.id}")
     ctx.tell("taskgroup", group.id, "placed", f"on {group.hostname}, version {version.name}")
     return ctx.uow.put(group)
@@ -84,6 +84,12 @@ def end(ctx: Context, group: TaskGroup, reason: str) -> TaskGroup:
 
 
 def remove(ctx: Context, group: TaskGroup, reason: str) -> None:
-    """Forgets a taskgroup. If a task of it should still be heard of, it is killed as unknown."""
+    """Forgets a taskgroup. What may be left of it is killed now, and again whenever it is heard of."""
     ctx.tell("taskgroup", group.id, "removed", reason)
+    _forget(ctx, group)
+
+
+def _forget(ctx: Context, group: TaskGroup) -> None:
     ctx.uow.delete(group)
+    if not group.ended:
+        ctx.abandon(group)

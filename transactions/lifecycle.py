@@ -21,6 +21,9 @@ CRASH_LOOP_DELAY_MAX = 60.0
 """A taskgroup that keeps failing is held back after FREE_RESTARTS quick restarts by 1, 2, 4, ... seconds even if its
 policy asks for no delay, so that a crash loop cannot flood the cluster."""
 
+BROKEN = "a task of it has ended"
+"""Kill reason of a taskgroup that failed by itself in part: the rest of it is ended, and its restart policy applies."""
+
 _RANK: Mapping[TaskStatus, int] = {"Staging": 0, "Starting": 1, "Running": 2, "Restarting": 2, "Lost": 2, "Killing": 3}
 
 
@@ -43,9 +46,10 @@ STATES: Mapping[str, Mapped] = {
     "TASK_ERROR": Mapped("Error", True),
     "TASK_LOST": Mapped("Lost", True),
     "TASK_DROPPED": Mapped("Lost", True),
-    "TASK_UNKNOWN": Mapped("Lost", True),
     "TASK_GONE_BY_OPERATOR": Mapped("Lost", True),
     "TASK_UNREACHABLE": Mapped("Lost", False),
+    # The master has forgotten the agent; the task may or may not run, and may come back with its agent.
+    "TASK_UNKNOWN": Mapped("Lost", False),
 }
 
 
@@ -114,7 +118,7 @@ def advance(group: TaskGroup, tasks: tuple[Task, ...], now: float) -> TaskGroup:
     """The taskgroup with these tasks: status, start, end and reachability follow."""
     status, message = taskgroup_status(tasks)
     ended = all(task.ended for task in tasks)
-    unreachable = status == "Lost" and not ended
+    unreachable = any(task.status == "Lost" and not task.ended for task in tasks)
     started = group.started or any(t.status in ("Starting", "Running", "Restarting") for t in tasks)
     running = status in ("Running", "Restarting")
     return msgspec.structs.replace(
@@ -123,6 +127,7 @@ def advance(group: TaskGroup, tasks: tuple[Task, ...], now: float) -> TaskGroup:
         status=status,
         last_status=group.status if group.status != status else group.last_status,
         message=message,
+        held=group.held and not running,
         started=started,
         unreachable_since=(group.unreachable_since or now) if unreachable else 0.0,
         running_since=(group.running_since or now) if running else (group.running_since if ended else 0.0),
@@ -137,6 +142,8 @@ def application_status(counts: Mapping[str, int], wanted: int) -> tuple[Applicat
     Killed taskgroups count like failed ones: unless an operation asked for it, nobody wanted them to end (W51).
     """
     total = sum(counts.values())
+    if not total and not wanted:
+        return "Abnormal", "no taskgroups are wanted"
     running = counts.get("Running", 0) + counts.get("Restarting", 0)
     if counts.get("Error", 0):
         return "Error", "application has error pods"
@@ -173,11 +180,14 @@ def restart_decision(
     * Failed, Error, Killed from outside, gone for good: OnFailure and Always
     * Finish: Always
     * on an unreachable agent: OnFailure and Always, after `replace_after` seconds of waiting
+    * none of these if a user has cancelled its restart
     """
+    if group.held:
+        return None
     ran = (group.ended_at or now) - group.running_since if group.running_since else 0.0
     count = 0 if ran >= reset_after or now - (group.last_restart_at or now) >= reset_after else group.restarts
     since = group.ended_at or now
-    if group.ended and group.killing_since:
+    if group.ended and group.killing_since and group.kill_reason != BROKEN:
         return Restart(now, count, "ended by an operation that did not replace it")
     if group.ended and not group.started and group.status == "Lost":
         return Restart(since + _hold_back(group.restarts), count, "its launch did not happen")
@@ -188,9 +198,16 @@ def restart_decision(
             return None
         delay = min(max(policy.interval + count * policy.backoff, _hold_back(count), 0.0), RESTART_DELAY_MAX)
         return Restart(since + delay, count, f"is {group.status}: {group.message}" if group.message else group.status)
-    if group.unreachable_since and unreachable.replace_after >= 0 and not group.killing_since:
-        return Restart(group.unreachable_since + unreachable.replace_after, count, "its agent is unreachable")
-    return None
+    at = replaceable_at(group, unreachable)
+    return Restart(at, count, "its agent is unreachable") if at is not None else None
+
+
+def replaceable_at(group: TaskGroup, unreachable: UnreachablePolicy) -> float | None:
+    """From when on an unreachable taskgroup may be replaced without being asked for; None = never, or it is not
+    unreachable."""
+    if not group.unreachable_since or unreachable.replace_after < 0:
+        return None
+    return group.unreachable_since + unreachable.replace_after
 
 
 def _hold_back(count: int) -> float:

@@ -116,4 +116,5 @@ def demand(identity: str, version: Version, slots: tuple[Slot, ...], role: str, 
         rules=rules_of(version),
         role=version.role or role,
         only_host=only_host,
+        labels=tuple(f"{key}:{value}" for key, value in sorted(version.labels.items())),
     )

@@ -7,8 +7,8 @@ and never held twice (W-16).
 from __future__ import annotations
 
 from store.records import Application, TaskGroup, Transaction, Version
-from transactions import base, groups, update
-from transactions.base import Context, Refused, Slot, Step
+from transactions import base, groups, lifecycle, update
+from transactions.base import Context, Refused, Slot, Step, Verdict
 from transactions.lifecycle import Restart
 
 
@@ -62,28 +62,43 @@ def create_inner(
     )
 
 
-def step(ctx: Context, transaction: Transaction) -> Step:
+def settled(ctx: Context, transaction: Transaction) -> Verdict | None:
+    """Why nothing has to be done (any more); it need not be due to find that out."""
     application = ctx.application(transaction)
     if application is None:
-        return Step(verdict=("FAIL", "the application is gone"))
+        return "FAIL", "the application is gone"
     group = ctx.state.taskgroups.get(transaction.taskgroup)
     if group is None:
-        return Step(verdict=("FINISH", "the taskgroup is gone already"))
+        return "FINISH", "the taskgroup is gone already"
     owner = ctx.state.transactions.get(application.operation)
     if owner is not None and owner.active and update.takes_care_of(owner, group):
-        return Step(verdict=("FINISH", f"the update {owner.id} replaces it"))
+        return "FINISH", f"the update {owner.id} replaces it"
     if group.index >= application.instances:
-        return Step(verdict=("FINISH", "the taskgroup is not wanted any more"))
-    if transaction.inner and not group.ended and not group.unreachable_since and group.status == "Running":
-        return Step(verdict=("FINISH", f"taskgroup recovered to running, id: {group.id}"))
+        return "FINISH", "the taskgroup is not wanted any more"
+    if transaction.inner and not (group.ended or group.unreachable_since or group.killing_since):
+        return "FINISH", f"taskgroup recovered to {group.status.lower()}, id: {group.id}"
+    return None
+
+
+def step(ctx: Context, transaction: Transaction) -> Step:
+    verdict = settled(ctx, transaction)
+    application = ctx.application(transaction)
+    if verdict is not None or application is None:
+        return Step(verdict=verdict)
+    group = ctx.state.taskgroups[transaction.taskgroup]
     if not group.ended and not group.unreachable_since:
         groups.end(ctx, group, "rescheduled")
         return Step()
-    version = group.version if ctx.state.version(application.key, group.version) else application.version
+    version = ctx.state.version(application.key, group.version)
+    if transaction.inner and not group.ended and version is not None:
+        # It may have been back in between: the wait counts from when it went away last.
+        at = lifecycle.replaceable_at(group, version.unreachable_policy)
+        if at is None or ctx.now < at:
+            return Step(wake_at=at or 0.0)
     retained = transaction.host_retain if ctx.now < transaction.host_retain_until else ""
     return Step(
         slots=(Slot(group.index, group.id),),
-        version=version,
+        version=version.name if version is not None else application.version,
         only_host=retained,
         wake_at=transaction.host_retain_until if retained else 0.0,
     )

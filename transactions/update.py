@@ -7,10 +7,12 @@ that budget, so the update waits.
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from store.records import Application, TaskGroup, Transaction, Version
-from transactions import base, groups, launch
+from transactions import base, groups, launch, lifecycle
 from transactions.base import Context, Refused, Slot, Step
 
 READY = ("Running", "Finish")
@@ -27,6 +29,8 @@ def create(
     """Writes the new version and the transaction together (W40); None if nothing would change. `instances` limits how
     many taskgroups are brought to the version. `version` may be a stored one (roll back) or come without a name."""
     base.refuse_if_busy(ctx, application, "update")
+    if not application.instances:
+        raise Refused("conflict", f"application {application.key} wants no taskgroups; scale it first")
     if instances is not None and not 1 <= instances <= application.instances:
         raise Refused(
             "invalid", f"instances must be between 1 and {application.instances}, not {instances}", "instances"
@@ -80,20 +84,33 @@ def step(ctx: Context, transaction: Transaction) -> Step:
         return Step(verdict=("FAIL", "the application is gone"))
     if ctx.state.version(application.key, transaction.version) is None:
         return Step(verdict=("FAIL", f"version {transaction.version} is gone"))
-    members = ctx.state.groups_of(application.key).values()
+    members = [g for g in ctx.state.groups_of(application.key).values() if g.index < application.instances]
     new = [g for g in members if g.version == transaction.version]
-    old = [g for g in members if g.version != transaction.version and g.index < application.instances]
-    ready = sum(1 for g in members if g.status in READY)
-    if len(new) >= transaction.target and sum(1 for g in new if g.status in READY) >= transaction.target:
+    old = [g for g in members if g.version != transaction.version]
+    if sum(map(is_ready, new)) >= transaction.target:
         return Step(verdict=("FINISH", f"{transaction.target} taskgroups at version {transaction.version}"))
-    gone = sorted((g for g in old if g.ended or g.unreachable_since), key=lambda g: g.index)
+    away = {g.id: _replaceable_at(ctx, application, g) for g in old if g.unreachable_since}
+    gone = sorted((g for g in old if g.ended or away.get(g.id, math.inf) <= ctx.now), key=lambda g: g.index)
     missing = launch.missing_slots(ctx, application, application.instances)
     wanted = max(0, transaction.target - len(new))
     slots = (*missing, *(Slot(g.index, g.id) for g in gone))[:wanted]
-    ending = [g for g in old if g.killing_since and not g.ended]
-    budget = transaction.max_unavailable - (application.instances - ready)
+    ending = [g for g in old if g.killing_since and not g.ended and g.id not in away]
+    budget = transaction.max_unavailable - (application.instances - sum(map(is_ready, members)))
     _end_next(ctx, old, wanted - len(slots) - len(ending), budget)
-    return Step(slots=slots, version=transaction.version)
+    waiting = [at for at in away.values() if ctx.now < at < math.inf]
+    return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0))
+
+
+def is_ready(group: TaskGroup) -> bool:
+    """It serves, and nobody is about to end it."""
+    return group.status in READY and not group.killing_since
+
+
+def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) -> float:
+    """When an unreachable taskgroup may be replaced: an update does not overrule the policy, so perhaps never (inf)."""
+    version = ctx.state.version(application.key, group.version)
+    at = lifecycle.replaceable_at(group, version.unreachable_policy) if version is not None else ctx.now
+    return math.inf if at is None else at
 
 
 def _end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int) -> None:
@@ -116,4 +133,4 @@ def takes_care_of(transaction: Transaction, group: TaskGroup) -> bool:
 def progress(ctx: Context, transaction: Transaction) -> int:
     """Taskgroups at the new version that are ready."""
     members = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}").values()
-    return min(transaction.target, sum(1 for g in members if g.version == transaction.version and g.status in READY))
+    return min(transaction.target, sum(1 for g in members if g.version == transaction.version and is_ready(g)))

@@ -12,6 +12,7 @@ from store.unit_of_work import Unit, UnitOfWork
 from transactions.base import Context, Ids, Options
 from transactions.engine import Engine
 
+
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
     """Settings of the core; times in seconds."""

@@ -3,6 +3,7 @@ offers, and everything is rolled back."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from bcs_scheduler.core import events
@@ -31,7 +32,9 @@ def plan(desk: Desk, commands: Commands, command: events.Command) -> dict[str, A
 
 
 def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
-    step = STEPS[transaction.type](desk.context, transaction)
+    # No checkpoint may close a unit in the middle of what is going to be undone.
+    context = replace(desk.context, checkpoint=lambda: None)
+    step = STEPS[transaction.type](context, transaction)
     application = f"{transaction.namespace}/{transaction.application}"
     ending = [g for g in desk.state.groups_of(application).values() if g.killing_since == desk.now]
     version = desk.state.version(application, step.version or transaction.version)
@@ -42,9 +45,7 @@ def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
     diagnoses: list[Diagnosis] = []
     if slots and version is not None:
         demand = needs.demand(transaction.id, version, slots, desk.options.transactions.role, step.only_host)
-        placements, diagnoses = match(
-            [demand], desk.pool, desk.state.census, desk.options.scoring, dry_run=True
-        )
+        placements, diagnoses = match([demand], desk.pool, desk.state.census, desk.options.scoring, dry_run=True)
     return {
         "place": [_placement(p) for p in placements],
         "end": [g.id for g in ending],

@@ -48,6 +48,7 @@ class Core:
         self._checker = Checker(self.desk)
         self._reports = Reports(self.desk, self._checker)
         self._killer = Killer(self.desk)
+        self.desk.context.abandon = self._killer.abandon
         self._supply = Supply(self.desk)
         self._janitor = Janitor(self.desk)
         self._commands = Commands(self.desk, self._supply)

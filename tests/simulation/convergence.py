@@ -17,13 +17,13 @@ from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, 
 from tests.simulation.room import Room, claim_room
 from tests.simulation.users import Users, setting_of
 from tests.simulation.world import World
+from transactions.lifecycle import BROKEN
 
 PATIENCE = 900.0
 """Simulated seconds; all life periods of the simulation together are shorter."""
 GRAIN = 3.0
 SETTLED = 2
 """So many looks in a row must find nothing."""
-REPLACEABLE = ("Failed", "Error", "Killed", "Lost")
 
 
 class Convergence:
@@ -102,7 +102,7 @@ class Convergence:
             if found is not None:
                 return found
             running = sum(1 for g in members if g.status == "Running")
-            if (application.status == "Running") != (running == application.instances == len(members)):
+            if (application.status == "Running") != (0 < running == application.instances == len(members)):
                 return "C2", f"{application.key} is {application.status}, {running} run", application.key
         return None
 
@@ -129,7 +129,7 @@ class Convergence:
         policy = version.restart_policy
         if group.held:
             return True
-        if group.killing_since or (group.status == "Lost" and not group.started):
+        if (group.killing_since and group.kill_reason != BROKEN) or (group.status == "Lost" and not group.started):
             return False
         if policy.policy == "Never" or (policy.max_times and group.restarts >= policy.max_times):
             return True

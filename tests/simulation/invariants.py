@@ -41,8 +41,11 @@ class Violation(AssertionError):
     """An invariant does not hold. `objects` are the ids whose stories tell why."""
 
     def __init__(self, number: str, message: str, *objects: str) -> None:
-        super().__init__(f"{number}: {message}")
+        super().__init__(number, message, *objects)
         self.number, self.message, self.objects = number, message, objects
+
+    def __str__(self) -> str:
+        return f"{self.number}: {self.message}"
 
 
 class Invariants:
@@ -55,7 +58,7 @@ class Invariants:
         self._excused: set[str] = set()
         """Taskgroups that were given up although they might still run, by a policy or a user who allowed it."""
         self.verdicts: dict[str, Transaction] = {}
-        """The latest ended transaction of each application, reschedules aside."""
+        """The latest transaction of each application that ended with all of it filled, or not ended well."""
         self._placed: list[TaskGroup] = []
         self._removed = 0
         """Live taskgroups removed in the present turn."""
@@ -274,7 +277,7 @@ class Invariants:
                     self.ended_is_final(old, new)
             elif isinstance(old, Transaction):
                 self.transactions_stay(old, new)
-            if isinstance(new, Transaction) and not new.active and new.type != "RESCHEDULE":
+            if isinstance(new, Transaction) and not new.active and _fills(new):
                 self.verdicts[f"{new.namespace}/{new.application}"] = new
 
     def ended_is_final(self, old: TaskGroup, new: TaskGroup) -> None:
@@ -370,6 +373,13 @@ def records_of(state: State) -> list[Record]:
     records += [version for key in state.applications for version in state.versions_of(key).values()]
     framework = state.get("framework", "framework")
     return [*records, framework] if framework is not None else records
+
+
+def _fills(transaction: Transaction) -> bool:
+    """It says something about all taskgroups of the application: a finished update may have been a partial one."""
+    return transaction.type in ("LAUNCH", "SCALE", "DELETE") or (
+        transaction.type == "UPDATE" and transaction.status != "FINISH"
+    )
 
 
 def _group_id(task_id: str) -> str:

@@ -8,7 +8,7 @@ over knows only agents that have come back, and is silent about the others; upda
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from bcs_scheduler.core import effects, events

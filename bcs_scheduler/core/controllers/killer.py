@@ -31,6 +31,11 @@ class Killer:
             elif group.killing_since and key not in self._due:
                 self._kill(group, self._desk.options.kill_retry)
 
+    def abandon(self, group: TaskGroup) -> None:
+        """Kills what is left of a taskgroup whose record is gone. Once: if it is ever heard of, it is killed again."""
+        self._due.pop(group.id, None)
+        self._emit(group, 1.0)
+
     def resend(self) -> None:
         """After a new subscription: everything at once."""
         for key in list(self._due):
@@ -51,6 +56,10 @@ class Killer:
         version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
         grace = max(1.0, version.kill_policy.grace_period) if version is not None else 1.0
         self._due[group.id] = (desk.now + grace + pause, pause)
+        self._emit(group, grace)
+
+    def _emit(self, group: TaskGroup, grace: float) -> None:
+        desk = self._desk
         for task in group.tasks:
             if not task.ended:
                 desk.emit(Kill(task_id=task.id, agent_id=group.agent_id, grace_period=grace, cause=desk.cause))
