@@ -20,7 +20,7 @@ ROW_BITS = 24
 ROW_MASK = (1 << ROW_BITS) - 1
 END = 1 << 62
 """Greater than every rank."""
-_RESORT_BASE, _RESORT_SHARE = 64, 32
+RESORT_BASE, RESORT_SHARE = 64, 32
 """The order is sorted anew when more placements were made since than the base plus this share of the rows: measured as
 a good balance between looking at moved rows one by one and sorting."""
 
@@ -32,7 +32,7 @@ class Order:
         self._table = table
         self._base, self._sign = (SCORE_TOP, -1) if scoring == "spread" else (0, 1)
         self._numbers = np.flatnonzero(table.active)
-        self._limit = _RESORT_BASE + len(self._numbers) // _RESORT_SHARE
+        self._limit = RESORT_BASE + len(self._numbers) // RESORT_SHARE
         self.log: list[int] = []
         """Numbers of the rows that something was placed on, in the order of the placements."""
         self.ranks = self._sorted()

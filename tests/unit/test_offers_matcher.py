@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import random
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Literal
+from unittest.mock import patch
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from offers.constraints import RuleSpec, compile_rules
 from offers.matcher import match
-from offers.model import Decoration, Demand, Offer
+from offers.model import Decoration, Demand, Need, Offer, Pot
 from offers.pool import OfferPool
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
+
+Scoring = Literal["spread", "binpack"]
+SCORINGS: tuple[Scoring, ...] = ("spread", "binpack")
 
 
 def build(offers: list[Offer], decorations: dict[str, Decoration]) -> tuple[OfferPool, list[Agent]]:
@@ -26,17 +36,135 @@ def build(offers: list[Offer], decorations: dict[str, Decoration]) -> tuple[Offe
     return pool, [Agent(group, decorations.get(group[-1].hostname, Decoration())) for group in groups.values()]
 
 
-worlds = strategies.worlds()
+@contextmanager
+def limits(patience: int, block: int, resort: int) -> Iterator[None]:
+    """Other thresholds between the ways to find a row, so that small worlds take them all."""
+    with ExitStack() as stack:
+        stack.enter_context(patch("offers.walk.PATIENCE", patience))
+        stack.enter_context(patch("offers.walk.FIRST_BLOCK", block))
+        stack.enter_context(patch("offers.order.RESORT_BASE", resort))
+        yield
+
+
 decorated = st.dictionaries(st.integers(0, 6).map(lambda number: f"host-{number}"), strategies.decorations, max_size=4)
+thresholds = st.one_of(
+    st.just((48, 24, 64)), st.tuples(st.integers(-20, 4), st.integers(1, 3), st.integers(0, 6))
+)  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
-@given(worlds, decorated, strategies.demands(), strategies.running, st.sampled_from(("spread", "binpack")))
+@settings(max_examples=250, deadline=None)
+@given(strategies.worlds(), decorated, strategies.demands(), strategies.running, st.sampled_from(SCORINGS), thresholds)
 def test_equals_the_sequential_greedy_result(
-    offers: list[Offer], decorations: dict[str, Decoration], demands: list[Demand], live: list[Live], scoring: str
+    offers: list[Offer],
+    decorations: dict[str, Decoration],
+    demands: list[Demand],
+    live: list[Live],
+    scoring: Scoring,
+    threshold: tuple[int, int, int],
 ) -> None:
     pool, agents = build(offers, decorations)
-    result = match(demands, pool, LiveCensus(live), scoring)  # type: ignore[arg-type]
+    with limits(*threshold):
+        result = match(demands, pool, LiveCensus(live), scoring)
     assert result.placements == reference(agents, demands, live, scoring)
+    placed = {demand.id: sum(p.demand == demand.id for p in result.placements) for demand in demands}
+    assert {d.demand: d.placed for d in result.diagnoses} == {
+        demand.id: placed[demand.id] for demand in demands if placed[demand.id] < len(demand.slots)
+    }
     for diagnosis in result.diagnoses:
         assert sum(diagnosis.reasons.values()) == diagnosis.agents == pool.agents
+
+
+RULES = {
+    "none": [],
+    "UNIQUE": [[RuleSpec("hostname", "UNIQUE")]],
+    "UNIQUE rack": [[RuleSpec("rack", "UNIQUE")]],
+    "MAXPER": [[RuleSpec("rack", "MAXPER", limit=2)]],
+    "GROUPBY": [[RuleSpec("zone", "GROUPBY", ("z1", "z2", "z3"))]],
+    "GROUPBY and UNIQUE": [[RuleSpec("zone", "GROUPBY", ("z1", "z2"))], [RuleSpec("hostname", "UNIQUE")]],
+    "two GROUPBY": [
+        [RuleSpec("zone", "GROUPBY", ("z1", "z2"))],
+        [RuleSpec("rack", "GROUPBY", ("r1", "r2", "r3"))],
+    ],
+    "GROUPBY or CLUSTER": [[RuleSpec("zone", "GROUPBY", ("z1", "z2")), RuleSpec("rack", "CLUSTER", ("r5",))]],
+    "GROUPBY or EXCLUDE": [[RuleSpec("zone", "GROUPBY", ("z1",)), RuleSpec("label", "EXCLUDE", ("tier:db",))]],
+    "EXCLUDE": [[RuleSpec("label", "EXCLUDE", ("tier:db",))]],
+    "LIKE": [[RuleSpec("hostname", "LIKE", ("host-1*",))]],
+    "UNLIKE": [[RuleSpec("rack", "UNLIKE", ("re:r[12]",))]],
+    "GREATER": [[RuleSpec("level", "GREATER", number=1.5)]],
+}
+
+
+def cluster(seed: int) -> tuple[OfferPool, list[Agent]]:
+    """Forty agents with room, varied by the seed."""
+    chance = random.Random(seed)
+    offers = [
+        Offer(
+            f"o{number}",
+            f"a{number}",
+            f"host-{number}",
+            f"10.0.0.{number}",
+            "*",
+            {"zone": f"z{chance.randint(1, 4)}", "rack": f"r{chance.randint(1, 6)}", "level": float(number % 4)},
+            tuple((Pot(name, "*"), chance.randrange(2, 17) * 1000) for name in ("cpus", "mem", "disk")),
+            ((Pot("ports", "*"), ((100, 100 + chance.randrange(20)),)),),
+        )
+        for number in range(40)
+    ]
+    return build(offers, {"host-3": Decoration(disabled=True), "host-4": Decoration(taints={"dedicated": "arena"})})
+
+
+@pytest.mark.parametrize("scoring", SCORINGS)
+@pytest.mark.parametrize("name", RULES)
+def test_equals_the_reference_on_a_cluster_with_room(name: str, scoring: Scoring) -> None:
+    """Many demands after each other, several of one application and equal ones among them."""
+    chance = random.Random(name)
+    pool, agents = cluster(len(name))
+    rules = compile_rules(RULES[name])
+    demands = [
+        Demand(
+            f"d{number}",
+            f"ns/app-{number % 4}",
+            tuple(range(chance.choice((1, 1, 2, 9)))),
+            Need(cpus=chance.choice((500, 1000)), mem=1000, random_ports=chance.choice((0, 2))),
+            rules if number % 3 else compile_rules([]),
+            labels=("tier:db",) if number % 4 == 1 else (),
+        )
+        for number in range(24)
+    ]
+    live = [Live(f"ns/app-{n % 5}", f"a{n}", agents[n].attributes, ("tier:db",) if n % 5 == 4 else ()) for n in (7, 9)]
+    with limits(*chance.choice(((48, 24, 64), (0, 2, 3), (-100, 1, 0)))):
+        result = match(demands, pool, LiveCensus(live), scoring)
+    assert len(result.placements) > 20
+    assert result.placements == reference(agents, demands, live, scoring)
+
+
+def test_a_dry_run_changes_nothing() -> None:
+    pool, _ = cluster(1)
+    demand = Demand("d", "ns/a", tuple(range(30)), Need(cpus=1000, mem=1000, random_ports=2), compile_rules([]))
+    planned = match([demand], pool, LiveCensus([]), dry_run=True)
+    assert len(planned.placements) == 30
+    assert match([demand], pool, LiveCensus([])) == planned
+    assert match([demand], pool, LiveCensus([])).placements != planned.placements, "the second pass sees the first"
+
+
+def test_what_is_placed_stays_deducted_until_the_offers_are_taken() -> None:
+    pool = OfferPool()
+    offer = Offer("o", "a", "h", "10.0.0.1", "*", {}, ((Pot("cpus", "*"), 1000),), ())
+    pool.add(offer)
+    demand = Demand("d", "ns/a", (0, 1), Need(cpus=600), compile_rules([]))
+    assert len(match([demand], pool, LiveCensus([])).placements) == 1
+    assert match([demand], pool, LiveCensus([])).placements == []
+    assert pool.take("a") == [offer]
+    pool.add(offer)
+    assert len(match([demand], pool, LiveCensus([])).placements) == 1
+
+
+def test_reserved_pots_are_used_first_and_named() -> None:
+    reserved = strategies.RESERVED
+    pool = OfferPool()
+    pots = (Pot("cpus", "prod"), Pot("cpus", "prod", reserved))
+    pool.add(Offer("o", "a", "h", "10.0.0.1", "prod", {}, ((pots[0], 1000), (pots[1], 500)), ()))
+    demand = Demand("d", "ns/a", (0, 1), Need(cpus=700), compile_rules([]), "prod")
+    first, second = match([demand], pool, LiveCensus([])).placements
+    assert first.claim.scalars == ((pots[1], 500), (pots[0], 200))
+    assert second.claim.scalars == ((pots[0], 700),)
