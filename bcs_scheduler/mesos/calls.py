@@ -8,7 +8,7 @@ from bcs_scheduler.core import effects
 from bcs_scheduler.mesos.errors import LaunchError
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
-from bcs_scheduler.mesos.taskinfo import TaskBuilder, launch_group
+from bcs_scheduler.mesos.taskinfo import TaskBuilder
 
 Call = scheduler_pb2.Call
 
@@ -30,17 +30,20 @@ class CallMaker:
     def accept(self, effect: effects.Accept) -> tuple[bytes, tuple[str, ...], list[tuple[str, str]]]:
         """The call, the taskgroups it launches, and (taskgroup, reason) for those that cannot be expressed: one bad
         definition must not keep its neighbours from being launched."""
-        accept = Call.Accept(offer_ids=_offer_ids(effect.offer_ids), filters=_filters(effect.refuse_seconds))
+        call = Call(type=Call.ACCEPT, framework_id=self._framework)
+        accept = call.accept
+        accept.offer_ids.extend(_offer_ids(effect.offer_ids))
+        accept.filters.refuse_seconds = effect.refuse_seconds
         launched, failed = [], []
         for launch in effect.launches:
+            operation = accept.operations.add(type=pb.Offer.Operation.LAUNCH_GROUP)
             try:
-                operation = launch_group(self._builder, launch, self._framework_id)
+                self._builder.build(launch, self._framework_id, operation.launch_group)
             except LaunchError as error:
+                del accept.operations[-1]
                 failed.append((launch.taskgroup.id, str(error)))
-                continue
-            accept.operations.append(operation)
-            launched.append(launch.taskgroup.id)
-        call = Call(type=Call.ACCEPT, framework_id=self._framework, accept=accept)
+            else:
+                launched.append(launch.taskgroup.id)
         return call.SerializeToString(), tuple(launched), failed
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from offers.model import Attribute, Pot, Ranges, Reservation
@@ -75,7 +76,9 @@ def pots(
     return tuple(scalars.items()), tuple(ranges.items())
 
 
+@lru_cache(maxsize=4096)
 def scalar_resource(pot: Pot, amount: int) -> pb.Resource:
+    """Made once for all taskgroups of a version; to be put into other messages, which copies it, and never changed."""
     resource = pb.Resource(name=pot.name, type=pb.Value.SCALAR, scalar=pb.Value.Scalar(value=amount / 1000))
     _describe(resource, pot)
     return resource

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from bcs_scheduler.core.effects import Launch
 from bcs_scheduler.mesos.checks import health_check
@@ -24,23 +24,16 @@ from transactions.needs import EXECUTOR, GIVES_UP_FROM
 REQUEST_IP_LABEL = "io.tencent.bcs.netsvc.requestip"
 
 
-class TaskSet(NamedTuple):
-    """What one launch is made of, in Mesos's terms."""
-
-    executor: pb.ExecutorInfo
-    tasks: list[pb.TaskInfo]
+LaunchGroup = pb.Offer.Operation.LaunchGroup
 
 
 class TaskBuilder(Protocol):
-    def build(self, launch: Launch, framework_id: str) -> TaskSet:
-        """Executor and tasks that together take exactly the launch's claim. Executor id = taskgroup id. Raises
-        LaunchError if the launch contradicts itself; it is then not sent."""
+    def build(self, launch: Launch, framework_id: str, group: LaunchGroup) -> None:
+        """Fills the empty `group` with an executor and tasks that together take exactly the launch's claim. Executor
+        id = taskgroup id. Raises LaunchError if the launch contradicts itself; `group` is then thrown away.
 
-
-def launch_group(builder: TaskBuilder, launch: Launch, framework_id: str) -> pb.Offer.Operation:
-    executor, tasks = builder.build(launch, framework_id)
-    group = pb.Offer.Operation.LaunchGroup(executor=executor, task_group=pb.TaskGroupInfo(tasks=tasks))
-    return pb.Offer.Operation(type=pb.Offer.Operation.LAUNCH_GROUP, launch_group=group)
+        It fills instead of returning because nesting a message in another copies it, level by level.
+        """
 
 
 class DefaultExecutorBuilder:
@@ -48,29 +41,33 @@ class DefaultExecutorBuilder:
     container that the Mesos containerizer provisions. Docker parameters, `privileged` and `hostname` have no
     counterpart there and are left to an executor of our own."""
 
-    def build(self, launch: Launch, framework_id: str) -> TaskSet:
+    def build(self, launch: Launch, framework_id: str, group: LaunchGroup) -> None:
         taskgroup, version = launch.taskgroup, launch.version
         if len(taskgroup.tasks) != len(version.containers):
             raise LaunchError(f"{len(taskgroup.tasks)} tasks for {len(version.containers)} containers")
         purse = Purse(launch.claim)
-        executor = pb.ExecutorInfo(
-            type=pb.ExecutorInfo.DEFAULT,
-            executor_id=pb.ExecutorID(value=taskgroup.id),
-            framework_id=pb.FrameworkID(value=framework_id),
-            resources=purse.take(EXECUTOR),
-        )
-        shares = task_shares(version)
+        executor = group.executor
+        executor.type = pb.ExecutorInfo.DEFAULT
+        executor.executor_id.value = taskgroup.id
+        executor.framework_id.value = framework_id
+        executor.resources.extend(purse.take(EXECUTOR))
         variables = template_variables(taskgroup)
-        labels = pb.Labels(labels=[pb.Label(key=k, value=v) for k, v in task_labels(taskgroup, version).items()])
-        tasks = []
-        for task, container, share in zip(taskgroup.tasks, version.containers, shares, strict=True):
-            resources = [*purse.take(share), *purse.take_ports(port.host_port for port in task.ports)]
-            info = _task_info(taskgroup, version, task, container, variables)
-            info.resources.extend(resources)
-            info.labels.CopyFrom(labels)
-            tasks.append(info)
+        labels = task_labels(taskgroup, version)
+        for task, container, share in zip(taskgroup.tasks, version.containers, task_shares(version), strict=True):
+            info = group.task_group.tasks.add(name=task.name or task.id)
+            info.task_id.value = task.id
+            info.agent_id.value = taskgroup.agent_id
+            info.kill_policy.grace_period.nanoseconds = round(version.kill_policy.grace_period * 1e9)
+            info.resources.extend(purse.take(share))
+            info.resources.extend(purse.take_ports(port.host_port for port in task.ports))
+            for key, value in labels.items():
+                info.labels.labels.add(key=key, value=value)
+            _fill_command(info.command, taskgroup, task, container, variables)
+            _fill_container(info, taskgroup, container)
+            check = health_check(container, task)
+            if check is not None:
+                info.health_check.CopyFrom(check)
         purse.must_be_empty()
-        return TaskSet(executor, tasks)
 
 
 def task_shares(version: Version) -> list[Amounts]:
@@ -96,27 +93,9 @@ def task_labels(taskgroup: TaskGroup, version: Version) -> dict[str, str]:
     return {**labels, "namespace": taskgroup.namespace, "pod_name": taskgroup.name}
 
 
-def _task_info(
-    taskgroup: TaskGroup, version: Version, task: Task, container: Container, variables: Mapping[str, str]
-) -> pb.TaskInfo:
-    """Everything but resources and labels."""
-    info = pb.TaskInfo(
-        name=task.name or task.id,
-        task_id=pb.TaskID(value=task.id),
-        agent_id=pb.AgentID(value=taskgroup.agent_id),
-        command=_command(taskgroup, task, container, variables),
-    )
-    info.kill_policy.grace_period.nanoseconds = round(version.kill_policy.grace_period * 1e9)
-    if container.image or container.volumes:
-        info.container.CopyFrom(_container(taskgroup, container))
-    check = health_check(container, task)
-    if check is not None:
-        info.health_check.CopyFrom(check)
-    return info
-
-
-def _command(taskgroup: TaskGroup, task: Task, container: Container, variables: Mapping[str, str]) -> pb.CommandInfo:
-    command = pb.CommandInfo()
+def _fill_command(
+    command: pb.CommandInfo, taskgroup: TaskGroup, task: Task, container: Container, variables: Mapping[str, str]
+) -> None:
     _set_program(command, container, variables)
     for name, value in environment(taskgroup, task, container, variables).items():
         command.environment.variables.add(name=name, value=value)
@@ -126,7 +105,6 @@ def _command(taskgroup: TaskGroup, task: Task, container: Container, variables: 
         item = command.uris.add(value=expand(uri.value, variables), executable=uri.executable, extract=uri.extract)
         if uri.output:
             item.output_file = uri.output
-    return command
 
 
 def _set_program(command: pb.CommandInfo, container: Container, variables: Mapping[str, str]) -> None:
@@ -151,14 +129,16 @@ def _set_program(command: pb.CommandInfo, container: Container, variables: Mappi
             command.arguments.extend([program, *arguments])
 
 
-def _container(taskgroup: TaskGroup, container: Container) -> pb.ContainerInfo:
-    info = pb.ContainerInfo(type=pb.ContainerInfo.MESOS, volumes=_volumes(taskgroup, container.volumes))
+def _fill_container(task: pb.TaskInfo, taskgroup: TaskGroup, container: Container) -> None:
+    """A plain process needs none."""
+    if container.image or container.volumes:
+        task.container.type = pb.ContainerInfo.MESOS
+        task.container.volumes.extend(_volumes(taskgroup, container.volumes))
     if container.image:
-        image = info.mesos.image
+        image = task.container.mesos.image
         image.type = pb.Image.DOCKER
         image.docker.name = container.image
         image.cached = container.image_pull_policy != "Always"
-    return info
 
 
 def _volumes(taskgroup: TaskGroup, volumes: Iterable[VolumeSpec]) -> list[pb.Volume]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from bcs_scheduler.mesos.errors import LaunchError
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
 from bcs_scheduler.mesos.resources import pots
-from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder, TaskSet
+from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from offers.model import Claim, Pot, Reservation
 from store.definition import Amounts, Container, HealthCheck, KillPolicy, Uri, Volume
 from store.records import BoundPort, Task, TaskGroup, Version
@@ -54,8 +55,16 @@ def claim_for(version: Version, ports: tuple[tuple[BoundPort, ...], ...] = ()) -
     return Claim(scalars, ((Pot("ports", "*"), tuple((port, port) for port in taken)),) if taken else ())
 
 
-def build(item: Launch) -> TaskSet:
-    return DefaultExecutorBuilder().build(item, "f")
+class Built(NamedTuple):
+    executor: pb.ExecutorInfo
+    tasks: list[pb.TaskInfo]
+
+
+def build(item: Launch) -> Built:
+    group = pb.Offer.Operation.LaunchGroup()
+    DefaultExecutorBuilder().build(item, "f", group)
+    assert group.IsInitialized()
+    return Built(group.executor, list(group.task_group.tasks))
 
 
 def command_of(container: Container) -> pb.CommandInfo:
