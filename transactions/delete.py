@@ -59,9 +59,3 @@ def waiting_for(ctx: Context, transaction: Transaction) -> str:
     if away:
         text += f", {len(away)} of them on unreachable agents ({', '.join(away[:3])}); delete with enforce=1 to give up"
     return text
-
-
-def progress(ctx: Context, transaction: Transaction) -> int:
-    """Taskgroups that are gone."""
-    left = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}")
-    return max(0, transaction.target - len(left))

@@ -16,6 +16,7 @@ from store.records import Application, TaskGroup, Transaction, TransactionStatus
 from store.state import State
 from transactions import base, delete, explain, groups, launch, lifecycle, needs, reschedule, scale, update
 from transactions.base import Context, Options, Slot, Step
+from transactions.progress import progress
 
 STEPS = {
     "LAUNCH": launch.step,
@@ -24,14 +25,6 @@ STEPS = {
     "UPDATE": update.step,
     "RESCHEDULE": reschedule.step,
     "DELETE": delete.step,
-}
-PROGRESS = {
-    "LAUNCH": launch.progress,
-    "SCALE": scale.progress,
-    "INNERSCALE": scale.progress,
-    "UPDATE": update.progress,
-    "RESCHEDULE": reschedule.progress,
-    "DELETE": delete.progress,
 }
 
 
@@ -134,9 +127,6 @@ class Engine:
         elif transaction.inner and group is not None:
             ctx.uow.put(msgspec.structs.replace(group, held=True))
 
-    def progress(self, ctx: Context, transaction: Transaction) -> int:
-        return PROGRESS[transaction.type](ctx, transaction) if transaction.active else transaction.progress
-
     # --- looking at one transaction ---------------------------------------------------------------------------
 
     def _concerned(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> tuple[set[str], set[str], set[str]]:
@@ -238,7 +228,7 @@ class Engine:
     def _end(ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> Transaction:
         """Writes the verdict and gives the application back. Records only: a plan may undo it."""
         current = ctx.state.transactions.get(transaction.id, transaction)
-        ended = base.end(ctx, current, status, message, PROGRESS[transaction.type](ctx, current))
+        ended = base.end(ctx, current, status, message, progress(ctx.state, current).done)
         application = ctx.application(transaction)
         if application is None or application.operation != transaction.id:
             return ended

@@ -48,9 +48,3 @@ def missing_slots(ctx: Context, application: Application, target: int) -> tuple[
     if len(taken) >= target and all(index in taken for index in range(target)):
         return ()
     return tuple(Slot(index) for index in range(target) if index not in taken)
-
-
-def progress(ctx: Context, transaction: Transaction) -> int:
-    """How many of the wanted indexes are held by a taskgroup."""
-    taken = ctx.state.indexes_of(f"{transaction.namespace}/{transaction.application}")
-    return sum(1 for index in taken if index < transaction.target)

@@ -14,6 +14,8 @@ import msgspec
 from store.definition import RestartPolicy, UnreachablePolicy
 from store.records import ApplicationStatus, Task, TaskGroup, TaskGroupStatus, TaskStatus
 
+READY: frozenset[TaskGroupStatus] = frozenset({"Running", "Finish"})
+"""A taskgroup in one of these does what its application wants of it."""
 RESTART_DELAY_MAX = 85920.0
 """Longest restart delay in seconds: 86400 - 480 (bcs_internals 4.9)."""
 FREE_RESTARTS = 3

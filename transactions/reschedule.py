@@ -102,8 +102,3 @@ def step(ctx: Context, transaction: Transaction) -> Step:
         only_host=retained,
         wake_at=transaction.host_retain_until if retained else 0.0,
     )
-
-
-def progress(ctx: Context, transaction: Transaction) -> int:
-    """1 once the old taskgroup has made way, else 0."""
-    return 0 if transaction.taskgroup in ctx.state.taskgroups else 1

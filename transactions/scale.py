@@ -61,10 +61,3 @@ def victims(ctx: Context, application: Application, target: int) -> list[TaskGro
     """Taskgroups beyond the target, highest index first."""
     found = [g for g in ctx.state.groups_of(application.key).values() if g.index >= target]
     return sorted(found, key=lambda g: (-g.index, g.id))
-
-
-def progress(ctx: Context, transaction: Transaction) -> int:
-    """Taskgroups that exist, as far as they count for the target."""
-    taken = ctx.state.indexes_of(f"{transaction.namespace}/{transaction.application}")
-    beyond = sum(1 for index in taken if index >= transaction.target)
-    return transaction.target - beyond if beyond else sum(1 for index in taken if index < transaction.target)

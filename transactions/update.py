@@ -14,8 +14,7 @@ import msgspec
 from store.records import Application, TaskGroup, Transaction, Version
 from transactions import base, groups, launch, lifecycle
 from transactions.base import Context, Refused, Slot, Step
-
-READY = ("Running", "Finish")
+from transactions.lifecycle import READY
 
 
 def create(
@@ -128,9 +127,3 @@ def _end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int) -> N
 def takes_care_of(transaction: Transaction, group: TaskGroup) -> bool:
     """The update will replace this taskgroup itself."""
     return transaction.type == "UPDATE" and group.version != transaction.version
-
-
-def progress(ctx: Context, transaction: Transaction) -> int:
-    """Taskgroups at the new version that are ready."""
-    members = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}").values()
-    return min(transaction.target, sum(1 for g in members if g.version == transaction.version and is_ready(g)))

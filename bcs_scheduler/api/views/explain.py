@@ -12,7 +12,7 @@ from offers.model import Diagnosis
 from store.records import Application, TaskGroup, Transaction, Version
 from store.state import State
 from transactions import explain
-from transactions.update import READY
+from transactions.lifecycle import READY
 
 TASKGROUPS_SHOWN = 50
 """Waiting taskgroups listed one by one; the rest is counted."""
