@@ -38,7 +38,7 @@ def main() -> None:
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """Adds --config and one flag per setting."""
-    for option in reversed(OPTIONS.values()):
+    for option in reversed(list(OPTIONS.values())):
         name = option.path.replace(".", "__")
         command = click.option(option.flag, name, default=None, metavar="VALUE", help=option.path)(command)
     return click.option(

@@ -9,7 +9,7 @@ import msgspec
 from bcs_scheduler.api.views.base import rfc3339
 from store.records import Transaction, TransactionKind
 from store.state import State
-from transactions.progress import progress
+from transactions.progress import Progress, progress
 
 NANOSECOND = 1e-9
 _OP_TYPE: dict[TransactionKind, str] = {"INNERSCALE": "OPERATION_INNERSCALE"}

@@ -1,0 +1,42 @@
+"""How far an operation is: derived from the taskgroups that exist, never stored while it is active."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from store.records import Transaction
+from store.state import State
+from transactions.lifecycle import READY
+
+
+class Progress(NamedTuple):
+    done: int
+    remaining: int
+
+
+def progress(state: State, transaction: Transaction) -> Progress:
+    """How far an operation is, derived from the taskgroups that exist; the last word on it is the ended record.
+
+    LAUNCH, SCALE: wanted indexes that are held, or on the way down what is not yet above the target. UPDATE: taskgroups
+    that run the wanted version. RESCHEDULE: the old taskgroup has made way. DELETE: taskgroups that are gone.
+    """
+    target = transaction.target
+    if not transaction.active:
+        return Progress(transaction.progress, max(0, target - transaction.progress))
+    application = f"{transaction.namespace}/{transaction.application}"
+    match transaction.type:
+        case "LAUNCH" | "SCALE" | "INNERSCALE":
+            held = list(state.indexes_of(application))
+            wanted = sum(1 for index in held if index < target)
+            beyond = len(held) - wanted
+            return Progress(max(0, target - beyond) if beyond else wanted, target - wanted + beyond)
+        case "UPDATE":
+            groups = list(state.groups_of(application).values())
+            ready = sum(1 for group in groups if group.version == transaction.version and group.status in READY)
+            return Progress(min(ready, target), max(0, target - ready))
+        case "RESCHEDULE":
+            waiting = transaction.taskgroup in state.taskgroups
+            return Progress(int(not waiting), int(waiting))
+        case "DELETE":
+            left = len(state.groups_of(application))
+            return Progress(max(0, target - left), left)
