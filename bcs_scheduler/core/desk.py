@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from bcs_scheduler.core import effects
+from offers.matcher import Scoring
 from offers.pool import OfferPool
 from store.records import TaskGroup
 from store.state import State
@@ -18,7 +19,7 @@ class CoreOptions:
     """Settings of the core; times in seconds."""
 
     transactions: Options = field(default_factory=Options)
-    scoring: str = "spread"
+    scoring: Scoring = "spread"
     offer_hold: float = 5.0
     """How long offers are held that nothing wants; then they are declined."""
     refuse_idle: float = 3600.0

@@ -1,8 +1,10 @@
 """The one object that owns the state: events in, units of changes and effects out.
 
 Pure: no I/O, no clock, no randomness; the time is an argument, ids are made from it. One thread calls it. `turn`
-handles a batch of events, lets timers and transactions take their steps, runs the placement pass, and returns the units in the
-order in which they must become durable; the effects of a unit may leave only then.
+handles a batch of events, lets timers and transactions take their steps, runs the placement pass, and returns the units
+in the order in which they must become durable; the effects of a unit may leave only then, and only while the epoch
+still holds, also if the unit changes nothing: a deposed leader that kills what it does not know would kill work of its
+successor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""``python -m tests.simulation --seeds N --steps N [--seed S] [--jobs 2] [--verbose]``: runs seeds, exits 1 at a violation."""
+"""``python -m tests.simulation --seeds N --steps N [--seed S] [--jobs 2] [--verbose]``
+
+Runs seeds and says what happened in them; exits 1 at the first violation, with its story and how to replay it.
+"""
 
 from __future__ import annotations
 
@@ -54,9 +57,8 @@ def _many(seeds: range, steps: int, jobs: int) -> int:
                 print(f"{len(simulated)}/{len(seeds)} seeds, {rate:.0f} steps/s", flush=True)
     elapsed = time.perf_counter() - began
     print(summary(counts, simulated))
-    print(
-        f"{len(seeds)} seeds x {steps} steps without a violation: {elapsed:.1f} s, {len(seeds) * steps / elapsed:.0f} steps/s"
-    )
+    rate = len(seeds) * steps / elapsed
+    print(f"{len(seeds)} seeds x {steps} steps without a violation: {elapsed:.1f} s, {rate:.0f} steps/s")
     return 0
 
 

@@ -1,7 +1,7 @@
 """Simulated Mesos agents: they run taskgroups and report, each task through a status update stream of its own.
 
-As on a real agent, updates of one task go out one at a time, in order, and are repeated until acknowledged; a taskgroup's
-tasks die together when one of them fails or is killed, while a task that exits with 0 leaves the others alone.
+As on a real agent, updates of one task go out one at a time, in order, and are repeated until acknowledged; the tasks
+of a taskgroup die together when one of them fails or is killed, while a task that exits with 0 leaves the others alone.
 """
 
 from __future__ import annotations

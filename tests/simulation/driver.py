@@ -1,7 +1,7 @@
 """A simulated scheduler process: the real Core, driven the way the runtime drives it.
 
-Events gather in an inbox; a turn handles what is there; its units are committed in order, neighbours sometimes merged; the
-effects of a unit leave only once it is durable. Every batch is committed under the epoch of the term, one without
+Events gather in an inbox; a turn handles what is there; its units are committed in order, neighbours sometimes merged;
+the effects of a unit leave only once it is durable. Every batch is committed under the epoch of the term, one without
 changes too: what a leader decides to kill or to acknowledge without writing anything must be fenced as well.
 """
 

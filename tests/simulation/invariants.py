@@ -101,9 +101,8 @@ class Invariants:
             new = change.record
             if isinstance(new, TaskGroup):
                 after[new.id] = new
-                if new.kill_reason == "replaced by a new version" and isinstance(old, TaskGroup):
-                    if not old.killing_since and old.status in READY:
-                        ended.setdefault(f"{new.namespace}/{new.application}", []).append(new)
+                if new.kill_reason == "replaced by a new version" and isinstance(old, TaskGroup) and _ready(old):
+                    ended.setdefault(f"{new.namespace}/{new.application}", []).append(new)
         for key, groups in ended.items():
             application = before[("application", key)]
             assert isinstance(application, Application)
@@ -114,9 +113,7 @@ class Invariants:
                 g for g in before.values() if isinstance(g, TaskGroup) and f"{g.namespace}/{g.application}" == key
             ]
             current = [after.get(g.id, g) for g in members]
-            ready = sum(
-                1 for g in current if g.status in READY and not g.killing_since and g.index < application.instances
-            )
+            ready = sum(1 for group in current if _ready(group) and group.index < application.instances)
             if application.instances - ready > transaction.max_unavailable:
                 raise Violation(
                     "I5",
@@ -181,8 +178,8 @@ class Invariants:
                 raise Violation("I13", f"task {task.id} is recorded as {task.status} (ended) but runs", new.id)
 
     def given_up_by_permission(self, term: Term, before: Records, unit: Unit, group: TaskGroup) -> None:
-        """I1, first half: a taskgroup that may still run is forgotten only if somebody allowed that: an enforced delete, a
-        scale down of an unreachable one, a reschedule on request, or the unreachable policy after its wait."""
+        """I1, first half: a taskgroup that may still run is forgotten only if somebody allowed it: an enforced delete,
+        a scale down of an unreachable one, a reschedule on request, or the unreachable policy after its wait."""
         self._excused.add(group.id)
         after = dict(before)
         after.update({(c.kind, c.key): c.record for c in unit.changes if c.record is not None})
@@ -226,8 +223,8 @@ class Invariants:
                 raise Violation("I6", f"{group.id} is stored for {stored.agent_id}, launched on {accept.agent_id}")
 
     def acknowledged_is_durable(self, term: Term, call: effects.Acknowledge) -> None:
-        """I2: when an acknowledgement leaves, the stored record says at least what it acknowledges; and only the present
-        leader acknowledges."""
+        """I2: when an acknowledgement leaves, the stored record says at least what it acknowledges; and only a leader
+        that knows the taskgroup acknowledges."""
         if term.epoch != self.store.epoch and self._state_of(call) is not None:
             group_id = _group_id(call.task_id)
             if ("taskgroup", group_id) in self.store.durable and ("taskgroup", group_id) not in term.mirror:
@@ -373,6 +370,10 @@ def records_of(state: State) -> list[Record]:
     records += [version for key in state.applications for version in state.versions_of(key).values()]
     framework = state.get("framework", "framework")
     return [*records, framework] if framework is not None else records
+
+
+def _ready(group: TaskGroup) -> bool:
+    return group.status in READY and not group.killing_since
 
 
 def _fills(transaction: Transaction) -> bool:

@@ -1,8 +1,9 @@
 """A simulated Mesos master: offers, launches, kills, acknowledgements, reconciliation, partitions, failover.
 
-It keeps the semantics of the real one that matter for losing or doubling work: an offer can be used once and only whole;
-an ACCEPT that names an invalid offer drops its tasks; calls of an older subscription bounce; a master that has just failed
-over knows only agents that have come back, and is silent about the others; updates made by the master carry no uuid.
+It keeps the semantics of the real one that matter for losing or doubling work: an offer can be used once and only
+whole; an ACCEPT that names an invalid offer drops its tasks; calls of an older subscription bounce; a master that has
+just failed over knows only agents that have come back, and is silent about the others; updates made by the master carry
+no uuid.
 """
 
 from __future__ import annotations
@@ -142,6 +143,9 @@ class Master:
             return
         match effect:
             case effects.Accept():
+                if self.world.fault(0.04):
+                    self.world.count("fault: offer rescinded under ACCEPT")
+                    self.rescind(effect.offer_ids[0])
                 self._accept(effect)
                 if self.world.fault(0.02):
                     self.world.count("fault: answer to ACCEPT lost")
@@ -172,8 +176,9 @@ class Master:
         valid = [offer for offer in used if offer is not None]
         if agent is None or len(valid) < len(used) or any(o.agent_id != accept.agent_id for o in valid) or not valid:
             self.world.count("accept of invalid offers")
+            state = self.world.pick(("TASK_DROPPED", "TASK_DROPPED", "TASK_LOST"))
             for launch in accept.launches:
-                self._tell_made(launch, accept.agent_id, "TASK_DROPPED", "invalid offers")
+                self._tell_made(launch, accept.agent_id, state, "invalid offers")
             return
         room = Room()
         for offer in valid:
@@ -279,9 +284,8 @@ class Master:
             room = self._free(agent)
             if not agent.reachable or not room or self._filtered(agent.id, room):
                 continue
-            for part in room.split(self.world.between(0.2, 0.8)) if self.world.fault(0.15) else (room,):
-                if part:
-                    offers.append(self._offer(agent, part))
+            parts = room.split(self.world.between(0.2, 0.8)) if self.world.fault(0.15) else (room,)
+            offers += [self._offer(agent, part) for part in parts if part]
         if offers:
             self.send(events.OffersArrived(offers=tuple(offers), cause=f"offers-{offers[0].id}"))
 

@@ -1,4 +1,4 @@
-"""Placement judged in the plainest way, one agent and one taskgroup at a time: what the vectorised matcher must agree with."""
+"""Placement judged in the plainest way, one agent and one taskgroup at a time: the matcher must agree with it."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Neighbours(NamedTuple):
 
 
 def objection(version: Version, site: Site, neighbours: Neighbours, *, groupby: bool = True) -> str:
-    """Why a taskgroup of this version must not run on this agent; empty if it may. GROUPBY depends on the order in which
-    a pass places, so whoever judges afterwards leaves it out."""
+    """Why a taskgroup of this version must not run on this agent; empty if it may. GROUPBY depends on the order in
+    which a pass places, so whoever judges afterwards leaves it out."""
     if site.setting.disabled:
         return "the agent is disabled"
     for key, value in site.setting.taints.items():

@@ -68,9 +68,9 @@ class Simulation:
 
     def _step(self, step: int) -> None:
         world = self.world
-        if world.chance(0.3):
+        if world.chance(0.35):
             self._operate()
-        if world.chance(0.12):
+        if world.chance(0.15):
             self.faults.strike()
         self.faults.elect_if_needed()
         self.master.allocate()

@@ -1,7 +1,8 @@
 """A simulated store: commits become durable later, in order, sometimes slowly, sometimes not at all; fenced by epoch.
 
-It promises what store.base.Store promises, no more: a commit is applied whole or not at all; commits of one process are
-applied in the order of the calls; when one fails, every later one of that process fails too; a stale epoch changes nothing.
+It promises what store.base.Store promises, no more: a commit is applied whole or not at all; commits of one process
+are applied in the order of the calls; a stale epoch changes nothing. When a commit fails, every later one of that
+process fails too, as the runtime sees to it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The simulated world: one clock, one queue of what is to come, one source of chance, one story of what happened.
 
-Nothing else may draw random numbers or know a time. Everything that happens is a call taken from the queue, in the order
-of its time and, at equal times, of its planning: the same seed gives the same world, whatever machine runs it.
+Nothing else may draw random numbers or know a time. Everything that happens is a call taken from the queue, in the
+order of its time and, at equal times, of its planning: the same seed gives the same world, whatever machine runs it.
 """
 
 from __future__ import annotations
