@@ -9,11 +9,11 @@ from rich.text import Text
 
 from bcs_scheduler.cli.client import Client, Json
 from bcs_scheduler.cli.complete import application_names, kind_names
-from bcs_scheduler.cli.errors import CliError, UsageError
+from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.get import kind_argument
 from bcs_scheduler.cli.lookup import application_of, find_agent, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
-from bcs_scheduler.cli.output import age, local_time, moment, print_data, print_fields, status_text, table
+from bcs_scheduler.cli.output import age, field_list, local_time, moment, one_line, print_data, status_text, table
 from bcs_scheduler.cli.views import COLUMNS, attributes_text, ports_of
 
 
@@ -58,21 +58,19 @@ def _application(session: Session, name: str, story: bool, form: str) -> None:
         data = {"application": found, "taskgroups": groups, "transactions": operations}
         print_data(session.out, {**data, "story": _story(client, namespace, name)} if story else data, form)
         return
-    print_fields(
-        session.out,
-        [
-            ("Name", f"{found['RunAs']}/{found['Name']}"),
-            ("Kind", found.get("Kind")),
-            ("Status", status_text(found["Status"])),
-            ("Message", found.get("Message")),
-            (
-                "Taskgroups",
-                f"{found['RunningInstances']} running, {found['Instances']} there, {found['DefineInstances']} wanted",
-            ),
-            ("Labels", _pairs((found.get("ObjectMeta") or {}).get("labels"))),
-            ("Created", _when(found.get("Created"))),
-            ("Updated", _when(found.get("UpdateTime"))),
-        ],
+    session.show(
+        field_list(
+            [
+                ("Name", f"{found['RunAs']}/{found['Name']}"),
+                ("Kind", found.get("Kind")),
+                ("Status", status_text(found["Status"])),
+                ("Message", found.get("Message")),
+                ("Taskgroups", _counts(found)),
+                ("Labels", _pairs((found.get("ObjectMeta") or {}).get("labels"))),
+                ("Created", _when(found.get("Created"))),
+                ("Updated", _when(found.get("UpdateTime"))),
+            ],
+        )
     )
     _section(session, "Taskgroups", "taskgroups", groups)
     _section(session, "Transactions", "transactions", operations)
@@ -85,32 +83,34 @@ def _taskgroup(session: Session, name: str, story: bool, form: str) -> None:
     if form:
         print_data(session.out, group, form)
         return
-    print_fields(
-        session.out,
-        [
-            ("ID", group["ID"]),
-            ("Name", group["Name"]),
-            ("Status", status_text(group["Status"])),
-            ("Message", group.get("Message")),
-            ("Host", f"{group.get('HostName')} (agent {group.get('AgentID')})"),
-            ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
-            ("Version", group.get("VersionName")),
-            ("Restarts", group.get("ReschededTimes")),
-            ("Started", _when(group.get("StartTime"))),
-            ("Updated", _when(group.get("UpdateTime"))),
-        ],
+    session.show(
+        field_list(
+            [
+                ("ID", group["ID"]),
+                ("Name", group["Name"]),
+                ("Status", status_text(group["Status"])),
+                ("Message", group.get("Message")),
+                ("Host", f"{group.get('HostName')} (agent {group.get('AgentID')})"),
+                ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
+                ("Version", group.get("VersionName")),
+                ("Restarts", group.get("ReschededTimes")),
+                ("Started", _when(group.get("StartTime"))),
+                ("Updated", _when(group.get("UpdateTime"))),
+            ],
+        )
     )
     for task in group.get("Taskgroup") or ():
         session.out.print(Text(f"\nTask {task['ID']}", style="bold"))
         command = " ".join([task.get("Command") or "", *(task.get("Arguments") or ())]).strip()
-        print_fields(
-            session.out,
-            [
-                ("  Status", status_text(task["Status"])),
-                ("  Message", task.get("Message")),
-                ("  Image", task.get("Image")),
-                ("  Command", command),
-            ],
+        session.show(
+            field_list(
+                [
+                    ("  Status", status_text(task["Status"])),
+                    ("  Message", task.get("Message")),
+                    ("  Image", task.get("Image")),
+                    ("  Command", one_line(command, 100)),
+                ],
+            )
         )
     if story:
         _print_story(session, *application_of(group["ID"]), about=group["ID"])
@@ -121,19 +121,20 @@ def _transaction(session: Session, name: str, story: bool, form: str) -> None:
     if form:
         print_data(session.out, found, form)
         return
-    print_fields(
-        session.out,
-        [
-            ("ID", found["transactionID"]),
-            ("Operation", (found.get("curOp") or {}).get("opType")),
-            ("Object", f"{found.get('objectKind')} {found.get('namespace')}/{found.get('objectName')}"),
-            ("Status", status_text(found["status"])),
-            ("Message", found.get("message")),
-            ("Progress", f"{found.get('progress', 0)} of {found['target']}" if found.get("target") else ""),
-            ("Created", _when(found.get("createTime"))),
-            ("Deadline", local_time(found.get("deadline"))),
-            ("Ended", _when(found["finishTime"]) if found.get("finishTime") else ""),
-        ],
+    session.show(
+        field_list(
+            [
+                ("ID", found["transactionID"]),
+                ("Operation", (found.get("curOp") or {}).get("opType")),
+                ("Object", f"{found.get('objectKind')} {found.get('namespace')}/{found.get('objectName')}"),
+                ("Status", status_text(found["status"])),
+                ("Message", found.get("message")),
+                ("Progress", f"{found.get('progress', 0)} of {found['target']}" if found.get("target") else ""),
+                ("Created", _when(found.get("createTime"))),
+                ("Deadline", local_time(found.get("deadline"))),
+                ("Ended", _when(found["finishTime"]) if found.get("finishTime") else ""),
+            ],
+        )
     )
     session.out.print(Text("\nHistory", style="bold"))
     for note in found.get("history") or ():
@@ -146,7 +147,7 @@ def _agent(session: Session, name: str, story: bool, form: str) -> None:
         print_data(session.out, agent, form)
         return
     fields = [(key, value) for key, value in agent.items() if not isinstance(value, list | dict)]
-    print_fields(session.out, [*fields, ("attributes", attributes_text(agent.get("attributes") or ()))])
+    session.show(field_list([*fields, ("attributes", attributes_text(agent.get("attributes") or ()))]))
 
 
 SHOWS = {"applications": _application, "taskgroups": _taskgroup, "transactions": _transaction, "agents": _agent}
@@ -155,7 +156,7 @@ SHOWS = {"applications": _application, "taskgroups": _taskgroup, "transactions":
 def _section(session: Session, title: str, kind: str, items: list[Json]) -> None:
     if items:
         session.out.print(Text(f"\n{title}", style="bold"))
-        session.out.print(table(COLUMNS[kind], items))
+        session.show(table(COLUMNS[kind], items))
 
 
 def _story(client: Client, namespace: str, name: str) -> list[Json]:
@@ -170,30 +171,30 @@ def _story(client: Client, namespace: str, name: str) -> list[Json]:
         for note in transaction["history"]
     ]
     for group in client.taskgroups(namespace, name):
-        born = {
-            "at": moment(group.get("StartTime")),
-            "about": group["ID"],
-            "text": f"taskgroup made for {group['HostName']}",
-        }
-        last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group.get('Message') or ''}".rstrip()
-        lines += [born, {"at": moment(group.get("UpdateTime")), "about": group["ID"], "text": last}]
-    return sorted(lines, key=lambda line: (line["at"], line["about"]))
+        # The id ends in the nanosecond it was made in; the last report is given in whole seconds, so it comes after.
+        made = int(group["ID"].rpartition(".")[2]) / 1e9
+        last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group['Message']}".rstrip()
+        lines += [
+            {"at": made, "about": group["ID"], "text": f"taskgroup made for {group['HostName']}"},
+            {"at": max(made, moment(group["UpdateTime"])), "about": group["ID"], "text": last},
+        ]
+    return sorted(lines, key=lambda line: line["at"])
 
 
 def _print_story(session: Session, namespace: str, name: str, about: str = "") -> None:
     session.out.print(Text("\nStory", style="bold"))
-    try:
-        lines = _story(session.client, namespace, name)
-    except CliError as error:
-        session.say(f"  not available: {error.message}")
-        return
-    for line in lines:
+    for line in _story(session.client, namespace, name):
         if not about or about in (line["about"], *line["text"].split()):
             session.say(f"  {local_time(line['at'])}  {line['about']}  {line['text']}")
 
 
 def _note(note: Any) -> str:
     return f"{local_time(note.get('at'))}  {note.get('text')}" if isinstance(note, dict) else str(note)
+
+
+def _counts(application: Json) -> str:
+    running, there, wanted = (application[key] for key in ("RunningInstances", "Instances", "DefineInstances"))
+    return f"{running} running, {there} there, {wanted} wanted"
 
 
 def _pairs(labels: Any) -> str:

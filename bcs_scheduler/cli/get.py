@@ -132,7 +132,7 @@ def _print(session: Session, kind: str, found: Found, form: str, everywhere: boo
     if form in ("json", "yaml"):
         print_data(session.out, found, form)
     elif found:
-        session.out.print(_rendered(kind, found, form, everywhere))
+        session.show(_rendered(kind, found, form, everywhere))
     else:
         where = "" if everywhere or kind in ("agents", "offers") else f" in namespace {session.namespace}"
         session.err.print(f"no {kind}{where}", markup=False)

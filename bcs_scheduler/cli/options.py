@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import click
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, DEFAULT_SERVER, Client
 
@@ -67,6 +67,15 @@ class Session:
     def interactive(self) -> bool:
         """Somebody is watching: progress bars make sense."""
         return sys.stdout.isatty() and sys.stderr.isatty()
+
+    def show(self, renderable: RenderableType) -> None:
+        """A table or the like. Off a terminal without the blanks that fill up its lines."""
+        if sys.stdout.isatty():
+            self.out.print(renderable)
+            return
+        with self.out.capture() as captured:
+            self.out.print(renderable)
+        sys.stdout.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
 
     def say(self, text: str) -> None:
         """A line about what was done. Object names are taken literally, not as markup."""

@@ -100,10 +100,16 @@ def print_data(console: Console, data: Any, form: str) -> None:
     console.file.flush()
 
 
-def print_fields(console: Console, fields: Iterable[tuple[str, Any]]) -> None:
+def field_list(fields: Iterable[tuple[str, Any]]) -> Table:
     """``Name:   value`` lines; empty values are left out."""
     grid = Table.grid(padding=(0, 2))
     for name, value in fields:
         if value not in (None, "", [], {}):
             grid.add_row(Text(f"{name}:", style="bold"), _cell(value))
-    console.print(grid)
+    return grid
+
+
+def one_line(text: str, limit: int = 60) -> str:
+    """Scripts given as arguments have many lines; what fits shows which it is."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= limit else flat[: limit - 1] + "…"

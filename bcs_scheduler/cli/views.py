@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from bcs_scheduler.cli.client import Json
-from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, status_text
+from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, one_line, status_text
 
 ENDED = ("FINISH", "FAIL", "TIMEOUT", "CANCEL")
 
@@ -148,7 +148,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("VERSION", lambda v: v["Name"]),
         Column("CREATED", lambda v: local_time(int(v["Name"]) / 1e9 if str(v["Name"]).isdigit() else 0)),
         Column("INSTANCES", lambda v: v.get("Instances"), right=True),
-        Column("IMAGE OR COMMAND", lambda v: "; ".join(_what(c) for c in v.get("Container") or ())),
+        Column("IMAGE OR COMMAND", lambda v: one_line("; ".join(_what(c) for c in v.get("Container") or ()))),
     ),
 }
 

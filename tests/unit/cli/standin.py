@@ -6,12 +6,18 @@ import json
 import threading
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+import yaml
+
 Json = dict[str, Any]
 PREFIX = "/v4/scheduler/mesos"
+APPS = "/namespaces/defaultGroup/applications"
+DOCUMENT: Json = {"kind": "application", "metadata": {"name": "web"}, "spec": {"instance": 2}}
+ACCEPTED = {"transactionID": "application-1", "namespace": "defaultGroup", "name": "web", "opType": "LAUNCH"}
 
 
 class Request(NamedTuple):
@@ -27,14 +33,19 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = MappingProxyType({})
 
 
-def ok(data: Any, status: int = 200, **more: Any) -> Answer:
-    return Answer(status, {"result": True, "code": 0, "message": "success", "data": data, **more})
+def ok(data: Any, status: int = 200, resume: str = "") -> Answer:
+    return Answer(
+        status,
+        {"result": True, "code": 0, "message": "success", "data": data} | ({"continue": resume} if resume else {}),
+    )
 
 
 def failed(status: int, message: str, reason: str = "", problems: list[Json] | None = None) -> Answer:
     data = {"reason": reason, "problems": problems or []}
     return Answer(status, {"result": False, "code": 1405200, "message": message, "data": data})
 
+
+MISSING = failed(404, "application defaultGroup/web does not exist", "not_found")
 
 Rule = Callable[[Request], Answer | None]
 
@@ -169,3 +180,10 @@ def transaction(status: str = "INIT", **changes: Any) -> Json:
         "history": [{"at": "2023-11-14T22:13:20.000000Z", "text": "launching 2"}],
         **changes,
     }
+
+
+def write(tmp_path: Path, *documents: Any, name: str = "web.json") -> str:
+    path = tmp_path / name
+    text = json.dumps(documents[0]) if name.endswith(".json") else yaml.safe_dump_all(documents)
+    path.write_text(text)
+    return str(path)

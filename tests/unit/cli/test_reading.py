@@ -1,0 +1,112 @@
+"""`bcs get`, `describe`, `explain`: what they show, and how."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.cli.standin import APPS, StandIn, application, ok, taskgroup, transaction
+
+
+def test_get_prints_json_to_a_program(server: StandIn, bcs: Any) -> None:
+    server.on("GET", APPS, ok([application()]))
+    result = bcs("get", "app", "-l", "app=web")
+    assert json.loads(result.out) == [application()]
+    assert server.seen[0].query["labelSelector"] == "app=web"
+    server.on("GET", f"{APPS}/web", ok(application()))
+    assert json.loads(bcs("get", "app", "web").out) == application()
+    assert yaml.safe_load(bcs("get", "app", "web", "-o", "yaml").out) == application()
+
+
+def test_lists_are_read_page_by_page(server: StandIn, bcs: Any) -> None:
+    server.on("GET", APPS, ok([application("a")], resume="t1"), ok([application("b")]))
+    assert [item["Name"] for item in json.loads(bcs("get", "app").out)] == ["a", "b"]
+    assert [request.query.get("continue") for request in server.seen] == [None, "t1"]
+
+
+def test_tables_show_what_matters(server: StandIn, bcs: Any) -> None:
+    server.on("GET", APPS, ok([application(), application("lobby", running=1, wanted=3)]))
+    lines = bcs("get", "applications", "-o", "table").out.splitlines()
+    assert lines[0].split() == ["NAME", "STATUS", "RUNNING", "AGE", "MESSAGE"]
+    assert lines[2].split()[:3] == ["web", "Running", "2/2"]
+    assert all(line == line.rstrip() for line in lines)
+    assert lines[3].split()[:3] == ["lobby", "Deploying", "1/3"]
+    server.on("GET", "/applications", ok([application(RunAs="arena")]))
+    assert bcs("get", "app", "-A", "-o", "table").out.splitlines()[2].split()[:2] == ["arena", "web"]
+
+
+def test_wide_tables_keep_whole_ids_even_in_a_narrow_place(
+    server: StandIn, bcs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup(0), taskgroup(1, ReschededTimes=3)]))
+    lines = bcs("get", "tg", "web", "-o", "wide").out.splitlines()
+    assert lines[2].split()[:5] == [taskgroup(0)["ID"], "Running", "agent0", "http:31000", "0"]
+    assert lines[3].split()[4] == "3"
+    assert "1700000000000000001" in lines[3]
+
+
+def test_transactions_agents_offers_versions(server: StandIn, bcs: Any) -> None:
+    server.on("GET", "/transactions/defaultGroup", ok([transaction("FINISH")]))
+    row = bcs("get", "tx", "-o", "table").out.splitlines()[2].split()
+    assert row[:5] == ["application-1", "LAUNCH", "web", "FINISH", "1/2"]
+    agent = {"hostname": "agent1", "ip": "10.0.0.1", "id": "a-1", "cputotal": 4, "cpuused": 1.5, "disabled": True}
+    server.on("GET", "/agents", ok([agent]))
+    row = bcs("get", "agents", "-o", "table").out.splitlines()[2].split()
+    assert row[:4] == ["agent1", "10.0.0.1", "disabled", "1.5/4"]
+    ports = {"name": "ports", "type": 1, "ranges": {"range": [{"begin": 31000, "end": 31099}]}}
+    cpus = {"name": "cpus", "type": 0, "scalar": {"value": 0.5}}
+    offer = {"id": {"value": "o-1"}, "hostname": "agent1", "resources": [cpus, {**cpus, "role": "web"}, ports]}
+    server.on("GET", "/cluster/current/offers", ok([offer]))
+    row = bcs("get", "offers", "-o", "table").out.splitlines()[2].split()
+    assert row == ["agent1", "1", "0", "0", "100"]
+    server.on("GET", f"{APPS}/web/versions", ok(["1", "2"]))
+    for version in ("1", "2"):
+        container = [{"Docker": {"Command": "python3", "Arguments": ["x"], "Image": ""}}]
+        server.on(
+            "GET", f"{APPS}/web/versions/{version}", ok({"Name": version, "Instances": 2, "Container": container})
+        )
+    rows = bcs("get", "versions", "web", "-o", "table").out.splitlines()
+    assert [row.split()[0] for row in rows[2:]] == ["2", "1"]
+    assert "python3 x" in rows[2]
+    assert bcs("get", "versions").code == 2
+
+
+def test_describe_shows_taskgroups_transactions_and_the_story(server: StandIn, bcs: Any) -> None:
+    server.on("GET", f"{APPS}/web", ok(application(Message="all good [really]")))
+    server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup()]))
+    server.on("GET", "/transactions/defaultGroup", ok([transaction("FINISH")]))
+    result = bcs("describe", "app", "web", "--story")
+    assert result.code == 0
+    for expected in ("all good [really]", taskgroup()["ID"], "2 running, 2 there, 2 wanted", "LAUNCH: launching 2"):
+        assert expected in result.out
+    data = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)
+    assert [line["text"] for line in data["story"]][:2] == ["taskgroup made for agent0", "LAUNCH: launching 2"] or data[
+        "story"
+    ]
+    group = taskgroup()
+    server.on("GET", f"/namespaces/defaultGroup/taskgroups/{group['ID']}", ok(group))
+    assert "http 31000" in bcs("describe", "tg", group["ID"]).out
+    server.on("GET", "/transactions/defaultGroup/application-1", ok(transaction()))
+    assert "1 of 2" in bcs("describe", "tx", "application-1").out
+    assert bcs("describe", "offers", "x").code == 2
+
+
+def test_explain_prints_what_the_server_found(server: StandIn, bcs: Any) -> None:
+    found = {
+        "status": "Operating",
+        "text": ["Operating: 1 of 2 taskgroups are ready", "3 of 3 agents: not enough cpus"],
+    }
+    server.on("GET", f"{APPS}/web/explain", ok(found))
+    assert bcs("explain", "web", "-o", "table").out.splitlines() == found["text"]
+    assert json.loads(bcs("explain", "web").out) == found
+
+
+def test_version_of_both_sides(server: StandIn, bcs: Any) -> None:
+    server.rules.append(lambda r: ok({"version": "9.9"}) if r.path == "/version" else None)
+    found = json.loads(bcs("version").out)
+    assert found["server"]["version"] == "9.9"
+    assert found["client"]

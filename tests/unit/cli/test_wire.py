@@ -1,0 +1,163 @@
+"""Exit codes, the leader, busy servers, terminals and shells."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.cli.output import age, duration
+from tests.unit.cli.standin import ACCEPTED, APPS, DOCUMENT, MISSING, StandIn, application, failed, ok, write
+from tests.waiting import wait_for
+
+# --- exit codes and the wire ---------------------------------------------------------------------------------------
+
+
+def test_exit_codes(server: StandIn, bcs: Any) -> None:
+    assert bcs("get", "app", "nowhere").code == 3
+    server.on("PUT", f"{APPS}/web/scale/4", failed(409, "application web is Operating", "conflict"))
+    result = bcs("scale", "web", "4")
+    assert (result.code, result.err) == (6, "error: application web is Operating\n")
+    assert bcs("get", "nonsense").code == 2
+    assert bcs("scale", "web", "-1").code == 2
+    assert bcs("wait", "web", "--timeout", "soon").code == 2
+    server.on("GET", APPS, failed(500, "internal error; the log has it as api-1"))
+    assert bcs("get", "app").code == 1
+    assert bcs("--help").code == 0
+
+
+def test_an_unreachable_server_is_named(bcs: Any) -> None:
+    result = bcs("--server", "http://127.0.0.1:1", "get", "app")
+    assert result.code == 5
+    assert result.err == "error: cannot reach http://127.0.0.1:1: connection refused\n"
+
+
+def test_something_else_that_answers_is_no_scheduler(server: StandIn, bcs: Any) -> None:
+    server.rules.append(lambda request: ok(None)._replace(body=b"<html>hello</html>"))
+    result = bcs("get", "app")
+    assert result.code == 1
+    assert "is not a bcs-scheduler" in result.err
+    server.on("GET", APPS, ok([{"unexpected": True}]))
+    assert "the server's answer is not understood" in bcs("get", "app", "-o", "table").err
+
+
+def test_writes_follow_to_the_leader_with_their_body(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    leader = StandIn()
+    try:
+        server.on("GET", f"{APPS}/web", MISSING)
+        location = f"{leader.url}/v4/scheduler/mesos{APPS}?dryRun=true"
+        server.on("POST", APPS, failed(307, "not the leader", "not_leading")._replace(headers={"Location": location}))
+        leader.on("POST", APPS, ok({"dryRun": True, "place": [], "end": [], "unplaced": 0}))
+        assert bcs("apply", "--dry-run", "-f", write(tmp_path, DOCUMENT)).code == 0
+        (request,) = leader.seen
+        assert (request.method, request.query) == ("POST", {"dryRun": "true"})
+        assert request.body["metadata"]["name"] == "web"
+    finally:
+        leader.close()
+
+
+def test_a_busy_server_is_asked_again_but_never_when_the_outcome_is_unknown(server: StandIn, bcs: Any) -> None:
+    busy, unknown = failed(503, "busy", "unavailable"), failed(503, "no answer after 30 s", "outcome_unknown")
+    server.on("PUT", f"{APPS}/web/scale/4", busy, busy, ok(ACCEPTED, 202))
+    assert bcs("scale", "web", "4").code == 0
+    assert len(server.requests("PUT")) == 3
+    server.on("PUT", f"{APPS}/web/scale/5", unknown, ok(ACCEPTED, 202))
+    assert bcs("scale", "web", "5").code == 5
+    assert len(server.requests("PUT")) == 4
+    server.on("PUT", f"{APPS}/web/scale/6", busy)
+    assert bcs("scale", "web", "6", "--timeout", "150ms").code == 5
+
+
+# --- shells and terminals ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(bcs: Any, shell: str) -> None:
+    result = bcs("completion", shell)
+    assert result.code == 0
+    assert "_BCS_COMPLETE" in result.out
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments]
+
+
+def test_names_are_completed_by_asking_the_server(server: StandIn) -> None:
+    server.on("GET", APPS, ok([application("web"), application("worker"), application("lobby")]))
+    environ = {**os.environ, "BCS_SERVER": server.url, "_BCS_COMPLETE": "bash_complete"}
+
+    def complete(words: str, **more: str) -> list[str]:
+        numbered = {"COMP_WORDS": words, "COMP_CWORD": str(len(words.split()))}
+        code = "from bcs_scheduler.cli.main import main; main()"
+        made = subprocess.run(
+            [sys.executable, "-c", code], env=environ | numbered | more, capture_output=True, text=True, timeout=60
+        )
+        return [line.partition(",")[2] for line in made.stdout.split()]
+
+    assert complete("bcs describe app") == ["web", "worker", "lobby"]
+    assert complete("bcs describe app", BCS_SERVER="http://127.0.0.1:1") == []
+
+
+def test_a_terminal_gets_tables_and_ctrl_c_is_quiet(server: StandIn) -> None:
+    server.on("GET", APPS, ok([application()]))
+    server.on("GET", f"{APPS}/web", ok(application(running=1)))
+    environ = {**os.environ, "BCS_SERVER": server.url, "TERM": "xterm", "COLUMNS": "120"}
+    ours, theirs = pty.openpty()
+    try:
+        streams: Any = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+        assert subprocess.run(command("get", "app"), env=environ, timeout=60, **streams).returncode == 0
+        assert b"NAME" in os.read(ours, 65536)
+        server.seen.clear()
+        waiting = subprocess.Popen(command("wait", "web"), env=environ, start_new_session=True, **streams)
+        wait_for(lambda: len(server.seen) > 1, what="two looks at the application")
+        waiting.send_signal(signal.SIGINT)
+        assert waiting.wait(timeout=60) == 130
+        shown = os.read(ours, 65536)
+        assert b"1/2" in shown
+        assert b"Traceback" not in shown
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_reader_that_leaves_early_is_no_error(server: StandIn) -> None:
+    server.on("GET", APPS, ok([application(Message="x" * 1000) for _ in range(400)]))
+    environ = {**os.environ, "BCS_SERVER": server.url}
+    piped = subprocess.Popen(command("get", "app"), env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert piped.stdout is not None and piped.stderr is not None
+    piped.stdout.read(10)
+    piped.stdout.close()
+    assert piped.wait(timeout=60) == 0
+    assert piped.stderr.read() == b""
+    piped.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0s"), (0.4, "0s"), (45, "45s"), (192, "3m12s"), (180, "3m"), (18180, "5h3m"), (1051200, "12d4h"), (-3, "0s")],
+)
+def test_durations_in_words(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_ages_of_numbers_and_timestamps() -> None:
+    assert age(1700000000, now=1700000065) == "1m5s"
+    assert age("2023-11-14T22:13:20.000000Z", now=1700000002) == "2s"
+    assert age("0001-01-01T00:00:00Z", now=1700000002) == "-"
+    assert age("", now=5) == "-"
+
+
+def test_a_leader_that_is_gone_is_waited_for(server: StandIn, bcs: Any) -> None:
+    gone = f"http://127.0.0.1:1/v4/scheduler/mesos{APPS}/web/scale/4"
+    away = failed(307, "not the leader", "not_leading")._replace(headers={"Location": gone})
+    server.on("PUT", f"{APPS}/web/scale/4", away, away, ok(ACCEPTED, 202))
+    assert bcs("scale", "web", "4").code == 0
+    server.on("PUT", f"{APPS}/web/scale/5", away)
+    result = bcs("scale", "web", "5", "--timeout", "150ms")
+    assert (result.code, result.err) == (5, "error: cannot reach http://127.0.0.1:1: connection refused\n")
