@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import cast
 
 import structlog
 
@@ -13,6 +14,7 @@ from bcs_scheduler.api.server import ApiServer
 from bcs_scheduler.config import Settings
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.events import Event
+from bcs_scheduler.gateway import Gateway
 from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
@@ -36,7 +38,7 @@ class Service:
         self._gateway = _LateGateway()
         self._server = ApiServer(
             create_app(
-                self._gateway,
+                cast(Gateway, self._gateway),
                 ApiSettings(
                     max_body=settings.api.max_body_bytes,
                     command_timeout=settings.api.request_timeout,

@@ -7,12 +7,12 @@ from collections.abc import Callable
 import msgspec
 
 from bcs_scheduler.api.views.base import rfc3339
-from bcs_scheduler.api.views.transactions import progress
 from offers.model import Diagnosis
 from store.records import Application, TaskGroup, Transaction, Version
 from store.state import State
 from transactions import explain
 from transactions.lifecycle import READY
+from transactions.progress import progress
 
 TASKGROUPS_SHOWN = 50
 """Waiting taskgroups listed one by one; the rest is counted."""
