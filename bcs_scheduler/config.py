@@ -16,7 +16,8 @@ from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hin
 
 import msgspec
 
-from bcs_scheduler.addresses import parse_address, parse_http_url, parse_mesos_url, parse_store_url
+from bcs_scheduler.addresses import check_mesos_url, parse_address, parse_http_url
+from store.factory import open_store
 
 TEN_YEARS = 315_360_000.0
 Seconds = Annotated[float, msgspec.Meta(ge=0, le=TEN_YEARS)]
@@ -34,7 +35,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreSettings(Section, frozen=True, kw_only=True):
-    url: Name = "sqlite:///var/lib/bcs-scheduler/state.db"
+    url: Name = "sqlite:////var/lib/bcs-scheduler/state.db"
 
 
 class MesosSettings(Section, frozen=True, kw_only=True):
@@ -163,8 +164,8 @@ OPTIONS: Mapping[str, Option] = {option.path: option for option in _options()}
 """Every option by its path, in the order of the file."""
 
 _CHECKS: Mapping[str, Callable[[str], object]] = {
-    "store.url": parse_store_url,
-    "mesos.url": parse_mesos_url,
+    "store.url": open_store,  # made, not opened
+    "mesos.url": check_mesos_url,
     "mesos.webui_url": lambda text: text and parse_http_url(text),
     "api.listen": lambda text: parse_address(text, allow_zero=True),
     "api.advertise": lambda text: text and parse_http_url(text),

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from bcs_scheduler.addresses import HostPort, MesosUrl, StoreUrl, parse_address, parse_mesos_url, parse_store_url
+from bcs_scheduler.addresses import parse_address
 from bcs_scheduler.config import OPTIONS, ConfigError, LogSettings, Settings, load_settings
 from bcs_scheduler.logs import bound, configure_logging, get_logger
 
@@ -126,47 +126,20 @@ def test_the_secret_is_read_at_the_start(tmp_path: Path) -> None:
     assert load_settings(None, {}, flags).mesos.secret() == "s3cret"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("memory:", StoreUrl("memory")),
-        ("sqlite:///var/x.db", StoreUrl("sqlite", path="/var/x.db")),
-        ("sqlite:state/x.db", StoreUrl("sqlite", path="state/x.db")),
-        ("zk://a:1,b/bcs/x", StoreUrl("zookeeper", path="/bcs/x", hosts="a:1,b:2181")),
-    ],
-)
-def test_store_urls(text: str, expected: StoreUrl) -> None:
-    assert parse_store_url(text) == expected
+def test_store_urls_are_checked_by_the_store(tmp_path: Path) -> None:
+    for url in ("memory:", f"sqlite:///{tmp_path}/x.db", "zk://a:1,b:2/bcs"):
+        assert load_settings(None, {}, {"store.url": url}).store.url == url
+    assert list(tmp_path.iterdir()) == []
+    message = refusal(tmp_path, environ={"BCS_STORE_URL": "redis://x"})
+    assert message.startswith("environment BCS_STORE_URL: store URL 'redis://x' is not understood")
 
 
 @pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("", "is not a store"),
-        ("redis://x", "is not a store"),
-        ("sqlite:", "names no file"),
-        ("sqlite:///", "names no file"),
-        ("sqlite://x.db", "write sqlite:///absolute/file"),
-        ("zk://a:1", "has no path"),
-        ("zk://a:b/x", "no valid port"),
-        ("zk:///x", "is not host:port"),
-    ],
+    "text",
+    ["http://m1", "http://m1:5050", "http://m1,m2:15050/", "zk://z1:2181,[::1]:2182/mesos", "zk://u:p@z1/mesos/x"],
 )
-def test_wrong_store_urls(text: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        parse_store_url(text)
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("http://m1:5050", MesosUrl("http", (HostPort("m1", 5050),))),
-        ("http://m1,m2:15050/", MesosUrl("http", (HostPort("m1", 5050), HostPort("m2", 15050)))),
-        ("zk://z1:2181,[::1]:2182/mesos", MesosUrl("zk", (HostPort("z1", 2181), HostPort("::1", 2182)), "/mesos")),
-    ],
-)
-def test_mesos_urls(text: str, expected: MesosUrl) -> None:
-    assert parse_mesos_url(text) == expected
+def test_mesos_urls(text: str) -> None:
+    assert load_settings(None, {}, {"mesos.url": text}).mesos.url == text
 
 
 @pytest.mark.parametrize(
@@ -178,11 +151,15 @@ def test_mesos_urls(text: str, expected: MesosUrl) -> None:
         ("zk://z1:2181/", "has no path"),
         ("http://", "is not host:port"),
         ("http://m1:99999", "no valid port"),
+        ("http://m1:0", "port 0 cannot be reached"),
+        ("http://m1,,m2", "is not host:port"),
+        ("zk://z1:b/mesos", "no valid port"),
     ],
 )
-def test_wrong_mesos_urls(text: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=problem):
-        parse_mesos_url(text)
+def test_wrong_mesos_urls(tmp_path: Path, text: str, problem: str) -> None:
+    message = refusal(tmp_path, flags={"mesos.url": text})
+    assert message.startswith("flag --mesos: ")
+    assert problem in message
 
 
 def test_addresses_print_as_they_are_read() -> None:
