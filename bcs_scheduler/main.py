@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 import click
 
+from bcs_scheduler import maintenance
 from bcs_scheduler.config import OPTIONS, ConfigError, Settings, load_settings
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.main import local_mesos
@@ -19,6 +20,7 @@ from bcs_scheduler.local.settings import ClusterSettings
 from bcs_scheduler.logs import configure_logging
 from bcs_scheduler.service import Service
 from bcs_scheduler.version import VERSION
+from store.factory import open_store
 
 SETTINGS_HELP = "Every setting has a flag, an environment variable BCS_<SECTION>_<NAME>, and a line in the TOML file."
 FIRST_COMMANDS = """\
@@ -113,6 +115,18 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
         service.stop()
     finally:
         cluster.stop()
+
+
+@main.command("forget-framework")
+@click.option("--store", "url", required=True, envvar="BCS_STORE_URL", metavar="URL", help="zk://... or sqlite:///...")
+@click.option("--force", is_flag=True, help="Although taskgroups of it are alive: they are lost to this scheduler.")
+def forget_framework(url: str, force: bool) -> None:
+    """Drop the stored framework id after Mesos removed the framework. Stop every scheduler first."""
+    try:
+        dropped = maintenance.forget_framework(open_store(url), force=force)
+    except (maintenance.MaintenanceError, ValueError) as error:
+        fail(str(error))
+    click.echo(f"framework {dropped} is forgotten; the next leader registers anew")
 
 
 def started(service: Service) -> None:

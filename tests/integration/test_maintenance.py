@@ -1,0 +1,74 @@
+"""Forgetting a framework id: only when nobody leads, and not over living taskgroups unless told to."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from pathlib import Path
+
+import pytest
+
+from bcs_scheduler.maintenance import MaintenanceError, forget_framework
+from store.base import Change, Term
+from store.factory import open_store
+from store.records import Framework, Record, Task, TaskGroup
+from store.state import State
+
+FRAMEWORK = Framework(id="framework-1", cluster="here", created_at=1.0)
+GROUP = TaskGroup(
+    id="0.web.ns.here.1", namespace="ns", application="web", index=0, version="1", tasks=(Task(id="1.0.0.web.ns.here"),)
+)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/state.db"
+
+
+def fill(url: str, *records: Record) -> None:
+    store = open_store(url)
+    store.open()
+    elected: Future[Term] = Future()
+    store.campaign("http://127.0.0.1:1", elected.set_result, lambda reason: None)
+    store.commit([Change(r.kind, r.key, r) for r in records], elected.result(10).epoch).result(10)
+    store.close()
+
+
+def stored(url: str) -> State:
+    store = open_store(url)
+    store.open()
+    try:
+        return State(store.load().records)
+    finally:
+        store.close()
+
+
+def test_the_id_is_dropped(url: str) -> None:
+    fill(url, FRAMEWORK)
+    assert forget_framework(open_store(url), force=False) == "framework-1"
+    assert stored(url).framework.id == ""
+    with pytest.raises(MaintenanceError, match="no framework id is stored"):
+        forget_framework(open_store(url), force=False)
+
+
+def test_living_taskgroups_are_not_orphaned_by_accident(url: str) -> None:
+    fill(url, FRAMEWORK, GROUP)
+    with pytest.raises(MaintenanceError, match="1 taskgroups belong to framework framework-1"):
+        forget_framework(open_store(url), force=False)
+    assert stored(url).framework.id == "framework-1"
+    assert forget_framework(open_store(url), force=True) == "framework-1"
+
+
+def test_not_while_somebody_leads(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(url, FRAMEWORK)
+    leader = open_store(url)
+    leader.open()
+    elected: Future[Term] = Future()
+    leader.campaign("http://127.0.0.1:1", elected.set_result, lambda reason: None)
+    elected.result(10)
+    monkeypatch.setattr("bcs_scheduler.maintenance.ELECTION_PATIENCE", 0.3)
+    try:
+        with pytest.raises(MaintenanceError, match="leads; stop every scheduler first"):
+            forget_framework(open_store(url), force=False)
+    finally:
+        leader.close()
+    assert stored(url).framework.id == "framework-1"
