@@ -112,6 +112,11 @@ class Step(NamedTuple):
 IDLE = Step()
 
 
+def _simply(kind: str, key: str, work: Callable[[], None]) -> str:
+    work()
+    return ""
+
+
 @dataclass(slots=True)
 class Context:
     """What a step may use: the state, the unit of work, the time, ids, and the options. No I/O."""
@@ -127,6 +132,9 @@ class Context:
     count: Callable[[str, tuple[str, ...], float], None] = lambda name, labels, value: None
     abandon: Callable[[TaskGroup], None] = lambda group: None
     """A taskgroup that may still run is forgotten: what is left of it must be killed."""
+    attempt: Callable[[str, str, Callable[[], None]], str] = _simply
+    """Runs work on the object (kind, key) as a unit of its own. If it fails unexpectedly, it is undone, and its error
+    is returned in words; else an empty string."""
     checkpoint: Callable[[], None] = lambda: None
     """The changes so far are consistent in themselves: a big unit of work may be cut here."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from functools import partial
 
 import msgspec
 
@@ -73,17 +74,17 @@ class Engine:
             look.add(timer[1])
         for identity in sorted(look | self._fresh):
             self._fresh.discard(identity)
-            self._look(ctx, identity, apps)
-            ctx.checkpoint()
+            failure = ctx.attempt("transaction", identity, partial(self._look, ctx, identity, apps))
+            if failure:
+                ctx.attempt("transaction", identity, partial(self._give_up, ctx, identity, failure))
         for key in sorted(self._examine):
             touched.update(ctx.state.groups_of(key))
             apps.add(key)
         self._examine.clear()
         for identity in sorted(touched):
-            self._care(ctx, identity, apps)
-            ctx.checkpoint()
+            ctx.attempt("taskgroup", identity, partial(self._care, ctx, identity, apps))
         for key in sorted(apps):
-            self._refresh(ctx, key)
+            ctx.attempt("application", key, partial(self._refresh, ctx, key))
 
     def placed(self, ctx: Context, placement: Placement) -> tuple[TaskGroup, Version] | None:
         """Writes the taskgroup for a placement of a demand; None if it is not wanted any more."""
@@ -198,6 +199,12 @@ class Engine:
                 if step.wake_at:
                     self._wake(step.wake_at, identity)
         apps.add(f"{transaction.namespace}/{transaction.application}")
+
+    def _give_up(self, ctx: Context, identity: str, failure: str) -> None:
+        """A step that fails by itself would fail again and again; the others must go on."""
+        transaction = ctx.state.transactions.get(identity)
+        if transaction is not None and transaction.active:
+            self._finish(ctx, transaction, "FAIL", f"internal error: {failure}")
 
     def _wake(self, at: float, identity: str) -> None:
         entry = (at, identity)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bcs_scheduler.core import effects
@@ -63,6 +64,7 @@ class Desk:
             options=options.transactions,
             tell=self.tell,
             count=self.count,
+            attempt=self.attempt,
             checkpoint=self.checkpoint,
         )
 
@@ -89,6 +91,21 @@ class Desk:
         unit = self.uow.cut()
         if unit is not None:
             self.units.append(unit)
+
+    def attempt(self, kind: str, key: str, work: Callable[[], None]) -> str:
+        """Runs work as units of its own. What fails unexpectedly is undone and told, and the turn goes on: one object
+        that cannot be handled must not stop all others. Returns the error in words, or an empty string."""
+        self.cut()
+        try:
+            work()
+        except Exception as error:
+            if self.options.strict:
+                raise
+            self.uow.rollback()
+            words = f"{type(error).__name__}: {error}"
+            self.emit(effects.Story(kind=kind, key=key, reason="error", message=words, cause=self.cause, level="error"))
+            return words
+        return ""
 
     def take_changed(self) -> list[tuple[str, str]]:
         self.cut()

@@ -103,6 +103,7 @@ class Reason:
     EXISTS = "exists"  # 409
     CONFLICT = "conflict"  # 409: wrong state, another operation runs
     INVALID = "invalid"  # 422: the request cannot be honoured as it stands
+    INTERNAL = "internal"  # 500: an error of the scheduler itself; nothing was changed
     UNAVAILABLE = "unavailable"  # 503
     STEPPED_DOWN = "stepped_down"  # 503: leadership was lost before the change was durable
 

@@ -10,6 +10,7 @@ successor.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from bcs_scheduler.core import events
@@ -20,7 +21,7 @@ from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import CoreOptions, Desk
-from bcs_scheduler.core.effects import Problem, Reply
+from bcs_scheduler.core.effects import Problem, Reason, Reply
 from bcs_scheduler.core.planner import plan
 from offers.model import Diagnosis, Offer
 from store.records import Framework, Record
@@ -79,7 +80,9 @@ class Core:
         """Handles the events in order and everything that follows from them and from the time."""
         for event in batch:
             self.desk.start(now, event.cause)
-            self._handle(event)
+            failure = self.desk.attempt("event", event.cause, partial(self._handle, event))
+            if failure and isinstance(event, events.Command):
+                self.desk.emit(Reply(token=event.token, error=Reason.INTERNAL, message=failure, cause=event.cause))
             self.desk.cut()
         self.desk.start(now, "turn")
         self._controllers()
@@ -186,7 +189,7 @@ class Core:
             self._reports.lose(group, "long time not report status, and Mesos does not answer for it", ended=False)
             self.desk.checkpoint()
         self._killer.tick()
-        self._janitor.tick()
+        self.desk.attempt("core", "janitor", self._janitor.tick)
         self.desk.cut()
 
     def _advance(self) -> None:

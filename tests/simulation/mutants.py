@@ -1,0 +1,137 @@
+"""Faults put into the scheduler on purpose: the simulation must catch each of them, or it proves nothing.
+
+A mutant is a function that breaks one thing with a pytest MonkeyPatch, and the invariants that may notice it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pytest
+
+from bcs_scheduler.core import effects, planner
+from bcs_scheduler.core.controllers import supply
+from bcs_scheduler.core.controllers.killer import Killer
+from bcs_scheduler.core.controllers.reports import Reports
+from offers.model import Claim, Placement
+from store.base import Change
+from store.unit_of_work import Unit
+from tests.simulation import driver, store
+from transactions import engine, lifecycle, needs, update
+
+
+class Mutant(NamedTuple):
+    name: str
+    breaks: Callable[[pytest.MonkeyPatch], None]
+    caught_by: tuple[str, ...]
+
+
+def _acknowledge_early(patch: pytest.MonkeyPatch) -> None:
+    """The acknowledgement is a unit of its own, in front of what it acknowledges."""
+    honest = Reports._acknowledge
+
+    def hasty(self: Reports, event: Any) -> None:
+        honest(self, event)
+        self._desk.cut()
+
+    patch.setattr(Reports, "_acknowledge", hasty)
+
+
+def _launch_before_durable(patch: pytest.MonkeyPatch) -> None:
+    """Launches do not wait for the store."""
+    honest = driver.Node._merge
+
+    def hasty(self: driver.Node, units: Sequence[Unit]) -> list[tuple[list[Change], list[effects.Effect]]]:
+        batches = honest(self, units)
+        for _, out in batches:
+            for accept in [e for e in out if isinstance(e, effects.Accept)]:
+                out.remove(accept)
+                assert self.term is not None
+                self._leave(self.term, accept)
+        return batches
+
+    patch.setattr(driver.Node, "_merge", hasty)
+
+
+def _leave_unfenced(patch: pytest.MonkeyPatch) -> None:
+    """Effects of units without changes leave, in their turn, without a look at the epoch."""
+    honest = store.Store.apply
+    patch.setattr(store.Store, "apply", lambda self, commit: not commit.changes or honest(self, commit))
+
+
+def _place_twice(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks whether a slot has been filled since it was demanded."""
+    patch.setattr(engine, "_still_open", lambda ctx, application, slot: True)
+
+
+def _forget_ports(patch: pytest.MonkeyPatch) -> None:
+    """Ports are drawn but not claimed from the offer."""
+    honest = supply.match
+
+    def careless(*arguments: Any, **options: Any) -> Any:
+        result = honest(*arguments, **options)
+        return result._replace(placements=[_without_ports(p) for p in result.placements])
+
+    patch.setattr(supply, "match", careless)
+
+
+def _without_ports(placement: Placement) -> Placement:
+    return placement._replace(claim=Claim(placement.claim.scalars))
+
+
+def _take_unreachable_for_ended(patch: pytest.MonkeyPatch) -> None:
+    """A task on an unreachable agent is believed dead."""
+    states = {**lifecycle.STATES, "TASK_UNREACHABLE": lifecycle.Mapped("Lost", True)}
+    patch.setattr(lifecycle, "STATES", states)
+
+
+def _count_dying_as_ready(patch: pytest.MonkeyPatch) -> None:
+    """An update counts what it is ending as available until it has ended."""
+    patch.setattr(update, "is_ready", lambda group: group.status in update.READY)
+
+
+def _kill_once(patch: pytest.MonkeyPatch) -> None:
+    """A lost KILL is not repeated."""
+    patch.setattr(Killer, "tick", lambda self: None)
+
+
+def _ignore_deadlines(patch: pytest.MonkeyPatch) -> None:
+    """Nothing wakes the engine when time runs out."""
+    patch.setattr(engine.Engine, "_wake", lambda self, at, identity: None)
+
+
+def _plan_for_real(patch: pytest.MonkeyPatch) -> None:
+    """Big plans are committed piece by piece while they are made."""
+    patch.setattr(planner, "replace", lambda context, **fields: dataclasses.replace(context))
+
+
+def _ignore_constraints(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(needs, "rules_of", lambda version: needs.compile_rules([], []))
+
+
+def _revive_the_dead(patch: pytest.MonkeyPatch) -> None:
+    """A late report overwrites the end of a task."""
+    honest = lifecycle.reduce_task
+
+    def gullible(task: Any, report: lifecycle.Report, now: float) -> Any:
+        return honest(lifecycle.msgspec.structs.replace(task, ended=False), report, now)
+
+    patch.setattr(lifecycle, "reduce_task", gullible)
+
+
+MUTANTS = (
+    Mutant("acknowledge early", _acknowledge_early, ("I2",)),
+    Mutant("launch before durable", _launch_before_durable, ("I6",)),
+    Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4")),
+    Mutant("place twice", _place_twice, ("I1", "C2")),
+    Mutant("forget ports", _forget_ports, ("I3",)),
+    Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
+    Mutant("count dying as ready", _count_dying_as_ready, ("I5",)),
+    Mutant("kill once", _kill_once, ("C2", "C3", "C4")),
+    Mutant("ignore deadlines", _ignore_deadlines, ("I4",)),
+    Mutant("plan for real", _plan_for_real, ("I12",)),
+    Mutant("ignore constraints", _ignore_constraints, ("I7",)),
+    Mutant("revive the dead", _revive_the_dead, ("I13", "I14")),
+)
