@@ -2,15 +2,14 @@
 
     python -m benchmarks.placement
 
-A deterministic cluster of varied agents (three sizes, partly used, racks of 20 in three zones), and applications of varied
-needs with a random port per taskgroup. Timed is `offers.matcher.match` as the scheduler calls it, from demands to
+A deterministic cluster of varied agents (three sizes, partly used, racks of 20 in three zones), and applications of
+five sizes with a random port per taskgroup. Timed is `offers.matcher.match` as the scheduler calls it, from demands to
 placements with claims and ports; filling the pool is not. What was placed is checked to be complete.
 """
 
 from __future__ import annotations
 
 import gc
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -135,8 +134,8 @@ def place(
     taskgroups: int, agents: int, constrained: str | None = None, applications: int = 0, scoring: Scoring = "spread"
 ) -> dict[str, Any]:
     """Places `taskgroups` of `applications` equal applications over `agents`; `constrained` is None, UNIQUE, MAXPER,
-    GROUPBY or mixed. Without a number the applications have 1,000 taskgroups, or one per agent where that is the most that
-    UNIQUE admits. Returns seconds and decisions per second; raises RuntimeError if not everything found a place."""
+    GROUPBY or mixed. Without a number the applications have 1,000 taskgroups, or one per agent where that is the most
+    that UNIQUE admits. Returns seconds and decisions per second; raises RuntimeError if not everything found a place."""
     if not applications:
         applications = max(1, taskgroups // min(1000, agents if constrained in ("UNIQUE", "mixed") else 1000))
     pool = synthetic_pool(agents, taskgroups)
@@ -173,4 +172,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,0 +1,255 @@
+"""The pool: what is offered now, per agent and role."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from offers.constraints import EMPTY_RULES, RuleSpec, compile_rules
+from offers.matcher import match
+from offers.model import Decoration, Demand, Need, Offer, Pot
+from offers.pool import OfferPool
+from offers.resources import Pots, amount_of, gather, ports_of, size
+from tests.unit.reference_matcher import Live, LiveCensus
+
+
+def offer(number: int = 0, agent: int | None = None, cpus: int = 4000, role: str = "*", **fields: Any) -> Offer:
+    agent = number if agent is None else agent
+    return Offer(
+        f"o{number}",
+        f"a{agent}",
+        f"h{agent}",
+        f"10.0.0.{agent}",
+        role,
+        fields.pop("attributes", {}),
+        ((Pot("cpus", role), cpus), (Pot("mem", role), 1000)),
+        ((Pot("ports", role), ((100 + number * 10, 104 + number * 10),)),),
+        **fields,
+    )
+
+
+def place(pool: OfferPool, slots: int = 1, cpus: int = 1000, **fields: Any) -> list[str]:
+    """Host names of the agents used."""
+    demand = Demand("d", "ns/a", tuple(range(slots)), Need(cpus=cpus), fields.pop("rules", EMPTY_RULES), **fields)
+    return [placement.hostname for placement in match([demand], pool, LiveCensus([])).placements]
+
+
+def test_offers_of_one_agent_are_used_together() -> None:
+    pool = OfferPool()
+    pool.add(offer(1, agent=7, cpus=600))
+    pool.add(offer(2, agent=7, cpus=600))
+    assert place(pool, cpus=1000) == ["h7"]
+    assert {taken.id for taken in pool.take("a7")} == {"o1", "o2"}
+    assert (len(pool), pool.agents) == (0, 0)
+
+
+def test_two_agents_on_one_host_do_not_disturb_each_other() -> None:
+    pool = OfferPool()
+    pool.add(offer(1)._replace(hostname="same"))
+    pool.add(offer(2)._replace(hostname="same"))
+    assert pool.agents == 2
+    assert len(place(pool, slots=8)) == 8
+
+
+def test_roles_are_kept_apart() -> None:
+    pool = OfferPool()
+    pool.add(offer(1, agent=7, role="prod", cpus=600))
+    pool.add(offer(2, agent=7, cpus=600))
+    assert place(pool, cpus=1000) == []
+    assert place(pool, cpus=500, role="prod") == ["h7"]
+    assert [taken.id for taken in pool.take("a7", "prod")] == ["o1"]
+    assert [left.id for left in pool.offers()] == ["o2"]
+    assert pool.take("a7", "prod") == []
+
+
+def test_a_rescinded_offer_is_gone_and_can_come_back() -> None:
+    pool = OfferPool()
+    pool.add(offer(1))
+    assert pool.rescind("o1") and not pool.rescind("o1")
+    assert place(pool) == []
+    pool.add(offer(1))
+    pool.add(offer(1))
+    assert len(pool) == 1
+    assert place(pool, slots=9) == ["h1"] * 4
+
+
+def test_old_offers_expire() -> None:
+    pool = OfferPool()
+    for number, received in ((1, 100.0), (2, 150.0)):
+        pool.add(offer(number, received_at=received))
+    assert pool.expire(now=339.0, age=240.0) == []
+    assert [old.id for old in pool.expire(now=340.0, age=240.0)] == ["o1"]
+    assert [left.id for left in pool.offers()] == ["o2"]
+
+
+def test_decorations_apply_to_present_and_future_offers_of_the_key() -> None:
+    pool = OfferPool()
+    zone = compile_rules([[RuleSpec("zone", "CLUSTER", ("z1",))]])
+    pool.add(offer(1, attributes={"InnerIP": "192.168.0.1", "zone": "z0"}))
+    pool.decorate("192.168.0.1", Decoration(attributes={"zone": "z1"}))
+    assert place(pool, rules=zone) == ["h1"]
+    pool.take("a1")
+    pool.add(offer(1, attributes={"InnerIP": "192.168.0.1", "zone": "z0"}))
+    assert place(pool, rules=zone) == ["h1"]
+    pool.decorate("192.168.0.1", Decoration())
+    assert place(pool, rules=zone) == []
+    pool.decorate("192.168.0.1", Decoration(disabled=True))
+    assert place(pool) == []
+    pool.clear()
+    pool.add(offer(1, attributes={"InnerIP": "192.168.0.1"}))
+    assert place(pool) == [], "a new subscription does not undo what operators set"
+
+
+def test_an_agent_that_is_renamed_follows_its_new_key() -> None:
+    pool = OfferPool()
+    pool.decorate("new", Decoration(disabled=True))
+    pool.add(offer(1))
+    assert place(pool) == ["h1"]
+    pool.take("a1")
+    pool.add(offer(1)._replace(hostname="new"))
+    assert place(pool) == []
+    pool.decorate("new", Decoration())
+    assert place(pool) == ["new"]
+
+
+def test_agents_under_planned_maintenance_are_not_used() -> None:
+    pool = OfferPool()
+    pool.add(offer(1, unavailable_from=1e9))
+    assert place(pool) == []
+    pool.take("a1")
+    pool.add(offer(1))
+    assert place(pool) == ["h1"]
+
+
+def test_the_known_size_of_an_agent_decides_how_empty_it_is() -> None:
+    pool = OfferPool()
+    pool.add(offer(1, cpus=4000))
+    pool.add(offer(2, cpus=2000))
+    pool.learn_total("a1", 16000, 1000)
+    pool.learn_total("a2", 2000, 1000)
+    assert [known.id for known in pool.offers()] == ["o2", "o1"]
+    assert place(pool) == ["h2"]
+
+
+def test_a_remembered_agent_compares_with_its_greatest_offer() -> None:
+    pool = OfferPool()
+    pool.add(offer(1, cpus=4000))
+    pool.take("a1")
+    pool.add(offer(1, cpus=1000))
+    pool.add(offer(2, cpus=1000))
+    assert [known.id for known in pool.offers()] == ["o2", "o1"]
+    assert place(pool) == ["h2"]
+    pool.remove_agent("a1")
+    pool.take("a2")
+    pool.add(offer(2, cpus=1000))
+    pool.add(offer(1, cpus=1000))
+    assert place(pool) == ["h1"], "a forgotten agent starts anew: both are empty, and the first row is taken"
+
+
+def test_offers_can_be_listed_while_the_pool_changes() -> None:
+    pool = OfferPool()
+    failures: list[BaseException] = []
+    done = threading.Event()
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                for known in pool.offers():
+                    assert known.id.startswith("o")
+        except BaseException as error:
+            failures.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    for turn in range(20):
+        for number in range(100):
+            pool.add(offer(number))
+        for number in range(100):
+            pool.take(f"a{number}")
+        if turn % 5 == 0:
+            pool.clear()
+    done.set()
+    reader.join(10)
+    assert not reader.is_alive() and not failures
+
+
+class PoolMachine(RuleBasedStateMachine):
+    """The columns of the pool always say what its offers, less what was placed, add up to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pool = OfferPool()
+        self.known: dict[str, Offer] = {}
+        self.placed: dict[tuple[str, str], int] = {}
+
+    @rule(number=st.integers(0, 200), agent=st.integers(0, 80), role=st.sampled_from(("*", "prod")))
+    def add(self, number: int, agent: int, role: str) -> None:
+        before = self.known.get(f"o{number}")
+        if before is not None and not self._others(before):
+            self.placed.pop((before.agent_id, before.role), None)
+        new = offer(number, agent, role=role)
+        self.pool.add(new)
+        self.known[new.id] = new
+
+    @rule(number=st.integers(0, 200))
+    def rescind(self, number: int) -> None:
+        old = self.known.get(f"o{number}")
+        assert self.pool.rescind(f"o{number}") == (old is not None)
+        if old is not None:
+            if not self._others(old):
+                self.placed.pop((old.agent_id, old.role), None)
+            del self.known[old.id]
+
+    @rule(agent=st.integers(0, 80), forget=st.booleans())
+    def take(self, agent: int, forget: bool) -> None:
+        taken = self.pool.remove_agent(f"a{agent}") if forget else self.pool.take(f"a{agent}")
+        assert {gone.id for gone in taken} == {
+            known.id for known in self.known.values() if known.agent_id == f"a{agent}"
+        }
+        for gone in taken:
+            del self.known[gone.id]
+            self.placed.pop((gone.agent_id, gone.role), None)
+
+    @rule(slots=st.integers(1, 5), role=st.sampled_from(("*", "prod")))
+    def place(self, slots: int, role: str) -> None:
+        demand = Demand("d", "ns/a", tuple(range(slots)), Need(cpus=500), EMPTY_RULES, role)
+        for placement in match([demand], self.pool, LiveCensus([])).placements:
+            key = (placement.agent_id, role)
+            self.placed[key] = self.placed.get(key, 0) + 500
+
+    def _others(self, of: Offer) -> bool:
+        return any(k is not of and (k.agent_id, k.role) == (of.agent_id, of.role) for k in self.known.values())
+
+    @invariant()
+    def columns_agree_with_the_offers(self) -> None:
+        table = self.pool.table
+        table.flush()
+        groups: dict[tuple[str, str], list[Offer]] = {}
+        for known in self.known.values():
+            groups.setdefault((known.agent_id, known.role), []).append(known)
+        active = {(row.agent_id, row.role): row for row in table.rows if row and table.active[row.number]}
+        assert set(active) == set(groups)
+        for key, offers in groups.items():
+            whole: Pots = gather(offers)
+            free = table.free[:, active[key].number].tolist()
+            assert free[0] == max(amount_of(whole, "cpus") - self.placed.get(key, 0), 0)
+            assert free[1] == amount_of(whole, "mem") and free[4] == size(ports_of(whole))
+        assert self.pool.agents == len({agent for agent, _ in groups})
+        assert {known.id for known in self.pool.offers()} == set(self.known)
+
+
+TestPoolMachine = PoolMachine.TestCase
+TestPoolMachine.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_live_taskgroups_hold_extended_resources() -> None:
+    pool = OfferPool()
+    pool.add(offer(1))
+    pool.decorate("h1", Decoration(extended={"vendor/card": 3000}))
+    demand = Demand("d", "ns/a", (0, 1, 2, 3), Need(extended=(("vendor/card", 1000),)), EMPTY_RULES)
+    live = [Live("ns/b", "a1", {}, extended=(("vendor/card", 1000),))]
+    assert len(match([demand], pool, LiveCensus(live)).placements) == 2
