@@ -19,9 +19,10 @@ _PATH = re.compile(r"(?:/[^/\s]+)+")
 _FORMS = "zk://host:port[,host:port]/path, sqlite:///file or memory:"
 
 
-def open_store(url: str) -> Store:
+def open_store(url: str, session_timeout: float = 10.0) -> Store:
     """The store that `url` names, not connected yet (call its `open`). Raises ValueError with one line that says
-    what is wrong."""
+    what is wrong. `session_timeout` (seconds): how long ZooKeeper waits for a silent leader before another one may
+    take over; the other stores know at once."""
     if url == "memory:":
         return MemoryStore()
     if url.startswith("sqlite:///"):
@@ -30,11 +31,11 @@ def open_store(url: str) -> Store:
             raise ValueError(f"store URL {url!r} names no file")
         return SqliteStore(path)
     if url.startswith("zk://"):
-        return _zookeeper(url)
+        return _zookeeper(url, session_timeout)
     raise ValueError(f"store URL {url!r} is not understood: expected {_FORMS}")
 
 
-def _zookeeper(url: str) -> Store:
+def _zookeeper(url: str, session_timeout: float) -> Store:
     from store.zookeeper import ZooKeeperStore
 
     hosts, slash, path = url.removeprefix("zk://").partition("/")
@@ -45,4 +46,4 @@ def _zookeeper(url: str) -> Store:
     root = (slash + path).rstrip("/")
     if not _PATH.fullmatch(root) or {".", ".."} & set(root.split("/")):
         raise ValueError(f"store URL {url!r} needs a path such as /bcs after the hosts")
-    return ZooKeeperStore(hosts, root)
+    return ZooKeeperStore(hosts, root, session_timeout)

@@ -1,7 +1,7 @@
 """A store in ZooKeeper: for several schedulers, one leading, the others standing by.
 
 The parts: zookeeper_tree (where things lie), zookeeper_wire (requests), zookeeper_session (the connection),
-zookeeper_reader (listing and loading), zookeeper_pipeline (commits and their fence), zookeeper_election (who leads).
+zookeeper_reader (listing and loading), zookeeper_pipeline (commits), zookeeper_election (who leads).
 
 While the connection is suspended commits wait; they are decided when it is back. When the session is lost, the
 leadership ends: `deposed` is called, and commits that had not been applied by then fail with StaleEpoch.
@@ -23,7 +23,7 @@ from store.zookeeper_election import Election
 from store.zookeeper_pipeline import CommitPipeline
 from store.zookeeper_reader import erase_records, list_records, make_tree, read_records
 from store.zookeeper_session import TRANSIENT, Session
-from store.zookeeper_tree import LeaderNode, Tree
+from store.zookeeper_tree import EpochNode, Tree
 
 
 class _Opened:
@@ -33,10 +33,14 @@ class _Opened:
         self.session = Session(store.hosts, store.session_timeout, self._state_changed)
         self.pipeline = CommitPipeline(self.session, store.tree, store.batch_bytes, self._overtaken)
         self.election = Election(self.session, store.tree, self.pipeline)
-        self.leader: LeaderNode | None = None
+        self.leader: EpochNode | None = None
 
     def leader_changed(self, data: bytes | None, _stat: object) -> None:
-        self.leader = msgspec.json.decode(data, type=LeaderNode) if data else None
+        """Called by kazoo's watch. It also tells a leader that has nothing to commit that it has been overtaken."""
+        self.leader = msgspec.json.decode(data, type=EpochNode) if data else None
+        ours = self.election.leading
+        if self.leader is not None and ours is not None and self.leader.epoch > ours.epoch:
+            self._overtaken(ours.epoch, f"epoch {self.leader.epoch} is led by {self.leader.leader}")
 
     def _state_changed(self, state: str) -> None:
         if state == KazooState.LOST:
@@ -111,7 +115,7 @@ class ZooKeeperStore:
         if opened is None:
             return None
         node = opened.election.leading or opened.leader
-        return None if node is None else Leader(node.url, node.epoch)
+        return None if node is None else Leader(node.leader, node.epoch)
 
     def load(self) -> Loaded:
         """While somebody else leads and writes, the records found are not of one moment."""

@@ -1,8 +1,8 @@
 """Who leads: ZooKeeper's recipe of ephemeral sequential nodes, each candidate watching the one before it.
 
-The first of them takes over in one multi that checks that its candidate node still exists, raises the epoch in the
-fence by compare-and-set, and puts its url into the leader node. Being first is only a matter of politeness; what keeps
-two leaders apart is the fence (store.zookeeper_pipeline).
+The first of them takes over in one multi that checks that its candidate node still exists, raises the epoch by
+compare-and-set, and puts its url into the leader node. Being first is only a matter of politeness; what keeps two
+leaders apart is that every commit checks the epoch node (store.zookeeper_pipeline).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError
 from store.base import StoreError, Term
 from store.zookeeper_pipeline import CommitPipeline
 from store.zookeeper_session import TRANSIENT, Session
-from store.zookeeper_tree import Fence, LeaderNode, Tree
-from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, check_exists, create, delete, set_data
+from store.zookeeper_tree import TERMS_KEPT, EpochNode, Tree
+from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, check, create, delete, set_data
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_SECONDS = 0.2
-_LEAVE_SECONDS = 3.0
+_LEAVE_SECONDS = 2.0
 
 
 @dataclass(eq=False)
@@ -89,12 +89,12 @@ class Election:
             candidacy.wake.set()
 
     @property
-    def leading(self) -> LeaderNode | None:
+    def leading(self) -> EpochNode | None:
         """Ourselves, if we lead."""
         candidacy = self._candidacy
         if candidacy is None or not candidacy.epoch or candidacy.trouble:
             return None
-        return LeaderNode(url=candidacy.url, epoch=candidacy.epoch)
+        return EpochNode(epoch=candidacy.epoch, leader=candidacy.url)
 
     def _end_term(self, reason: str) -> None:
         candidacy = self._candidacy
@@ -164,27 +164,44 @@ class Election:
     def _take_over(self, candidacy: _Candidacy, ours: str) -> None:
         """Raises the epoch; without effect if our candidate node is gone or somebody else was faster."""
         tree = self._tree
-        current = self._session.read_current(tree.fence)
-        leader_known = self._session.wait(self._session.client.exists_async(tree.leader)) is not None
-        fence = (Fence() if current is None else msgspec.json.decode(current[0], type=Fence)).successor(candidacy.url)
-        written = msgspec.json.encode(fence)
-        operations = [
-            check_exists(f"{tree.election}/{ours}"),
-            create(tree.fence, written) if current is None else set_data(tree.fence, written, current[1]),
-        ]
-        if leader_known:
-            operations.append(delete(tree.leader))
-        node = msgspec.json.encode(LeaderNode(url=candidacy.url, epoch=fence.epoch))
-        operations.append(create(tree.leader, node, ephemeral=True))
-        failed = self._session.wait(self._session.send(Multi(operations)))
+        current = self._session.read_current(tree.epoch)
+        before = EpochNode() if current is None else msgspec.json.decode(current[0], type=EpochNode)
+        node = EpochNode(epoch=before.epoch + 1, leader=candidacy.url)
+        written = msgspec.json.encode(node)
+        failed = self._session.wait(
+            self._session.send(
+                Multi(
+                    [
+                        check(f"{tree.election}/{ours}"),
+                        create(tree.epoch, written) if current is None else set_data(tree.epoch, written, current[1]),
+                        *self._leftovers(node.epoch),
+                        create(tree.counter(node.epoch), b"0"),
+                        create(tree.leader, written, ephemeral=True),
+                    ]
+                )
+            )
+        )
         if failed:
             if failed[0].code not in (NO_NODE, NODE_EXISTS, BAD_VERSION):
                 raise self._session.error(failed[0], "raising the epoch")
+            candidacy.wake.wait(_PAUSE_SECONDS)
             return
         with self._lock:
             if not candidacy.withdrawn:
-                self._pipeline.begin(fence, 0 if current is None else current[1] + 1)
-                candidacy.epoch = fence.epoch
+                self._pipeline.begin(node.epoch, 0 if current is None else current[1] + 1)
+                candidacy.epoch = node.epoch
+
+    def _leftovers(self, epoch: int) -> list[bytes]:
+        """Deletes what earlier terms have left: the leader node and old counters."""
+        client, tree = self._session.client, self._tree
+        try:
+            counters = self._session.wait(client.get_children_async(tree.epoch))
+        except NoNodeError:
+            counters = []
+        gone = [tree.counter(old) for old in counters if not epoch - TERMS_KEPT < int(old) < epoch]
+        if self._session.wait(client.exists_async(tree.leader)) is not None:
+            gone.append(tree.leader)
+        return [delete(path) for path in gone]
 
     def _leave(self, candidacy: _Candidacy) -> None:
         with self._lock:
@@ -207,7 +224,7 @@ class Election:
         client, tree = self._session.client, self._tree
         leader = self._session.read_current(tree.leader)
         gone = [f"{tree.election}/{name}" for name in self._candidates() if name.startswith(candidacy.id)]
-        if leader is not None and msgspec.json.decode(leader[0], type=LeaderNode).epoch == candidacy.epoch:
+        if leader is not None and msgspec.json.decode(leader[0], type=EpochNode).epoch == candidacy.epoch:
             gone.insert(0, tree.leader)
         for path in gone:
             with suppress(NoNodeError):

@@ -1,11 +1,17 @@
 """Commits on their way into ZooKeeper: batched, pipelined, fenced, and decided when the answer is lost.
 
-Each batch is one multi, and each multi begins by rewriting the fence (store.zookeeper_tree), expecting the version that
-the multi before it leaves behind. That does three things at once: a new leader's write to the fence makes every later
-multi of the old one fail; multis cannot be applied out of order or with a gap; and the fence tells which multi was the
-last one applied. So when an answer is lost, or a multi fails (and with it all that were sent after it), nothing more is
-sent until every request under way has been answered; then the fence is read, and what it shows as applied is done, the
-rest is sent again if the term is still ours, else refused with StaleEpoch.
+Each batch is one multi, and each multi begins with a guard of two operations:
+
+* a check of the version of the epoch node, which changes when another term begins: so nothing of a deposed leader is
+  applied any more, whatever it still has under way;
+* a write of the batch's number to the counter of the term, expecting the version that the batch before it leaves
+  behind: so batches cannot be applied out of order, twice or with a gap, and reading the counter tells which was the
+  last one applied. (The counter alone would be no fence: a new leader's write to it would raise its version just as the
+  first of two batches under way would have done, and the second would pass.)
+
+So when an answer is lost, or a multi fails (and with it all that were sent after it), nothing more is sent until every
+request under way has been answered; then epoch and counter are read, and what they show as applied is done, the rest is
+sent again if the term is still ours, else refused with StaleEpoch.
 
 One thread owns all of this state; everybody else puts messages into its inbox. Futures are resolved by that thread.
 """
@@ -28,8 +34,8 @@ from store.base import Change, StaleEpoch, StoreUnavailable
 from store.codec import Encoded, encode_changes, size_of
 from store.zookeeper_reader import list_records, make_tree
 from store.zookeeper_session import TRANSIENT, Session
-from store.zookeeper_tree import Address, Fence, Tree
-from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, MultiFailed, create, delete, set_data
+from store.zookeeper_tree import Address, EpochNode, Tree
+from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, MultiFailed, check, create, delete, set_data
 
 _LOG = logging.getLogger(__name__)
 _IN_FLIGHT = 8
@@ -38,11 +44,11 @@ _JOIN_BYTES = 150_000
 """Up to so many bytes, waiting commits are joined in one multi; a single commit may have more. Larger multis are not
 faster, and a server keeps the last 500 in its heap (commitLogCount)."""
 _RENEW_VERSION = 2_000_000_000
-"""Before the 32-bit version of the fence overflows (and passes -1, which means "any"), the node is made anew."""
+"""Before the 32-bit version of a counter overflows (and passes -1, which means "any"), the node is made anew."""
 _PAUSE_SECONDS = 0.2
 _HASTY_ATTEMPTS = 3
 """After so many failures a batch is sent again only after a pause."""
-_CLOSE_SECONDS = 2.0
+_CLOSE_SECONDS = 1.0
 
 
 @dataclass(eq=False)
@@ -57,18 +63,19 @@ class _Commit:
 class _Batch:
     """One multi: the last value of each record that its commits change."""
 
-    epoch: int
     seq: int
     changes: dict[Address, bytes | None]
     commits: list[_Commit]
     operations: list[bytes] = field(default_factory=list)
+    guards: int = 0
+    """How many operations come before them."""
     attempt: int = 0
     answered: bool = False
 
 
 @dataclass(frozen=True)
 class _Begin:
-    fence: Fence
+    epoch: int
     version: int
 
 
@@ -101,7 +108,7 @@ class CommitPipeline:
         overtaken: Callable[[int, str], None],
         renew_version: int = _RENEW_VERSION,
     ) -> None:
-        """`overtaken` is called with our epoch and a reason when the fence shows that the term has ended."""
+        """`overtaken` is called with our epoch and a reason when the epoch node shows that the term has ended."""
         self._session = session
         self._tree = tree
         self._batch_bytes = batch_bytes
@@ -110,8 +117,10 @@ class CommitPipeline:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._open_epoch = 0
         self._stopping = threading.Event()
-        self._fence = Fence()
-        self._version = 0
+        self._epoch = 0
+        self._epoch_version = 0
+        self._seq = 0
+        self._counter_version = 0
         self._keys: set[Address] | None = None
         self._waiting: deque[_Commit] = deque()
         self._in_flight: deque[_Batch] = deque()
@@ -140,10 +149,11 @@ class CommitPipeline:
         """The epoch whose commits are accepted; 0 while this store does not lead."""
         return self._open_epoch
 
-    def begin(self, fence: Fence, version: int) -> None:
-        """A new term: `fence` has just been written by us and has this version."""
-        self._inbox.put(_Begin(fence, version))
-        self._open_epoch = fence.epoch
+    def begin(self, epoch: int, version: int) -> None:
+        """A new term: the epoch node has just been written by us and has this version, the counter has just been
+        created."""
+        self._inbox.put(_Begin(epoch, version))
+        self._open_epoch = epoch
 
     def end(self, epoch: int) -> None:
         """No more commits of this term are accepted; those accepted before are still decided."""
@@ -176,16 +186,21 @@ class CommitPipeline:
             self._handle(self._inbox.get())
             while not self._inbox.empty():
                 self._handle(self._inbox.get())
-            try:
-                if self._failed and all(batch.answered for batch in self._in_flight):
-                    self._recover()
-                self._send_waiting()
-            except TRANSIENT as error:
-                self._pause(error)
-            except Exception as error:
-                _LOG.exception("commits cannot go on, trying again")
-                self._pause(error)
+            if self._failed and all(batch.answered for batch in self._in_flight):
+                self._guarded(self._recover)
+            self._guarded(self._send_waiting)
         self._finish()
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """A step that ZooKeeper may interrupt; it is to be tried again after that."""
+        try:
+            step()
+        except TRANSIENT as error:
+            _LOG.debug("commits wait for ZooKeeper: %r", error)
+            self._pause()
+        except Exception:
+            _LOG.exception("commits cannot go on, trying again")
+            self._pause()
 
     def _handle(self, message: Any) -> None:
         match message:
@@ -194,20 +209,29 @@ class CommitPipeline:
             case _Answer():
                 self._answered(message)
             case _Begin():
-                self._settle(message.fence)
-                self._refuse_all(f"epoch {message.fence.epoch} has begun")
-                self._fence, self._version, self._keys = message.fence, message.version, None
-                self._failed = False
+                self._begin(message)
             case _Keys():
-                if message.epoch == self._fence.epoch and self._keys is None:
+                if message.epoch == self._epoch and self._keys is None:
                     self._keys = message.addresses
             case _SessionLost():
-                for batch in self._in_flight:
-                    batch.answered = True
-                self._failed = self._failed or bool(self._in_flight or self._waiting)
+                self._give_up_answers()
+
+    def _begin(self, begin: _Begin) -> None:
+        """Decides what is left of the term before, then starts counting anew."""
+        self._give_up_answers()
+        while self._failed and not self._stopping.is_set():
+            self._guarded(self._recover)
+        self._epoch, self._epoch_version = begin.epoch, begin.version
+        self._seq = self._counter_version = 0
+        self._keys = None
+
+    def _give_up_answers(self) -> None:
+        for batch in self._in_flight:
+            batch.answered = True
+        self._failed = self._failed or bool(self._in_flight or self._waiting)
 
     def _accept(self, commit: _Commit) -> None:
-        if commit.epoch != self._fence.epoch:
+        if commit.epoch != self._epoch:
             commit.future.set_exception(StaleEpoch(f"epoch {commit.epoch} has ended"))
             return
         try:
@@ -228,11 +252,11 @@ class CommitPipeline:
             return
         self._failed = True
         if isinstance(answer.error, MultiFailed):
-            self._keys_doubtful |= answer.error.code in (NO_NODE, NODE_EXISTS) and answer.error.position > 0
+            self._keys_doubtful |= answer.error.code in (NO_NODE, NODE_EXISTS) and answer.error.position >= batch.guards
             if answer.error.code not in (BAD_VERSION, NO_NODE, NODE_EXISTS):
-                _LOG.error("%s", self._session.error(answer.error, f"commit {batch.seq} of epoch {batch.epoch}"))
+                _LOG.error("%s", self._session.error(answer.error, f"commit {batch.seq} of epoch {self._epoch}"))
         elif answer.error is not None and not isinstance(answer.error, TRANSIENT):
-            _LOG.error("commit %d of epoch %d: %r", batch.seq, batch.epoch, answer.error)
+            _LOG.error("commit %d of epoch %d: %r", batch.seq, self._epoch, answer.error)
 
     # --- sending ----------------------------------------------------------------------------------------------
 
@@ -255,8 +279,8 @@ class CommitPipeline:
                 break
             commits.append(self._waiting.popleft())
         changes = {Address(c.kind, c.key): c.data for commit in commits for c in commit.encoded}
-        self._fence = msgspec.structs.replace(self._fence, seq=self._fence.seq + 1)
-        return _Batch(self._fence.epoch, self._fence.seq, changes, commits)
+        self._seq += 1
+        return _Batch(self._seq, changes, commits)
 
     def _operations(self, changes: dict[Address, bytes | None]) -> list[bytes]:
         """Create, set or delete, as needed after the batches before this one; keeps track of what exists."""
@@ -278,13 +302,15 @@ class CommitPipeline:
 
     def _send(self, batch: _Batch) -> None:
         """Sends a batch behind the one sent before it."""
-        fence = msgspec.json.encode(msgspec.structs.replace(self._fence, seq=batch.seq))
-        if self._version < self._renew_version:
-            guard = [set_data(self._tree.fence, fence, self._version)]
-            self._version += 1
+        counter, number = self._tree.counter(self._epoch), str(batch.seq).encode()
+        guard = [check(self._tree.epoch, self._epoch_version)]
+        if self._counter_version < self._renew_version:
+            guard += [set_data(counter, number, self._counter_version)]
+            self._counter_version += 1
         else:
-            guard = [delete(self._tree.fence, self._version), create(self._tree.fence, fence)]
-            self._version = 0
+            guard += [delete(counter, self._counter_version), create(counter, number)]
+            self._counter_version = 0
+        batch.guards = len(guard)
         batch.attempt += 1
         batch.answered = False
         attempt = batch.attempt
@@ -294,21 +320,22 @@ class CommitPipeline:
     # --- after a failure --------------------------------------------------------------------------------------
 
     def _recover(self) -> None:
-        """Decides every batch by the fence, and sends again what is not applied if the term is still ours."""
+        """Decides every batch by epoch and counter, and sends again what is not applied if the term is still ours."""
         if any(batch.attempt >= _HASTY_ATTEMPTS for batch in self._in_flight):
             self._stopping.wait(_PAUSE_SECONDS)
-        found = self._session.read_current(self._tree.fence)
-        stored = Fence() if found is None else msgspec.json.decode(found[0], type=Fence)
-        self._settle(stored)
-        if found is None or stored.epoch != self._fence.epoch:
-            epoch, leader = stored.epoch, stored.leader
-            reason = f"epoch {epoch} is led by {leader}" if epoch else "the records have been erased"
-            self._refuse_all(reason)
-            self._overtaken(self._fence.epoch, reason)
-        elif self._open_epoch != self._fence.epoch:
-            self._refuse_all(f"epoch {self._fence.epoch} has ended")
+        # The epoch first: once it is not ours any more, the counter does not change after that.
+        node = self._session.read_current(self._tree.epoch)
+        newest = EpochNode() if node is None else msgspec.json.decode(node[0], type=EpochNode)
+        counter = self._session.read_current(self._tree.counter(self._epoch))
+        self._settle(0 if counter is None else int(counter[0]))
+        if counter is None or newest.epoch != self._epoch:
+            reason = f"epoch {newest.epoch} is led by {newest.leader}" if newest.epoch else "the records were erased"
+            self._answer_all(StaleEpoch(reason))
+            self._overtaken(self._epoch, reason)
+        elif self._open_epoch != self._epoch:
+            self._answer_all(StaleEpoch(f"epoch {self._epoch} has ended"))
         else:
-            self._version = found[1]
+            self._counter_version = counter[1]
             if self._keys_doubtful:
                 self._rebuild()
             for batch in self._in_flight:
@@ -324,14 +351,10 @@ class CommitPipeline:
             batch.operations = self._operations(batch.changes)
         self._keys_doubtful = False
 
-    def _settle(self, fence: Fence) -> None:
-        """Answers the batches that this fence shows as applied."""
-        while self._in_flight and fence.applied(self._in_flight[0].epoch, self._in_flight[0].seq):
+    def _settle(self, applied: int) -> None:
+        """Answers the batches up to number `applied`."""
+        while self._in_flight and self._in_flight[0].seq <= applied:
             _succeed(self._in_flight.popleft())
-
-    def _refuse_all(self, reason: str) -> None:
-        """Answers everything that is left: none of it is applied or ever will be."""
-        self._answer_all(StaleEpoch(reason))
 
     def _answer_all(self, error: Exception) -> None:
         for batch in self._in_flight:
@@ -341,9 +364,8 @@ class CommitPipeline:
         self._in_flight.clear()
         self._waiting.clear()
 
-    def _pause(self, error: Exception) -> None:
+    def _pause(self) -> None:
         """Waits for the connection, then for a moment; new messages are handled afterwards."""
-        _LOG.debug("commits wait for ZooKeeper: %r", error)
         while not self._session.connected.wait(_PAUSE_SECONDS):
             if self._stopping.is_set():
                 return

@@ -67,8 +67,11 @@ def read_records(session: Session, tree: Tree, addresses: Sequence[Address]) -> 
 
 
 def erase_records(session: Session, tree: Tree) -> None:
-    """Deletes all records and the fence; the tree remains."""
-    gone = [tree.record(address) for address in list_records(session, tree)] + [tree.fence]
+    """Deletes all records, the epoch and its counters; the tree remains."""
+    gone = [tree.record(address) for address in list_records(session, tree)]
+    with suppress(NoNodeError):
+        gone += [tree.counter(epoch) for epoch in session.wait(session.client.get_children_async(tree.epoch))]
+    gone.append(tree.epoch)
     for answer in session.pipelined(partial(session.client.delete_async, path) for path in gone):
         with suppress(NoNodeError):
             session.wait(answer)

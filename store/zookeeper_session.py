@@ -79,7 +79,7 @@ class Session:
             self.closed = True
             raise StoreUnavailable(f"ZooKeeper does not answer within {patience:g} s") from error
 
-    def close(self, patience: float = 3.0) -> None:
+    def close(self, patience: float = 2.0) -> None:
         """Ends the session, so that its ephemeral nodes vanish at once. kazoo waits long for a server that hangs; that
         is left to a thread after `patience` seconds."""
         self.closed = True

@@ -1,6 +1,7 @@
 """How records lie in ZooKeeper.
 
-    <root>/epoch                       the fence (Fence): every commit rewrites it, expecting the version it predicted
+    <root>/epoch                       the newest epoch; written once per term, checked by every commit of the term
+    <root>/epoch/<epoch>               how many multis that term has applied; each of them counts it up
     <root>/leader                      url and epoch of the leader; ephemeral, so it goes with its session
     <root>/election/<candidate>        one ephemeral sequential node per candidate; the lowest leads
     <root>/<kind>/<bucket>/<key>       one record
@@ -18,7 +19,8 @@ from zlib import crc32
 import msgspec
 
 BUCKETS = 256
-_TERMS_REMEMBERED = 16
+TERMS_KEPT = 16
+"""Counters of so many terms are kept, so that a deposed leader can learn what became of its last commits."""
 
 
 class Address(NamedTuple):
@@ -28,34 +30,11 @@ class Address(NamedTuple):
     key: str
 
 
-class Fence(msgspec.Struct, frozen=True, kw_only=True):
-    """Contents of the epoch node.
-
-    `seq` counts the multis of this term, so reading the node tells which of them have been applied. `ended` keeps the
-    last `seq` of earlier terms by epoch: a deposed leader can still learn what became of its last commits.
-    """
+class EpochNode(msgspec.Struct, frozen=True, kw_only=True):
+    """Contents of the epoch node and of the leader node: the epoch and the url of the leader it was given to."""
 
     epoch: int = 0
     leader: str = ""
-    seq: int = 0
-    ended: dict[int, int] = {}
-
-    def successor(self, leader: str) -> Fence:
-        """The fence of the next term."""
-        ended = self.ended | {self.epoch: self.seq}
-        newest = sorted(ended)[-_TERMS_REMEMBERED:]
-        return Fence(epoch=self.epoch + 1, leader=leader, ended={epoch: ended[epoch] for epoch in newest})
-
-    def applied(self, epoch: int, seq: int) -> bool:
-        """Whether multi `seq` of term `epoch` has been applied."""
-        return seq <= (self.seq if epoch == self.epoch else self.ended.get(epoch, -1))
-
-
-class LeaderNode(msgspec.Struct, frozen=True, kw_only=True):
-    """Contents of the leader node: the url of the leader's API and its epoch."""
-
-    url: str
-    epoch: int
 
 
 class Tree:
@@ -63,10 +42,13 @@ class Tree:
 
     def __init__(self, root: str) -> None:
         self.root = root
-        self.fence = f"{root}/epoch"
+        self.epoch = f"{root}/epoch"
         self.leader = f"{root}/leader"
         self.election = f"{root}/election"
         self.reserved = frozenset({"epoch", "leader", "election"})
+
+    def counter(self, epoch: int | str) -> str:
+        return f"{self.epoch}/{epoch}"
 
     def kind(self, kind: str) -> str:
         return f"{self.root}/{kind}"

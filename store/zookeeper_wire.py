@@ -56,8 +56,9 @@ def delete(path: str, version: int = _ANY_VERSION) -> bytes:
     return _HEADER.pack(_DELETE, False, -1) + _text(path) + _INT.pack(version)
 
 
-def check_exists(path: str) -> bytes:
-    return _HEADER.pack(_CHECK, False, -1) + _text(path) + _INT.pack(_ANY_VERSION)
+def check(path: str, version: int = _ANY_VERSION) -> bytes:
+    """Fails the multi unless the node exists and has this version."""
+    return _HEADER.pack(_CHECK, False, -1) + _text(path) + _INT.pack(version)
 
 
 class MultiFailed(NamedTuple):

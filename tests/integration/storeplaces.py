@@ -145,7 +145,7 @@ class ZooKeeperPlace:
     def url(self) -> str:
         return f"zk://{self.hosts}{self.root}"
 
-    def store(self, session_timeout: float = 4.0) -> ZooKeeperStore:
+    def store(self, session_timeout: float = 10.0) -> ZooKeeperStore:
         return ZooKeeperStore(self.hosts, self.root, session_timeout=session_timeout)
 
     def plant(self, kind: str, key: str, data: bytes) -> None:
