@@ -47,7 +47,7 @@ class Metrics:
         self._turns = self._histogram("turn_duration_seconds", "Duration of a turn of the core", (), TURN_SECONDS)
         self._events = self._counter("events", "Events the core has handled")
         self._stories = self._counter(
-            "story", "What happened to applications, transactions and the framework", "kind", "reason"
+            "story", "What happened to applications, transactions and the framework; errors", "kind", "reason"
         )
         self._commits = self._histogram("commit_latency_ms", "From a commit's call until it is durable", (), COMMIT_MS)
         self._records = self._counter("committed_records", "Records written or deleted durably", "kind")

@@ -36,7 +36,8 @@ the term."""
 PATIENCE = 5.0
 """Seconds that `stop` waits for threads."""
 LOUD = frozenset({"application", "transaction", "framework"})
-"""Kinds of records whose story is told at info; that of taskgroups and tasks at debug."""
+"""Kinds of records whose story is told at info; that of taskgroups and tasks at debug, unless it is of a higher
+level."""
 
 
 class MesosDriver(Protocol):
@@ -213,9 +214,10 @@ class Term:
             self.driver.send(calls)
 
     def _tell(self, line: effects.Story) -> None:
-        write = story.info if line.kind in LOUD else story.debug
+        notable = line.kind in LOUD or line.level != "info"
+        write = getattr(story, line.level if notable else "debug")
         write(line.reason, kind=line.kind, key=line.key, detail=line.message, cause=line.cause)
-        if line.kind in LOUD:
+        if notable:
             self._metrics.told(line)
 
     def _resolve(self, reply: effects.Reply) -> None:

@@ -139,6 +139,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         (runtime, "FIRST_PAUSE", 0.01),
         (runtime, "LONGEST_PAUSE", 0.05),
         (runtime, "FIRST_RECESS", 0.01),
+        (runtime, "LONGEST_RECESS", 0.05),
         (pipeline, "FIRST_PAUSE", 0.01),
         (pipeline, "LONGEST_PAUSE", 0.05),
     ):
@@ -336,16 +337,33 @@ def test_a_deposed_one_does_not_insist_on_loading(start: Start, backend: MemoryB
 
 
 def test_a_core_that_fails_hands_the_lead_over(start: Start, backend: MemoryBackend) -> None:
-    class Unknown(events.Event, frozen=True, kw_only=True):
-        pass
-
     first = start(MemoryStore(backend), A).leads()
     second = start(MemoryStore(backend), B).stands_by()
-    first.driver.deliver(Unknown())
+    current = first.runtime._term
+    assert current is not None
+
+    def fail(batch: Any, now: float) -> Any:
+        raise ArithmeticError("broken")
+
+    current.core.turn = fail  # type: ignore[method-assign]
+    assert first.disable("lost").result(10.0).error == effects.Reason.STEPPED_DOWN
     assert second.leads().epoch == 2
     first.stands_by()
     assert first.driver.stopped
     assert second.disable("agent-1").result(10.0).error == ""
+    assert stored(second.store) == {"agent-1"}
+
+
+def test_an_event_the_core_cannot_handle_is_told_and_counted(start: Start, backend: MemoryBackend) -> None:
+    class Unknown(events.Event, frozen=True, kw_only=True):
+        pass
+
+    process = start(MemoryStore(backend)).leads()
+    process.driver.deliver(Unknown())
+    counted = b'bkbcs_scheduler_story_total{kind="event",reason="error"} 1.0'
+    wait_for(lambda: counted in process.runtime.metrics(), what="the error to be counted")
+    assert process.disable("agent-1").result(10.0).error == ""
+    assert process.epoch == 1
 
 
 def test_a_take_over_that_fails_is_tried_again(start: Start, backend: MemoryBackend) -> None:

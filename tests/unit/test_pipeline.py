@@ -329,7 +329,9 @@ def test_a_unit_that_can_never_be_stored_ends_the_term_before_anything_later_is_
         b.pipeline.submit([unit("a")])
         (first,) = b.store.open()
         b.pipeline.submit([unit("huge", filler=20_000), unit("later")])
-        assert [c.keys for c in b.store.commits] == [["a"]], "a unit that may be too large waits until it is alone"
+        wait_for(lambda: b.pipeline._singly, what="the large unit to be looked at")
+        with b.pipeline._condition:
+            assert len(b.pipeline._flying) == 1, "a unit that may be too large waits until it is alone"
         first.succeed()
         (huge,) = b.store.open()
         assert huge.keys == ["huge"]
