@@ -14,6 +14,7 @@ What must hold once faults have stopped is in tests.simulation.convergence.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import permutations
 
 from bcs_scheduler.core import effects
 from store.base import Change
@@ -124,22 +125,31 @@ class Invariants:
                 )
 
     def constraints_hold(self, records: Records, placed: Sequence[TaskGroup], removed: int) -> None:
-        """I7: every new taskgroup satisfies the constraints, taints and extended resources of its version."""
-        all_live = neighbours_in(records.values())
-        fresh = {group.id for group in placed}
-        live = [group for group in all_live.live if group.id not in fresh]
+        """I7: there is an order of placing in which every new taskgroup satisfies the constraints, taints and extended
+        resources of its version."""
+        everything = neighbours_in(records.values())
+        for key in dict.fromkeys(f"{group.namespace}/{group.application}" for group in placed):
+            fresh = sorted((g for g in placed if f"{g.namespace}/{g.application}" == key), key=lambda g: g.index)
+            words = self._objection(records, everything, fresh)
+            if words and not any(not self._objection(records, everything, order) for order in permutations(fresh)):
+                raise Violation("I7", words, *(group.id for group in fresh))
         for group in placed:
-            key = f"{group.namespace}/{group.application}"
-            version = all_live.versions[key, group.version]
+            self._groupby_holds(group, everything, removed)
+
+    def _objection(self, records: Records, everything: Neighbours, order: Sequence[TaskGroup]) -> str:
+        """What is wrong if new taskgroups of one application are placed in this order; empty if nothing."""
+        fresh = {group.id for group in order}
+        own = [g for g in everything.of(f"{order[0].namespace}/{order[0].application}") if g.id not in fresh]
+        for group in order:
+            # Of other applications those count that had been placed before: numbers in ids grow.
+            others = [g for g in everything.live if g.application != group.application and _number(g) < _number(group)]
+            version = everything.versions[f"{group.namespace}/{group.application}", group.version]
             site = Site(self.master.cluster[group.agent_id], setting_of(records, self._key(group.agent_id)))
-            words = objection(version, site, Neighbours(live, all_live.versions), groupby=False)
+            words = objection(version, site, Neighbours([*own, *others], everything.versions), groupby=False)
             if words:
-                raise Violation(
-                    "I7", f"{group.id} was placed on {group.agent_id} ({group.hostname}): {words}", group.id
-                )
-            live.append(group)
-        for group in placed:
-            self._groupby_holds(group, all_live, removed)
+                return f"{group.id} was placed on {group.agent_id} ({group.hostname}): {words}"
+            own.append(group)
+        return ""
 
     def _groupby_holds(self, group: TaskGroup, neighbours: Neighbours, removed: int) -> None:
         """GROUPBY at the end of a pass: no value has more than its share of all that may have counted."""
@@ -370,6 +380,10 @@ def records_of(state: State) -> list[Record]:
     records += [version for key in state.applications for version in state.versions_of(key).values()]
     framework = state.get("framework", "framework")
     return [*records, framework] if framework is not None else records
+
+
+def _number(group: TaskGroup) -> int:
+    return int(group.id.rpartition(".")[2])
 
 
 def _ready(group: TaskGroup) -> bool:

@@ -26,6 +26,7 @@ class Mutant(NamedTuple):
     name: str
     breaks: Callable[[pytest.MonkeyPatch], None]
     caught_by: tuple[str, ...]
+    seeds: range = range(1, 41)
 
 
 def _acknowledge_early(patch: pytest.MonkeyPatch) -> None:
@@ -124,8 +125,8 @@ def _revive_the_dead(patch: pytest.MonkeyPatch) -> None:
 MUTANTS = (
     Mutant("acknowledge early", _acknowledge_early, ("I2",)),
     Mutant("launch before durable", _launch_before_durable, ("I6",)),
-    Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4")),
-    Mutant("place twice", _place_twice, ("I1", "C2")),
+    Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4"), range(10, 100)),
+    Mutant("place twice", _place_twice, ("I1", "C2"), range(10, 150)),
     Mutant("forget ports", _forget_ports, ("I3",)),
     Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
     Mutant("count dying as ready", _count_dying_as_ready, ("I5",)),
