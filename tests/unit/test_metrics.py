@@ -4,103 +4,37 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-import yaml
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Observed, Story
 from bcs_scheduler.core.events import AgentsListed
-from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.metrics import Leading, Metrics
+from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.series import LINGER
 from store.base import Change
-from store.records import AgentSetting, Application, Record, Task, TaskGroup, Transaction
-
-PREFIX = "bkbcs_scheduler_"
-CONF = Path(__file__).parents[2] / "conf"
-NOW = 1_700_000_000.0
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def application(name: str, status: Any = "Running", namespace: str = "ns") -> Application:
-    return Application(namespace=namespace, name=name, status=status, instances=2, version="1")
-
-
-def taskgroup(app: str, index: int, status: Any = "Running", namespace: str = "ns") -> TaskGroup:
-    identity = f"{index}.{app}.{namespace}.cluster.{1000 + index}"
-    return TaskGroup(
-        id=identity, namespace=namespace, application=app, index=index, version="1", agent_id="agent",
-        status=status, tasks=(Task(id=f"{1000 + index}.0.{index}.{app}.{namespace}.cluster", status="Running"),),
-    )  # fmt: skip
-
-
-def leading(core: Core, epoch: int = 3, quarantined: int = 0, connected: bool = True) -> Leading:
-    return Leading(
-        core=core,
-        epoch=epoch,
-        quarantined=quarantined,
-        queues=lambda: {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7},
-        mesos=lambda: {"connected": connected},
-        stalled_for=lambda: 0.0,
-    )
-
-
-def core_of(*records: Record) -> Core:
-    return Core(records, CoreOptions(), NOW)
-
-
-def lead(metrics: Metrics, *records: Record) -> Core:
-    core = core_of(*records)
-    metrics.role = "master"
-    metrics.lead(leading(core))
-    return core
-
-
-def samples(metrics: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """Value by name and labels, of our own metrics; fails on a series that appears twice."""
-    found: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}
-    for family in text_string_to_metric_families(metrics.render().decode()):
-        for sample in family.samples:
-            key = (sample.name.removeprefix(PREFIX), frozenset(sample.labels.items()))
-            assert key not in found, f"{key} appears twice"
-            if sample.name.startswith(PREFIX):
-                found[key] = sample.value
-    return found
-
-
-def value(metrics: Metrics, metric: str, /, **labels: str) -> float | None:
-    return samples(metrics).get((metric, frozenset(labels.items())))
-
-
-def named(metrics: Metrics, word: str) -> set[str]:
-    """Names of the series that carry this label value."""
-    return {name for name, labels in samples(metrics) if word in dict(labels).values()}
-
-
-LAUNCHED = Observed(name="schedule_taskgroup", labels=("ns", "web", "web-0", "launch"), value=70.0)
-ENDED = Observed(name="operate_application", labels=("ns", "web", "launch"), value=3.0)
-REPORTED = Observed(name="taskgroup_report", labels=("ns", "web", "web-0", "Running"))
-OOM = Observed(name="application_oom", labels=("ns", "web"))
-
-
-def feed(metrics: Metrics, *observed: Observed) -> None:
-    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM):
-        metrics.observe(item)
-
+from store.records import AgentSetting
+from tests.unit.metrics_support import (
+    LAUNCHED,
+    NOW,
+    OOM,
+    PREFIX,
+    Clock,
+    agent,
+    application,
+    core_of,
+    feed,
+    lead,
+    leading,
+    named,
+    samples,
+    taskgroup,
+    transaction,
+    value,
+)
 
 # --- the original's six -------------------------------------------------------------------------------------------
 
@@ -289,25 +223,6 @@ def test_objects_and_transactions_are_counted_at_the_scrape() -> None:
     assert not any(name == "taskgroup_info" for name, _ in samples(metrics))
 
 
-def transaction(identity: str, kind: Any, status: Any = "INIT") -> Transaction:
-    return Transaction(
-        id=identity, type=kind, namespace="ns", application="a", status=status, created_at=NOW, due_at=NOW,
-        deadline=NOW + 480,
-    )  # fmt: skip
-
-
-def agent(number: int, ip: str, active: bool = True, **allocated: int) -> dict[str, Any]:
-    return {
-        "id": f"agent-{number}",
-        "hostname": f"host-{number}",
-        "ip": ip,
-        "active": active,
-        "attributes": {"InnerIP": ip},
-        "total": {"cpus": 8000, "mem": 16_384_000},
-        "allocated": {"cpus": 1500, **allocated},
-    }
-
-
 def test_resources_of_agents_and_of_the_cluster() -> None:
     metrics = Metrics("BCS-1")
     core = lead(metrics, AgentSetting(agent="10.0.0.2", disabled=True))
@@ -366,6 +281,7 @@ def test_process_metrics_are_there_and_no_created_series() -> None:
 
 
 def test_scraping_ten_thousand_taskgroups_is_quick() -> None:
+    """Measured in CPU time of this thread: what else runs on the machine does not matter."""
     metrics = Metrics()
     apps = [application(f"app{n}") for n in range(100)]
     groups = [taskgroup(f"app{n}", index) for n in range(100) for index in range(100)]
@@ -377,9 +293,9 @@ def test_scraping_ten_thousand_taskgroups_is_quick() -> None:
     metrics.render()
     durations = []
     for _ in range(3):
-        began = time.perf_counter()
+        began = time.thread_time()
         metrics.render()
-        durations.append(time.perf_counter() - began)
+        durations.append(time.thread_time() - began)
     assert min(durations) < 0.3
 
 
@@ -398,64 +314,3 @@ def test_label_values_are_escaped_and_the_text_is_what_prometheus_client_writes(
     }
     assert set(ours) == parsed
     assert value(metrics, "cluster_cpu_resource_total", clusterId='a "quoted"\\ name\nof two lines') == 8.0
-
-
-# --- what names metrics ------------------------------------------------------------------------------------------
-
-
-def known_names() -> set[str]:
-    """Every name that can be scraped."""
-    metrics = Metrics("BCS-1", taskgroup_label=True)
-    core = lead(metrics, application("web"), taskgroup("web", 0))
-    core.turn([AgentsListed(agents=(agent(1, "10.0.0.1"),))], NOW)
-    core.state.apply("transaction", "t-1", transaction("t-1", "LAUNCH"))
-    feed(metrics)
-    metrics.told(Story(kind="transaction", key="t-1", reason="timeout", message=""))
-    metrics.committed([Change("taskgroup", "t", None)], 0.1)
-    metrics.commit_failed([Change("taskgroup", "t", None)])
-    metrics.loaded(1, 0.1)
-    return {name for name, _ in samples(metrics)}
-
-
-def names_in(texts: Iterable[str]) -> set[str]:
-    return {name for text in texts for name in re.findall(rf"{PREFIX}(\w+)", text)}
-
-
-def strings_of(tree: Any) -> list[str]:
-    if isinstance(tree, dict):
-        return [text for item in tree.values() for text in strings_of(item)]
-    if isinstance(tree, list):
-        return [text for item in tree for text in strings_of(item)]
-    return [tree] if isinstance(tree, str) else []
-
-
-def test_the_prometheus_rules_name_metrics_that_exist() -> None:
-    rules = yaml.safe_load((CONF / "prometheus-rules.yaml").read_text())
-    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    assert len(expressions) >= 10
-    for expression in expressions:
-        assert names_in([expression]), f"{expression} names no metric of ours"
-    assert names_in(strings_of(rules)) - known_names() == set()
-    for group in rules["groups"]:
-        for rule in group["rules"]:
-            assert "alert" in rule and rule["annotations"]["summary"] and rule["labels"]["severity"]
-
-
-def test_the_dashboard_names_metrics_that_exist() -> None:
-    dashboard = msgspec.json.decode((CONF / "grafana-dashboard.json").read_bytes())
-    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
-    for panel in panels:
-        assert names_in(target["expr"] for target in panel["targets"]), panel["title"]
-    assert names_in(strings_of(dashboard)) - known_names() == set()
-    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
-
-
-def test_the_operators_guide_names_metrics_that_exist() -> None:
-    guide = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
-    section = guide.partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    table = re.findall(r"^\| `(\w+)(?:\{[^`]*\})?`", section, re.MULTILINE)
-    histograms = {name.removesuffix("_bucket") for name in known_names() if name.endswith("_bucket")}
-    assert len(table) > 20
-    assert set(table) - known_names() - histograms == set()
-    assert len(table) == len(set(table))
-    assert names_in([guide]) - known_names() - histograms == set()

@@ -1,0 +1,88 @@
+"""What names metrics (rules, dashboard, guide, core) names such that exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from bcs_scheduler.core.effects import Story
+from bcs_scheduler.core.events import AgentsListed
+from bcs_scheduler.metrics import Metrics
+from store.base import Change
+from tests.unit.metrics_support import (
+    NOW,
+    PREFIX,
+    agent,
+    application,
+    feed,
+    lead,
+    samples,
+    taskgroup,
+    transaction,
+)
+
+ROOT = Path(__file__).parents[2]
+CONF = ROOT / "conf"
+
+
+def known_names() -> set[str]:
+    """Every name that can be scraped."""
+    metrics = Metrics("BCS-1", taskgroup_label=True)
+    core = lead(metrics, application("web"), taskgroup("web", 0))
+    core.turn([AgentsListed(agents=(agent(1, "10.0.0.1"),))], NOW)
+    core.state.apply("transaction", "t-1", transaction("t-1", "LAUNCH"))
+    feed(metrics)
+    metrics.told(Story(kind="transaction", key="t-1", reason="timeout", message=""))
+    metrics.committed([Change("taskgroup", "t", None)], 0.1)
+    metrics.commit_failed([Change("taskgroup", "t", None)])
+    metrics.loaded(1, 0.1)
+    return {name for name, _ in samples(metrics)}
+
+
+def names_in(texts: Iterable[str]) -> set[str]:
+    return {name for text in texts for name in re.findall(rf"{PREFIX}(\w+)", text)}
+
+
+def strings_of(tree: Any) -> list[str]:
+    if isinstance(tree, dict):
+        return [text for item in tree.values() for text in strings_of(item)]
+    if isinstance(tree, list):
+        return [text for item in tree for text in strings_of(item)]
+    return [tree] if isinstance(tree, str) else []
+
+
+def test_the_prometheus_rules_name_metrics_that_exist() -> None:
+    rules = yaml.safe_load((CONF / "prometheus-rules.yaml").read_text())
+    expressions = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    assert len(expressions) >= 10
+    for expression in expressions:
+        assert names_in([expression]), f"{expression} names no metric of ours"
+    assert names_in(strings_of(rules)) - known_names() == set()
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            assert "alert" in rule and rule["annotations"]["summary"] and rule["labels"]["severity"]
+
+
+def test_the_dashboard_names_metrics_that_exist() -> None:
+    dashboard = msgspec.json.decode((CONF / "grafana-dashboard.json").read_bytes())
+    panels = [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+    for panel in panels:
+        assert names_in(target["expr"] for target in panel["targets"]), panel["title"]
+    assert names_in(strings_of(dashboard)) - known_names() == set()
+    assert len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+
+
+def test_the_operators_guide_names_metrics_that_exist() -> None:
+    guide = (ROOT / "docs" / "operations.md").read_text()
+    section = guide.partition("\n## Metrics\n")[2].partition("\n## ")[0]
+    table = re.findall(r"^\| `(\w+)(?:\{[^`]*\})?`", section, re.MULTILINE)
+    histograms = {name.removesuffix("_bucket") for name in known_names() if name.endswith("_bucket")}
+    assert len(table) > 20
+    assert set(table) - known_names() - histograms == set()
+    assert len(table) == len(set(table))
+    assert names_in([guide]) - known_names() - histograms == set()
