@@ -36,6 +36,7 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 
 class StoreSettings(Section, frozen=True, kw_only=True):
     url: Name = "sqlite:////var/lib/bcs-scheduler/state.db"
+    session_timeout: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 10.0
 
 
 class MesosSettings(Section, frozen=True, kw_only=True):

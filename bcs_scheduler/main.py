@@ -85,7 +85,10 @@ def serve(config: Path | None, **flags: Any) -> None:
 def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> None:
     """Run everything embedded: SQLite store and a small cluster that runs real processes, kept in --data."""
     data = data.absolute()
-    data.mkdir(parents=True, exist_ok=True)
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"--data {data}: {error.strerror}")
     cluster = LocalCluster(
         ClusterSettings(
             agents=agents, data=data / "mesos", ports=ports, attributes="rack:r{n};zone:z{n%2}", cluster="dev"

@@ -56,7 +56,7 @@ class Service:
 
     def start(self) -> None:
         """Raises OSError if the address is taken, ValueError for a store URL that cannot be used."""
-        store = open_store(self._settings.store.url)
+        store = open_store(self._settings.store.url, self._settings.store.session_timeout)
         self._server.bind()
         url = self._settings.api.advertise or self._server.url
         self.runtime = Runtime(

@@ -25,7 +25,6 @@ from bcs_scheduler.api.query import read_query
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.gateway import Gateway
 
-JSON = "application/json; charset=utf-8"
 log = structlog.get_logger("bcs_scheduler.api")
 _encoder = msgspec.json.Encoder()
 
@@ -114,11 +113,11 @@ def respond(answer: Answer | Plain) -> Response:
     envelope = {"result": True, "code": errors.OK, "message": "success", "data": answer.data}
     if answer.resume:
         envelope["continue"] = answer.resume
-    return Response(_encoder.encode(envelope), answer.status, headers={"Content-Type": JSON})
+    return Response(_encoder.encode(envelope), answer.status, headers={"Content-Type": errors.MEDIA_TYPE})
 
 
 def _failed(error: ApiError, request: Request) -> Response:
-    headers = {**error.headers, "Content-Type": JSON}
+    headers = {**error.headers, "Content-Type": errors.MEDIA_TYPE}
     if error.reason == errors.NOT_LEADING:
         query = f"?{request.url.query}" if request.url.query else ""
         path = request.scope.get("raw_path", b"").decode("ascii") or request.url.path

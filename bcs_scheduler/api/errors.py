@@ -16,6 +16,8 @@ from typing import NamedTuple
 from bcs_scheduler.core.effects import Problem, Reason, Reply
 
 OK = 0
+MEDIA_TYPE = "application/json; charset=utf-8"
+"""Of every envelope."""
 
 
 class Failure(NamedTuple):
@@ -29,6 +31,8 @@ class Failure(NamedTuple):
 BAD_JSON = "bad_json"
 BAD_PARAMETER = "bad_parameter"
 BAD_BODY = "bad_body"
+BAD_HTTP = "bad_http"
+HEAD_TOO_LARGE = "head_too_large"
 TOO_LARGE = "too_large"
 TOO_SLOW = "too_slow"
 NOT_JSON = "unsupported_media_type"
@@ -49,8 +53,10 @@ TABLE: Mapping[str, Failure] = {
     BAD_JSON: Failure(400, 1405010, "the body is not JSON"),
     BAD_PARAMETER: Failure(400, 1405007, "a path or query parameter is unknown or has no acceptable value"),
     BAD_BODY: Failure(400, 1405006, "the body could not be read"),
+    BAD_HTTP: Failure(400, 1405006, "the request is not HTTP"),
+    HEAD_TOO_LARGE: Failure(431, 1405006, "path and headers exceed the limit"),
     TOO_LARGE: Failure(413, 1405006, "the body exceeds the limit"),
-    TOO_SLOW: Failure(408, 1405006, "the body did not arrive in time"),
+    TOO_SLOW: Failure(408, 1405006, "head or body did not arrive in time"),
     NOT_JSON: Failure(415, 1405006, "the body's content type is not application/json"),
     NO_ROUTE: Failure(404, 1405202, "there is no such path"),
     NO_METHOD: Failure(405, 1405007, "the path does not take this method"),

@@ -1,12 +1,18 @@
 """uvicorn's HTTP protocol with bounds on the head of a request: uvicorn itself waits for ever for a first byte, or for
-the rest of a head, and takes headers of any size."""
+the rest of a head, and takes headers of any size. What is refused here never becomes a request, but is answered with an
+envelope like everything else."""
 
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import Any
 
+import msgspec
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.errors import ApiError
 
 HEAD_SECONDS = 15.0
 """How long the head of a request may take, from the connection or its first byte on."""
@@ -49,18 +55,30 @@ class BoundedProtocol(HttpToolsProtocol):
         elif was_open:
             self._head_read += len(data)
             if self._head_read > self.head_bytes:
-                self._refuse(b"431 Request Header Fields Too Large")
+                self._refuse(errors.HEAD_TOO_LARGE, f"the head of the request exceeds {self.head_bytes} bytes")
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(errors.BAD_HTTP, "this is not HTTP/1.1 as RFC 9112 has it")
 
     def _await_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.head_seconds, self._refuse, b"408 Request Timeout")
+        late = f"the head of the request did not arrive within {self.head_seconds:g} s"
+        self._head_timer = self.loop.call_later(self.head_seconds, self._refuse, errors.TOO_SLOW, late)
 
     def _head_done(self) -> None:
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
 
-    def _refuse(self, status: bytes) -> None:
+    def _refuse(self, reason: str, message: str) -> None:
         self._head_done()
-        if not self.transport.is_closing():
-            self.transport.write(b"HTTP/1.1 " + status + b"\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
-            self.transport.close()
+        if self.transport.is_closing():
+            return
+        error = ApiError(reason, message)
+        body = msgspec.json.encode(error.envelope())
+        status = HTTPStatus(error.failure.status)
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\nConnection: close\r\n"
+            f"Content-Type: {errors.MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + body)
+        self.transport.close()

@@ -14,7 +14,7 @@ import uvloop
 
 from bcs_scheduler.local.agent import Agent
 from bcs_scheduler.local.control import Control
-from bcs_scheduler.local.errors import LocalClusterError
+from bcs_scheduler.local.errors import LocalClusterError, SettingsError
 from bcs_scheduler.local.http import Handler, HttpServer, Request, Stream, response
 from bcs_scheduler.local.master import Master
 from bcs_scheduler.local.operator_api import OperatorApi
@@ -23,10 +23,13 @@ from bcs_scheduler.local.process_agent import ProcessAgent
 from bcs_scheduler.local.scheduler_api import SchedulerApi
 from bcs_scheduler.local.settings import AgentSpec, ClusterSettings, agent_specs
 from bcs_scheduler.local.synthetic import SyntheticAgent
+from store.filelock import FileLock
 
 log = logging.getLogger(__name__)
 
 IDENTITY = "cluster.json"
+LOCK = "lock"
+"""Held while a cluster runs in the directory: two would take each other's agent ids and sandboxes for theirs."""
 START_TIMEOUT = 30.0
 
 
@@ -38,6 +41,7 @@ class Cluster:
         self._specs = agent_specs(settings)
         self._server = HttpServer(self._handle)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._lock: FileLock | None = None
         self.master = Master(settings)
         self._launcher = Launcher()
         scheduler_api = SchedulerApi(self.master)
@@ -74,6 +78,8 @@ class Cluster:
         self.master.stop()
         await self._launcher.stop()
         await self._server.stop()
+        if self._lock is not None:
+            self._lock.close()
         if self._temporary is not None:
             self._temporary.cleanup()
 
@@ -89,6 +95,9 @@ class Cluster:
             directory.chmod(0o711)  # tasks of other users must reach their sandboxes
             return directory
         self.settings.data.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(self.settings.data / LOCK)
+        if not self._lock.try_acquire():
+            raise SettingsError(f"data: another cluster runs in {self.settings.data}")
         return self.settings.data
 
     def _handle(self, request: Request) -> bytes | Stream:

@@ -16,7 +16,13 @@ from bcs_scheduler.local.settings import ClusterSettings
 
 @click.command("local-mesos")
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=5050, show_default=True, help="Port to listen on; 0 takes a free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=5050,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
 @click.option("--agents", default=3, show_default=True, help="Number of agents.")
 @click.option("--cpus", default=4.0, show_default=True, help="Cores of each agent.")
 @click.option("--mem", default=4096.0, show_default=True, help="Memory of each agent in MB.")

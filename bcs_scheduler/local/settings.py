@@ -12,6 +12,9 @@ from bcs_scheduler.local.errors import SettingsError
 PORT_STRIDE = 1000
 """Real agents share one machine, so the port range of each begins this much after that of the one before."""
 
+MOST = 1e12
+"""Of any resource of one agent, so that thousandths of it are still exact in a double."""
+
 _PATTERN = re.compile(r"\{n(?:%(\d+))?\}")
 _RANGE = re.compile(r"\[?(\d+)-(\d+)\]?")
 
@@ -75,9 +78,11 @@ def agent_specs(settings: ClusterSettings) -> list[AgentSpec]:
         raise SettingsError("agents: at least one is needed")
     ports = parse_ranges("ports", settings.ports)
     reserved = _parse_reservations(settings.reservations)
-    totals = {name: round(getattr(settings, name) * 1000) for name in ("cpus", "mem", "disk", "gpus")}
-    if min(totals.values()) < 0:
-        raise SettingsError("cpus, mem, disk, gpus: must not be negative")
+    amounts = {name: getattr(settings, name) for name in ("cpus", "mem", "disk", "gpus")}
+    for name, amount in amounts.items():
+        if not 0 <= amount <= MOST:
+            raise SettingsError(f"{name}: must be a number from 0 to {MOST:g}, not {amount:g}")
+    totals = {name: round(amount * 1000) for name, amount in amounts.items()}
     unreserved = dict(totals)
     for role, amounts in reserved.items():
         for name, amount in amounts.items():

@@ -327,6 +327,10 @@ def test_an_empty_union_is_refused() -> None:
     ("fields", "path"),
     [
         ({"ports": [{"name": "a"}, {"name": "a"}]}, ".ports[1].name"),
+        ({"ports": [{"name": ""}]}, ".ports[0].name"),
+        ({"ports": [{"name": "a b"}]}, ".ports[0].name"),
+        ({"ports": [{"name": "a\n"}]}, ".ports[0].name"),
+        ({"ports": [{"name": "a" * 64}]}, ".ports[0].name"),
         (
             {"ports": [{"name": "a", "containerPort": 80}, {"name": "b", "containerPort": 80}]},
             ".ports[1].containerPort",

@@ -230,12 +230,36 @@ def connection_to(api: Api) -> socket.socket:
 def test_heads_of_requests_are_bounded_in_time_and_size(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     with connection_to(api) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * (HEAD_BYTES + 1))
-        assert connection.recv(4096).startswith(b"HTTP/1.1 431")
+        assert raw_refusal(connection) == (431, "head_too_large")
     monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.1)
     for start in (b"", b"GET / HTTP/1.1\r\nHost"):
         with connection_to(api) as connection:
             connection.sendall(start)
-            assert connection.recv(4096).startswith(b"HTTP/1.1 408")
+            assert raw_refusal(connection) == (408, "too_slow")
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+        b"FOO / HTTP/1.1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -5\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+)
+def test_what_is_no_http_is_answered_with_an_envelope(api: Api, sent: bytes) -> None:
+    with connection_to(api) as connection:
+        connection.sendall(sent)
+        assert raw_refusal(connection) == (400, "bad_http")
+
+
+def raw_refusal(connection: socket.socket) -> tuple[int, str]:
+    """Status and reason of the answer, after which the server closes the connection."""
+    head, _, body = b"".join(iter(lambda: connection.recv(65536), b"")).partition(b"\r\n\r\n")
+    assert b"Content-Type: application/json; charset=utf-8" in head
+    assert b"Content-Length: %d" % len(body) in head
+    return int(head.split()[1]), json.loads(body)["data"]["reason"]
 
 
 # --- parameters -----------------------------------------------------------------------------------------------
@@ -532,7 +556,11 @@ def test_agents_may_be_called_by_host_name_or_id(gateway: CoreGateway, api: Api)
 
 
 def test_agents_must_be_named(gateway: CoreGateway, api: Api) -> None:
-    assert refusal(api.call("POST", "/agentsettings/disable?ips=,,")) == (400, "bad_parameter")
+    for wrong in (",,", "10.0.0.1,%00", "a%20b", "%0A".join("ab"), "x" * 254, "%C2%85"):
+        assert refusal(api.call("POST", f"/agentsettings/disable?ips={wrong}")) == (400, "bad_parameter")
+    for wrong in ("a b", "\x07", "\u2028"):
+        body = [{"innerIP": wrong, "noSchedule": {}}]
+        assert refusal(api.call("PUT", "/agentsettings/taint", json=body)) == (422, "invalid")
     assert refusal(api.call("POST", "/agentsettings", json=[])) == (422, "invalid")
     assert not any(isinstance(command, SetAgent) for command in gateway.commands)
 

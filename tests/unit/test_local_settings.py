@@ -41,6 +41,8 @@ def test_reservations_are_taken_out_of_the_total() -> None:
     [
         ({"agents": 0}, "agents"),
         ({"cpus": -1}, "cpus"),
+        ({"mem": float("nan")}, "mem"),
+        ({"disk": float("inf")}, "disk"),
         ({"ports": "5"}, "ports"),
         ({"ports": "20-10"}, "ports"),
         ({"ports": "10-20,15-30"}, "ports"),

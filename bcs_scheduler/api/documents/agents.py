@@ -11,7 +11,9 @@ from bcs_scheduler.api.errors import invalid
 
 T = TypeVar("T")
 MAX_AGENTS = 10_000
-_AgentKey = Annotated[str, Meta(min_length=1, max_length=253)]
+AGENT_KEY_LENGTH = 253
+"""As DNS names."""
+_AgentKey = Annotated[str, Meta(min_length=1, max_length=AGENT_KEY_LENGTH)]
 
 
 class TextValue(Document, frozen=True, kw_only=True):
@@ -86,7 +88,14 @@ def read_extended_resource(raw: object) -> ExtendedResourceDocument:
     document: ExtendedResourceDocument = decode(raw, ExtendedResourceDocument, problems)
     if not document.inner_ip:
         problems.add("$.InnerIP", "is required")
+    elif not names_agent(document.inner_ip):
+        problems.add("$.InnerIP", "is no address or host name")
     return _checked(document, problems)
+
+
+def names_agent(name: str) -> bool:
+    """Whether an agent may be called so: an address, host name or id of Mesos has no blanks or control characters."""
+    return 0 < len(name) <= AGENT_KEY_LENGTH and name.isprintable() and not any(map(str.isspace, name))
 
 
 def _check_agents(agents: list[str], problems: Problems) -> None:
@@ -96,6 +105,8 @@ def _check_agents(agents: list[str], problems: Problems) -> None:
         problems.add("$", f"has {len(agents)} agents, at most {MAX_AGENTS} are allowed in one request")
     seen: set[str] = set()
     for i, agent in enumerate(agents):
+        if not names_agent(agent):
+            problems.add(member(element("$", i), "innerIP"), "is no address or host name")
         if agent in seen:
             problems.add(member(element("$", i), "innerIP"), f'"{agent}" is given twice')
         seen.add(agent)

@@ -18,7 +18,7 @@ from bcs_scheduler.api.documents.application import (
     ResourcesDocument,
     TcpCheck,
 )
-from bcs_scheduler.api.documents.names import check_variable
+from bcs_scheduler.api.documents.names import check_port_name, check_variable
 from bcs_scheduler.api.documents.walk import Problems, element, hint, member
 
 PROTOCOLS = ("tcp", "udp", "http", "https")
@@ -75,8 +75,7 @@ def fixed_host_port(port: PortDocument) -> int:
 
 
 def _check_port(port: PortDocument, path: str, mode: str, problems: Problems) -> None:
-    if not port.name:
-        problems.add(member(path, "name"), "must not be empty")
+    check_port_name(port.name, member(path, "name"), problems)
     if port.protocol.lower() not in ("", *PROTOCOLS):
         problems.add(member(path, "protocol"), f"must be one of {', '.join(PROTOCOLS)}{hint(port.protocol, PROTOCOLS)}")
     for field, number in (("containerPort", port.container_port), ("hostPort", port.host_port)):

@@ -20,6 +20,7 @@ NAME_RULE = (
 )
 REQUEST_IP = "io.tencent.bcs.netsvc.requestip"
 _NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
+_PORT = re.compile(r"[A-Za-z0-9._-]{1,63}\Z")
 _VARIABLE = re.compile(r"[^=\0\s]+\Z")
 
 
@@ -43,6 +44,12 @@ def check_labels(labels: dict[str, str], path: str, problems: Problems) -> None:
             problems.add(at, "reserved addresses need a custom network, which this release does not offer")
         if len(value) > LABEL_VALUE_LENGTH:
             problems.add(at, f"has {len(value)} characters, at most {LABEL_VALUE_LENGTH} are allowed")
+
+
+def check_port_name(name: str, path: str, problems: Problems) -> None:
+    """It becomes part of a variable (PORT_<name>) and of templates (``${bcs.ports.<name>}``)."""
+    if not _PORT.match(name):
+        problems.add(path, "must be a word of letters, digits, '.', '_' and '-', at most 63 long")
 
 
 def check_variable(name: str, path: str, problems: Problems) -> None:

@@ -15,6 +15,7 @@ from bcs_scheduler.api.documents.agents import (
     AgentSettingDocument,
     ExtendedResourceDocument,
     TaintDocument,
+    names_agent,
     read_extended_resource,
     read_settings,
     read_taints,
@@ -202,6 +203,8 @@ async def _outcome(call: Call, command: Command) -> ApiError | None:
 def _ips(call: Call) -> list[str]:
     """Keys of the agents of the query, each once, in the order given."""
     names = [name for part in call.query.get("ips", "").split(",") if (name := part.strip())]
+    if wrong := next((name for name in names if not names_agent(name)), ""):
+        raise bad_parameter("ips", f"names {wrong[:80]!r}, which is no address, host name or id")
     state, listed = call.state(), call.gateway.agents()
     agents = list(dict.fromkeys(key for name in names for key in keys_of(state, listed, name)))
     if not agents:
