@@ -22,6 +22,9 @@ DEFINITION_BYTES = 300_000
 """Longest document an application may have: a version holds it beside its resolved form, and both must fit the smallest
 record limit of the stores (just under 1 MB in ZooKeeper) with room for other records of the same commit."""
 
+SETTING_BYTES = 100_000
+"""Most that may be set about one agent: many small additions must not grow a record that no store takes."""
+
 
 class Commands:
     """One method per command; each returns the data of its reply."""
@@ -136,6 +139,11 @@ class Commands:
             extended={**before.extended, **(command.extended or {})},
             sockets={**before.sockets, **(command.sockets or {})},
         )
+        size = len(msgspec.json.encode(setting))
+        if size > SETTING_BYTES:
+            raise Refused(
+                "invalid", f"the settings of {command.agent} would have {size} bytes, of {SETTING_BYTES} allowed"
+            )
         self._desk.uow.put(setting)
         if not command.dry_run:
             self._supply.decorate(command.agent)

@@ -15,6 +15,8 @@ _STATES = {number: name for name, number in pb.TaskState.items()}
 _SOURCES = {number: name for name, number in pb.TaskStatus.Source.items()}
 _REASONS = {number: name for name, number in pb.TaskStatus.Reason.items()}
 _NANO = 1e9
+MESSAGE_LENGTH = 4096
+"""Characters kept of a status message: it is stored with its taskgroup, and an executor may write a book."""
 
 
 def event_of(event: scheduler_pb2.Event, cause: str, now: float) -> events.Event | None:
@@ -55,7 +57,7 @@ def status_update(status: pb.TaskStatus, cause: str) -> events.StatusUpdate:
         uuid=status.uuid,
         source=_SOURCES[status.source] if status.HasField("source") else "",
         reason=_REASONS.get(status.reason, "") if status.HasField("reason") else "",
-        message=status.message,
+        message=status.message[:MESSAGE_LENGTH],
         healthy=status.healthy if status.HasField("healthy") else None,
         timestamp=status.timestamp,
         container_ip=_container_ip(status.container_status) if status.HasField("container_status") else "",

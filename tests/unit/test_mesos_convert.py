@@ -133,6 +133,11 @@ class TestStatus:
         update = convert.status_update(status, "")
         assert (update.source, update.reason, update.healthy, update.uuid) == ("", "", None, b"")
 
+    def test_a_long_message_is_cut(self) -> None:
+        status = pb.TaskStatus(state=pb.TASK_FAILED, message="x" * 100_000)
+        status.task_id.value = "task"
+        assert convert.status_update(status, "c").message == "x" * convert.MESSAGE_LENGTH
+
     def test_a_state_of_a_newer_mesos_is_an_error_not_another_state(self) -> None:
         raw = pb.TaskStatus(task_id=pb.TaskID(value="t"), state=pb.TASK_RUNNING).SerializePartialToString()
         unknown_state = raw.replace(b"\x10\x01", b"\x10\x63")
