@@ -135,7 +135,7 @@ def place(
 ) -> dict[str, Any]:
     """Places `taskgroups` of `applications` equal applications over `agents`; `constrained` is None, UNIQUE, MAXPER,
     GROUPBY or mixed. Without a number the applications have 1,000 taskgroups, or one per agent where that is the most
-    that UNIQUE admits. Returns seconds and decisions per second; raises RuntimeError if not everything found a place."""
+    that UNIQUE admits. Returns seconds and decisions per second; raises RuntimeError if something found no place."""
     if not applications:
         applications = max(1, taskgroups // min(1000, agents if constrained in ("UNIQUE", "mixed") else 1000))
     pool = synthetic_pool(agents, taskgroups)

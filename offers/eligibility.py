@@ -28,11 +28,8 @@ class LiveItem(NamedTuple):
     """Rows on which a rule that asks only for the agent holds already; None = there is no such rule."""
     counted: tuple[Counted, ...]
     excluding: tuple[Rule, ...]
-
-    @property
-    def elastic(self) -> bool:
-        """It may hold again after it has failed, because GROUPBY admits more as the application grows."""
-        return any(counted.rule.operator == "GROUPBY" for counted in self.counted)
+    elastic: bool
+    """It may hold again after it has failed, because GROUPBY admits more as the application grows."""
 
 
 class Eligibility:
@@ -73,4 +70,5 @@ def _live_item(table: Table, position: int, item: Item) -> LiveItem:
             column = table.attribute(rule.name)
             counted.append(Counted(rule, column, column.admitted(rule)))
     always = _fixed_mask(table, item) if any(rule.operator in FIXED for rule in item) else None
-    return LiveItem(position, always, tuple(counted), tuple(rule for rule in item if rule.operator == "EXCLUDE"))
+    excluding = tuple(rule for rule in item if rule.operator == "EXCLUDE")
+    return LiveItem(position, always, tuple(counted), excluding, any(rule.operator == "GROUPBY" for rule in item))

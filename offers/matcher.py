@@ -158,7 +158,7 @@ class _Drawer:
         elif self._random:
             pot, free = row.ports[0]
             taken, rest = split_lowest(free, self._random)
-            row.ports = [(pot, rest)] if rest else []
+            row.ports[0] = (pot, rest)
             ranges, ports = ((pot, taken),), numbers(taken)
         else:
             ranges, ports = (), ()
@@ -173,8 +173,7 @@ class _Drawer:
             return (), ()
         ranges, ports = draw_ports(row.ports, self._random, self._fixed)
         taken = dict(ranges)
-        rest = [(pot, without(free, taken.get(pot, ()))) for pot, free in row.ports]
-        row.ports = [(pot, free) for pot, free in rest if free]
+        row.ports = [(pot, without(free, taken[pot]) if pot in taken else free) for pot, free in row.ports]
         return ranges, ports
 
     def _split_scalars(self, row: Row) -> Scalars:

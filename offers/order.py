@@ -30,7 +30,8 @@ class Order:
 
     def __init__(self, table: Table, scoring: Scoring) -> None:
         self._table = table
-        self._base, self._sign = (SCORE_TOP, -1) if scoring == "spread" else (0, 1)
+        self.base, self.sign = (SCORE_TOP, -1) if scoring == "spread" else (0, 1)
+        """The high bits of a rank are base + sign * score; the smallest is preferred."""
         self._numbers = np.flatnonzero(table.active)
         self._limit = RESORT_BASE + len(self._numbers) // RESORT_SHARE
         self.log: list[int] = []
@@ -39,12 +40,8 @@ class Order:
         """Sorted ranks as they were when the log was `position` entries long."""
         self.position = 0
 
-    def preference(self, score: int) -> int:
-        """The high bits of a rank; the smallest is preferred."""
-        return self._base + self._sign * score
-
     def rank(self, row: Row) -> int:
-        return ((self._base + self._sign * row.score) << ROW_BITS) | row.number
+        return ((self.base + self.sign * row.score) << ROW_BITS) | row.number
 
     def outlived(self, position: int) -> bool:
         """So much was placed since this position of the log that starting anew is cheaper than catching up."""
@@ -58,7 +55,7 @@ class Order:
             self.position = len(self.log)
 
     def _sorted(self) -> Ints:
-        ranks = (self._base + self._sign * self._table.score.take(self._numbers)) << ROW_BITS
+        ranks = (self.base + self.sign * self._table.score.take(self._numbers)) << ROW_BITS
         ranks |= self._numbers
         ranks.sort()
         return ranks

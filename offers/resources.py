@@ -105,11 +105,13 @@ def gather(offers: Iterable[Offer]) -> Pots:
         for pot, amount in offer.scalars:
             scalars[pot] = scalars.get(pot, 0) + amount
         for pot, part in offer.ranges:
-            ranges[pot] = normalise((*ranges.get(pot, ()), *part))
+            ranges[pot] = normalise((*ranges[pot], *part)) if pot in ranges else part
     return _tidy(scalars, ranges)
 
 
-def _tidy(scalars: Mapping[Pot, int], ranges: Mapping[Pot, Ranges]) -> Pots:
+def _tidy(scalars: dict[Pot, int], ranges: dict[Pot, Ranges]) -> Pots:
+    if all(scalars.values()) and all(ranges.values()) and all(map(_unreserved, (*scalars, *ranges))):
+        return Pots(scalars, ranges)
     return Pots(
         {pot: scalars[pot] for pot in sorted(scalars, key=_unreserved) if scalars[pot] > 0},
         {pot: ranges[pot] for pot in sorted(ranges, key=_unreserved) if ranges[pot]},

@@ -22,6 +22,7 @@ Ints = NDArray[np.int64]
 
 AMOUNTS = (*SCALARS, PORTS)
 """Meaning of the lines of `Table.free`: thousandths, and for ports their number."""
+_LINE_OF = {name: line for line, name in enumerate(SCALARS)}
 SCORE_UNIT = 1 << 20
 """A row's score is the free part of its CPU plus the free part of its memory, each in these units."""
 SCORE_TOP = 2 * SCORE_UNIT
@@ -217,20 +218,29 @@ class Table:
     def amounts_changed(self, row: Row) -> None:
         """Works out what is free from the row's offers and claims."""
         offered = gather(row.offers.values())
-        row.totals = (max(row.totals[0], amount_of(offered, "cpus")), max(row.totals[1], amount_of(offered, "mem")))
         row.pots = remaining(offered, row.claims) if row.claims else offered
         row.ports = [(pot, ranges) for pot, ranges in row.pots.ranges.items() if pot.name == PORTS]
-        by_name = {name: [pot for pot in row.pots.scalars if pot.name == name] for name in SCALARS}
-        row.compound = any(len(pots) > 1 for pots in by_name.values())
-        layout = tuple(pots[0] if pots else None for pots in by_name.values())
-        row.layout = self._layouts.setdefault(layout, layout)
-        row.amounts = [*(amount_of(row.pots, name) for name in SCALARS), size(ports_of(row.pots))]
+        row.compound = False
+        amounts = [0] * len(AMOUNTS)
+        layout: list[Pot | None] = [None] * len(SCALARS)
+        for pot, amount in row.pots.scalars.items():
+            line = _LINE_OF.get(pot.name)
+            if line is not None:
+                row.compound |= layout[line] is not None
+                layout[line] = pot
+                amounts[line] += amount
+        amounts[-1] = size(row.ports[0][1] if len(row.ports) == 1 else ports_of(row.pots))
+        row.amounts = amounts
+        row.layout = self._layouts.setdefault(tuple(layout), tuple(layout))
+        whole = amounts if row.pots is offered else [amount_of(offered, name) for name in SCALARS]
+        row.totals = (max(row.totals[0], whole[0]), max(row.totals[1], whole[1]))
         row.rescore()
-        self._outdated.discard(row.number)
-        self.free[:, row.number] = row.amounts
-        self.score[row.number] = row.score
-        self.active[row.number] = bool(row.offers)
-        self._port_revisions[row.number] += 1
+        number = row.number
+        self.free[:, number] = amounts
+        self.score[number] = row.score
+        self.active[number] = bool(row.offers)
+        self._port_revisions[number] += 1
+        self._outdated.discard(number)
 
     def placed_on(self, number: int) -> None:
         """The amounts, score and ports of a row have changed by placing; the columns follow with the next `flush`."""

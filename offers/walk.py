@@ -111,10 +111,11 @@ class Walk:
 
     def best(self) -> Row | None:
         """Removes and returns the best row that can take one more; None if there is none, or too many do not suit."""
-        admits, rows, order, lane = self._search.admits, self._lanes.rows, self._lanes.order, self._lane
+        admits, rows, lane = self._search.admits, self._lanes.rows, self._lane
+        base, sign = self._lanes.order.base, self._lanes.order.sign
         while (rank := lane.pop()) != END:
             row = rows[rank & ROW_MASK]
-            if row is None or order.preference(row.score) != rank >> ROW_BITS:
+            if row is None or base + sign * row.score != rank >> ROW_BITS:
                 continue
             if admits(row):
                 return row
@@ -156,7 +157,7 @@ class LaneWalk(Walk):
             rank, index = self._open[0]
             lane = lanes[index]
             row = rows[rank & ROW_MASK]
-            if row is not None and order.preference(row.score) == rank >> ROW_BITS:
+            if row is not None and order.rank(row) == rank:
                 if search.waits(row):
                     heappop(self._open)
                     self._waiting.append(index)
