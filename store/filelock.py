@@ -13,17 +13,20 @@ class FileLock:
 
     def __init__(self, path: Path) -> None:
         """Creates the file if need be; raises OSError."""
+        self._path = path
         self._mutex = threading.Lock()
-        self._file: int | None = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._file: int | None = self._open()
 
     def try_acquire(self) -> bool:
-        """Takes the lock if nobody has it. It is given back by `close`."""
+        """Takes the lock if nobody has it. It is given back by `close`. Raises OSError."""
         with self._mutex:
-            return self._flock(fcntl.LOCK_EX)
+            self._follow()
+            return self._flock(fcntl.LOCK_EX) and not self._follow()
 
     def held_by_another(self) -> bool:
-        """Found out by trying a shared lock for a moment; a candidate that meets it tries again."""
+        """Found out by trying a shared lock for a moment; a candidate that meets it tries again. Raises OSError."""
         with self._mutex:
+            self._follow()
             if not self._flock(fcntl.LOCK_SH):
                 return True
             self._flock(fcntl.LOCK_UN)
@@ -35,6 +38,23 @@ class FileLock:
             if self._file is not None:
                 os.close(self._file)
                 self._file = None
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+    def _follow(self) -> bool:
+        """Opens the file of this name anew if somebody has replaced it (which releases the lock): True if so."""
+        if self._file is None:
+            return False
+        try:
+            if os.path.samestat(os.fstat(self._file), os.stat(self._path)):
+                return False
+        except FileNotFoundError:
+            pass
+        os.close(self._file)
+        self._file = None
+        self._file = self._open()
+        return True
 
     def _flock(self, operation: int) -> bool:
         if self._file is None:

@@ -36,7 +36,7 @@ INSERT OR IGNORE INTO leadership VALUES (1, 0, '');
 """
 _GROUP_COMMITS = 1000
 """At most so many commits share a transaction: bounds the latency of the first of them."""
-_BUSY_SECONDS = 5.0
+_BUSY_SECONDS = 1.0
 _RETRY_SECONDS = 0.5
 _LOCK_POLL_SECONDS = 0.05
 """How often a candidate tries the lock: flock cannot wait with a way to be interrupted."""
@@ -125,7 +125,11 @@ class SqliteStore:
         with self._lock:
             if self._candidacy is not None:
                 raise StoreError("this store stands for election already")
-            candidacy = self._candidacy = _Candidacy(url, elected, deposed, FileLock(self._lock_path))
+            try:
+                lock = FileLock(self._lock_path)
+            except OSError as error:
+                raise StoreUnavailable(f"cannot open {self._lock_path}: {error}") from error
+            candidacy = self._candidacy = _Candidacy(url, elected, deposed, lock)
         self._campaigner = threading.Thread(
             target=self._campaign_loop, args=(candidacy,), name="sqlite-campaign", daemon=True
         )
@@ -147,16 +151,18 @@ class SqliteStore:
         if candidacy is not None and candidacy.epoch:
             return Leader(candidacy.url, candidacy.epoch)
         with self._lock:
-            if self._reader is None or self._probe is None or not self._probe.held_by_another():
+            if self._reader is None or self._probe is None:
                 return None
             try:
+                if not self._probe.held_by_another():
+                    return None
                 epoch, url = self._reader.execute("SELECT epoch, url FROM leadership").fetchone()
-            except sqlite3.Error:
+            except (OSError, sqlite3.Error):
                 return None
         return Leader(url, epoch) if url else None
 
     def _campaign_loop(self, candidacy: _Candidacy) -> None:
-        while not candidacy.lock.try_acquire():
+        while not self._acquire(candidacy.lock):
             if candidacy.withdrawn.wait(_LOCK_POLL_SECONDS):
                 return
         epoch = 0
@@ -171,8 +177,16 @@ class SqliteStore:
             if self._candidacy is not candidacy:
                 return
             candidacy.epoch = epoch
+        self._trouble = ""
         _LOG.info("leading with epoch %d", epoch)
         candidacy.elected(Term(epoch))
+
+    def _acquire(self, lock: FileLock) -> bool:
+        try:
+            return lock.try_acquire()
+        except OSError as error:
+            self._report(f"cannot lock {self._lock_path}, trying again: {error}")
+            return False
 
     def _raise_epoch(self, url: str) -> int:
         """One more than before, stored with the url of the new leader."""
