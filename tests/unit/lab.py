@@ -1,0 +1,169 @@
+"""A core on the bench: commands, offers and reports go in by hand, the time is set by hand, effects are collected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.scheduler import Core
+from offers.model import Offer, Pot
+from store.definition import Amounts, Container
+from store.records import Application, Record, TaskGroup, Transaction, Version
+
+START = 1_700_000_000.0
+KEY = "default/web"
+E = TypeVar("E", bound=effects.Effect)
+
+
+class Lab:
+    """Everything is durable at once. `out` holds the effects of the latest call."""
+
+    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = ()) -> None:
+        self.options = options or CoreOptions(strict=True)
+        self.now = START
+        self.core = Core(records, self.options, self.now)
+        self.out: list[effects.Effect] = []
+        self._serial = 0
+        self.turn(events.Subscribed(framework_id="framework"))
+
+    # --- time and events --------------------------------------------------------------------------------------
+
+    def turn(self, *batch: events.Event) -> list[effects.Effect]:
+        units = self.core.turn(batch, self.now)
+        self.out = [effect for unit in units for effect in unit.effects]  # type: ignore[misc]
+        return self.out
+
+    def wait(self, seconds: float) -> list[effects.Effect]:
+        """Lets time pass, with every turn the core asks for."""
+        end, seen = self.now + seconds, []
+        while self.now < end:
+            self.now = min(max(self.core.next_wakeup(self.now), self.now + 0.001), end)
+            seen += self.turn()
+        self.out = seen
+        return seen
+
+    def sent(self, kind: type[E]) -> list[E]:
+        return [effect for effect in self.out if isinstance(effect, kind)]
+
+    # --- users ------------------------------------------------------------------------------------------------
+
+    def ask(self, command: events.Command) -> effects.Reply:
+        self.turn(command)
+        (reply,) = self.sent(effects.Reply)
+        return reply
+
+    def create(self, instances: int = 1, **fields: Any) -> effects.Reply:
+        return self.ask(events.CreateApplication(version=version(instances, **fields)))
+
+    def scale(self, instances: int) -> effects.Reply:
+        return self.ask(events.ScaleApplication(namespace="default", name="web", instances=instances))
+
+    def update(
+        self, instances: int, *, part: int | None = None, bound: int | None = None, **fields: Any
+    ) -> effects.Reply:
+        wanted = version(instances, **fields)
+        return self.ask(events.UpdateApplication(version=wanted, instances=part, max_unavailable=bound))
+
+    def delete(self, *, enforce: bool = False) -> effects.Reply:
+        return self.ask(events.DeleteApplication(namespace="default", name="web", enforce=enforce))
+
+    def cancel(self, transaction: Transaction) -> effects.Reply:
+        return self.ask(events.CancelTransaction(id=transaction.id))
+
+    # --- Mesos ------------------------------------------------------------------------------------------------
+
+    def offer(self, agent: str = "agent-1", *, cpus: int = 16_000, ports: tuple[int, int] = (31000, 31099)) -> None:
+        self._serial += 1
+        offer = Offer(
+            id=f"o{self._serial}",
+            agent_id=agent,
+            hostname=f"host-of-{agent}",
+            ip="10.0.0.1",
+            role="*",
+            attributes={"InnerIP": agent},
+            scalars=((Pot("cpus", "*"), cpus), (Pot("mem", "*"), 64_000_000), (Pot("disk", "*"), 64_000_000)),
+            ranges=((Pot("ports", "*"), (ports,)),),
+            received_at=self.now,
+        )
+        self.turn(events.OffersArrived(offers=(offer,)))
+
+    def report(self, group: TaskGroup, state: str, *, tasks: Iterable[int] | None = None, **fields: Any) -> None:
+        """The same update for all tasks of a taskgroup, or for some by number; each has a uuid."""
+        batch = []
+        for number, task in enumerate(group.tasks):
+            if tasks is None or number in tasks:
+                self._serial += 1
+                uuid = f"u{self._serial}".encode()
+                batch.append(
+                    events.StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, uuid=uuid, **fields)
+                )
+        self.turn(*batch)
+
+    def run(self) -> None:
+        """Everything that is staged starts; everything that is to end is killed. Until nothing is left to do."""
+        for _ in range(50):
+            staged = [g for g in self.groups if not g.ended and not g.started and not g.killing_since]
+            ending = [g for g in self.groups if not g.ended and g.killing_since]
+            if not staged and not ending:
+                return
+            for group in staged:
+                self.report(group, "TASK_RUNNING")
+            for group in ending:
+                self.report(group, "TASK_KILLED")
+            self.offer()
+        raise AssertionError("does not come to rest")
+
+    # --- looking ----------------------------------------------------------------------------------------------
+
+    @property
+    def application(self) -> Application:
+        return self.core.state.applications[KEY]
+
+    @property
+    def groups(self) -> list[TaskGroup]:
+        return sorted(self.core.state.groups_of(KEY).values(), key=lambda group: group.index)
+
+    def group(self, index: int = 0) -> TaskGroup:
+        (found,) = [group for group in self.groups if group.index == index]
+        return found
+
+    def transaction(self, kind: str) -> Transaction:
+        """The latest transaction of this kind."""
+        found = [t for t in self.core.state.transactions.values() if t.type == kind]
+        return max(found, key=lambda t: t.created_at * 1e9 + int(t.id.rpartition("-")[2]) % 1e9)
+
+    def records(self) -> list[Record]:
+        """All records, as a successor would load them."""
+        state = self.core.state
+        found: list[Record] = [state.framework, *state.applications.values(), *state.taskgroups.values()]
+        found += [*state.transactions.values(), *state.agent_settings.values()]
+        return found + [v for key in state.applications for v in state.versions_of(key).values()]
+
+    def succeed(self) -> Lab:
+        """Another process takes over."""
+        successor = Lab(self.options, self.records())
+        successor.now = max(self.now, successor.now)
+        successor._serial = self._serial + 1000
+        return successor
+
+
+def version(instances: int = 1, tasks: int = 1, **fields: Any) -> Version:
+    container = Container(command="serve", requests=Amounts(cpus=100, mem=32_000, disk=0))
+    return Version(
+        namespace="default",
+        application="web",
+        instances=instances,
+        **{"containers": (container,) * tasks, **fields},
+    )
+
+
+def running(instances: int, options: CoreOptions | None = None, **fields: Any) -> Lab:
+    """A lab with an application that runs."""
+    lab = Lab(options)
+    lab.offer()
+    lab.create(instances, **fields)
+    lab.run()
+    assert lab.application.status == "Running"
+    return lab
