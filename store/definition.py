@@ -13,7 +13,7 @@ import msgspec
 Protocol = Literal["tcp", "udp", "http", "https"]
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base of every value inside a record."""
 
 

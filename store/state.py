@@ -31,6 +31,8 @@ R = TypeVar("R")
 _EMPTY: dict[str, TaskGroup] = {}
 _NO_TRANSACTIONS: dict[str, Transaction] = {}
 _NO_VERSIONS: dict[str, Version] = {}
+_NO_COUNTS: Mapping[str, int] = Counter()
+_NO_INDEXES: Mapping[int, int] = Counter()
 
 
 class State:
@@ -58,10 +60,10 @@ class State:
     def get(self, kind: str, key: Key) -> Record | None:
         """The record of this kind and key, or None."""
         match kind:
-            case "application":
-                return self.applications.get(key)
             case "taskgroup":
                 return self.taskgroups.get(key)
+            case "application":
+                return self.applications.get(key)
             case "transaction":
                 return self.transactions.get(key)
             case "agentsetting":
@@ -90,11 +92,11 @@ class State:
 
     def status_counts(self, application: Key) -> Mapping[str, int]:
         """How many taskgroups of the application are in which status."""
-        return self._status_of.get(application, Counter())
+        return self._status_of.get(application, _NO_COUNTS)
 
     def indexes_of(self, application: Key) -> Mapping[int, int]:
         """Indexes that taskgroups of the application hold, with how many hold each."""
-        return self._indexes_of.get(application, Counter())
+        return self._indexes_of.get(application, _NO_INDEXES)
 
     def active_of(self, application: Key) -> Mapping[str, Transaction]:
         """Transactions of an application that have not ended, by id."""
@@ -132,28 +134,42 @@ class State:
         return before
 
     def _apply_taskgroup(self, key: Key, before: TaskGroup | None, after: TaskGroup | None) -> None:
-        if before is not None:
-            app = f"{before.namespace}/{before.application}"
-            counts = self._status_of[app]
-            counts[before.status] -= 1
-            if not counts[before.status]:
-                del counts[before.status]
-            if after is None or after.agent_id != before.agent_id:
-                _discard(self._groups_on, before.agent_id, key)
-            if after is None:
-                _discard(self._groups_of, app, key)
-                _add(self._indexes_of[app], before.index, -1)
-                if app not in self._groups_of:
-                    del self._status_of[app], self._indexes_of[app]
-        if after is not None:
-            app = f"{after.namespace}/{after.application}"
-            self._status_of.setdefault(app, Counter())[after.status] += 1
-            self._groups_of.setdefault(app, {})[key] = after
-            if before is None:
-                _add(self._indexes_of.setdefault(app, Counter()), after.index, +1)
-            self._groups_on.setdefault(after.agent_id, {})[key] = after
-        _set(self.taskgroups, key, after)
+        if before is not None and after is not None and before.agent_id == after.agent_id:
+            self._replace_taskgroup(key, before, after)
+        else:
+            if before is not None:
+                self._remove_taskgroup(key, before)
+            if after is not None:
+                self._add_taskgroup(key, after)
         self.census.taskgroup_changed(before, after)
+
+    def _replace_taskgroup(self, key: Key, before: TaskGroup, after: TaskGroup) -> None:
+        """The usual change: a status report. Its identity (application, index) is part of the key."""
+        app = f"{after.namespace}/{after.application}"
+        if after.status != before.status:
+            counts = self._status_of[app]
+            _add(counts, before.status, -1)
+            counts[after.status] += 1
+        self._groups_of[app][key] = self._groups_on[after.agent_id][key] = self.taskgroups[key] = after
+
+    def _remove_taskgroup(self, key: Key, group: TaskGroup) -> None:
+        app = f"{group.namespace}/{group.application}"
+        _add(self._status_of[app], group.status, -1)
+        _add(self._indexes_of[app], group.index, -1)
+        _discard(self._groups_on, group.agent_id, key)
+        _discard(self._groups_of, app, key)
+        if app not in self._groups_of:
+            del self._status_of[app], self._indexes_of[app]
+        del self.taskgroups[key]
+
+    def _add_taskgroup(self, key: Key, group: TaskGroup) -> None:
+        app = f"{group.namespace}/{group.application}"
+        if app not in self._groups_of:
+            self._groups_of[app], self._status_of[app], self._indexes_of[app] = {}, Counter(), Counter()
+        self._groups_of[app][key] = self.taskgroups[key] = group
+        self._status_of[app][group.status] += 1
+        self._indexes_of[app][group.index] += 1
+        self._groups_on.setdefault(group.agent_id, {})[key] = group
 
     def _apply_transaction(self, key: Key, before: Transaction | None, after: Transaction | None) -> None:
         if before is not None and (after is None or not after.active):
@@ -240,7 +256,9 @@ class Census:
                 self._count_value(app, name, _plain(value), step)
 
     def _count_value(self, app: Key, name: str, value: str | float, step: int) -> None:
-        counts = self._values.setdefault((app, name), Counter())
+        counts = self._values.get((app, name))
+        if counts is None:
+            counts = self._values[app, name] = Counter()
         _add(counts, value, step)
         if not counts:
             del self._values[app, name]

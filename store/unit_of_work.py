@@ -28,7 +28,7 @@ class UnitOfWork:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self._changes: dict[tuple[str, str], Record | None] = {}
+        self._changes: dict[tuple[str, str], Change] = {}
         self._undo: list[tuple[str, str, Record | None]] = []
         self._effects: list[object] = []
 
@@ -40,7 +40,7 @@ class UnitOfWork:
             return record
         self.state.apply(kind, key, record)
         self._undo.append((kind, key, before))
-        self._changes[kind, key] = record
+        self._changes[kind, key] = Change(kind, key, record)
         return record
 
     def delete(self, record: Record) -> None:
@@ -48,7 +48,7 @@ class UnitOfWork:
         before = self.state.apply(kind, key, None)
         if before is not None:
             self._undo.append((kind, key, before))
-            self._changes[kind, key] = None
+            self._changes[kind, key] = Change(kind, key, None)
 
     def effect(self, effect: object) -> None:
         """Lets an effect leave once everything put so far is durable."""
@@ -68,10 +68,9 @@ class UnitOfWork:
 
     def cut(self) -> Unit | None:
         """Closes the unit: what was collected since the last cut, or None if that is nothing."""
-        if self.empty:
-            self._undo.clear()
+        if not self._changes and not self._effects:
             return None
-        unit = Unit(tuple(Change(k[0], k[1], r) for k, r in self._changes.items()), tuple(self._effects))
+        unit = Unit(tuple(self._changes.values()), tuple(self._effects))
         self._changes.clear()
         self._undo.clear()
         self._effects.clear()

@@ -82,7 +82,8 @@ class Engine:
             apps.add(key)
         self._examine.clear()
         for identity in sorted(touched):
-            ctx.attempt("taskgroup", identity, partial(self._care, ctx, identity, apps))
+            if not _sound(ctx.state.taskgroups.get(identity)):
+                ctx.attempt("taskgroup", identity, partial(self._care, ctx, identity, apps))
         for key in sorted(apps):
             ctx.attempt("application", key, partial(self._refresh, ctx, key))
 
@@ -326,6 +327,15 @@ class Engine:
                 updated_at=ctx.now,
             )
         )
+
+
+def _sound(group: TaskGroup | None) -> bool:
+    """No task of it has ended and its agent is in reach, so there is nothing to care for. So are nearly all."""
+    if group is None:
+        return True
+    if group.unreachable_since or not group.tasks:
+        return False
+    return not any(task.ended for task in group.tasks)
 
 
 def _still_open(ctx: Context, application: str, slot: Slot) -> bool:

@@ -74,20 +74,28 @@ def reduce_task(task: Task, report: Report, now: float) -> Task:
     if not (mapped.ended or mapped.status == "Lost" or returned) and _RANK[mapped.status] < _RANK[task.status]:
         return task
     healthy = report.healthy if report.healthy is not None else task.healthy
-    changed = msgspec.structs.replace(
+    same = mapped.status == task.status
+    message = report.message or (task.message if same else "")
+    oom = task.oom or "MEMORY" in report.reason
+    container_ip = report.container_ip or task.container_ip
+    if (
+        same
+        and mapped.ended == task.ended
+        and (healthy, message, oom, container_ip) == (task.healthy, task.message, task.oom, task.container_ip)
+    ):
+        return task
+    return msgspec.structs.replace(
         task,
         status=mapped.status,
-        last_status=task.status if task.status != mapped.status else task.last_status,
+        last_status=task.last_status if same else task.status,
         ended=mapped.ended,
         healthy=healthy,
-        message=report.message or (task.message if mapped.status == task.status else ""),
+        message=message,
         reason=report.reason,
-        oom=task.oom or "MEMORY" in report.reason,
-        container_ip=report.container_ip or task.container_ip,
+        oom=oom,
+        container_ip=container_ip,
+        updated_at=now,
     )
-    if changed == msgspec.structs.replace(task, reason=changed.reason):
-        return task
-    return msgspec.structs.replace(changed, updated_at=now)
 
 
 def taskgroup_status(tasks: Sequence[Task]) -> tuple[TaskGroupStatus, str]:

@@ -17,7 +17,11 @@ GIVES_UP_FROM = 100
 
 
 def amounts(version: Version) -> Amounts:
-    """Scalar resources of one taskgroup, executor included."""
+    """Scalar resources of one taskgroup, executor included; one object for all taskgroups of the version."""
+    return _amounts(_ById(version))
+
+
+def _sum(version: Version) -> Amounts:
     requests = [c.requests for c in version.containers]
     extra = 0 if any(r.cpus >= GIVES_UP_FROM for r in requests) else EXECUTOR.cpus
     return Amounts(
@@ -57,9 +61,14 @@ def all_ports(version: Version) -> list[tuple[Container, Port]]:
 
 
 @lru_cache(maxsize=4096)
+def _amounts(version: _ById) -> Amounts:
+    return _sum(version.value)
+
+
+@lru_cache(maxsize=4096)
 def _need(version: _ById) -> Need:
     v = version.value
-    total = amounts(v)
+    total = _sum(v)
     ports = [p for _, p in all_ports(v)]
     return Need(
         cpus=total.cpus,
@@ -95,7 +104,9 @@ class _ById:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and self.key == other.key and self.value == other.value
+        if not isinstance(other, _ById):
+            return False
+        return self.value is other.value or (self.key == other.key and self.value == other.value)
 
 
 def need_of(version: Version) -> Need:

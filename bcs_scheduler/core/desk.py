@@ -87,9 +87,10 @@ class Desk:
             self.cut()
 
     def cut(self) -> None:
-        self.changed.extend(self.uow.changed())
+        changed = self.uow.changed()
         unit = self.uow.cut()
         if unit is not None:
+            self.changed += changed
             self.units.append(unit)
 
     def attempt(self, kind: str, key: str, work: Callable[[], None]) -> str:

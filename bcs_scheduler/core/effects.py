@@ -11,14 +11,14 @@ from offers.model import Claim
 from store.records import TaskGroup, Version
 
 
-class Effect(msgspec.Struct, frozen=True, kw_only=True):
+class Effect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cause: str = ""
 
 
 # --- calls to Mesos -------------------------------------------------------------------------------------------
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
+class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One taskgroup to launch: record, definition, and the concrete resources it takes from the agent's offers."""
 
     taskgroup: TaskGroup

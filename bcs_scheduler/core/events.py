@@ -30,7 +30,7 @@ MesosState = Literal[
 ]
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True):
+class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cause: str = ""
 
 

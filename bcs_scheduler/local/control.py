@@ -18,6 +18,7 @@ An agent is named by its id or host name, a task by its id. `action` is one of
     disconnect_frameworks  [framework]        Their event streams break.
     maintenance        agent, start, [duration]   Planned from `start` (Unix seconds): inverse offers go out.
     end_maintenance    agent
+    tasks                                     Counts tasks by state, and those with updates that are not acknowledged.
     processes                                 Lists what runs: task, agent, pid, sandbox.
 
 The answer is 200 with a JSON object (what was hit), or 400 with {"error": ...}.
@@ -28,6 +29,7 @@ from __future__ import annotations
 import json
 import random
 import signal
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -52,7 +54,7 @@ class Control:
             for name in (
                 "kill_agent", "partition_agent", "restart_agent", "gone_agent", "drop_updates", "duplicate_updates",
                 "delay_updates", "rescind_offers", "fail_tasks", "disconnect_frameworks", "maintenance",
-                "end_maintenance", "processes",
+                "end_maintenance", "tasks", "processes",
             )
         }  # fmt: skip
 
@@ -154,6 +156,14 @@ class Control:
     def _running(self) -> list[Task]:
         tasks = [task for agent in self._master.agents.values() for task in agent.tasks.values()]
         return [task for task in tasks if task.latest not in TERMINAL]
+
+    def _tasks(self, arguments: Arguments) -> Arguments:
+        tasks = [task for agent in self._master.agents.values() for task in agent.tasks.values()]
+        states = Counter(task.latest for task in tasks)
+        return {
+            "states": {pb.TaskState.Name(state): count for state, count in states.items()},
+            "unacknowledged": sum(1 for task in tasks if task.pending),
+        }
 
     def _fail_tasks(self, arguments: Arguments) -> Arguments:
         tasks = self._running()

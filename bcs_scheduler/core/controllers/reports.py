@@ -18,8 +18,17 @@ from transactions import lifecycle
 
 def taskgroup_of(task_id: str) -> str:
     """Taskgroup id of a task id: parts [2].[3].[4].[5].[0] (bcs_internals 0.3); empty if it is not one of ours."""
-    parts = task_id.split(".")
-    return ".".join((*parts[2:6], parts[0])) if len(parts) == 6 else ""
+    if task_id.count(".") != 5:
+        return ""
+    nano, _, rest = task_id.partition(".")
+    return f"{rest.partition('.')[2]}.{nano}"
+
+
+def _find(group: TaskGroup | None, task_id: str) -> Task | None:
+    for task in group.tasks if group is not None else ():
+        if task.id == task_id:
+            return task
+    return None
 
 
 class Reports:
@@ -32,7 +41,7 @@ class Reports:
         self._checker.heard(update.task_id)
         mapped = lifecycle.STATES.get(update.state)
         group = desk.state.taskgroups.get(taskgroup_of(update.task_id))
-        task = next((t for t in group.tasks if t.id == update.task_id), None) if group is not None else None
+        task = _find(group, update.task_id)
         if update.uuid:
             self._acknowledge(update)
         if mapped is None:
@@ -57,7 +66,7 @@ class Reports:
         reduced = lifecycle.reduce_task(task, report, desk.now)
         if reduced is task:
             return
-        self._store(group, tuple(reduced if t.id == task.id else t for t in group.tasks))
+        self._store(group, tuple([reduced if t is task else t for t in group.tasks]))
         if reduced.oom and not task.oom:
             desk.count("application_oom", (group.namespace, group.application), 1.0)
 
