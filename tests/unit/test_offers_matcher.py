@@ -110,7 +110,10 @@ def cluster(seed: int) -> tuple[OfferPool, list[Agent]]:
         )
         for number in range(40)
     ]
-    return build(offers, {"host-3": Decoration(disabled=True), "host-4": Decoration(taints={"dedicated": "arena"})})
+    decorations = {f"host-{number}": Decoration(extended={"vendor/card": 2000}) for number in range(10, 30)}
+    decorations["host-3"] = Decoration(disabled=True)
+    decorations["host-4"] = Decoration(taints={"dedicated": "arena"})
+    return build(offers, decorations)
 
 
 @pytest.mark.parametrize("scoring", SCORINGS)
@@ -125,7 +128,12 @@ def test_equals_the_reference_on_a_cluster_with_room(name: str, scoring: Scoring
             f"d{number}",
             f"ns/app-{number % 4}",
             tuple(range(chance.choice((1, 1, 2, 9)))),
-            Need(cpus=chance.choice((500, 1000)), mem=1000, random_ports=chance.choice((0, 2))),
+            Need(
+                cpus=chance.choice((500, 1000)),
+                mem=1000,
+                random_ports=chance.choice((0, 2)),
+                extended=(("vendor/card", 1500),) if number % 6 == 5 else (),
+            ),
             rules if number % 3 else compile_rules([]),
             labels=("tier:db",) if number % 4 == 1 else (),
         )
