@@ -103,7 +103,7 @@ class Checker:
                     silent[group.id] = group
             else:
                 due.append((task_id, group.agent_id))
-                question.next_at = desk.now + question.pause
+                question.next_at = min(desk.now + question.pause, question.since + desk.options.silence_timeout)
                 question.pause = min(question.pause * ASK_BACKOFF, ASK_MAX)
         for first in range(0, len(due), ASK_CHUNK):
             desk.emit(Reconcile(tasks=tuple(due[first : first + ASK_CHUNK]), cause=desk.cause))

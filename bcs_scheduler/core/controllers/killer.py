@@ -32,8 +32,8 @@ class Killer:
                 self._kill(group, self._desk.options.kill_retry)
 
     def abandon(self, group: TaskGroup) -> None:
-        """Kills what is left of a taskgroup whose record is gone. Once: if it is ever heard of, it is killed again."""
-        self._due.pop(group.id, None)
+        """Kills what is left of a taskgroup whose record goes. Once: if it is ever heard of, it is killed again. It is
+        an effect and nothing else, because a plan undoes it."""
         self._emit(group, 1.0)
 
     def resend(self) -> None:

@@ -1,0 +1,161 @@
+"""Reports, reconciliation and silence: what is acknowledged, what is asked, what is declared Lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.desk import CoreOptions
+from store.records import Framework
+from tests.unit.lab import Lab, running
+from transactions import launch
+from transactions.engine import STEPS
+
+
+def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:
+    lab = Lab()
+    lab.create(1)
+    lab.offer()
+    group = lab.group()
+    update = events.StatusUpdate(
+        task_id=group.tasks[0].id, state="TASK_RUNNING", agent_id=group.agent_id, uuid=b"u", cause="it"
+    )
+    units = lab.core.turn([update], lab.now)
+    (unit,) = [u for u in units if any(isinstance(e, effects.Acknowledge) for e in u.effects)]
+    assert [change.key for change in unit.changes] == [group.id]
+    assert all(effect.cause == "it" for effect in unit.effects)  # type: ignore[attr-defined]
+
+
+def test_every_update_with_a_uuid_is_acknowledged_even_if_it_says_nothing_new() -> None:
+    lab = running(1)
+    lab.report(lab.group(), "TASK_RUNNING")
+    assert len(lab.sent(effects.Acknowledge)) == 1
+    lab.report(lab.group(), "TASK_STARTING")
+    assert len(lab.sent(effects.Acknowledge)) == 1
+    assert lab.group().status == "Running"
+    lab.report(lab.group(), "TASK_WALTZING")
+    assert len(lab.sent(effects.Acknowledge)) == 1
+
+
+def test_updates_made_by_the_master_are_not_acknowledged() -> None:
+    lab = running(1)
+    task = lab.group().tasks[0]
+    lab.turn(events.StatusUpdate(task_id=task.id, state="TASK_UNREACHABLE"))
+    assert not lab.sent(effects.Acknowledge)
+    assert lab.group().unreachable_since
+
+
+@pytest.mark.parametrize(("state", "killed"), [("TASK_RUNNING", 1), ("TASK_STAGING", 1), ("TASK_FAILED", 0)])
+def test_a_task_nobody_knows_is_killed_if_it_runs(state: str, killed: int) -> None:
+    lab = Lab()
+    task = "1700000000000000000.0.0.ghost.default.Unnamed"
+    lab.turn(events.StatusUpdate(task_id=task, state=state, agent_id="agent-1", uuid=b"u"))
+    assert len(lab.sent(effects.Kill)) == killed
+    assert len(lab.sent(effects.Acknowledge)) == 1
+
+
+def test_out_of_memory_is_counted_once() -> None:
+    lab = running(1)
+    lab.report(lab.group(), "TASK_FAILED", reason="REASON_CONTAINER_LIMITATION_MEMORY")
+    assert [seen.name for seen in lab.sent(effects.Observed)].count("application_oom") == 1
+
+
+def test_after_a_subscription_mesos_is_asked_for_everything() -> None:
+    lab = running(2)
+    tasks = {(group.tasks[0].id, group.agent_id) for group in lab.groups}
+    lab.turn(events.Disconnected())
+    lab.turn(events.Subscribed(framework_id="framework"))
+    assert [call.tasks for call in lab.sent(effects.Reconcile)] == [()]
+    lab.wait(4)
+    assert {pair for call in lab.sent(effects.Reconcile) for pair in call.tasks} == tasks
+
+
+def test_what_has_been_heard_of_is_not_asked_for() -> None:
+    lab = running(2)
+    lab.turn(events.Subscribed(framework_id="framework"))
+    lab.report(lab.group(0), "TASK_RUNNING")
+    lab.wait(4)
+    assert [pair[0] for call in lab.sent(effects.Reconcile) for pair in call.tasks] == [lab.group(1).tasks[0].id]
+
+
+def test_silence_is_asked_about_before_anything_is_declared_lost() -> None:
+    lab = running(1, CoreOptions(strict=True, silence_timeout=100.0))
+    lab.turn(events.Subscribed(framework_id="framework"))
+    lab.wait(95)
+    assert lab.group().status == "Running"
+    assert len([call for call in lab.sent(effects.Reconcile) if call.tasks]) >= 3
+    lab.wait(10)
+    assert (lab.group().status, lab.group().ended) == ("Lost", False)
+    lab.report(lab.group(), "TASK_RUNNING")
+    assert lab.group().status == "Running"
+
+
+def test_time_without_a_subscription_is_not_silence() -> None:
+    lab = running(1, CoreOptions(strict=True, silence_timeout=100.0))
+    lab.turn(events.Disconnected())
+    lab.wait(500)
+    assert lab.group().status == "Running"
+
+
+def test_a_launch_that_stays_staging_is_asked_for_soon() -> None:
+    lab = Lab(CoreOptions(strict=True, staging_timeout=20.0))
+    lab.create(1)
+    lab.offer()
+    lab.wait(30)
+    task = lab.group().tasks[0].id
+    assert next(call.tasks for call in lab.sent(effects.Reconcile) if call.tasks) == ((task, "agent-1"),)
+    assert lab.group().status == "Staging"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        lambda group: events.ExecutorTerminated(agent_id="agent-1", executor_id=group.id),
+        lambda group: events.AgentRemoved(agent_id="agent-1"),
+    ],
+)
+def test_bad_news_of_an_agent_makes_ask_for_its_tasks(event: object) -> None:
+    lab = running(1)
+    lab.turn(event(lab.group()))  # type: ignore[operator]
+    assert [call.tasks for call in lab.sent(effects.Reconcile)] == [((lab.group().tasks[0].id, "agent-1"),)]
+    assert lab.group().status == "Running"
+
+
+def test_another_framework_id_stops_the_launches() -> None:
+    lab = running(1)
+    lab.turn(events.Subscribed(framework_id="another"))
+    assert "another" in lab.core.fatal
+    assert not lab.core.desk.connected
+    assert lab.core.state.framework == Framework(id="framework", created_at=lab.core.state.framework.created_at)
+    lab.turn(events.Subscribed(framework_id="framework"))
+    assert not lab.core.fatal
+
+
+def test_one_failing_operation_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(context: object, transaction: object) -> None:
+        raise RuntimeError("cannot be")
+
+    lab = Lab(CoreOptions(strict=False))
+    lab.create(1)
+    monkeypatch.setitem(STEPS, "SCALE", broken)
+    lab.offer()
+    lab.run()
+    reply = lab.scale(2)
+    assert not reply.error
+    transaction = lab.transaction("SCALE")
+    assert (transaction.status, transaction.message) == ("FAIL", "internal error: RuntimeError: cannot be")
+    assert lab.application.operation == ""
+    errors = [line for line in lab.sent(effects.Story) if line.level == "error"]
+    assert [(line.kind, line.key) for line in errors] == [("transaction", transaction.id)]
+
+
+def test_a_command_that_fails_by_itself_is_answered_and_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("cannot be")
+
+    lab = Lab(CoreOptions(strict=False))
+    monkeypatch.setattr(launch.base, "own", broken)
+    before = lab.records()
+    reply = lab.create(1)
+    assert (reply.error, reply.message) == ("internal", "RuntimeError: cannot be")
+    assert lab.records() == before
