@@ -1,0 +1,155 @@
+"""Offers in, launches out: what is accepted, declined, wanted and not wanted."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.desk import CoreOptions
+from store.definition import Constraint
+from tests.unit.lab import KEY, Lab, running, version
+
+
+def other(name: str, **fields: object) -> events.CreateApplication:
+    return events.CreateApplication(version=msgspec.structs.replace(version(1, **fields), application=name))
+
+
+def accepts(lab: Lab) -> list[effects.Accept]:
+    return lab.sent(effects.Accept)
+
+
+def test_all_launches_of_an_agent_leave_in_one_accept_with_all_its_offers() -> None:
+    lab = Lab()
+    lab.offer(cpus=150)
+    lab.offer(cpus=250)
+    lab.create(3)
+    (accept,) = accepts(lab)
+    assert accept.offer_ids == ("o1", "o2")
+    assert [launch.taskgroup.index for launch in accept.launches] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("unit_changes", [1, 2, 200])
+def test_no_accept_is_in_a_unit_before_its_records(unit_changes: int) -> None:
+    lab = Lab(CoreOptions(strict=True, unit_changes=unit_changes))
+    lab.offer()
+    units = lab.core.turn([events.CreateApplication(version=version(5))], lab.now)
+    stored: set[str] = set()
+    launched = []
+    for unit in units:
+        stored |= {change.key for change in unit.changes if change.kind == "taskgroup"}
+        for effect in unit.effects:
+            if isinstance(effect, effects.Accept):
+                launched += [launch.taskgroup.id for launch in effect.launches]
+                assert set(launched) <= stored
+    assert len(launched) == 5
+
+
+def test_a_rescinded_offer_is_not_used() -> None:
+    lab = Lab()
+    lab.offer()
+    lab.turn(events.OfferRescinded(offer_id="o1"))
+    lab.create(1)
+    assert not accepts(lab)
+
+
+def test_offers_of_an_earlier_subscription_are_not_used() -> None:
+    lab = Lab()
+    lab.offer()
+    lab.turn(events.Disconnected())
+    lab.turn(events.Subscribed(framework_id="framework"))
+    lab.create(1)
+    assert not accepts(lab)
+
+
+def test_nothing_is_launched_without_a_subscription() -> None:
+    lab = Lab()
+    lab.turn(events.Disconnected())
+    lab.offer()
+    lab.create(1)
+    assert not accepts(lab)
+
+
+def test_when_nothing_is_wanted_offers_are_declined_for_long_and_no_more_are_asked_for() -> None:
+    lab = running(1)
+    lab.offer()
+    lab.wait(6)
+    assert len(lab.sent(effects.Suppress)) == 1
+    assert [call.refuse_seconds for call in lab.sent(effects.Decline)] == [lab.options.refuse_idle]
+    assert not lab.core.offers()
+
+
+def test_new_work_asks_for_offers_again() -> None:
+    lab = running(1)
+    lab.wait(6)
+    lab.scale(2)
+    assert len(lab.sent(effects.Revive)) == 1
+    lab.wait(3)
+    assert not lab.sent(effects.Revive)
+
+
+def test_offers_that_serve_nothing_are_declined_for_a_short_while() -> None:
+    lab = Lab()
+    lab.create(1)
+    lab.offer(cpus=50)
+    lab.wait(6)
+    assert [call.refuse_seconds for call in lab.sent(effects.Decline)] == [lab.options.refuse_unfit]
+    assert not lab.sent(effects.Suppress)
+
+
+def test_older_demands_are_placed_first() -> None:
+    lab = Lab()
+    lab.create(1)
+    lab.now += 1
+    lab.ask(other("late"))
+    lab.offer(cpus=150)
+    assert [launch.taskgroup.application for call in accepts(lab) for launch in call.launches] == ["web"]
+
+
+def test_labels_count_for_exclude_within_one_pass() -> None:
+    lab = Lab()
+    quiet = Constraint(name="", operator="EXCLUDE", items=("kind:noisy",))
+    lab.ask(other("noisy", labels={"kind": "noisy"}))
+    lab.now += 1
+    lab.create(1, constraints=((quiet,),))
+    lab.offer()
+    assert [launch.taskgroup.application for call in accepts(lab) for launch in call.launches] == ["noisy"]
+
+
+def test_a_disabled_agent_gets_no_work_until_it_is_enabled() -> None:
+    lab = Lab()
+    lab.ask(events.SetAgent(agent="agent-1", disabled=True))
+    lab.create(1)
+    lab.offer()
+    assert not accepts(lab)
+    lab.turn(events.SetAgent(agent="agent-1", disabled=False))
+    assert len(accepts(lab)) == 1
+
+
+def test_settings_of_agents_are_known_to_a_successor() -> None:
+    lab = Lab()
+    lab.ask(events.SetAgent(agent="agent-1", taints={"dedicated": "db"}))
+    lab.create(1)
+    successor = lab.succeed()
+    successor.offer()
+    assert not accepts(successor)
+    successor.offer("agent-2")
+    assert [call.agent_id for call in accepts(successor)] == ["agent-2"]
+
+
+def test_planned_maintenance_is_accepted() -> None:
+    lab = Lab()
+    lab.turn(events.InverseOffersArrived(offers=(("i1", "agent-1", lab.now + 60),)))
+    assert [call.offer_ids for call in lab.sent(effects.AcceptInverseOffers)] == [("i1",)]
+
+
+def test_why_something_waits_is_known() -> None:
+    lab = Lab()
+    lab.create(2)
+    lab.offer(cpus=150)
+    lab.offer("agent-2", cpus=50)
+    diagnosis = lab.core.diagnosis(lab.transaction("LAUNCH").id)
+    assert diagnosis is not None
+    assert (diagnosis.wanted, diagnosis.placed, diagnosis.reasons) == (1, 0, {"cpus": 1})
+    assert lab.core.pending == 1
+    assert len(lab.core.state.groups_of(KEY)) == 1
