@@ -89,8 +89,7 @@ class Metrics:
         leading = self._gauges.leading
         if leading is None:
             return
-        self._objects.observe(observed)
-        if self._objects.crowded:
+        if self._objects.observe(observed):
             self._objects.prune(leading.core.state, self._clock())
 
     def told(self, story: Story) -> None:

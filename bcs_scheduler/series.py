@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import structlog
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -55,11 +56,17 @@ class _Metric:
     bounds: tuple[float, ...] = ()
     series: dict[Labels, _Series] = field(default_factory=dict)
 
-    def owner(self, labels: Labels) -> Owner:
-        return labels[0], labels[1], labels[2] if "taskgroup" in self.labels else ""
+    @cached_property
+    def of_taskgroups(self) -> bool:
+        return "taskgroup" in self.labels
 
-    def count(self, labels: Labels, value: float) -> None:
+    def owner(self, labels: Labels) -> Owner:
+        return labels[0], labels[1], labels[2] if self.of_taskgroups else ""
+
+    def count(self, labels: Labels, value: float) -> bool:
+        """True if these labels are new."""
         series = self.series.get(labels)
+        new = series is None
         if series is None:
             series = self.series[labels] = _Series(0.0, 0.0, [0] * (len(self.bounds) + 1))
         if self.bounds:
@@ -68,6 +75,7 @@ class _Metric:
             series.buckets[bisect_left(self.bounds, value)] += 1
         else:
             series.count += value
+        return new
 
 
 class ApplicationSeries(Collector):
@@ -111,20 +119,17 @@ class ApplicationSeries(Collector):
     def __len__(self) -> int:
         return sum(len(metric.series) for metric in self._metrics.values())
 
-    @property
-    def crowded(self) -> bool:
-        return len(self) > self._crowd
-
-    def observe(self, observed: Observed) -> None:
+    def observe(self, observed: Observed) -> bool:
+        """Counts it. True if there are so many series now that gone ones should be removed."""
         metric = self._metrics.get(observed.name)
         if metric is None:
             log.error("something is counted that is no metric", name=observed.name)
-            return
+            return False
         labels = observed.labels
-        if not self._taskgroup_label and "taskgroup" in metric.labels:
+        if not self._taskgroup_label and metric.of_taskgroups:
             labels = (*labels[:2], "", *labels[3:])
         with self._lock:
-            metric.count(labels, observed.value)
+            return metric.count(labels, observed.value) and len(self) > self._crowd
 
     def prune(self, state: State, now: float) -> None:
         """Removes series whose owner has been gone for LINGER seconds. `now`: monotonic."""

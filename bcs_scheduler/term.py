@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -79,6 +80,8 @@ class Term:
         self._largest = store.batch_bytes // LARGEST_SHARE
         self._tokens = itertools.count(1)
         self._waiting: dict[int, Future[effects.Reply]] = {}
+        self._story = story.bind()  # the logger as it is by itself binds anew for every line
+        self._detailed: bool = self._story.is_enabled_for(logging.DEBUG)
         self._stopping = threading.Event()
         self._stop_lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="core", daemon=True)
@@ -215,7 +218,9 @@ class Term:
 
     def _tell(self, line: effects.Story) -> None:
         notable = line.kind in LOUD or line.level != "info"
-        write = getattr(story, line.level if notable else "debug")
+        if not notable and not self._detailed:
+            return
+        write = getattr(self._story, line.level if notable else "debug")
         write(line.reason, kind=line.kind, key=line.key, detail=line.message, cause=line.cause)
         if notable:
             self._metrics.told(line)

@@ -1,8 +1,8 @@
 """Where the processor time of a launch goes: every part of the scheduler by itself, on the messages of a real launch.
 
 `python -m benchmarks.parts [TASKGROUPS AGENTS]` prints microseconds per taskgroup, from the offers to Running, durable
-and acknowledged. The parts run one after the other in one thread, without waits and without the interpreter lock between
-them; what sockets, fsync and the server of the store cost is not in them.
+and acknowledged. The parts run one after the other in one thread, without waits and without the interpreter lock
+between them; what sockets, fsync and the server of the store cost is not in them.
 """
 
 from __future__ import annotations

@@ -14,15 +14,19 @@ Call = scheduler_pb2.Call
 
 
 class CallMaker:
-    """Makes calls for one framework id."""
+    """Makes calls for one framework id. For one thread."""
 
     def __init__(self, framework_id: str, builder: TaskBuilder) -> None:
         self._framework_id = framework_id
         self._framework = pb.FrameworkID(value=framework_id)
         self._builder = builder
+        # One message for all acknowledgements, the most frequent call: making its parts is most of the cost.
+        self._acknowledgement = Call(type=Call.ACKNOWLEDGE, framework_id=self._framework)
 
     def call(self, effect: effects.Effect) -> bytes:
         """The serialized call of any effect other than Accept. Raises KeyError for one that is not for Mesos."""
+        if isinstance(effect, effects.Acknowledge):
+            return self._acknowledge(effect)
         call = _MAKERS[type(effect)](effect)
         call.framework_id.CopyFrom(self._framework)
         return call.SerializeToString()
@@ -46,9 +50,16 @@ class CallMaker:
                 launched.append(launch.taskgroup.id)
         return call.SerializeToString(), tuple(launched), failed
 
+    def _acknowledge(self, effect: effects.Acknowledge) -> bytes:
+        acknowledge = self._acknowledgement.acknowledge
+        acknowledge.agent_id.value = effect.agent_id
+        acknowledge.task_id.value = effect.task_id
+        acknowledge.uuid = effect.uuid
+        return self._acknowledgement.SerializeToString()
+
 
 def is_call(effect: effects.Effect) -> bool:
-    return type(effect) in _MAKERS or isinstance(effect, effects.Accept)
+    return isinstance(effect, effects.Acknowledge | effects.Accept) or type(effect) in _MAKERS
 
 
 def _offer_ids(ids: Sequence[str]) -> list[pb.OfferID]:
@@ -84,13 +95,6 @@ def _shutdown(effect: effects.Shutdown) -> Call:
     return Call(type=Call.SHUTDOWN, shutdown=shutdown)
 
 
-def _acknowledge(effect: effects.Acknowledge) -> Call:
-    acknowledge = Call.Acknowledge(
-        agent_id=pb.AgentID(value=effect.agent_id), task_id=pb.TaskID(value=effect.task_id), uuid=effect.uuid
-    )
-    return Call(type=Call.ACKNOWLEDGE, acknowledge=acknowledge)
-
-
 def _reconcile(effect: effects.Reconcile) -> Call:
     reconcile = Call.Reconcile()
     for task_id, agent_id in effect.tasks:
@@ -110,7 +114,6 @@ def _revive(effect: effects.Revive) -> Call:
 
 
 _MAKERS: dict[type[effects.Effect], Callable[..., Call]] = {
-    effects.Acknowledge: _acknowledge,
     effects.Decline: _decline,
     effects.AcceptInverseOffers: _accept_inverse,
     effects.Kill: _kill,

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bcs_scheduler.mesos.errors import LaunchError
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
-from bcs_scheduler.mesos.resources import join, ranges_resource, scalar_resource
+from bcs_scheduler.mesos.resources import fill_ranges, join, scalar_resource
 from offers.model import Claim, Pot
 from store.definition import Amounts
 
@@ -40,20 +40,21 @@ class Purse:
             taken += self._take(name, wanted)
         return taken
 
-    def take_ports(self, ports: Iterable[int]) -> list[pb.Resource]:
-        """Those of the ports that the claim holds; ports that are not wanted on the host are not in it."""
+    def take_ports(self, ports: Iterable[int], task: pb.TaskInfo) -> None:
+        """Gives the task those of the ports that the claim holds; ports not wanted on the host are not in it."""
         by_pot: dict[Pot, list[int]] = {}
         for port in sorted(set(ports)):
             pot = self._ports.pop(port, None)
             if pot is not None:
                 by_pot.setdefault(pot, []).append(port)
-        return [ranges_resource(pot, join((port, port) for port in held)) for pot, held in by_pot.items()]
+        for pot, held in by_pot.items():
+            fill_ranges(task.resources.add(), pot, join((port, port) for port in held))
 
     def must_be_empty(self) -> None:
         """Raises LaunchError if anything is left: it would be neither used nor given back while the taskgroup lives."""
-        left = [f"{pot.name} {amount / 1000}" for pot, amount in self._scalars if amount]
-        left += [f"port {port}" for port in sorted(self._ports)]
-        if left:
+        if self._ports or any(amount for _, amount in self._scalars):
+            left = [f"{pot.name} {amount / 1000}" for pot, amount in self._scalars if amount]
+            left += [f"port {port}" for port in sorted(self._ports)]
             raise LaunchError(f"the claim holds more than the taskgroup needs: {', '.join(left)}")
 
     def _take(self, name: str, wanted: int) -> list[pb.Resource]:

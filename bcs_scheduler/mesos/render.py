@@ -5,10 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import msgspec
+
 from bcs_scheduler.mesos.errors import LaunchError
 from store.definition import Amounts, Container, EnvVar
 from store.records import Task, TaskGroup
 
+POD_ID = "$BCS_POD_ID"
+"""In host paths of volumes."""
 _VARIABLE = re.compile(r"\$\{(bcs\.[A-Za-z0-9_.\-]+)\}")
 _REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_.\-]*)\Z")
 
@@ -41,11 +45,31 @@ def environment(taskgroup: TaskGroup, task: Task, container: Container, variable
     values: dict[str, str] = {}
     for item in container.env:
         values[expand(item.name, variables)] = _value(item, container, variables)
-    for port in task.ports:
-        values[f"PORT_{port.name}"] = str(port.host_port or port.container_port)
+    values.update(injected(taskgroup, task))
+    return {name: _follow(value, values) for name, value in values.items()}
+
+
+def injected(taskgroup: TaskGroup, task: Task) -> dict[str, str]:
+    """Variables that every task gets."""
+    values = {f"PORT_{port.name}": str(port.host_port or port.container_port) for port in task.ports}
     values["BCS_NODE_IP"] = taskgroup.agent_ip
     values["BCS_POD_ID"] = taskgroup.id
-    return {name: _follow(value, values) for name, value in values.items()}
+    return values
+
+
+def varies(container: Container) -> bool:
+    """Whether anything in the definition may come out differently for different taskgroups."""
+    text = msgspec.json.encode(container)
+    names = any(item.value.startswith("$") for item in container.env)
+    return names or b"${bcs." in text or POD_ID.encode() in text
+
+
+def constant(container: Container) -> dict[str, str]:
+    """The defined variables of a container that does not vary, without those that are injected. Raises LaunchError."""
+    values = {item.name: _value(item, container, {}) for item in container.env}
+    for name in (*(f"PORT_{port.name}" for port in container.ports), "BCS_NODE_IP", "BCS_POD_ID"):
+        values.pop(name, None)
+    return values
 
 
 def _value(item: EnvVar, container: Container, variables: Mapping[str, str]) -> str:

@@ -85,11 +85,23 @@ def scalar_resource(pot: Pot, amount: int) -> pb.Resource:
 
 
 def ranges_resource(pot: Pot, ranges: Ranges) -> pb.Resource:
-    resource = pb.Resource(name=pot.name, type=pb.Value.RANGES)
+    resource = pb.Resource()
+    fill_ranges(resource, pot, ranges)
+    return resource
+
+
+def fill_ranges(resource: pb.Resource, pot: Pot, ranges: Ranges) -> None:
+    """Fills an empty resource."""
+    resource.MergeFromString(_ranges_head(pot))
     for begin, end in ranges:
         resource.ranges.range.add(begin=begin, end=end)
+
+
+@lru_cache(maxsize=1024)
+def _ranges_head(pot: Pot) -> bytes:
+    resource = pb.Resource(name=pot.name, type=pb.Value.RANGES)
     _describe(resource, pot)
-    return resource
+    return resource.SerializePartialToString()
 
 
 def _describe(resource: pb.Resource, pot: Pot) -> None:

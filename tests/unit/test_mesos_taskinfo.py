@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +19,7 @@ from bcs_scheduler.mesos.proto import scheduler_pb2
 from bcs_scheduler.mesos.resources import pots
 from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from offers.model import Claim, Pot, Reservation
-from store.definition import Amounts, Container, HealthCheck, KillPolicy, Uri, Volume
+from store.definition import Amounts, Container, EnvVar, HealthCheck, KillPolicy, Uri, Volume
 from store.records import BoundPort, Task, TaskGroup, Version
 from transactions.needs import amounts
 
@@ -282,3 +283,61 @@ def test_one_bad_launch_does_not_keep_its_neighbours() -> None:
     assert operation.launch_group.executor.executor_id.value == "3.web.ns.c.1"
     assert [item.value for item in call.accept.offer_ids] == ["o1", "o2"]
     assert call.accept.filters.refuse_seconds == 1.0
+
+
+class TestManyTaskgroupsOfOneVersion:
+    """What a version's taskgroups have in common is worked out once, so nothing of one may show in another."""
+
+    def test_each_has_what_a_builder_of_its_own_would_give_it(self) -> None:
+        containers = (
+            Container(name="same", command="run", args=("$HOME",), env=(EnvVar(name="A", value="b"),), requests=ONE),
+            Container(
+                name="varies",
+                command="run ${bcs.instanceid}",
+                env=(EnvVar(name="B", value="$PORT_http"), EnvVar(name="BCS_POD_ID", value="mine")),
+                volumes=(Volume(host_path="/data/$BCS_POD_ID", mount_path="/data"),),
+            ),
+        )
+        first = launch(*containers, ports=((bound(31001),), (bound(31002),)), labels={"pod_name": "mine", "team": "x"})
+        group = msgspec.structs.replace(
+            first.taskgroup,
+            id="4.web.ns.c.2",
+            index=4,
+            agent_id="s2",
+            agent_ip="10.0.0.2",
+            tasks=tuple(
+                msgspec.structs.replace(task, id=f"2.{number}.4.web.ns.c", ports=(bound(31005 + number),))
+                for number, task in enumerate(first.taskgroup.tasks)
+            ),
+        )
+        claim = claim_for(first.version, tuple(task.ports for task in group.tasks))
+        second = Launch(taskgroup=group, version=first.version, claim=claim)
+        shared = DefaultExecutorBuilder()
+        for item in (first, second, first):
+            built = pb.Offer.Operation.LaunchGroup()
+            shared.build(item, "f", built)
+            alone = build(item)
+            assert built.executor == alone.executor
+            assert list(built.task_group.tasks) == alone.tasks
+            for task in alone.tasks:
+                labels = [(label.key, label.value) for label in task.labels.labels]
+                assert Counter(labels) == Counter(
+                    [("team", "x"), ("namespace", "ns"), ("pod_name", item.taskgroup.name)]
+                )
+                variables = [(v.name, v.value) for v in task.command.environment.variables]
+                assert ("BCS_POD_ID", item.taskgroup.id) in variables
+                assert len({name for name, _ in variables}) == len(variables)
+        assert alone.tasks[1].command.value == "run 3"
+        assert alone.tasks[1].container.volumes[0].host_path == "/data/3.web.ns.c.1"
+        assert ("B", "31002") in [(v.name, v.value) for v in alone.tasks[1].command.environment.variables]
+
+    def test_a_claim_that_does_not_fit_is_refused_each_time(self) -> None:
+        item = launch(Container(command="x", requests=ONE), claim=Claim(((Pot("cpus", "*"), 500),)))
+        builder = DefaultExecutorBuilder()
+        for _ in range(2):
+            with pytest.raises(LaunchError, match="lacks"):
+                builder.build(item, "f", pb.Offer.Operation.LaunchGroup())
+
+
+def bound(port: int) -> BoundPort:
+    return BoundPort(name="http", host_port=port)
