@@ -227,10 +227,12 @@ def own(ctx: Context, application: Application, transaction: Transaction, messag
 
 
 def refuse_if_busy(ctx: Context, application: Application, what: str, *, inner: bool = False) -> None:
-    """One operation at a time owns an application (W-24); raises Refused naming the one that runs."""
-    if application.status == "Operating" or (application.status == "RollingUpdate" and not inner):
+    """One operation at a time works on an application (W-24); raises Refused naming the one that runs. `inner`
+    operations are steps of a rolling update, which keeps all others away. Restarts of taskgroups go on beside."""
+    running = next((t for t in ctx.state.active_of(application.key).values() if t.type != "RESCHEDULE"), None)
+    if running is not None or (application.status == "RollingUpdate" and not inner):
         raise Refused(
             "conflict",
             f"cannot {what} {application.key} while it is {application.status}"
-            + (f" (transaction {application.operation})" if application.operation else ""),
+            + (f" (transaction {running.id})" if running is not None else ""),
         )

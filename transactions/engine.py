@@ -122,7 +122,7 @@ class Engine:
         self._end(ctx, transaction, "CANCEL", message)
         application = ctx.application(transaction)
         group = ctx.state.taskgroups.get(transaction.taskgroup)
-        if transaction.type in ("LAUNCH", "SCALE") and application is not None:
+        if transaction.type in ("LAUNCH", "SCALE", "INNERSCALE") and application is not None:
             taken = max(ctx.state.indexes_of(application.key), default=-1) + 1
             if 0 < taken < application.instances:
                 ctx.uow.put(msgspec.structs.replace(application, instances=taken))

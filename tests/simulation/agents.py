@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from bcs_scheduler.core.effects import Launch
+from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
 
 TERMINAL = frozenset({"TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED"})
@@ -48,6 +49,11 @@ class Group:
     launch: Launch
     tasks: dict[str, Task] = field(default_factory=dict)
     killing: bool = False
+    room: Room = field(init=False)
+    """What it holds of its agent."""
+
+    def __post_init__(self) -> None:
+        self.room = claim_room(self.launch.claim)
 
     @property
     def live(self) -> bool:

@@ -14,7 +14,7 @@ from tests.simulation.agents import Agent
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants, Violation, records_of
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, shortage
-from tests.simulation.room import Room, claim_room
+from tests.simulation.room import Room
 from tests.simulation.users import Users, setting_of
 from tests.simulation.world import World
 from transactions.lifecycle import BROKEN
@@ -88,7 +88,7 @@ class Convergence:
     def _fits(self, version: Version, agent: Agent, neighbours: Neighbours) -> bool:
         room = Room(dict(agent.capacity), set(range(agent.ports[0], agent.ports[1] + 1)))
         for running in agent.live_groups():
-            room.subtract(claim_room(running.launch.claim))
+            room.subtract(running.room)
         site = Site(agent, setting_of(self.store.durable, str(agent.attributes["InnerIP"])))
         return not shortage(version, room) and not objection(version, site, neighbours)
 

@@ -25,7 +25,7 @@ from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
 from tests.simulation.mesos import Master
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, recorded
-from tests.simulation.room import Room, claim_room
+from tests.simulation.room import Room
 from tests.simulation.store import Store
 from tests.simulation.users import Users, setting_of
 from tests.simulation.world import World
@@ -344,7 +344,7 @@ class Invariants:
 
     @staticmethod
     def _take(agent: Agent, room: Room, group: Group) -> None:
-        wanted = claim_room(group.launch.claim)
+        wanted = group.room
         if not room.holds(wanted):
             raise Violation("I3", f"{agent.id} has no room for {group.id}: {room} left, {wanted} promised", group.id)
         room.subtract(wanted)
@@ -392,7 +392,7 @@ def _ready(group: TaskGroup) -> bool:
 
 def _fills(transaction: Transaction) -> bool:
     """It says something about all taskgroups of the application: a finished update may have been a partial one."""
-    return transaction.type in ("LAUNCH", "SCALE", "DELETE") or (
+    return transaction.type in ("LAUNCH", "SCALE", "INNERSCALE", "DELETE") or (
         transaction.type == "UPDATE" and transaction.status != "FINISH"
     )
 

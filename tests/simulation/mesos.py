@@ -264,7 +264,7 @@ class Master:
         for known in self._tasks.values():
             if known.agent_id == agent.id and known.group.id not in seen and self._holds(known.group):
                 seen.add(known.group.id)
-                room.subtract(claim_room(known.group.launch.claim))
+                room.subtract(known.group.room)
         for offer in self._offers.values():
             if offer.agent_id == agent.id:
                 room.subtract(offer.room)

@@ -79,9 +79,14 @@ class Users:
 
     def _scale(self, token: int, dry: bool) -> events.Command:
         namespace, name = self.world.pick(APPLICATIONS)
-        wanted = self.world.number(0, 6)
         return events.ScaleApplication(
-            token=token, dry_run=dry, cause=f"user-{token}", namespace=namespace, name=name, instances=wanted
+            token=token,
+            dry_run=dry,
+            cause=f"user-{token}",
+            namespace=namespace,
+            name=name,
+            instances=self.world.number(0, 6),
+            inner=self.world.chance(0.15),
         )
 
     def _update(self, token: int, dry: bool) -> events.Command:

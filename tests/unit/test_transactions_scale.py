@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import effects
+from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from tests.unit.lab import Lab, running
 from transactions.base import Options, Periods
@@ -161,3 +161,22 @@ def test_two_tasks_of_a_taskgroup_are_launched_together() -> None:
     lab.offer()
     (accept,) = lab.sent(effects.Accept)
     assert len(accept.launches[0].taskgroup.tasks) == 2
+
+
+def test_an_inner_scale_may_go_down_to_nothing_and_leaves_the_status_alone() -> None:
+    lab = running(2)
+    reply = lab.ask(events.ScaleApplication(namespace="default", name="web", instances=0, inner=True))
+    assert reply.data["opType"] == "INNERSCALE"
+    assert lab.application.operation == ""
+    lab.run()
+    assert not lab.groups
+    assert lab.transaction("INNERSCALE").status == "FINISH"
+
+
+def test_two_scales_never_pull_in_two_directions() -> None:
+    lab = running(2)
+    lab.core.desk.pool.clear()
+    lab.ask(events.ScaleApplication(namespace="default", name="web", instances=5, inner=True))
+    reply = lab.scale(1)
+    assert reply.error == "conflict"
+    assert lab.transaction("INNERSCALE").id in reply.message
