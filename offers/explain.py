@@ -7,10 +7,11 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from offers.eligibility import Eligibility
 from offers.ledger import Ledger
 from offers.model import Demand, Diagnosis
 from offers.pool import OfferPool
-from offers.search import Search
+from offers.search import Search, Shape
 from offers.table import AMOUNTS, Ints, Mask
 
 NOTHING = "fits by now"
@@ -39,31 +40,32 @@ class Explainer:
     def _judge(self, demand: Demand) -> tuple[dict[str, int], tuple[tuple[str, int, int], ...]]:
         self._table.flush()
         eligibility = self._pool.eligibility(demand.rules, demand.role)
-        search = Search(self._table, self._ledger, demand, eligibility)
+        shape = Shape(self._table, self._ledger, demand, eligibility)
+        search = Search(shape, self._ledger, demand.application)
         remaining = self._table.active & eligibility.role
         reasons: Counter[str] = Counter()
         if others := self._pool.agents - int(remaining.sum()):
             reasons["role"] = others
-        policy = self._policy_tests(search)
-        amounts = self._amount_tests(search)
+        policy = self._policy_tests(search, demand)
+        amounts = self._amount_tests(shape)
         tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]
         for title, ok in tests:
             failed = remaining & ~ok
             if title == "taint":
-                self._count_taints(reasons, search, failed)
+                _count_taints(reasons, eligibility, failed)
             elif count := int(failed.sum()):
                 reasons[title] += count
             remaining &= ok
         if count := int(remaining.sum()):
             reasons[NOTHING] = count
-        return dict(reasons), self._closest(search, policy, amounts)
+        return dict(reasons), self._closest(eligibility, policy, amounts)
 
-    def _policy_tests(self, search: Search) -> list[tuple[str, Mask]]:
+    def _policy_tests(self, search: Search, demand: Demand) -> list[tuple[str, Mask]]:
         """Tests that more resources would not help to pass, with the name each failure is counted under."""
-        eligibility, demand = search.eligibility, search.demand
+        eligibility = search.shape.eligibility
         tests: list[tuple[str, Mask]] = []
         if demand.only_host:
-            tests.append(("host retention", search.host_mask()))
+            tests.append(("host retention", search.shape.host_mask()))
         tests += [("disabled", eligibility.enabled), ("maintenance", eligibility.available)]
         tests.append(("taint", eligibility.tolerated))
         live = {test.position: test.mask(final=True) for test in search.live}
@@ -72,38 +74,30 @@ class Explainer:
             tests.append((demand.rules.title(position), ok))
         return tests
 
-    def _amount_tests(self, search: Search) -> list[tuple[str, Mask, int, Ints]]:
+    def _amount_tests(self, shape: Shape) -> list[tuple[str, Mask, int, Ints]]:
         """(reason, rows with enough, amount needed, amount free per row); for a single port 1 and 0 or 1."""
         tests: list[tuple[str, Mask, int, Ints]] = []
-        for line, wanted in enumerate(search.amounts):
+        for line, wanted in enumerate(shape.amounts):
             if wanted > 0:
                 free = self._table.free[line]
                 tests.append((AMOUNTS[line], free >= wanted, wanted, free))
-        for name, wanted in search.extended:
+        for name, wanted in shape.extended:
             free = np.zeros(len(self._table.rows), dtype=np.int64)
-            for number in np.flatnonzero(self._table.active & search.capacity_mask(name, 1)).tolist():
+            for number in np.flatnonzero(self._table.active & shape.capacity_mask(name, 1)).tolist():
                 row = self._table.rows[number]
                 if row is not None:
                     free[number] = max(self._ledger.extended_free(row, name), 0)
             tests.append((f"extended resource {name}", free >= wanted, wanted, free))
-        for port in search.fixed_ports:
+        for port in shape.fixed_ports:
             mask = self._table.port_free(port)
             tests.append((f"port {port} taken", mask, 1, mask.astype(np.int64)))
         return tests
 
-    def _count_taints(self, reasons: Counter[str], search: Search, failed: Mask) -> None:
-        taints = search.eligibility.taints
-        codes, counts = np.unique(taints.codes[failed], return_counts=True)
-        for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
-            taint = search.demand.rules.untolerated(taints.values[code])
-            if taint is not None:
-                reasons[f"taint {taint[0]}={taint[1]}"] += count
-
     def _closest(
-        self, search: Search, policy: list[tuple[str, Mask]], amounts: list[tuple[str, Mask, int, Ints]]
+        self, eligibility: Eligibility, policy: list[tuple[str, Mask]], amounts: list[tuple[str, Mask, int, Ints]]
     ) -> tuple[tuple[str, int, int], ...]:
         """For each amount that is short somewhere, the most that an agent has which passes all other tests."""
-        suitable = self._table.active & search.eligibility.role
+        suitable = self._table.active & eligibility.role
         for _, ok in policy:
             suitable = suitable & ok
         found: list[tuple[str, int, int]] = []
@@ -115,3 +109,12 @@ class Explainer:
             if others.any() and not (enough & others).any():
                 found.append((title.removeprefix("extended resource "), wanted, int(free[others].max())))
         return tuple(found)
+
+
+def _count_taints(reasons: Counter[str], eligibility: Eligibility, failed: Mask) -> None:
+    """Counts agents by the first of their taints that is not tolerated."""
+    codes, counts = np.unique(eligibility.taints.codes[failed], return_counts=True)
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        taint = eligibility.rules.untolerated(eligibility.taints.values[code])
+        if taint is not None:
+            reasons[f"taint {taint[0]}={taint[1]}"] += count

@@ -8,17 +8,18 @@ Why this can be done in batches without changing the result: docs/decisions/0003
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
+from offers.constraints import Rules
 from offers.explain import Explainer
 from offers.ledger import Ledger
 from offers.model import Census, Claim, Demand, MatchResult, Need, Placement, Pot, Ranges
 from offers.order import Order, Scoring
 from offers.pool import OfferPool
 from offers.resources import SCALARS, amounts_of, draw_ports, draw_scalar, numbers, split_lowest, subtract, without
-from offers.search import Search
+from offers.search import Search, Shape
 from offers.table import Row
-from offers.walk import Lanes, LaneWalk, Walk
+from offers.walk import Kind, Lanes, LaneWalk, Walk
 
 __all__ = ["Scoring", "match"]
 
@@ -60,72 +61,86 @@ class _Pass:
         self._pool = pool
         self._table = pool.table
         self._order = Order(pool.table, scoring)
+        self._shapes: dict[Hashable, Shape] = {}
         self._searches: dict[Hashable, Search] = {}
-        self._fronts: dict[Hashable, Lanes] = {}
-        self._private: dict[Hashable, Lanes] = {}
+        self._lanes: dict[Hashable, Lanes] = {}
 
     def place(self, demand: Demand, placements: list[Placement]) -> int:
         """Places one demand, appending to `placements`; returns how many slots were placed."""
-        rules = demand.rules
-        # Equal demands share what was worked out for the first: many taskgroups that are replaced one by one are equal.
-        shape = (demand.need, rules, demand.role, demand.only_host, demand.application if rules.live else "")
-        search = self._search(shape, demand)
-        walk = self._walk(shape, search, len(demand.slots))
+        search, ways = self._search(demand)
+        walk = self._walk(search, next(ways), demand)
         tally = self.ledger.tally(demand.application)
         drawer = _Drawer(demand.need)
         placed = 0
         for slot in demand.slots:
             row = walk.best()
-            if row is None and walk.gave_up:
+            while row is None and walk.gave_up:
                 walk.end()
-                walk = self._private_walk(shape, search, len(demand.slots))
+                walk = self._walk(search, next(ways), demand)
                 row = walk.best()
             if row is None:
                 break
-            placements.append(self._placement(demand, slot, row, drawer, search))
+            placements.append(self._placement(demand, slot, row, drawer, search.shape))
             placed += 1
             tally.record(row)
             walk.again(row)
         walk.end()
         return placed
 
-    def _search(self, shape: Hashable, demand: Demand) -> Search:
-        search = self._searches.get(shape)
+    def _search(self, demand: Demand) -> tuple[Search, Iterator[Lanes]]:
+        """The tests of a demand, and the lanes to find it a place in, one after the other.
+
+        Equal demands share what was worked out for the first of them: many taskgroups that are replaced one by one
+        are equal, and so are many small applications.
+        """
+        shape_key = (demand.need, demand.rules, demand.role, demand.only_host)
+        own_key = (shape_key, demand.application) if demand.rules.live else shape_key
+        search = self._searches.get(own_key)
         if search is None:
-            search = Search(self._table, self.ledger, demand, self._pool.eligibility(demand.rules, demand.role))
+            shape = self._shapes.get(shape_key)
+            if shape is None:
+                eligibility = self._pool.eligibility(demand.rules, demand.role)
+                shape = self._shapes[shape_key] = Shape(self._table, self.ledger, demand, eligibility)
+            search = Search(shape, self.ledger, demand.application)
             if search.shareable:
-                self._searches[shape] = search
-        return search
+                self._searches[own_key] = search
+        return search, self._ways(search, demand.rules, shape_key, own_key)
 
-    def _walk(self, shape: Hashable, search: Search, slots: int) -> Walk:
-        """Through the private lanes of an equal demand before, if it needed any, else along the front."""
-        if shape in self._private or not search.shareable:
-            return self._private_walk(shape, search, slots)
-        items = tuple(search.demand.rules.items[test.position] for test in search.elastic)
-        front = self._fronts.get(items)
-        if front is None or front.outlived:
-            front = self._fronts[items] = Lanes(self._order, self._table.rows, search.elastic)
-        return LaneWalk(search, front, slots) if items else Walk(search, front, slots)
+    def _ways(self, search: Search, rules: Rules, shape_key: Hashable, own_key: Hashable) -> Iterator[Lanes]:
+        """From the cheapest lanes on, but starting with the kind that an equal demand before needed."""
+        own, shape = ("own", own_key), ("shape", shape_key)
+        if search.groupable and own not in self._lanes:
+            if shape not in self._lanes:
+                yield self._known(
+                    "front", ("front", tuple(rules.items[test.position] for test in search.elastic)), search
+                )
+            yield self._known("shape", shape, search)
+        yield self._known("own", own if search.shareable else None, search)
 
-    def _private_walk(self, shape: Hashable, search: Search, slots: int) -> Walk:
-        lanes = self._private.get(shape)
+    def _known(self, kind: Kind, key: Hashable, search: Search) -> Lanes:
+        """The lanes under this key, made anew if there are none or too much has moved since."""
+        lanes = self._lanes.get(key)
         if lanes is None or lanes.outlived:
-            lanes = Lanes(self._order, self._table.rows, search.elastic, search.suitable)
-            if search.shareable:
-                self._private[shape] = lanes
-        return LaneWalk(search, lanes, slots) if search.elastic else Walk(search, lanes, slots)
+            lanes = Lanes(kind, self._order, search)
+            if key is not None:
+                self._lanes[key] = lanes
+        return lanes
 
-    def _placement(self, demand: Demand, slot: Hashable, row: Row, drawer: _Drawer, search: Search) -> Placement:
+    @staticmethod
+    def _walk(search: Search, lanes: Lanes, demand: Demand) -> Walk:
+        return (LaneWalk if search.elastic else Walk)(search, lanes, len(demand.slots))
+
+    def _placement(self, demand: Demand, slot: Hashable, row: Row, drawer: _Drawer, shape: Shape) -> Placement:
         """Deducts one taskgroup from the row."""
         claim, ports = drawer.draw(row)
         amounts = row.amounts
-        for line, amount in search.wants:
+        for line, amount in shape.wants:
             amounts[line] -= amount
         row.claims.append(claim)
         row.rescore()
         self._order.log.append(row.number)
         self._table.placed_on(row.number)
-        if search.extended or demand.labels:
+        if shape.extended or demand.labels:
             self.ledger.record(demand, row)
         return Placement(demand.id, slot, row.agent_id, row.hostname, row.ip, claim, ports, row.attributes)
 

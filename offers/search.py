@@ -84,39 +84,49 @@ def _picked(column: Column, codes: Iterable[int]) -> Mask:
     return chosen[column.codes]
 
 
-class Search:
-    """The tests of one shape of demand over the rows of a table.
+class Shape:
+    """What a demand asks of an agent whatever its application: resources, host, and the fixed tests of its rules.
 
-    A row that fails once fails for the rest of the pass, because amounts only fall and counts only grow; GROUPBY is the
-    exception (`elastic`). That is what allows equal demands to share one search.
+    A row that fails once fails for the rest of the pass, because amounts only fall. That is why equal demands, also of
+    different applications, can share what was found out.
     """
 
     def __init__(self, table: Table, ledger: Ledger, demand: Demand, eligibility: Eligibility) -> None:
         self.table = table
-        self.demand = demand
         self.eligibility = eligibility
         need = demand.need
         self.fixed_ports = tuple(sorted(set(need.fixed_ports)))
         self.amounts = (*amounts_of(need), need.random_ports + len(self.fixed_ports))
         self.wants = [(line, amount) for line, amount in enumerate(self.amounts) if amount > 0]
         self.extended = _summed(need.extended)
+        self._only_host = demand.only_host
         self._ledger = ledger
-        self.live = [LiveTest(table, item, ledger, demand.application) for item in eligibility.live]
-        self.elastic = [test for test in self.live if test.elastic]
-        self._counting = [test for test in self.live if not test.elastic]
-        self._special = bool(self._counting or self.fixed_ports or self.extended or demand.only_host)
+        self._special = bool(self.fixed_ports or self.extended or demand.only_host)
         self._mask: Mask | None = None
 
-    @property
-    def shareable(self) -> bool:
-        """The same tests hold for an equal demand later in the pass. EXCLUDE looks at what was placed in between."""
-        return not any(item.excluding for item in self.eligibility.live)
+    def has_room(self, row: Row) -> bool:
+        """Whether the row passes now."""
+        amounts = row.amounts
+        for line, amount in self.wants:
+            if amounts[line] < amount:
+                return False
+        if not self.eligibility.ok[row.number]:
+            return False
+        return not self._special or (
+            self._only_host in ("", row.hostname)
+            and row.has_ports(self.fixed_ports)
+            and all(self._ledger.extended_free(row, name) >= amount for name, amount in self.extended)
+        )
 
     def suitable(self, ranks: Ints) -> Ints:
-        """Those of the ranks whose rows can take one taskgroup, as far as arithmetic over columns can tell."""
+        """Those of the ranks whose rows pass, as far as arithmetic over columns can tell."""
         self.table.flush()
         if self._mask is None:
-            self._mask = self._all_masks()
+            masks = [self.eligibility.ok, *(self.table.port_free(port) for port in self.fixed_ports)]
+            masks += [self.capacity_mask(name, amount) for name, amount in self.extended]
+            if self._only_host:
+                masks.append(self.host_mask())
+            self._mask = reduce(np.logical_and, masks)
         numbers = ranks & ROW_MASK
         ok = self._mask.take(numbers)
         free = self.table.free
@@ -124,34 +134,38 @@ class Search:
             ok &= free[line].take(numbers) >= amount
         return ranks[ok]
 
-    def _all_masks(self) -> Mask:
-        masks = [self.eligibility.ok]
-        masks += [test.mask(final=False) for test in self.live]
-        masks += [self.capacity_mask(name, amount) for name, amount in self.extended]
-        masks += [self.table.port_free(port) for port in self.fixed_ports]
-        if self.demand.only_host:
-            masks.append(self.host_mask())
-        return reduce(np.logical_and, masks)
+    def host_mask(self) -> Mask:
+        column = self.table.attribute("hostname")
+        code = column.code_of.get(self._only_host, len(column.values))
+        return np.equal(column.codes, code)
+
+    def capacity_mask(self, name: str, amount: int) -> Mask:
+        column = self.table.column(f"extended {name}", lambda row: row.decoration.extended.get(name))
+        return column.where(lambda capacity: bool(capacity >= amount))
+
+
+class Search:
+    """A shape together with the live tests of one application.
+
+    A counting test that fails once fails for the rest of the pass, because counts only grow; GROUPBY is the exception
+    (`elastic`).
+    """
+
+    def __init__(self, shape: Shape, ledger: Ledger, application: str) -> None:
+        self.shape = shape
+        items = shape.eligibility.live
+        self.live = [LiveTest(shape.table, item, ledger, application) for item in items]
+        self.elastic = [test for test in self.live if test.elastic]
+        self.counting = [test for test in self.live if not test.elastic]
+        self.shareable = not any(item.excluding for item in items)
+        """The live tests hold for an equal demand later in the pass. EXCLUDE looks at what was placed in between."""
+        self.groupable = not any(item.excluding for item in items if item.elastic)
+        """Rows that the elastic tests treat alike are the same for every application."""
+        self._mask: Mask | None = None
 
     def admits(self, row: Row) -> bool:
-        """Every test of a single row, apart from the elastic ones."""
-        amounts = row.amounts
-        for line, amount in self.wants:
-            if amounts[line] < amount:
-                return False
-        if not self.eligibility.ok[row.number]:
-            return False
-        return not self._special or self._admits_specially(row)
-
-    def _admits_specially(self, row: Row) -> bool:
-        for test in self._counting:
-            if not test.holds(row):
-                return False
-        if self.demand.only_host not in ("", row.hostname):
-            return False
-        if self.fixed_ports and not row.has_ports(self.fixed_ports):
-            return False
-        return all(self._ledger.extended_free(row, name) >= amount for name, amount in self.extended)
+        """Whether the counting tests admit one more on the row."""
+        return all(test.holds(row) for test in self.counting)
 
     def waits(self, row: Row) -> bool:
         """An elastic test fails now, but may hold when the application has grown."""
@@ -161,14 +175,11 @@ class Search:
         """Changes exactly when a row that waits should be looked at again."""
         return [quota for test in self.elastic for quota in test.quotas()]
 
-    def host_mask(self) -> Mask:
-        column = self.table.attribute("hostname")
-        code = column.code_of.get(self.demand.only_host, len(column.values))
-        return np.equal(column.codes, code)
-
-    def capacity_mask(self, name: str, amount: int) -> Mask:
-        column = self.table.column(f"extended {name}", lambda row: row.decoration.extended.get(name))
-        return column.where(lambda capacity: bool(capacity >= amount))
+    def suitable(self, ranks: Ints) -> Ints:
+        """Those of the ranks whose rows pass, as far as arithmetic over columns can tell."""
+        if self._mask is None:
+            self._mask = reduce(np.logical_and, [test.mask(final=False) for test in self.live])
+        return self.shape.suitable(ranks[self._mask.take(ranks & ROW_MASK)])
 
 
 def _summed(extended: tuple[tuple[str, int], ...]) -> list[tuple[str, int]]:

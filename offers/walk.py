@@ -1,9 +1,14 @@
 """Finding the best row for each taskgroup of a demand, without looking at the rows that do not matter.
 
-A walk takes rows out of lanes, best first, until one suits. Usually the lanes are a *front*, shared by all demands of a
-pass: nothing has to be prepared, and what did not suit is put back at the end. A walk that meets too many unsuitable
-rows gives up; the rest of its demand is then found in lanes of its own, which hold only suitable rows because whole
-blocks of them were tested at once with columns. The result is the same.
+A walk takes rows out of lanes, best first, until one suits, and puts back those that did not suit but may suit another
+demand. It may use lanes of three kinds, with the same result:
+
+    front   all rows of the pass. Nothing has to be prepared.
+    shape   the rows with room for one shape of demand, found by testing whole blocks of rows with columns. Shared by
+            equal demands of all applications.
+    own     the rows that the counts of one application admit, too.
+
+A walk that meets too many unsuitable rows gives up, and the rest of its demand is found with lanes of the next kind.
 
 Several lanes are needed for GROUPBY alone: rows that it treats alike share a lane, so that a value that must wait for
 the application to grow makes one lane wait instead of many rows.
@@ -13,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from heapq import heapify, heappop, heapreplace
+from typing import Literal
 
 import numpy as np
 
@@ -23,7 +29,9 @@ from offers.table import Ints, Row
 FIRST_BLOCK = 24
 """Rows looked at first in a lane; what is needed beyond that comes in blocks of growing size."""
 PATIENCE = 48
-"""How many rows a walk may set aside, beyond two per taskgroup: about where lanes of its own become cheaper."""
+"""How many rows a walk may set aside, beyond two per taskgroup: about where testing with columns becomes cheaper."""
+
+Kind = Literal["front", "shape", "own"]
 
 
 class Lanes:
@@ -33,27 +41,26 @@ class Lanes:
     row puts its new rank in, so the valid ones are always there.
     """
 
-    def __init__(
-        self,
-        order: Order,
-        rows: Sequence[Row | None],
-        tests: Sequence[LiveTest],
-        suitable: Callable[[Ints], Ints] | None = None,
-    ) -> None:
-        """`tests`: rows that these treat alike share a lane; `suitable`: only these rows (default: all)."""
+    def __init__(self, kind: Kind, order: Order, search: Search) -> None:
+        tests = search.elastic
         if tests or order.outlived(order.position):
             order.settle()
+        self.kind = kind
         self.order = order
-        self.rows = rows
-        self.private = suitable is not None
+        self.rows = search.shape.table.rows
         self._position = order.position
         self._lane_of: Ints | None = None
+        suitable: Callable[[Ints], Ints] | None = None
+        if kind == "own" and search.live:
+            suitable = search.suitable
+        elif kind != "front":
+            suitable = search.shape.suitable
         if not tests:
             self.lanes = [Lane(order.ranks, FIRST_BLOCK, suitable)]
             return
         parts = _grouped(suitable(order.ranks) if suitable else order.ranks, tests)
         self.lanes = [Lane(part, FIRST_BLOCK) for part in parts]
-        self._lane_of = np.full(len(rows), -1, dtype=np.int64)
+        self._lane_of = np.full(len(self.rows), -1, dtype=np.int64)
         for index, part in enumerate(parts):
             self._lane_of[part & ROW_MASK] = index
 
@@ -82,7 +89,7 @@ class Lanes:
 def _grouped(ranks: Ints, tests: Sequence[LiveTest]) -> list[Ints]:
     """The sorted ranks, split into those that the tests treat alike, each part sorted."""
     if not len(ranks):
-        return []
+        return [ranks]
     numbers = ranks & ROW_MASK
     labels, limit = np.zeros(len(ranks), dtype=np.int64), 1
     for column in (column for test in tests for column in test.labels(numbers)):
@@ -104,24 +111,24 @@ class Walk:
         self.gave_up = False
         self._search = search
         self._lanes = lanes
+        self._lane = lanes.lanes[0]
         self._aside: list[tuple[Lane, int]] = []
-        self._patience = END if lanes.private else PATIENCE + 2 * slots
+        self._patience = PATIENCE + 2 * slots
         lanes.begin()
-        self._lane = lanes.lanes[0] if lanes.lanes else Lane(np.zeros(0, dtype=np.int64), FIRST_BLOCK)
 
     def best(self) -> Row | None:
         """Removes and returns the best row that can take one more; None if there is none, or too many do not suit."""
-        admits, rows, lane = self._search.admits, self._lanes.rows, self._lane
+        search, rows, lane = self._search, self._lanes.rows, self._lane
+        has_room, counting = search.shape.has_room, bool(search.counting)
         base, sign = self._lanes.order.base, self._lanes.order.sign
         while (rank := lane.pop()) != END:
             row = rows[rank & ROW_MASK]
             if row is None or base + sign * row.score != rank >> ROW_BITS:
                 continue
-            if admits(row):
+            room = has_room(row)
+            if room and (not counting or search.admits(row)):
                 return row
-            self._aside.append((lane, rank))
-            if len(self._aside) > self._patience:
-                self.gave_up = True
+            if self._tires(lane, rank, room):
                 return None
         return None
 
@@ -130,11 +137,19 @@ class Walk:
         self._lane.push(self._lanes.order.rank(row))
 
     def end(self) -> None:
-        """Puts back what did not suit. Private lanes serve equal demands only: what did not suit one suits none."""
-        if not self._lanes.private:
-            for lane, rank in self._aside:
-                lane.push(rank)
+        """Puts back what may suit another demand."""
+        for lane, rank in self._aside:
+            lane.push(rank)
         self._lanes.end()
+
+    def _tires(self, lane: Lane, rank: int, room: bool) -> bool:
+        """Notes a rank that was popped and does not suit; true if there have been too many of them."""
+        kind = self._lanes.kind
+        if kind == "own" or (kind == "shape" and not room):
+            return False  # it suits none of the demands that use these lanes
+        self._aside.append((lane, rank))
+        self.gave_up = len(self._aside) > self._patience
+        return self.gave_up
 
 
 class LaneWalk(Walk):
@@ -157,22 +172,21 @@ class LaneWalk(Walk):
             rank, index = self._open[0]
             lane = lanes[index]
             row = rows[rank & ROW_MASK]
-            if row is not None and order.rank(row) == rank:
-                if search.waits(row):
-                    heappop(self._open)
-                    self._waiting.append(index)
-                    continue
-                if search.admits(row):
-                    lane.pop()
+            if row is None or order.rank(row) != rank:
+                lane.pop()
+            elif search.waits(row):
+                heappop(self._open)
+                self._waiting.append(index)
+                continue
+            else:
+                lane.pop()
+                room = search.shape.has_room(row)
+                if room and search.admits(row):
                     self._lane = lane
                     self._dealt = True
                     return row
-                self._aside.append((lane, rank))
-                if len(self._aside) > self._patience:
-                    self.gave_up = True
-                    lane.pop()
+                if self._tires(lane, rank, room):
                     return None
-            lane.pop()
             self._advance()
         return None
 
