@@ -13,8 +13,12 @@ from rich.table import Table
 from benchmarks.cases import DEFAULT, Result, parse, run
 from benchmarks.processes import Failure, StoreKind
 
-COLUMNS = ("case", "store", "agents", "taskgroups", "seconds", "per_second", "floor_seconds", "ratio",
-           "writes_per_taskgroup", "rss_mb")  # fmt: skip
+COLUMNS = {
+    "case": "case", "store": "store", "seconds": "seconds", "per_second": "per second", "floor_seconds": "floor (s)",
+    "ratio": "ratio", "writes_per_taskgroup": "writes each", "cpu_us": "CPU us each", "rss_mb": "RSS (MB)",
+}  # fmt: skip
+WIDTH = 120
+"""Characters of the table, also where the output is no terminal."""
 
 
 @click.command()
@@ -57,13 +61,19 @@ def _plan(cases: tuple[str, ...], store: StoreKind | None) -> list[tuple[str, St
 
 
 def _show(results: list[Result]) -> None:
-    table = Table(*COLUMNS)
+    table = Table()
+    for name, title in COLUMNS.items():
+        table.add_column(title, justify="left" if name in ("case", "store") else "right", no_wrap=True)
     for result in results:
         line = result.line()
-        table.add_row(
-            *(f"{v:,.2f}" if isinstance(v := line[c], float) else str(v if v is not None else "") for c in COLUMNS)
-        )
-    Console().print(table)
+        table.add_row(*(_cell(line[name]) for name in COLUMNS))
+    Console(width=WIDTH).print(table)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
+    return "" if value is None else str(value)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 
 from bcs_scheduler.core.effects import Accept, Acknowledge, Kill, Launch
@@ -20,7 +21,7 @@ from bcs_scheduler.mesos.proto import mesos_pb2, scheduler_pb2
 from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from benchmarks.processes import StoreKind, running_store
 from offers.model import Claim, Pot
-from store.base import Change, Term
+from store.base import Change, Store, Term
 from store.definition import Amounts, Container, EnvVar, Port
 from store.factory import open_store
 from store.records import BoundPort, Task, TaskGroup, Version
@@ -28,6 +29,8 @@ from store.records import BoundPort, Task, TaskGroup, Version
 BATCH = 400
 """Records per commit; the best measured for both stores with records of about a kilobyte."""
 IN_FLIGHT = 4
+WARM_UP = 300
+"""Other records committed first, as in the cases."""
 
 VERSION = Version(
     namespace="bench",
@@ -113,27 +116,50 @@ def _messages(kind: str, groups: list[TaskGroup], agents: int, incoming: list[by
         return time.perf_counter() - began
 
 
+def load_floor_seconds(taskgroups: int, agents: int, store: StoreKind) -> float:
+    """Seconds to read and decode so many records."""
+    groups = [taskgroup(number, number % agents) for number in range(taskgroups)]
+    with _leading(store) as (target, epoch):
+        _commit_all(target, epoch, groups)
+        began = time.perf_counter()
+        assert len(target.load().records) == taskgroups
+        return time.perf_counter() - began
+
+
 def _records(groups: list[TaskGroup], store: StoreKind, writes: int) -> float:
     """Commits every record `writes` times, in full batches, pipelined."""
+    with _leading(store) as (target, epoch):
+        for _ in range(writes):
+            _commit_all(target, epoch, [taskgroup(number, 0) for number in range(-WARM_UP, 0)])
+        began = time.perf_counter()
+        for _ in range(writes):
+            _commit_all(target, epoch, groups)
+        return time.perf_counter() - began
+
+
+def _commit_all(target: Store, epoch: int, groups: list[TaskGroup]) -> None:
+    flying: list[Future[None]] = []
+    for first in range(0, len(groups), BATCH):
+        batch = [Change("taskgroup", g.id, g) for g in groups[first : first + BATCH]]
+        flying.append(target.commit(batch, epoch))
+        if len(flying) >= IN_FLIGHT:
+            flying.pop(0).result(60)
+    for future in flying:
+        future.result(60)
+
+
+@contextmanager
+def _leading(store: StoreKind) -> Iterator[tuple[Store, int]]:
+    """An empty store with the epoch in which it leads."""
     with tempfile.TemporaryDirectory(prefix="floor-") as folder, running_store(store, Path(folder)) as url:
         target = open_store(url)
         target.open()
         elected: Future[Term] = Future()
         target.campaign("http://127.0.0.1:1", elected.set_result, lambda reason: None)
-        epoch = elected.result(30).epoch
-        began = time.perf_counter()
-        flying: list[Future[None]] = []
-        for _ in range(writes):
-            for first in range(0, len(groups), BATCH):
-                batch = [Change("taskgroup", g.id, g) for g in groups[first : first + BATCH]]
-                flying.append(target.commit(batch, epoch))
-                if len(flying) >= IN_FLIGHT:
-                    flying.pop(0).result(60)
-        for future in flying:
-            future.result(60)
-        seconds = time.perf_counter() - began
-        target.close()
-        return seconds
+        try:
+            yield target, elected.result(30).epoch
+        finally:
+            target.close()
 
 
 class _sink:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, NamedTuple, TextIO
 
 import requests
 
@@ -85,6 +85,14 @@ class Process:
         self._file.close()
 
 
+class Tasks(NamedTuple):
+    """Tasks in the cluster: how many, how many of them run, how many have status updates that are not acknowledged."""
+
+    known: int
+    running: int
+    unacknowledged: int
+
+
 class Bench:
     """A running scheduler with its store and cluster, and the few calls that cases make."""
 
@@ -93,6 +101,7 @@ class Bench:
         self._size = size
         self._stack = ExitStack()
         self.session = requests.Session()
+        self._control = requests.Session()
         self._starts = 0
 
     def __enter__(self) -> Bench:
@@ -138,6 +147,12 @@ class Bench:
         if answer.status_code >= 400:
             raise Failure(f"{method} {path}: {answer.status_code} {answer.text[:500]}")
         return answer.json()["data"]
+
+    def tasks(self) -> Tasks:
+        """What the embedded cluster knows."""
+        answer = self._control.post(self.cluster.url + "/control", json={"action": "tasks"}, timeout=60).json()
+        states: dict[str, int] = answer["states"]
+        return Tasks(sum(states.values()), states.get("TASK_RUNNING", 0), answer["unacknowledged"])
 
     def metric(self, name: str, **labels: str) -> float:
         """Sum of the samples of a metric with these labels."""
