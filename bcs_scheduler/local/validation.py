@@ -6,6 +6,7 @@ The functions return the complaint, in Mesos' words where a user would search fo
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 
 from bcs_scheduler.local import resources
@@ -21,6 +22,7 @@ MIN_CPUS = 10
 MIN_MEM = 32_000
 """Thousandths of a MB, likewise."""
 MAX_ID_LENGTH = 255
+_FORBIDDEN = re.compile(r"[\x00-\x1f\x7f/\\]")
 MAX_DURATION = (2**63 - 1) / 1e9
 """Seconds; Mesos keeps durations in 64-bit nanoseconds."""
 
@@ -122,7 +124,7 @@ def identifier(value: str) -> str | None:
         return f"ID must not be greater than {MAX_ID_LENGTH} characters"
     if value in (".", ".."):
         return f"'{value}' is disallowed"
-    if any(ord(c) < 32 or ord(c) == 127 or c in "/\\" for c in value):
+    if _FORBIDDEN.search(value):
         return f"'{value}' contains invalid characters"
     return None
 
