@@ -111,9 +111,8 @@ class _Pass:
         own, shape = ("own", own_key), ("shape", shape_key)
         if search.groupable and own not in self._lanes:
             if shape not in self._lanes:
-                yield self._known(
-                    "front", ("front", tuple(rules.items[test.position] for test in search.elastic)), search
-                )
+                elastic = tuple(rules.items[test.position] for test in search.elastic)
+                yield self._known("front", ("front", elastic), search)
             yield self._known("shape", shape, search)
         yield self._known("own", own if search.shareable else None, search)
 
