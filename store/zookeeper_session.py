@@ -7,6 +7,8 @@ What to know of kazoo:
   fail with ConnectionLoss, and only reading tells whether they were applied. So nothing here is retried blindly.
 * State listeners and watches run in kazoo's own threads and must not block.
 * A request made in the moment in which a session expires may never be answered; every wait has a time-out.
+* It shuffles the servers before each round of attempts to connect, so after one that hangs it may try the same again
+  and lose with it the third of the session that is left. Here they are shuffled once and tried in turn.
 * Each request wakes the connection through a socket whose buffer is finite; when thousands are waiting, kazoo
   reports requests as failed which it sends all the same. So the number of outstanding requests is bounded everywhere.
 """
@@ -14,6 +16,7 @@ What to know of kazoo:
 from __future__ import annotations
 
 import logging
+import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -63,8 +66,9 @@ class Session:
         self._on_state = on_state
         self.closed = False
         self.client = KazooClient(
-            hosts=hosts,
+            hosts=_shuffled(hosts),
             timeout=timeout,
+            randomize_hosts=False,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
             command_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
             logger=_KAZOO_LOG,
@@ -154,3 +158,9 @@ class Session:
         except NoNodeError:
             return None
         return data, stat.version
+
+
+def _shuffled(hosts: str) -> str:
+    """The same servers in another order, so that not every scheduler connects to the first."""
+    servers = hosts.split(",")
+    return ",".join(random.sample(servers, len(servers)))

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.zookeeper import ZooKeeperServer
+from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 
 
 @pytest.fixture(scope="session")
@@ -19,6 +20,23 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperSer
         yield server
     finally:
         server.stop()
+
+
+@pytest.fixture(scope="session")
+def shared_ensemble(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperEnsemble]:
+    ensemble = ZooKeeperEnsemble(tmp_path_factory.mktemp("ensemble"))
+    try:
+        ensemble.start()
+        yield ensemble
+    finally:
+        ensemble.stop()
+
+
+@pytest.fixture
+def zookeeper_ensemble(shared_ensemble: ZooKeeperEnsemble) -> Iterator[ZooKeeperEnsemble]:
+    """Three servers that the test may leave in pieces; each test uses a path of its own."""
+    yield shared_ensemble
+    shared_ensemble.heal()
 
 
 @pytest.fixture(scope="session")

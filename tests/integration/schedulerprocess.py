@@ -63,12 +63,20 @@ class SchedulerProcess:
         """Its exit code."""
         return self._end(signal.SIGTERM)
 
+    def suspend(self) -> None:
+        """It keeps its connections but does nothing any more, as on a machine that stands still."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
     def _end(self, number: int) -> int:
         process = self._process
         if process is None:
             return 0
         if process.poll() is None:
             process.send_signal(number)
+            process.send_signal(signal.SIGCONT)
         self._process = None
         try:
             return process.wait(30)

@@ -5,7 +5,8 @@
     ... server.hosts ...
     server.stop()
 
-The data survives stop and kill, so that start() after them is a restart. fsync is on, as in production.
+The data survives stop and kill, so that start() after them is a restart. fsync is on, as in production. Three of them
+together: tests.integration.zookeeperensemble.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pathlib import Path
 _JARS = Path("/usr/share/java/zookeeper.jar")
 _CLASS_PATH = f"{_JARS}:/usr/share/java/slf4j-simple.jar"
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
-_JAVA_OPTIONS = ("-Xmx384m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+_JAVA_OPTIONS = ("-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 _START_SECONDS = 60.0
 _CONFIGURATION = """\
 tickTime=500
@@ -34,18 +35,22 @@ clientPort={port}
 clientPortAddress=127.0.0.1
 admin.enableServer=false
 4lw.commands.whitelist=ruok,srvr,mntr
-"""
+{quorum}"""
 
 
 class ZooKeeperServer:
-    """One standalone server. `hosts` is its connect string."""
+    """One server, standalone unless it is told of others. `hosts` is its connect string."""
 
-    def __init__(self, folder: Path, port: int = 0) -> None:
-        """`folder` takes configuration, data and log; `port` 0 chooses a free one."""
+    def __init__(
+        self, folder: Path, port: int = 0, *, number: int = 0, quorum: str = "", heap_megabytes: int = 384
+    ) -> None:
+        """`folder` takes configuration, data and log; `port` 0 chooses a free one. `quorum`: the configuration's lines
+        about all members of an ensemble, of which this is member `number`."""
         if not _JARS.exists() or shutil.which("java") is None:
             raise RuntimeError("ZooKeeper is not installed: apt-get install zookeeper default-jre-headless")
         self.folder = folder
         self.port = port or free_port()
+        self._number, self._quorum, self._heap_megabytes = number, quorum, heap_megabytes
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -56,16 +61,46 @@ class ZooKeeperServer:
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Returns when the server answers; raises RuntimeError with the end of its log if it does not come up."""
+        self.launch()
+        self.wait_until_it_serves()
+
+    def launch(self) -> None:
+        """Returns at once: a member of an ensemble does not serve before it has found others."""
         data = self.folder / "data"
         data.mkdir(parents=True, exist_ok=True)
+        if self._number:
+            (data / "myid").write_text(str(self._number))
         configuration = self.folder / "zoo.cfg"
-        configuration.write_text(_CONFIGURATION.format(data=data, port=self.port))
-        command = ["java", *_JAVA_OPTIONS, "-cp", _CLASS_PATH, _MAIN, str(configuration)]
+        configuration.write_text(_CONFIGURATION.format(data=data, port=self.port, quorum=self._quorum))
+        java = ["java", f"-Xmx{self._heap_megabytes}m", *_JAVA_OPTIONS]
+        command = [*java, "-cp", _CLASS_PATH, _MAIN, str(configuration)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
-        self._wait_until_it_answers()
+
+    def wait_until_it_serves(self) -> None:
+        """Raises RuntimeError as `start` does."""
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline and self.runs:
+            if self.mode():
+                return
+            time.sleep(0.05)
+        log = (self.folder / "log").read_text(errors="replace")[-2000:]
+        self.kill()
+        raise RuntimeError(f"ZooKeeper did not come up:\n{log}")
+
+    def mode(self) -> str:
+        """standalone, leader or follower; empty while it does not serve."""
+        try:
+            lines = self.command("srvr").splitlines()
+        except OSError:
+            return ""
+        return next((line.removeprefix("Mode: ") for line in lines if line.startswith("Mode: ")), "")
 
     def stop(self) -> None:
         """Ends it in order; does nothing if it does not run."""
@@ -87,19 +122,6 @@ class ZooKeeperServer:
         with socket.create_connection(("127.0.0.1", self.port), timeout=5.0) as connection:
             connection.sendall(word.encode())
             return b"".join(iter(lambda: connection.recv(65536), b"")).decode()
-
-    def _wait_until_it_answers(self) -> None:
-        assert self._process is not None
-        deadline = time.monotonic() + _START_SECONDS
-        while time.monotonic() < deadline and self._process.poll() is None:
-            try:
-                if "Mode:" in self.command("srvr"):
-                    return
-            except OSError:
-                time.sleep(0.05)
-        log = (self.folder / "log").read_text(errors="replace")[-2000:]
-        self.kill()
-        raise RuntimeError(f"ZooKeeper did not come up:\n{log}")
 
     def _signal(self, number: int) -> None:
         assert self._process is not None

@@ -1,0 +1,91 @@
+"""A real ZooKeeper ensemble of three servers on loopback, each a process with its own data.
+
+ensemble = ZooKeeperEnsemble(folder)
+ensemble.start()
+... ensemble.hosts, ensemble.leader().kill() ...
+ensemble.heal()
+ensemble.stop()
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.integration.zookeeper import ZooKeeperServer
+from tests.waiting import wait_for
+
+_MEMBERS = 3
+_PORTS = range(12_000, 20_000)
+"""Below the range from which Linux takes the local ports of outgoing connections (32768 on): while a member is down,
+nobody else must get its ports by chance, least of all a client that tries to connect to them."""
+_HEAP_MEGABYTES = 192
+
+
+class ZooKeeperEnsemble:
+    """`members` may be killed, stopped, suspended and started at will; `heal` undoes that."""
+
+    def __init__(self, folder: Path) -> None:
+        ports = free_ports(3 * _MEMBERS)
+        clients, peers, elections = (ports[i * _MEMBERS : (i + 1) * _MEMBERS] for i in range(3))
+        quorum = "".join(f"server.{i + 1}=127.0.0.1:{peers[i]}:{elections[i]}\n" for i in range(_MEMBERS))
+        self.members = [
+            ZooKeeperServer(
+                folder / str(i + 1), clients[i], number=i + 1, quorum=quorum, heap_megabytes=_HEAP_MEGABYTES
+            )
+            for i in range(_MEMBERS)
+        ]
+
+    @property
+    def hosts(self) -> str:
+        """The connect string that names all members."""
+        return ",".join(member.hosts for member in self.members)
+
+    def start(self) -> None:
+        """Returns when all members serve."""
+        for member in self.members:
+            member.launch()
+        for member in self.members:
+            member.wait_until_it_serves()
+
+    def stop(self) -> None:
+        for member in self.members:
+            member.stop()
+
+    def heal(self) -> None:
+        """Brings back what is suspended or gone; returns when all members serve."""
+        for member in self.members:
+            if member.runs:
+                member.resume()
+            else:
+                member.launch()
+        for member in self.members:
+            member.wait_until_it_serves()
+
+    def leader(self) -> ZooKeeperServer:
+        """Waits until there is one. Ask only while no member is suspended: it would not answer."""
+        return wait_for(self._leader, what="a leader of the ensemble")
+
+    def followers(self) -> list[ZooKeeperServer]:
+        return [member for member in self.members if member is not self.leader()]
+
+    def _leader(self) -> ZooKeeperServer | None:
+        return next((member for member in self.members if member.mode() == "leader"), None)
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports that nobody listens on now."""
+    found: list[int] = []
+    with ExitStack() as probes:
+        for port in random.sample(_PORTS, len(_PORTS)):
+            probe = probes.enter_context(socket.socket())
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise RuntimeError(f"fewer than {count} free ports")
