@@ -56,7 +56,7 @@ class Term:
     waiting: list[int] = field(default_factory=list)
     """Tokens of commands that have not been answered."""
     now: float = 0.0
-    """The clock of the process in its last turn."""
+    """The clock of the process in its last turn; it may jump, both ways."""
 
 
 class Node:
@@ -165,7 +165,7 @@ class Node:
         if term is None:
             return []
         batch, self._inbox = self._inbox, []
-        term.now = max(term.now, self.world.now + self.skew)
+        term.now = self.world.now + self.skew
         units = term.core.turn(batch, term.now)
         for unit in units:
             for change in unit.changes:

@@ -219,7 +219,7 @@ class Faults:
         return True
 
     def _rescind(self) -> bool:
-        for identity in self.world.some(self.master.offer_ids(), 2):
+        for identity in self.world.some(self.master.allocator.ids(), 2):
             self.master.rescind(identity)
         self.world.after(1.0, self.master.allocate)
         return True

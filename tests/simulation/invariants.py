@@ -1,12 +1,13 @@
 """What must hold, whatever happens. Each invariant has a number and says in its docstring what it promises.
 
-    I1   at most one taskgroup per index runs            I8   every command is answered exactly once
-    I2   no acknowledged status is lost                   I9   indexes equal those made from scratch
-    I3   no resource or port is promised twice            I10  taskgroup ids are never reused
-    I4   no transaction outlives its deadline             I11  accepted operations survive crashes
-    I5   updates keep within max_unavailable              I12  dry runs change nothing
-    I6   effects leave after their records are durable    I13  what is recorded as ended does not run
-    I7   constraints hold at placement                    I14  ended is final
+    I1   at most one taskgroup per index runs             I9   indexes equal those made from scratch
+    I2   no acknowledged status is lost                   I10  taskgroup ids are never reused
+    I3   no resource or port is promised twice            I11  accepted operations survive crashes
+    I4   no transaction outlives its deadline             I12  dry runs change nothing
+    I5   updates keep within max_unavailable              I13  what is recorded as ended does not run
+    I6   effects leave after their records are durable    I14  ended is final
+    I7   constraints hold at placement                    I15  Mesos is never asked for what it must refuse
+    I8   every command is answered exactly once
 
 What must hold once faults have stopped is in tests.simulation.convergence.
 """
@@ -314,6 +315,10 @@ class Invariants:
         record = self.store.durable.get(("taskgroup", new.id))
         if isinstance(record, TaskGroup) and record.ended:
             raise Violation("I13", f"{new.id} is launched although it is recorded as ended", new.id)
+
+    def refusing(self, words: str, accept: effects.Accept) -> None:
+        """I15: Mesos is never asked for what it must refuse, races with offers that end aside."""
+        raise Violation("I15", words, *(launch.taskgroup.id for launch in accept.launches))
 
     def one_per_index(self, new: TaskGroup) -> None:
         """I1, second half: when a taskgroup is launched, no other one of its index runs, except given up ones."""

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from bcs_scheduler.core import effects, events
-from offers.model import Offer, Pot, Ranges
+from offers.model import Offer
 from tests.simulation.agents import TERMINAL, Agent, Group, Task, Update
-from tests.simulation.room import Room, as_ranges, claim_room
+from tests.simulation.allocator import Allocator
+from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
 
-ROLE = "*"
 FRAMEWORK = "framework-1"
 
 
@@ -50,24 +50,12 @@ class Known:
     told: str = "TASK_STAGING"
 
 
-@dataclass(eq=False, slots=True)
-class Outstanding:
-    agent_id: str
-    room: Room
-
-
-@dataclass(eq=False, slots=True)
-class Filter:
-    until: float
-    room: Room
-
-
 @dataclass(eq=False)
 class Watch:
     """Whom the master tells of what it does (the invariants)."""
 
     launching: Callable[[Agent, effects.Launch], None] = lambda agent, launch: None
-    unreachable: Callable[[str], None] = lambda agent_id: None
+    refusing: Callable[[str, effects.Accept], None] = lambda words, accept: None
 
 
 class Master:
@@ -87,9 +75,7 @@ class Master:
         self.session: Session | None = None
         self.framework_known = False
         self._tasks: dict[str, Known] = {}
-        self._offers: dict[str, Outstanding] = {}
-        self._filters: dict[str, list[Filter]] = {}
-        self._suppressed = False
+        self.allocator = Allocator(world)
         self._serial = 0
 
     # --- subscriptions ----------------------------------------------------------------------------------------
@@ -101,8 +87,7 @@ class Master:
         if self.session is not None:
             self.disconnect("closed by a newer subscription")
         self.framework_known = True
-        self._suppressed = False
-        self._filters.clear()
+        self.allocator.revive()
         self._serial += 1
         session = self.session = Session(self._serial, node)
         self.send(events.Subscribed(framework_id=FRAMEWORK, master="master", cause=f"subscribed-{session.number}"))
@@ -112,7 +97,7 @@ class Master:
     def disconnect(self, reason: str) -> None:
         """Ends the subscription: what is under way in either direction is lost."""
         session, self.session = self.session, None
-        self._offers.clear()
+        self.allocator.forget()
         if session is not None:
             session.up = False
             gap = self.world.between(0.0, 0.5)
@@ -151,7 +136,7 @@ class Master:
                     self.world.count("fault: answer to ACCEPT lost")
                     self._bounced(session, effect, certain=False)
             case effects.Decline():
-                self._decline(effect)
+                self.allocator.decline(effect.offer_ids, effect.refuse_seconds)
             case effects.Acknowledge():
                 self._acknowledge(effect)
             case effects.Kill():
@@ -159,10 +144,9 @@ class Master:
             case effects.Reconcile():
                 self._reconcile(effect)
             case effects.Suppress():
-                self._suppressed = True
+                self.allocator.suppressed = True
             case effects.Revive():
-                self._suppressed = False
-                self._filters.clear()
+                self.allocator.revive()
                 self.world.after(0.02, self.allocate)
 
     def _bounced(self, session: Session, effect: effects.Accept, *, certain: bool) -> None:
@@ -171,23 +155,26 @@ class Master:
         self.world.after(self.world.between(0.0, 0.1), session.node.receive, event)
 
     def _accept(self, accept: effects.Accept) -> None:
-        used = [self._offers.pop(identity, None) for identity in accept.offer_ids]
+        used = [self.allocator.take(identity) for identity in accept.offer_ids]
         agent = self.registered.get(accept.agent_id)
-        valid = [offer for offer in used if offer is not None]
-        if agent is None or len(valid) < len(used) or any(o.agent_id != accept.agent_id for o in valid) or not valid:
+        valid = [offer for offer in used if offer is not None and offer.agent_id == accept.agent_id]
+        if agent is None or not valid or len(valid) < len(used):
             self.world.count("accept of invalid offers")
             state = self.world.pick(("TASK_DROPPED", "TASK_DROPPED", "TASK_LOST"))
             for launch in accept.launches:
-                self._tell_made(launch, accept.agent_id, state, "invalid offers")
+                for task in launch.taskgroup.tasks:
+                    self._tell(task.id, accept.agent_id, state, "invalid offers")
             return
         room = Room()
         for offer in valid:
             room.add(offer.room)
+        role = valid[0].role
+        if any(offer.role != role for offer in valid):
+            self.watch.refusing("an ACCEPT mixes offers of two roles", accept)
         for launch in accept.launches:
             wanted = claim_room(launch.claim)
-            if not room.holds(wanted):
-                self._tell_made(launch, accept.agent_id, "TASK_ERROR", "more than was offered")
-                continue
+            if not room.holds(wanted) or any(pot.role != role for pot, _ in launch.claim.scalars):
+                self.watch.refusing(f"{launch.taskgroup.id} claims what was not offered", accept)
             room.subtract(wanted)
             self._launch(agent, launch)
         self.world.after(0.05, self.allocate)
@@ -205,10 +192,6 @@ class Master:
             agent.run(launch)
         else:
             self.world.count("launch lost on its way")
-
-    def _tell_made(self, launch: effects.Launch, agent_id: str, state: str, message: str) -> None:
-        for task in launch.taskgroup.tasks:
-            self._tell(task.id, agent_id, state, message)
 
     def _tell(self, task_id: str, agent_id: str, state: str, message: str) -> None:
         """An update made by the master: no uuid, no acknowledgement, no repetition."""
@@ -258,72 +241,28 @@ class Master:
 
     # --- offers -----------------------------------------------------------------------------------------------
 
-    def _free(self, agent: Agent) -> Room:
-        room = Room(dict(agent.capacity), set(range(agent.ports[0], agent.ports[1] + 1)))
-        seen: set[str] = set()
-        for known in self._tasks.values():
-            if known.agent_id == agent.id and known.group.id not in seen and self._holds(known.group):
-                seen.add(known.group.id)
-                room.subtract(known.group.room)
-        for offer in self._offers.values():
-            if offer.agent_id == agent.id:
-                room.subtract(offer.room)
-        return room
-
-    def _holds(self, group: Group) -> bool:
-        """The taskgroup still holds its resources, as far as the master has heard."""
-        known = (self._tasks.get(task.id) for task in group.launch.taskgroup.tasks)
-        return any(k is not None and k.told not in TERMINAL for k in known)
-
     def allocate(self) -> None:
         """Offers what is free to the framework, unless it does not want it."""
-        if self.session is None or self._suppressed or not self.up:
+        if self.session is None or self.allocator.suppressed or not self.up:
             return
-        offers = []
+        offers: list[Offer] = []
         for agent in self.registered.values():
-            room = self._free(agent)
-            if not agent.reachable or not room or self._filtered(agent.id, room):
-                continue
-            parts = room.split(self.world.between(0.2, 0.8)) if self.world.fault(0.15) else (room,)
-            offers += [self._offer(agent, part) for part in parts if part]
+            if agent.reachable:
+                offers += self.allocator.offers(agent, self._held(agent.id))
         if offers:
             self.send(events.OffersArrived(offers=tuple(offers), cause=f"offers-{offers[0].id}"))
 
-    def _filtered(self, agent_id: str, room: Room) -> bool:
-        filters = [f for f in self._filters.get(agent_id, ()) if f.until > self.world.now]
-        self._filters[agent_id] = filters
-        return any(f.room.holds(room) for f in filters)
-
-    def _offer(self, agent: Agent, room: Room) -> Offer:
-        self._serial += 1
-        identity = f"o{self._serial}"
-        self._offers[identity] = Outstanding(agent.id, room)
-        ranges: Ranges = as_ranges(room.ports)
-        return Offer(
-            id=identity,
-            agent_id=agent.id,
-            hostname=agent.host,
-            ip=str(agent.attributes["InnerIP"]),
-            role=ROLE,
-            attributes=agent.attributes,
-            scalars=tuple((Pot(name, ROLE), amount) for name, amount in room.scalars.items() if amount > 0),
-            ranges=((Pot("ports", ROLE), ranges),) if ranges else (),
-            received_at=self.world.now,
-        )
-
-    def _decline(self, call: effects.Decline) -> None:
-        for identity in call.offer_ids:
-            offer = self._offers.pop(identity, None)
-            if offer is not None and call.refuse_seconds > 0:
-                until = self.world.now + call.refuse_seconds
-                self._filters.setdefault(offer.agent_id, []).append(Filter(until, offer.room))
+    def _held(self, agent_id: str) -> list[Room]:
+        """What taskgroups on an agent hold: all they have claimed, until all their tasks are known to have ended."""
+        groups: dict[str, Group] = {}
+        for known in self._tasks.values():
+            if known.agent_id == agent_id and known.told not in TERMINAL:
+                groups[known.group.id] = known.group
+        return [group.room for group in groups.values()]
 
     def rescind(self, offer_id: str) -> None:
-        if self._offers.pop(offer_id, None) is not None:
+        if self.allocator.take(offer_id) is not None:
             self.send(events.OfferRescinded(offer_id=offer_id, cause=f"rescind-{offer_id}"))
-
-    def offer_ids(self) -> list[str]:
-        return list(self._offers)
 
     # --- agents -----------------------------------------------------------------------------------------------
 
@@ -386,7 +325,6 @@ class Master:
             return
         self.recovered.discard(agent.id)
         self.unreachable.add(agent.id)
-        self.watch.unreachable(agent.id)
         self._remove(agent, "TASK_UNREACHABLE", "the agent is unreachable")
 
     def mark_gone(self, agent: Agent) -> None:
@@ -398,7 +336,7 @@ class Master:
         self._remove(agent, "TASK_GONE_BY_OPERATOR", "the agent is gone")
 
     def _remove(self, agent: Agent, state: str, message: str) -> None:
-        for identity in [i for i, offer in self._offers.items() if offer.agent_id == agent.id]:
+        for identity in self.allocator.ids(agent.id):
             self.rescind(identity)
         for task_id, known in list(self._tasks.items()):
             if known.agent_id == agent.id:

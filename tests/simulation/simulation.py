@@ -48,7 +48,7 @@ class Simulation:
         self.faults = Faults(world, self.nodes, self.store, self.master)
         self.invariants = Invariants(world, self.store, self.master, self.users, RETENTION)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
-        watch.launching = self.invariants.launching
+        watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
         hooks.decided, hooks.turned = self.invariants.decided, self.invariants.turned
         hooks.leaving = self.invariants.leaving
         hooks.replied, hooks.unanswered = self.users.replied, self.users.unanswered

@@ -182,6 +182,7 @@ class Users:
             constraints=self._constraints(),
             tolerations=(Toleration(key="dedicated", value="db"),) if world.chance(0.3) else (),
             max_unavailable=world.pick((0, 0, 1, 2)),
+            role=world.pick(("", "", "batch")),
         )
 
     def _container(self, number: int) -> Container:

@@ -1,0 +1,105 @@
+"""The allocator of the simulated master: what is free is offered to one role or another, and may be refused a while."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from offers.model import Offer, Pot, Ranges
+from tests.simulation.agents import Agent
+from tests.simulation.room import Room, as_ranges
+from tests.simulation.world import World
+
+ROLES = ("*", "batch")
+"""Roles the framework has subscribed with."""
+
+
+@dataclass(eq=False, slots=True)
+class Outstanding:
+    """An offer the framework holds."""
+
+    agent_id: str
+    role: str
+    room: Room
+
+
+@dataclass(eq=False, slots=True)
+class Filter:
+    """Nothing that fits into `room` is offered again before `until`."""
+
+    until: float
+    room: Room
+
+
+class Allocator:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.suppressed = False
+        self._outstanding: dict[str, Outstanding] = {}
+        self._filters: dict[tuple[str, str], list[Filter]] = {}
+        """By agent and role."""
+        self._serial = 0
+
+    def revive(self) -> None:
+        self.suppressed = False
+        self._filters.clear()
+
+    def forget(self) -> None:
+        """The subscription has ended: all offers are void."""
+        self._outstanding.clear()
+
+    def ids(self, agent_id: str = "") -> list[str]:
+        """Outstanding offers, of one agent or of all."""
+        return [i for i, offer in self._outstanding.items() if agent_id in ("", offer.agent_id)]
+
+    def take(self, offer_id: str) -> Outstanding | None:
+        """Ends an offer: it is used, declined or rescinded. None if it has ended before."""
+        return self._outstanding.pop(offer_id, None)
+
+    def decline(self, offer_ids: Iterable[str], refuse_seconds: float) -> None:
+        for identity in offer_ids:
+            offer = self.take(identity)
+            if offer is not None and refuse_seconds > 0:
+                until = self._world.now + refuse_seconds
+                self._filters.setdefault((offer.agent_id, offer.role), []).append(Filter(until, offer.room))
+
+    def offers(self, agent: Agent, held: Sequence[Room]) -> list[Offer]:
+        """Offers what is free on an agent beside what is held there, in one piece or two."""
+        room = Room(dict(agent.capacity), set(range(agent.ports[0], agent.ports[1] + 1)))
+        for other in held:
+            room.subtract(other)
+        for offer in self._outstanding.values():
+            if offer.agent_id == agent.id:
+                room.subtract(offer.room)
+        if not room:
+            return []
+        parts = room.split(self._world.between(0.2, 0.8)) if self._world.chance(0.15) else (room,)
+        made = (self._offer(agent, self._world.pick(ROLES), part) for part in parts if part)
+        return [offer for offer in made if offer is not None]
+
+    def _offer(self, agent: Agent, role: str, room: Room) -> Offer | None:
+        """To the role that is due, or to the other if that has refused; None if both have."""
+        willing = [r for r in (role, *ROLES) if not self._refused(agent.id, r, room)]
+        if not willing:
+            return None
+        role = willing[0]
+        self._serial += 1
+        identity = f"o{self._serial}"
+        self._outstanding[identity] = Outstanding(agent.id, role, room)
+        ranges: Ranges = as_ranges(room.ports)
+        return Offer(
+            id=identity,
+            agent_id=agent.id,
+            hostname=agent.host,
+            ip=str(agent.attributes["InnerIP"]),
+            role=role,
+            attributes=agent.attributes,
+            scalars=tuple((Pot(name, role), amount) for name, amount in room.scalars.items() if amount > 0),
+            ranges=((Pot("ports", role), ranges),) if ranges else (),
+            received_at=self._world.now,
+        )
+
+    def _refused(self, agent_id: str, role: str, room: Room) -> bool:
+        filters = [f for f in self._filters.get((agent_id, role), ()) if f.until > self._world.now]
+        self._filters[agent_id, role] = filters
+        return any(f.room.holds(room) for f in filters)
