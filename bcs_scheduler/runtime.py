@@ -37,6 +37,8 @@ lasted STEADY seconds, so that another candidate gets its chance and a fault tha
 STEADY = 60.0
 GRACE = 3.0
 """Seconds that decisions get to become durable and to leave when the process is asked to stop."""
+STOP_OPENED, STOP_UNOPENED = 30.0, 1.0
+"""Seconds `stop` waits for everything to end. An attempt to connect cannot be interrupted, but nothing hangs on it."""
 STANDBY_AGE = 3.0
 """Seconds for which a standby answers reads from what it has read last."""
 
@@ -86,7 +88,7 @@ class Runtime:
         self._stopping.set()
         self._steps.put(_Step("stop", 0))
         if self._thread.ident is not None:
-            self._thread.join(timeout=30.0)
+            self._thread.join(timeout=STOP_OPENED if self._opened else STOP_UNOPENED)
 
     def _run(self) -> None:
         if self._attempt("connect to the store", self._store.open):
@@ -258,7 +260,7 @@ class Runtime:
         if stalled > STALL:
             return Check("store", False, f"changes have been waiting for {stalled:.0f} s")
         if not self._store.healthy():
-            return Check("store", False, "the connection is down")
+            return Check("store", False, "it cannot be reached or written, the log says why")
         text = f"{self._quarantined} records quarantined, see the log" if self._quarantined else "connected"
         return Check("store", True, text)
 

@@ -63,6 +63,7 @@ class Session:
         """`timeout`: seconds without contact after which ZooKeeper ends the session."""
         self.connected = threading.Event()
         self.timeout = timeout
+        self._hosts = hosts
         self._on_state = on_state
         self.closed = False
         self.client = KazooClient(
@@ -81,7 +82,7 @@ class Session:
             self.client.start(timeout=patience)
         except (KazooTimeoutError, KazooException) as error:
             self.closed = True
-            raise StoreUnavailable(f"ZooKeeper does not answer within {patience:g} s") from error
+            raise StoreUnavailable(f"ZooKeeper at {self._hosts} does not answer within {patience:g} s") from error
 
     def close(self, patience: float = 2.0) -> None:
         """Ends the session, so that its ephemeral nodes vanish at once. kazoo waits long for a server that hangs; that

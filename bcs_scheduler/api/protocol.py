@@ -19,6 +19,21 @@ HEAD_SECONDS = 15.0
 HEAD_BYTES = 64 * 1024
 
 
+class _SilentTransport:
+    """Drops what is written after the client has gone, as asyncio's transports do; uvloop's raise, and uvicorn, when
+    answering pipelined requests, does not look."""
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(data)
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose request heads are too slow or too large."""
 
@@ -31,7 +46,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_read = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        super().connection_made(_SilentTransport(transport))  # type: ignore[arg-type]
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -48,17 +63,22 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_headers_complete()
 
     def data_received(self, data: bytes) -> None:
-        was_open = self._head_timer is not None
+        if self._head_timer is not None:
+            self._head_read += len(data)
         super().data_received(data)
         if self._head_timer is None:
             self._head_read = 0
-        elif was_open:
-            self._head_read += len(data)
-            if self._head_read > self.head_bytes:
-                self._refuse(errors.HEAD_TOO_LARGE, f"the head of the request exceeds {self.head_bytes} bytes")
+        elif self._head_read > self.head_bytes:
+            self._refuse_head()
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(errors.BAD_HTTP, "this is not HTTP/1.1 as RFC 9112 has it")
+        if self._head_read > self.head_bytes:
+            self._refuse_head()  # the parser gives up on long paths before we do
+        else:
+            self._refuse(errors.BAD_HTTP, "this is not HTTP/1.1 as RFC 9112 has it")
+
+    def _refuse_head(self) -> None:
+        self._refuse(errors.HEAD_TOO_LARGE, f"the head of the request exceeds {self.head_bytes} bytes")
 
     def _await_head(self) -> None:
         late = f"the head of the request did not arrive within {self.head_seconds:g} s"
