@@ -194,6 +194,11 @@ class Term:
 
     def _deliver(self, event: events.Event) -> None:
         """Called by the driver's threads; waits while the inbox is full."""
+        if isinstance(event, events.Superseded):
+            # Who is right the store knows. The term ends either way: were it to subscribe again, two that both believe
+            # they lead (one may be cut off from ZooKeeper alone) would take the framework from each other for ever.
+            self._lost("another scheduler has subscribed as this framework")
+            return
         try:
             self.inbox.put(event)
         except InboxClosed:

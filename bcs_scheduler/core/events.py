@@ -59,6 +59,11 @@ class FrameworkRemoved(Event, frozen=True, kw_only=True):
     message: str
 
 
+class Superseded(Event, frozen=True, kw_only=True):
+    """Another connection has subscribed as this framework (ERROR event). It is for the term, which ends; the core does
+    not see it."""
+
+
 class OffersArrived(Event, frozen=True, kw_only=True):
     offers: tuple[Offer, ...]
 

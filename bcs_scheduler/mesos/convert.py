@@ -15,6 +15,8 @@ _STATES = {number: name for name, number in pb.TaskState.items()}
 _SOURCES = {number: name for name, number in pb.TaskStatus.Source.items()}
 _REASONS = {number: name for name, number in pb.TaskStatus.Reason.items()}
 _NANO = 1e9
+_FAILED_OVER = "Framework failed over"
+"""What a master says to the older of two subscriptions (master.cpp, Master::failoverFramework)."""
 MESSAGE_LENGTH = 4096
 """Characters kept of a status message: it is stored with its taskgroup, and an executor may write a book."""
 
@@ -40,6 +42,8 @@ def event_of(event: scheduler_pb2.Event, cause: str, now: float) -> events.Event
     if kind == scheduler_pb2.Event.FAILURE:
         return _failure(event.failure, cause)
     if kind == scheduler_pb2.Event.ERROR:
+        if event.error.message == _FAILED_OVER:
+            return events.Superseded(cause=cause)
         return events.FrameworkRemoved(message=event.error.message, cause=cause)
     return None
 

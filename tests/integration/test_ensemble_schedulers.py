@@ -6,6 +6,7 @@ import http.client
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kazoo.client import KazooClient
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
 from store.zookeeper_tree import Tree
+from tests.integration.gate import Gate
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 from tests.waiting import wait_for
@@ -49,16 +51,25 @@ def start_scheduler(
     """Starts schedulers on one store and one cluster of this test's own, the first of which leads."""
     started: list[SchedulerProcess] = []
 
-    def start(**settings: str) -> SchedulerProcess:
+    def start(hosts: str = zookeeper_ensemble.hosts, **settings: str) -> SchedulerProcess:
         folder = tmp_path / str(len(started))
         folder.mkdir()
-        scheduler = SchedulerProcess(folder, f"zk://{zookeeper_ensemble.hosts}{root}", cluster.url, **settings)
+        scheduler = SchedulerProcess(folder, f"zk://{hosts}{root}", cluster.url, **settings)
         started.append(scheduler)
         return scheduler.start().wait_ready()
 
     yield start
     for scheduler in started:
         scheduler.kill()
+
+
+@pytest.fixture
+def gates(zookeeper_ensemble: ZooKeeperEnsemble) -> Iterator[list[Gate]]:
+    """One before each member."""
+    gates = [Gate(member.port) for member in zookeeper_ensemble.members]
+    yield gates
+    for gate in gates:
+        gate.stop()
 
 
 def readiness(scheduler: SchedulerProcess) -> dict[str, Any]:
@@ -144,17 +155,12 @@ def test_a_leader_that_stood_still_for_longer_than_its_session_writes_nothing_wh
     assert standby.wait_transaction(launch["transactionID"])["status"] == "FINISH"
     wait_exactly(standby, cluster, "many", 200)
     tasks = mesos_tasks(cluster)
-    with_store = KazooClient(zookeeper_ensemble.hosts)
-    with_store.start()
-    try:
-        before = written(with_store, Tree(root))
+    with connected(zookeeper_ensemble.hosts) as client:
+        before = written(client, Tree(root))
         frozen.resume()
         assert late.getresponse().status in (307, 503)
         wait_for(lambda: check(frozen, "leadership")[1] == f"slave of {standby.url}", what="the woken one steps down")
-        assert written(with_store, Tree(root)) == before
-    finally:
-        with_store.stop()
-        with_store.close()
+        assert written(client, Tree(root)) == before
     assert [readiness(scheduler)["role"] for scheduler in (frozen, standby)] == ["slave", "master"]
     assert leads(standby, epoch=2)
     assert mesos_tasks(cluster) == tasks
@@ -162,6 +168,48 @@ def test_a_leader_that_stood_still_for_longer_than_its_session_writes_nothing_wh
     assert standby.stop() == 0
     wait_for(lambda: leads(frozen, epoch=3), what="the woken one may lead again")
     wait_exactly(frozen, cluster, "many", 200)
+
+
+def test_a_leader_cut_off_from_zookeeper_alone_gives_way(
+    zookeeper_ensemble: ZooKeeperEnsemble,
+    cluster: LocalCluster,
+    start_scheduler: StartScheduler,
+    root: str,
+    gates: list[Gate],
+) -> None:
+    """It still hears Mesos, and learns from it that another has taken its place. What it had sent to ZooKeeper arrives
+    when that one has long been leading."""
+    cut = start_scheduler(",".join(gate.address for gate in gates), store__session_timeout="2")
+    standby = start_scheduler(store__session_timeout="2")
+    launch = cut.call("POST", APPLICATIONS, document("many", 200, FOREVER))
+    wait_for(lambda: indices_running(cluster), what="the first running tasks")
+    for gate in gates:
+        gate.close()
+    wait_for(lambda: leads(standby, epoch=2), what="the standby leads")
+    wait_for(lambda: readiness(cut)["role"] == "slave", what="the one that is cut off steps down")
+    assert cut.request("PUT", f"{APPLICATIONS}/many/scale/250").status_code == 503
+    assert standby.wait_transaction(launch["transactionID"])["status"] == "FINISH"
+    wait_exactly(standby, cluster, "many", 200)
+    tasks = mesos_tasks(cluster)
+    with connected(zookeeper_ensemble.hosts) as client:
+        before = written(client, Tree(root))
+        for gate in gates:
+            gate.open()
+        wait_for(lambda: check(cut, "leadership")[1] == f"slave of {standby.url}", what="a standby that knows it")
+        assert written(client, Tree(root)) == before
+    assert leads(standby, epoch=2)
+    assert mesos_tasks(cluster) == tasks
+
+
+@contextmanager
+def connected(hosts: str) -> Iterator[KazooClient]:
+    client = KazooClient(hosts)
+    client.start()
+    try:
+        yield client
+    finally:
+        client.stop()
+        client.close()
 
 
 def written(client: KazooClient, tree: Tree) -> dict[str, int]:

@@ -17,6 +17,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 _JARS = Path("/usr/share/java/zookeeper.jar")
@@ -42,15 +43,15 @@ class ZooKeeperServer:
     """One server, standalone unless it is told of others. `hosts` is its connect string."""
 
     def __init__(
-        self, folder: Path, port: int = 0, *, number: int = 0, quorum: str = "", heap_megabytes: int = 384
+        self, folder: Path, port: int = 0, *, number: int = 0, quorum: str = "", java: Sequence[str] = ("-Xmx384m",)
     ) -> None:
         """`folder` takes configuration, data and log; `port` 0 chooses a free one. `quorum`: the configuration's lines
-        about all members of an ensemble, of which this is member `number`."""
+        about all members of an ensemble, of which this is member `number`. `java`: further options of the machine."""
         if not _JARS.exists() or shutil.which("java") is None:
             raise RuntimeError("ZooKeeper is not installed: apt-get install zookeeper default-jre-headless")
         self.folder = folder
         self.port = port or free_port()
-        self._number, self._quorum, self._heap_megabytes = number, quorum, heap_megabytes
+        self._number, self._quorum, self._java = number, quorum, java
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -78,8 +79,7 @@ class ZooKeeperServer:
             (data / "myid").write_text(str(self._number))
         configuration = self.folder / "zoo.cfg"
         configuration.write_text(_CONFIGURATION.format(data=data, port=self.port, quorum=self._quorum))
-        java = ["java", f"-Xmx{self._heap_megabytes}m", *_JAVA_OPTIONS]
-        command = [*java, "-cp", _CLASS_PATH, _MAIN, str(configuration)]
+        command = ["java", *self._java, *_JAVA_OPTIONS, "-cp", _CLASS_PATH, _MAIN, str(configuration)]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.folder)
 

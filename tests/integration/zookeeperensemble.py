@@ -21,7 +21,8 @@ _MEMBERS = 3
 _PORTS = range(12_000, 20_000)
 """Below the range from which Linux takes the local ports of outgoing connections (32768 on): while a member is down,
 nobody else must get its ports by chance, least of all a client that tries to connect to them."""
-_HEAP_MEGABYTES = 192
+_JAVA = ("-Xmx192m", "-XX:TieredStopAtLevel=1")
+"""Small, and quickly up: they are restarted often."""
 
 
 class ZooKeeperEnsemble:
@@ -32,9 +33,7 @@ class ZooKeeperEnsemble:
         clients, peers, elections = (ports[i * _MEMBERS : (i + 1) * _MEMBERS] for i in range(3))
         quorum = "".join(f"server.{i + 1}=127.0.0.1:{peers[i]}:{elections[i]}\n" for i in range(_MEMBERS))
         self.members = [
-            ZooKeeperServer(
-                folder / str(i + 1), clients[i], number=i + 1, quorum=quorum, heap_megabytes=_HEAP_MEGABYTES
-            )
+            ZooKeeperServer(folder / str(i + 1), clients[i], number=i + 1, quorum=quorum, java=_JAVA)
             for i in range(_MEMBERS)
         ]
 

@@ -164,6 +164,8 @@ def test_rescind_inverse_offers_and_error() -> None:
     assert convert.event_of(inverse, "", 0.0) == events.InverseOffersArrived(offers=(("i", "s", 2.0),))
     error = Event(type=Event.ERROR, error=Event.Error(message="Framework has been removed"))
     assert convert.event_of(error, "", 0.0) == events.FrameworkRemoved(message="Framework has been removed")
+    error = Event(type=Event.ERROR, error=Event.Error(message="Framework failed over"))
+    assert convert.event_of(error, "mesos:1", 0.0) == events.Superseded(cause="mesos:1")
 
 
 def test_events_without_use_are_passed_over() -> None:
