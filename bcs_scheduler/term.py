@@ -77,6 +77,7 @@ class Term:
         self._metrics = metrics
         self._ended = ended
         self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
+        self.core.desk.release = self._pipeline.submit
         self._largest = store.batch_bytes // LARGEST_SHARE
         self._tokens = itertools.count(1)
         self._waiting: dict[int, Future[effects.Reply]] = {}

@@ -22,6 +22,8 @@ from bcs_scheduler.mesos.calls import CallMaker
 from bcs_scheduler.mesos.convert import event_of
 from bcs_scheduler.mesos.proto import mesos_pb2, scheduler_pb2
 from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
+from bcs_scheduler.pipeline import estimate
+from bcs_scheduler.series import ApplicationSeries
 from benchmarks.floor import VERSION
 from store.base import Change
 from store.codec import encode_changes
@@ -49,13 +51,13 @@ class Parts:
         offers = self._timed("parse offers", partial(_parse_all, self._offers()))
         placing = self._timed("core: place and record", lambda: core.turn(offers, NOW + 1))
         self._outgoing(placing)
-        self._committing("stage", placing)
+        self._committing(placing)
         for state in ("TASK_STARTING", "TASK_RUNNING"):
             wire = list(_updates(core, state))
             updates = self._timed("parse updates", partial(_parse_all, wire))
             units = self._timed("core: updates", partial(core.turn, updates, NOW + 2))
             self._outgoing(units)
-            self._committing(state, units)
+            self._committing(units)
         assert core.state.status_counts("bench/load") == {"Running": self.taskgroups}
 
     def _timed(self, part: str, action: Callable[[], T]) -> T:
@@ -90,17 +92,37 @@ class Parts:
 
     def _outgoing(self, units: list[Unit]) -> None:
         leaving = [effect for unit in units for effect in unit.effects]
+        self._timed("count what happened", lambda: _count(leaving))
         maker = CallMaker("framework", DefaultExecutorBuilder())
         accepts = [effect for effect in leaving if isinstance(effect, effects.Accept)]
         acknowledgements = [effect for effect in leaving if isinstance(effect, effects.Acknowledge)]
         self._timed("make ACCEPT", lambda: [maker.accept(effect) for effect in accepts])
         self._timed("make ACKNOWLEDGE", lambda: [maker.call(effect) for effect in acknowledgements])
 
-    def _committing(self, name: str, units: list[Unit]) -> None:
+    def _committing(self, units: list[Unit]) -> None:
+        self._timed("commit pipeline", lambda: _through_pipeline(units))
         changes = [change for unit in units for change in unit.changes]
         batches = [changes[first : first + 400] for first in range(0, len(changes), 400)]
         self._timed("encode records", lambda: [encode_changes(batch, 1 << 30) for batch in batches])
         self._timed("build ZooKeeper multis", lambda: [_multi(batch) for batch in batches])
+
+
+def _count(leaving: list[object]) -> None:
+    series = ApplicationSeries(False)
+    for effect in leaving:
+        if isinstance(effect, effects.Observed):
+            series.observe(effect)
+
+
+def _through_pipeline(units: list[Unit]) -> None:
+    """What the commit pipeline does besides waiting: estimates sizes and merges units."""
+    room = 6_000_000
+    merged: dict[tuple[str, str], Change] = {}
+    for unit in units:
+        size = sum(map(estimate, unit.changes))
+        room = room - size if room > size else 6_000_000
+        for change in unit.changes:
+            merged[change.kind, change.key] = change
 
 
 def _multi(batch: list[Change]) -> bytes:

@@ -54,6 +54,8 @@ class Desk:
         self.connected = False
         """A subscription with Mesos is up."""
         self.units: list[Unit] = []
+        self.release: Callable[[list[Unit]], None] | None = None
+        """Takes finished units in the middle of a turn, so that they are written while the rest of it is decided."""
         self.changed: list[tuple[str, str]] = []
         """(kind, key) of every change of this turn that the engine has not seen yet."""
         self.context = Context(
@@ -92,6 +94,12 @@ class Desk:
         if unit is not None:
             self.changed += changed
             self.units.append(unit)
+
+    def hand_over(self, most: int = 0) -> None:
+        """Gives finished units away before the end of the turn if they hold more than `most` changes."""
+        if self.release is not None and sum([len(unit.changes) for unit in self.units]) > most:
+            units, self.units = self.units, []
+            self.release(units)
 
     def attempt(self, kind: str, key: str, work: Callable[[], None]) -> str:
         """Runs work as units of its own. What fails unexpectedly is undone and told, and the turn goes on: one object

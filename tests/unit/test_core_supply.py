@@ -8,6 +8,7 @@ import pytest
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from store.definition import Constraint
+from store.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, running, version
 
 
@@ -43,6 +44,27 @@ def test_no_accept_is_in_a_unit_before_its_records(unit_changes: int) -> None:
                 launched += [launch.taskgroup.id for launch in effect.launches]
                 assert set(launched) <= stored
     assert len(launched) == 5
+
+
+@pytest.mark.parametrize("instances", [1, 1500])
+def test_the_answer_to_a_command_does_not_wait_for_its_launches(instances: int) -> None:
+    """Units are handed over while the turn goes on; together they are those of a turn that keeps them to its end."""
+    turns = []
+    for early in (True, False):
+        lab = Lab()
+        for number in range(5):
+            lab.offer(f"a{number}", cpus=100_000)
+        handed: list[list[Unit]] = []
+        lab.core.desk.release = handed.append if early else None
+        command = events.CreateApplication(version=version(instances), token=7)
+        rest = lab.core.turn([command], lab.now)
+        if early:
+            first = [effect for unit in handed[0] for effect in unit.effects]
+            assert [effect.token for effect in first if isinstance(effect, effects.Reply)] == [7]
+            assert not any(isinstance(effect, effects.Accept) for effect in first)
+            assert len(handed) == (1 if instances == 1 else 3)
+        turns.append([*(unit for units in handed for unit in units), *rest])
+    assert turns[0] == turns[1]
 
 
 def test_a_rescinded_offer_is_not_used() -> None:

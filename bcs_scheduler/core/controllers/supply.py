@@ -14,6 +14,9 @@ from offers.matcher import match
 from offers.model import Decoration, Offer, Placement
 from store.records import AgentSetting
 
+HAND_OVER = 500
+"""Changes that are collected before the first ACCEPTs of a big pass go their way."""
+
 
 class Supply:
     def __init__(self, desk: Desk) -> None:
@@ -68,6 +71,7 @@ class Supply:
             return False
         self._fresh = engine.demands_changed = False
         demands = [engine.demands[identity] for identity in sorted(engine.demands, key=_age)]
+        desk.hand_over()
         result = match(demands, desk.pool, desk.state.census, desk.options.scoring)
         engine.diagnoses = {d.demand: d for d in result.diagnoses}
         roles = {demand.id: demand.role for demand in demands}
@@ -76,6 +80,7 @@ class Supply:
             together.setdefault((placement.agent_id, roles[placement.demand]), []).append(placement)
         for (agent_id, role), placements in together.items():
             self._launch(agent_id, role, placements)
+            desk.hand_over(HAND_OVER)
         return bool(together)
 
     def _launch(self, agent_id: str, role: str, placements: list[Placement]) -> None:
