@@ -9,7 +9,9 @@ C5  applications are what their users were promised
 
 from __future__ import annotations
 
-from store.records import Application, TaskGroup, Transaction, Version
+from typing import TypeVar
+
+from store.records import Application, Record, TaskGroup, Transaction, Version
 from tests.simulation.agents import Agent
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants, Violation, records_of
@@ -19,6 +21,7 @@ from tests.simulation.users import Users, setting_of
 from tests.simulation.world import World
 from transactions.lifecycle import BROKEN
 
+R = TypeVar("R", bound=Record)
 PATIENCE = 900.0
 """Simulated seconds; all life periods of the simulation together are shorter."""
 GRAIN = 3.0
@@ -156,5 +159,5 @@ class Convergence:
                 return "C5", f"{key}: promised x{promise.instances}, is x{application.instances}", key
         return None
 
-    def _all(self, kind: type) -> list:
+    def _all(self, kind: type[R]) -> list[R]:
         return [record for record in self.store.durable.values() if isinstance(record, kind)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
@@ -178,7 +179,7 @@ class Node:
                     term.mirror[change.kind, change.key] = change.record
         self._hooks.turned(term)
         for changes, out in self._merge(units):
-            term.client.commit(changes, term.epoch, lambda error, out=out: self._decided(term, out, error))
+            term.client.commit(changes, term.epoch, partial(self._decided, term, out))
         self._wake += 1
         self.world.after(max(0.001, term.core.next_wakeup(term.now) - term.now), self._woken, self._wake)
         return units

@@ -9,14 +9,20 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 
 from bcs_scheduler.core import effects, planner
 from bcs_scheduler.core.controllers import supply
+from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.reports import Reports
+from bcs_scheduler.core.scheduler import Core
+from offers import matcher
+from offers.constraints import EMPTY_RULES
 from offers.model import Claim, Placement
 from store.base import Change
+from store.state import Census
 from store.unit_of_work import Unit
 from tests.simulation import driver, store
 from transactions import engine, lifecycle, needs, update
@@ -70,7 +76,7 @@ def _place_twice(patch: pytest.MonkeyPatch) -> None:
 
 def _forget_ports(patch: pytest.MonkeyPatch) -> None:
     """Ports are drawn but not claimed from the offer."""
-    honest = supply.match
+    honest = matcher.match
 
     def careless(*arguments: Any, **options: Any) -> Any:
         result = honest(*arguments, **options)
@@ -91,7 +97,7 @@ def _take_unreachable_for_ended(patch: pytest.MonkeyPatch) -> None:
 
 def _count_dying_as_ready(patch: pytest.MonkeyPatch) -> None:
     """An update counts what it is ending as available until it has ended."""
-    patch.setattr(update, "is_ready", lambda group: group.status in update.READY)
+    patch.setattr(update, "is_ready", lambda group: group.status in lifecycle.READY)
 
 
 def _kill_once(patch: pytest.MonkeyPatch) -> None:
@@ -110,7 +116,7 @@ def _plan_for_real(patch: pytest.MonkeyPatch) -> None:
 
 
 def _ignore_constraints(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(needs, "rules_of", lambda version: needs.compile_rules([], []))
+    patch.setattr(needs, "rules_of", lambda version: EMPTY_RULES)
 
 
 def _revive_the_dead(patch: pytest.MonkeyPatch) -> None:
@@ -118,12 +124,36 @@ def _revive_the_dead(patch: pytest.MonkeyPatch) -> None:
     honest = lifecycle.reduce_task
 
     def gullible(task: Any, report: lifecycle.Report, now: float) -> Any:
-        return honest(lifecycle.msgspec.structs.replace(task, ended=False), report, now)
+        return honest(msgspec.structs.replace(task, ended=False), report, now)
 
     patch.setattr(lifecycle, "reduce_task", gullible)
 
 
+def _answer_twice(patch: pytest.MonkeyPatch) -> None:
+    honest = Core._answer
+
+    def eager(self: Core, command: Any) -> None:
+        honest(self, command)
+        self.desk.emit(effects.Reply(token=command.token))
+
+    patch.setattr(Core, "_answer", eager)
+
+
+def _forget_operations(patch: pytest.MonkeyPatch) -> None:
+    """Transactions are removed although their users may still ask for them."""
+    patch.setattr(Janitor, "_expired", lambda self, transaction: True)
+
+
+def _miscount(patch: pytest.MonkeyPatch) -> None:
+    """The census does not notice that taskgroups are removed."""
+    honest = Census.taskgroup_changed
+    patch.setattr(Census, "taskgroup_changed", lambda self, before, after: after is None or honest(self, before, after))
+
+
 MUTANTS = (
+    Mutant("answer twice", _answer_twice, ("I8",)),
+    Mutant("forget operations", _forget_operations, ("I11",)),
+    Mutant("miscount", _miscount, ("I9",)),
     Mutant("acknowledge early", _acknowledge_early, ("I2",)),
     Mutant("launch before durable", _launch_before_durable, ("I6",)),
     Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4"), range(26, 120)),

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from store.base import Change
-from store.codec import decode_all, encode_changes
+from store.codec import Stored, decode_all, encode_changes
 from store.records import Record
 from tests.simulation.world import World
 
@@ -108,7 +108,7 @@ class Store:
     def load(self) -> list[Record]:
         """All records, as they come back from bytes."""
         encoded = encode_changes([Change(k, n, r) for (k, n), r in self.durable.items()], BATCH_BYTES)
-        loaded = decode_all([stored for stored in encoded if stored.data is not None])
+        loaded = decode_all([Stored(e.kind, e.key, e.data) for e in encoded if e.data is not None])
         assert not loaded.quarantined, loaded.quarantined
         return loaded.records
 

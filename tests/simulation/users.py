@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from bcs_scheduler.core import effects, events
 from store.definition import (
@@ -23,6 +24,7 @@ APPLICATIONS = (("default", "web"), ("default", "db"), ("prod", "api"), ("prod",
 ZONES = ("east", "west", "north")
 FIXED_PORTS = (31001, 31002)
 LABELS = ("noisy", "quiet")
+R = TypeVar("R", bound=Record)
 
 
 @dataclass(slots=True)
@@ -151,7 +153,7 @@ class Users:
             extended=self.world.pick((None, {"fpga": 2000}, {"fpga": 0})),
         )
 
-    def _of(self, kind: type[Record]) -> list:
+    def _of(self, kind: type[R]) -> list[R]:
         return [r for r in self._durable.values() if isinstance(r, kind)]
 
     # --- definitions ------------------------------------------------------------------------------------------

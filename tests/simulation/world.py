@@ -39,16 +39,16 @@ class World:
         """How often what happened: faults, operations, launches."""
         self.story: list[Line] = []
         self._random = random.Random(seed)
-        self._queue: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._queue: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._planned = 0
 
     # --- time -------------------------------------------------------------------------------------------------
 
-    def after(self, delay: float, call: Callable[..., None], *arguments: Any) -> None:
+    def after(self, delay: float, call: Callable[..., object], *arguments: Any) -> None:
         """Plans a call `delay` seconds from now."""
         self.at(self.now + delay, call, *arguments)
 
-    def at(self, when: float, call: Callable[..., None], *arguments: Any) -> None:
+    def at(self, when: float, call: Callable[..., object], *arguments: Any) -> None:
         self._planned += 1
         heapq.heappush(self._queue, (max(when, self.now), self._planned, call, arguments))
 
