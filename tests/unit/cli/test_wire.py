@@ -114,6 +114,8 @@ def test_a_terminal_gets_tables_and_ctrl_c_is_quiet(server: StandIn) -> None:
         assert subprocess.run(command("get", "app"), env=environ, timeout=60, **streams).returncode == 0
         assert b"NAME" in os.read(ours, 65536)
         server.seen.clear()
+        # Whoever runs the tests in the background may have them ignore SIGINT, which children inherit.
+        streams["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         waiting = subprocess.Popen(command("wait", "web"), env=environ, start_new_session=True, **streams)
         wait_for(lambda: len(server.seen) > 1, what="two looks at the application")
         waiting.send_signal(signal.SIGINT)
