@@ -181,6 +181,9 @@ class Core:
 
     def _agents_listed(self, event: events.AgentsListed) -> None:
         self.agents = list(event.agents)
+        for agent in event.agents:
+            # The score of an agent is what it has free of all it has, which its offers alone do not tell.
+            self.desk.pool.learn_total(agent["id"], agent["total"].get("cpus", 0), agent["total"].get("mem", 0))
 
     # --- what follows -----------------------------------------------------------------------------------------
 

@@ -1,0 +1,43 @@
+"""What the core learns from the list of agents."""
+
+from __future__ import annotations
+
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.events import AgentsListed, CreateApplication, OffersArrived, Subscribed
+from bcs_scheduler.core.scheduler import Core
+from offers.model import Offer, Pot
+from store.definition import Amounts, Container
+from store.records import Version
+
+NOW = 1_000_000_000.0
+
+
+def offer(agent: str, cpus: int, mem: int) -> Offer:
+    scalars = ((Pot("cpus", "*"), cpus), (Pot("mem", "*"), mem), (Pot("disk", "*"), 10_000_000))
+    return Offer(f"offer-{agent}", agent, agent, "127.0.0.1", "*", {}, scalars, ())
+
+
+def placed_on(core: Core) -> str:
+    container = Container(command="/bin/true", requests=Amounts(cpus=100, mem=32_000))
+    version = Version(namespace="ns", application="web", instances=1, containers=(container,))
+    core.turn([CreateApplication(token=1, version=version)], NOW)
+    core.turn([OffersArrived(offers=(offer("half-full", 8_000, 8_000_000), offer("empty", 4_000, 4_000_000)))], NOW)
+    (group,) = core.state.taskgroups.values()
+    return group.hostname
+
+
+def agent(identity: str, cpus: int, mem: int) -> dict[str, object]:
+    return {"id": identity, "total": {"cpus": cpus, "mem": mem}}
+
+
+def test_spread_prefers_the_agent_with_the_greatest_free_share_of_its_real_size() -> None:
+    core = Core([], CoreOptions(strict=True), NOW)
+    core.turn([Subscribed(framework_id="f")], NOW)
+    core.turn([AgentsListed(agents=(agent("half-full", 16_000, 16_000_000), agent("empty", 4_000, 4_000_000)))], NOW)
+    assert placed_on(core) == "empty"
+
+
+def test_without_the_list_offers_stand_for_the_whole_agent() -> None:
+    core = Core([], CoreOptions(strict=True), NOW)
+    core.turn([Subscribed(framework_id="f")], NOW)
+    assert placed_on(core) == "half-full", "equal shares: the first offered"
