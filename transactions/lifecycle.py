@@ -127,9 +127,11 @@ def taskgroup_status(tasks: Sequence[Task]) -> tuple[TaskGroupStatus, str]:
 def advance(group: TaskGroup, tasks: tuple[Task, ...], now: float) -> TaskGroup:
     """The taskgroup with these tasks: status, start, end and reachability follow."""
     status, message = taskgroup_status(tasks)
-    ended = all(task.ended for task in tasks)
-    unreachable = any(task.status == "Lost" and not task.ended for task in tasks)
-    started = group.started or any(t.status in ("Starting", "Running", "Restarting") for t in tasks)
+    ended, unreachable, started = True, False, group.started
+    for task in tasks:
+        ended = ended and task.ended
+        unreachable = unreachable or (task.status == "Lost" and not task.ended)
+        started = started or task.status in ("Starting", "Running", "Restarting")
     running = status in ("Running", "Restarting")
     return msgspec.structs.replace(
         group,

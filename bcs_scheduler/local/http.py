@@ -14,6 +14,9 @@ from typing import Protocol, cast
 import httptools
 
 MAX_BODY = 256 * 1024 * 1024
+BURST = 16 * 1024
+"""After a read of so many bytes the other connections have their turn, and what was answered is sent: uvloop would
+go on with this one as long as there is anything to read, while the updates of what was launched wait."""
 
 
 class Request:
@@ -91,6 +94,13 @@ class Connection(asyncio.Protocol):
         self._flush()
         if not keep:
             self.close()
+        elif len(data) >= BURST and self._transport is not None:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def close(self) -> None:
         if self._transport is not None:
