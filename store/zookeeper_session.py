@@ -150,7 +150,11 @@ class Session:
         return error
 
     def read_current(self, path: str) -> tuple[bytes, int] | None:
-        """Data and version of a node after everything committed before this call; None if it does not exist."""
+        """Data and version of a node after everything committed before this call; None if it does not exist.
+
+        One exception: a leading server that was cut off answers from the past until it notices, though never from
+        before what this session has seen. So whatever is decided by the answer has to be checked by a write.
+        """
         synced = self.client.sync_async(path)
         found = self.client.get_async(path)
         try:

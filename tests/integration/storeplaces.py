@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry
 
 from store.base import Change, Store, Term
 from store.memory import MemoryBackend, MemoryStore
@@ -129,6 +130,12 @@ class SqlitePlace:
             return connection.execute(statement, values).fetchall()
         finally:
             connection.close()
+
+
+def catch_up(client: KazooClient, tree: Tree) -> None:
+    """What the client reads after this is not older than this call. `sync` is not enough: a leading member that has
+    been deposed while it was suspended answers it in the moment before it notices; a write it cannot answer."""
+    KazooRetry(max_tries=-1, deadline=PATIENCE)(client.set, tree.election, b"")
 
 
 class ZooKeeperPlace:

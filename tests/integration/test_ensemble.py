@@ -19,7 +19,7 @@ from store.records import Application
 from store.zookeeper import ZooKeeperStore
 from store.zookeeper_session import Session
 from store.zookeeper_tree import Address
-from tests.integration.storeplaces import PATIENCE, Candidate, ZooKeeperPlace, done
+from tests.integration.storeplaces import PATIENCE, Candidate, ZooKeeperPlace, catch_up, done
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 from tests.waiting import wait_for
@@ -100,7 +100,7 @@ def assert_all_there_once_in_order(place: ZooKeeperPlace, count: int) -> None:
     successor.close()
     assert loaded.pop("counter").instances == count - 1
     assert set(loaded) == set(map(str, range(count)))
-    place.client.sync(place.tree.root)  # the member asked may lag behind the others
+    catch_up(place.client, place.tree)
     born: list[int] = []
     for first in range(0, count, 64):
         paths = [place.tree.record(Address("application", f"ns/{n}")) for n in range(first, min(first + 64, count))]

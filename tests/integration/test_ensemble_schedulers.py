@@ -19,6 +19,7 @@ from bcs_scheduler.local.settings import ClusterSettings
 from store.zookeeper_tree import Tree
 from tests.integration.gate import Gate
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
+from tests.integration.storeplaces import catch_up
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
 from tests.waiting import wait_for
 
@@ -86,11 +87,15 @@ def leads(scheduler: SchedulerProcess, epoch: int) -> bool:
     return found["ready"] and check(scheduler, "leadership") == (True, f"master, epoch {epoch}")
 
 
+def mesos_tasks(cluster: LocalCluster) -> dict[str, str]:
+    """State of each task that the cluster has not yet settled with a scheduler, by id."""
+    frameworks = requests.get(cluster.url + "/state", timeout=10).json()["frameworks"]
+    return {task["id"]: task["state"] for framework in frameworks for task in framework["tasks"]}
+
+
 def indices_running(cluster: LocalCluster) -> list[int]:
     """Index of each taskgroup that the cluster runs, sorted; an index that runs twice is there twice."""
-    frameworks = requests.get(cluster.url + "/state", timeout=10).json()["frameworks"]
-    tasks = [task for framework in frameworks for task in framework["tasks"]]
-    return sorted(int(task["id"].split(".")[2]) for task in tasks if task["state"] == "TASK_RUNNING")
+    return sorted(int(task.split(".")[2]) for task, state in mesos_tasks(cluster).items() if state == "TASK_RUNNING")
 
 
 def wait_exactly(scheduler: SchedulerProcess, cluster: LocalCluster, name: str, count: int) -> None:
@@ -101,11 +106,6 @@ def wait_exactly(scheduler: SchedulerProcess, cluster: LocalCluster, name: str, 
         lambda: indices_running(cluster) == list(range(count)),
         what=lambda: f"one task per index of {count}: {indices_running(cluster)}",
     )
-
-
-def mesos_tasks(cluster: LocalCluster) -> list[str]:
-    frameworks = requests.get(cluster.url + "/state", timeout=10).json()["frameworks"]
-    return sorted(task["id"] for framework in frameworks for task in framework["tasks"])
 
 
 def test_without_a_quorum_writes_wait_then_are_refused_and_nothing_is_lost(
@@ -146,7 +146,7 @@ def test_a_leader_that_stood_still_for_longer_than_its_session_writes_nothing_wh
 ) -> None:
     frozen, standby = (start_scheduler(store__session_timeout="2") for _ in range(2))
     launch = frozen.call("POST", APPLICATIONS, document("many", 200, FOREVER))
-    wait_for(lambda: indices_running(cluster), what="the first running tasks")
+    wait_for(lambda: mesos_tasks(cluster), what="the first launched tasks")
     frozen.suspend()
     late = http.client.HTTPConnection(frozen.url.removeprefix("http://"), timeout=60)
     late.request("PUT", f"{PREFIX}{APPLICATIONS}/many/scale/250", headers={"Content-Length": "0"})
@@ -214,7 +214,7 @@ def connected(hosts: str) -> Iterator[KazooClient]:
 
 def written(client: KazooClient, tree: Tree) -> dict[str, int]:
     """The transaction that last changed each node that is not about elections: a write of any leader shows."""
-    client.sync(tree.root)
+    catch_up(client, tree)
     found: dict[str, int] = {}
     paths = [tree.root]
     for path in paths:
