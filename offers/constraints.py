@@ -15,7 +15,9 @@ not fit; only EXCLUDE needs no attribute.
     EXCLUDE   no live taskgroup of another application with one of the labels `items` (``key:value``) is on the agent
 
 Patterns are anchored: a pattern is a shell glob (``*``, ``?``, ``[...]``) over the whole value, or, with the prefix
-``re:``, a regular expression (of Python's ``re``) that must match the whole value.
+``re:``, a regular expression that must match the whole value. Regular expressions are those of RE2, as in the original
+(Go's regexp is the same): their time is linear in the value, whatever users write. Python's ``re`` would let one
+document like ``re:(a+)+!`` stop the scheduler, and every one that takes over after it.
 
 Taints are no predicates: every taint of an agent needs an equal toleration.
 """
@@ -27,13 +29,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import re2
 
 from offers.errors import BadConstraint
 
 REGEX_PREFIX = "re:"
 LONGEST_PATTERN = 256
 """Characters. Longer patterns are surely a mistake, and costly to match."""
+_RE2_OPTIONS = re2.Options()
+_RE2_OPTIONS.log_errors = False  # what is wrong is told to who asked
 
 FIXED = frozenset({"CLUSTER", "LIKE", "UNLIKE", "GREATER"})
 """Operators that ask for nothing but the agent."""
@@ -60,9 +66,9 @@ def check_pattern(text: str) -> str | None:
         return f"the pattern has {len(text)} characters, at most {LONGEST_PATTERN} are allowed"
     if text.startswith(REGEX_PREFIX):
         try:
-            re.compile(text.removeprefix(REGEX_PREFIX))
-        except re.error as error:
-            return f"malformed regular expression: {error}"
+            _compiled(text)
+        except re2.error as error:
+            return f"malformed regular expression (RE2): {_words(error)}"
         return None
     if "[" in text and not _closed(text):
         return "'[' without ']' in the glob (use [[] for the character itself)"
@@ -83,10 +89,16 @@ def _closed(glob: str) -> bool:
     return True
 
 
+def _words(error: Exception) -> str:
+    text = error.args[0] if error.args else ""
+    return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
+
+
 @lru_cache(maxsize=4096)
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compiled(pattern: str) -> Any:
+    """With a method `fullmatch`."""
     if pattern.startswith(REGEX_PREFIX):
-        return re.compile(pattern.removeprefix(REGEX_PREFIX))
+        return re2.compile(pattern.removeprefix(REGEX_PREFIX), options=_RE2_OPTIONS)
     return re.compile(fnmatch.translate(pattern))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 
@@ -35,6 +36,14 @@ def admits(operator: str, value: object, *items: str, number: float = 0.0, limit
 def test_patterns_match_the_whole_value(pattern: str, value: str, fits: bool) -> None:
     assert admits("LIKE", value, pattern) is fits
     assert admits("UNLIKE", value, pattern) is not fits
+
+
+@pytest.mark.parametrize("pattern", ["re:(a+)+!", "re:(a|a)*!", "re:(.*a){20}!", "*a" * 100 + "!"])
+def test_no_pattern_takes_for_ever(pattern: str) -> None:
+    """Each of these takes a backtracking matcher longer than the universe has lasted."""
+    began = time.process_time()
+    assert not admits("LIKE", "a" * 5000, pattern)
+    assert time.process_time() - began < 2.0
 
 
 @pytest.mark.parametrize("value", [None, 1.0, ((1, 2),)])
@@ -75,6 +84,7 @@ def test_groupby_without_values_never_fits_and_repeated_values_count_once() -> N
         ("x" * 257, "257 characters"),
         ("re:(", "malformed regular expression"),
         ("re:[a", "malformed regular expression"),
+        ("re:(a)\\1", "malformed regular expression"),  # RE2 has no back references
         ("rack-[12", "without"),
         ("[]", "without"),
     ],
