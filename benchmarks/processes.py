@@ -47,7 +47,11 @@ class Process:
         environ = {key: value for key, value in os.environ.items() if not key.startswith("BCS_")}
         self._child = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=environ)
         pattern = re.compile(ready)
-        match = await_(f"start of {command[2:4]}", lambda: self._look(pattern), START_TIMEOUT)
+        try:
+            match = await_(f"start of {command[2:4]}", lambda: self._look(pattern), START_TIMEOUT)
+        except BaseException:
+            self.kill()
+            raise
         self.url: str = match.group(1)
 
     def _look(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
@@ -121,7 +125,6 @@ class Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.scheduler.stop()
         self._stack.close()
 
     def start_scheduler(self) -> float:
@@ -133,6 +136,7 @@ class Bench:
              f"--mesos={self.cluster.url}", "--api=127.0.0.1:0", "--log-level=warning"],
             self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)",
         )  # fmt: skip
+        self._stack.callback(self.scheduler.stop)
         await_("readiness", self._ready, 120.0)
         return time.monotonic() - began
 
