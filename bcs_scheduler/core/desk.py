@@ -35,6 +35,8 @@ class CoreOptions:
     kill_retry_max: float = 60.0
     unit_changes: int = 200
     """A unit that is consistent in itself is closed when it has this many changes, so that any store takes it whole."""
+    hand_over: int = 500
+    """Changes that are collected before the first ACCEPTs of a big pass go their way."""
     strict: bool = False
     """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""
 

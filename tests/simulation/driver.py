@@ -56,6 +56,8 @@ class Term:
     """What the core has decided so far, put together from its units alone."""
     waiting: list[int] = field(default_factory=list)
     """Tokens of commands that have not been answered."""
+    made: list[Unit] = field(default_factory=list)
+    """Units of the last turn."""
     now: float = 0.0
     """The clock of the process in its last turn; it may jump, both ways."""
 
@@ -85,6 +87,7 @@ class Node:
         records = self._store.load()
         core = Core(records, self._options, self.world.now + self.skew)
         self.term = Term(epoch, core, Client(self._store), {(r.kind, r.key): r for r in records})
+        core.desk.release = partial(self._write, self.term)
         self._inbox = []
         self.world.tell(self.name, f"leads with epoch {epoch}, {len(records)} records")
         self.world.count("terms")
@@ -167,7 +170,16 @@ class Node:
             return []
         batch, self._inbox = self._inbox, []
         term.now = self.world.now + self.skew
-        units = term.core.turn(batch, term.now)
+        term.made = []
+        self._write(term, term.core.turn(batch, term.now))
+        self._hooks.turned(term)
+        self._wake += 1
+        self.world.after(max(0.001, term.core.next_wakeup(term.now) - term.now), self._woken, self._wake)
+        return term.made
+
+    def _write(self, term: Term, units: Sequence[Unit]) -> None:
+        """Commits units, at the end of a turn or in the middle of it; their effects leave when they are durable."""
+        term.made += units
         for unit in units:
             for change in unit.changes:
                 self.world.tell(self.name, change)
@@ -177,12 +189,8 @@ class Node:
                     del term.mirror[change.kind, change.key]
                 else:
                     term.mirror[change.kind, change.key] = change.record
-        self._hooks.turned(term)
         for changes, out in self._merge(units):
             term.client.commit(changes, term.epoch, partial(self._decided, term, out))
-        self._wake += 1
-        self.world.after(max(0.001, term.core.next_wakeup(term.now) - term.now), self._woken, self._wake)
-        return units
 
     def _merge(self, units: Sequence[Unit]) -> list[tuple[list[Change], list[effects.Effect]]]:
         """Neighbouring units as one commit now and then: the last change of a record wins."""

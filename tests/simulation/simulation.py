@@ -125,6 +125,7 @@ def _options(world: World) -> CoreOptions:
         kill_retry=1.0,
         kill_retry_max=10.0,
         unit_changes=world.pick((1, 3, 200)),
+        hand_over=world.pick((0, 2, 500)),
         strict=True,
     )
 

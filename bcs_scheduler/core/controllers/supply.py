@@ -14,9 +14,6 @@ from offers.matcher import match
 from offers.model import Decoration, Offer, Placement
 from store.records import AgentSetting
 
-HAND_OVER = 500
-"""Changes that are collected before the first ACCEPTs of a big pass go their way."""
-
 
 class Supply:
     def __init__(self, desk: Desk) -> None:
@@ -80,7 +77,7 @@ class Supply:
             together.setdefault((placement.agent_id, roles[placement.demand]), []).append(placement)
         for (agent_id, role), placements in together.items():
             self._launch(agent_id, role, placements)
-            desk.hand_over(HAND_OVER)
+            desk.hand_over(desk.options.hand_over)
         return bool(together)
 
     def _launch(self, agent_id: str, role: str, placements: list[Placement]) -> None:
