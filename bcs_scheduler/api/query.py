@@ -81,13 +81,19 @@ class Requirement(NamedTuple):
 _KEY = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
 _TERM = re.compile(
     rf"\s*(?:(?P<absent>!)\s*(?P<nokey>{_KEY})"
-    rf"|(?P<key>{_KEY})\s*(?:(?P<op>==|!=|=)\s*(?P<value>[^,()!=\s]*)|\s(?P<set>in|notin)\s*\((?P<items>[^()]*)\))?)"
-    rf"\s*(?:,|\Z)"
+    rf"|(?P<key>{_KEY})(?:\s*+(?P<op>==|!=|=)\s*+(?P<value>[^,()!=\s]*)"
+    rf"|\s++(?P<set>in|notin)\s*+\((?P<items>[^()]*)\))?)"
+    rf"\s*+(?:,|\Z)"
 )
+"""Possessive where blanks meet: trying every way to share them out would take quadratic time."""
+LONGEST_SELECTOR = 4096
+"""Characters: every term is tried on every application."""
 
 
 def parse_selector(text: str) -> tuple[Requirement, ...]:
     """Raises ApiError (400) for what is no selector. Empty = everything."""
+    if len(text) > LONGEST_SELECTOR:
+        raise bad_parameter("labelSelector", f"has {len(text)} characters, at most {LONGEST_SELECTOR} are allowed")
     found, position = [], 0
     while position < len(text):
         match = _TERM.match(text, position)

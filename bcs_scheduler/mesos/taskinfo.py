@@ -27,6 +27,8 @@ POD_NAME_LABEL = "pod_name"
 NAMESPACE_LABEL = "namespace"
 REMEMBERED = 1024
 """Blueprints kept: one per version that is being launched, more if its scalars come from reservations."""
+REMEMBERED_BYTES = 16_000_000
+"""Of them and of the documents they keep alive: users may send large ones."""
 
 LaunchGroup = pb.Offer.Operation.LaunchGroup
 Scalars = tuple[tuple[Pot, int], ...]
@@ -59,6 +61,7 @@ class DefaultExecutorBuilder:
 
     def __init__(self) -> None:
         self._blueprints: dict[tuple[int, str, Scalars], _Blueprint] = {}
+        self._bytes = 0
 
     def build(self, launch: Launch, framework_id: str, group: LaunchGroup) -> None:
         taskgroup, version = launch.taskgroup, launch.version
@@ -94,9 +97,11 @@ class DefaultExecutorBuilder:
         key = (id(version), framework_id, scalars)
         found = self._blueprints.get(key)
         if found is None:
-            if len(self._blueprints) >= REMEMBERED:
+            if len(self._blueprints) >= REMEMBERED or self._bytes >= REMEMBERED_BYTES:
                 self._blueprints.clear()
+                self._bytes = 0
             found = self._blueprints[key] = _draw(version, framework_id, scalars)
+            self._bytes += len(found.data) + len(version.raw)
         return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,27 @@ def test_all_problems_are_reported_at_once() -> None:
         f"{CONTAINER}.healthChecks[0].intervalSeconds",
         f"{CONTAINER}.healthChecks[0].http.portName",
     }
+
+
+@pytest.mark.parametrize(
+    "body_",
+    [
+        json.dumps({f"instanc{n}": 1 for n in range(60_000)}),
+        json.dumps({"." * 900_000: 1}),
+        json.dumps({"metadata": {"labels": {"[" * 900_000: 1}}}),
+        json.dumps({"restartPolicy": {"policy": "OnFailur" * 100_000}}),
+        "{" + ",".join(f'"k{n}":1' for n in range(60_000)) + ',"k59999":2}',
+        json.dumps({"spec": {"template": {"spec": {"containers": [{f"nam{n}": 1 for n in range(900)}] * 60}}}}),
+    ],
+    ids=lambda text: text[:12],
+)
+def test_nothing_a_user_sends_is_judged_for_long(body_: str) -> None:
+    """Judging holds up every other request. Each of these took ten seconds and more while paths, hints or doubled keys
+    were looked at in the obvious way."""
+    began = time.process_time()
+    with pytest.raises(ApiError):
+        read_application(body.parse(body_.encode()), namespace="shop", creating=True)
+    assert time.process_time() - began < 4.0
 
 
 def test_unknown_fields_and_values_come_with_a_hint() -> None:

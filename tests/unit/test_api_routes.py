@@ -265,6 +265,13 @@ def raw_refusal(connection: socket.socket) -> tuple[int, str]:
 # --- parameters -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("selector", ["a" + " " * 4000 + "(", "a" + " " * 60_000 + "(", "a," * 10_000, "(" * 4000])
+def test_selectors_are_read_in_no_time(api: Api, selector: str) -> None:
+    began = time.process_time()
+    assert refusal(api.get("/applications", params={"labelSelector": selector})) == (400, "bad_parameter")
+    assert time.process_time() - began < 2.0
+
+
 @pytest.mark.parametrize(
     "count", ["0", "-1", "1.5", "x", "+2", "02", "1e3", "100001", "99999999999999999999", "٣", "%20"]
 )

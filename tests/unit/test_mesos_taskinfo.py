@@ -17,7 +17,7 @@ from bcs_scheduler.mesos.errors import LaunchError
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
 from bcs_scheduler.mesos.resources import pots
-from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
+from bcs_scheduler.mesos.taskinfo import REMEMBERED_BYTES, DefaultExecutorBuilder
 from offers.model import Claim, Pot, Reservation
 from store.definition import Amounts, Container, EnvVar, HealthCheck, KillPolicy, Uri, Volume
 from store.records import BoundPort, Task, TaskGroup, Version
@@ -341,3 +341,13 @@ class TestManyTaskgroupsOfOneVersion:
 
 def bound(port: int) -> BoundPort:
     return BoundPort(name="http", host_port=port)
+
+
+def test_large_documents_are_not_remembered_without_end() -> None:
+    builder = DefaultExecutorBuilder()
+    for number in range(100):
+        group = pb.Offer.Operation.LaunchGroup()
+        large = Container(name="a", command="sleep", args=(str(number),), requests=Amounts(cpus=1, mem=1))
+        builder.build(launch(large, raw="x" * 1_000_000), "framework", group)
+    kept = sum(len(blueprint.version.raw) for blueprint in builder._blueprints.values())
+    assert kept <= REMEMBERED_BYTES + 1_000_000

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bcs_scheduler.api.documents.application import ConstraintDocument, UnionDatum
-from bcs_scheduler.api.documents.walk import Problems, element, hint, member
+from bcs_scheduler.api.documents.walk import Problems, element, member
 from offers.constraints import check_pattern
 from store.definition import Constraint, Toleration
 
@@ -62,7 +62,7 @@ def _check_datum(datum: UnionDatum, path: str, problems: Problems) -> None:
     accepted = _ACCEPTED.get(datum.operate)
     if accepted is None:
         known = ", ".join(_ACCEPTED)
-        problems.add(member(path, "operate"), f"must be one of {known}{hint(datum.operate, _ACCEPTED)}")
+        problems.add(member(path, "operate"), f"must be one of {known}", datum.operate, _ACCEPTED)
         return
     if not datum.name and datum.operate != "EXCLUDE":
         what = "the key of the taint" if datum.operate == "TOLERATION" else "the attribute it looks at"

@@ -19,7 +19,7 @@ from bcs_scheduler.api.documents.application import (
     TcpCheck,
 )
 from bcs_scheduler.api.documents.names import check_port_name, check_variable
-from bcs_scheduler.api.documents.walk import Problems, element, hint, member
+from bcs_scheduler.api.documents.walk import Problems, element, member
 
 PROTOCOLS = ("tcp", "udp", "http", "https")
 RESOURCE_FIELDS = ("requests.cpu", "limits.cpu", "requests.memory", "limits.memory")
@@ -77,7 +77,7 @@ def fixed_host_port(port: PortDocument) -> int:
 def _check_port(port: PortDocument, path: str, mode: str, problems: Problems) -> None:
     check_port_name(port.name, member(path, "name"), problems)
     if port.protocol.lower() not in ("", *PROTOCOLS):
-        problems.add(member(path, "protocol"), f"must be one of {', '.join(PROTOCOLS)}{hint(port.protocol, PROTOCOLS)}")
+        problems.add(member(path, "protocol"), f"must be one of {', '.join(PROTOCOLS)}", port.protocol, PROTOCOLS)
     for field, number in (("containerPort", port.container_port), ("hostPort", port.host_port)):
         if number < 0:
             problems.add(member(path, field), "must not be negative: unmapped ports need a custom network")
@@ -101,7 +101,7 @@ def _check_env(container: ContainerDocument, at: str, problems: Problems) -> Non
         if resource not in RESOURCE_FIELDS:
             known = ", ".join(RESOURCE_FIELDS)
             where = f"{path}.valueFrom.resourceFieldRef.resource"
-            problems.add(where, f"must be one of {known}{hint(resource, RESOURCE_FIELDS)}")
+            problems.add(where, f"must be one of {known}", resource, RESOURCE_FIELDS)
 
 
 def check_resources(resources: ResourcesDocument, path: str, problems: Problems) -> None:
@@ -177,9 +177,7 @@ def _check_probe_port(probe: HttpCheck | TcpCheck, container: ContainerDocument,
     if not probe.port_name:
         problems.add(member(path, "portName"), "is required where port is not given")
     elif probe.port_name not in known:
-        problems.add(
-            member(path, "portName"), f'the container has no port "{probe.port_name}"{hint(probe.port_name, known)}'
-        )
+        problems.add(member(path, "portName"), f'the container has no port "{probe.port_name}"', probe.port_name, known)
 
 
 def _check_volumes(container: ContainerDocument, at: str, problems: Problems) -> None:

@@ -8,7 +8,7 @@ from bcs_scheduler.api.documents import names
 from bcs_scheduler.api.documents.application import LATER, ApplicationDocument
 from bcs_scheduler.api.documents.constraints import check_constraint
 from bcs_scheduler.api.documents.containers import check_containers
-from bcs_scheduler.api.documents.walk import Problems, decode, hint, member
+from bcs_scheduler.api.documents.walk import Problems, decode, member
 from bcs_scheduler.api.errors import invalid
 
 KINDS_LATER = ("process", "deployment", "daemonset", "service", "configmap", "secret", "admissionwebhook", "Command")
@@ -57,7 +57,7 @@ def _check_kind(raw: object, problems: Problems) -> None:
     if kind in KINDS_LATER:
         problems.add("$.kind", f'"{kind}" {LATER}; this route takes "application"')
     elif isinstance(kind, str) and kind and kind != "application":
-        problems.add("$.kind", f'must be "application" on this route{hint(kind, ["application"])}')
+        problems.add("$.kind", 'must be "application" on this route', kind, ["application"])
 
 
 def _with_namespace(raw: Any, namespace: str) -> Any:

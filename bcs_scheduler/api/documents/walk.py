@@ -23,6 +23,9 @@ from bcs_scheduler.core.effects import Problem
 
 PROBLEM_LIMIT = 100
 """Problems listed per document; a machine-made document full of errors must not blow up the answer."""
+LONGEST_KEY, LONGEST_WORD = 256, 80
+"""Characters of a user's key that paths show, and of a word that a nearest one is looked for: looking takes time that
+grows with both."""
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 _ABSENT: Any = object()
 
@@ -48,14 +51,15 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    def add(self, path: str, message: str) -> None:
-        """Notes a problem, unless this path or something around it is known to be wrong already."""
+    def add(self, path: str, message: str, word: str = "", known: Iterable[str] = ()) -> None:
+        """Notes a problem, unless this path or something around it is known to be wrong already. With `word`, hints at
+        the nearest of the `known` ones."""
         if any(outer in self._found for outer in _outer(path)):
             return
         if len(self._found) >= PROBLEM_LIMIT:
             self._omitted += 1
         else:
-            self._found[path] = message
+            self._found[path] = message + hint(word, known) if word else message
 
     def listed(self) -> tuple[Problem, ...]:
         found = [Problem(path, message) for path, message in self._found.items()]
@@ -66,6 +70,8 @@ class Problems:
 
 def member(path: str, key: str) -> str:
     """The path of a key of the object at `path`."""
+    if len(key) > LONGEST_KEY:
+        key = f"{key[:LONGEST_KEY]}\N{HORIZONTAL ELLIPSIS}"
     return f"{path}.{key}" if _PLAIN_KEY.match(key) else f"{path}[{msgspec.json.encode(key).decode()}]"
 
 
@@ -76,7 +82,7 @@ def element(path: str, index: int) -> str:
 def hint(word: str, known: Iterable[str]) -> str:
     """``; did you mean X?`` for the nearest known word, or nothing."""
     by_fold = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), by_fold, n=1, cutoff=0.6)
+    near = difflib.get_close_matches(word[:LONGEST_WORD].lower(), by_fold, n=1, cutoff=0.6)
     return f"; did you mean {by_fold[near[0]]}?" if near else ""
 
 
@@ -137,7 +143,7 @@ def _struct(raw: object, info: inspect.StructType, path: str, problems: Problems
         at = member(path, key)
         name = key if key in names.fields else names.folded.get(key.lower())
         if name is None:
-            problems.add(at, f"unknown field{hint(key, [*names.fields, *names.refused])}")
+            problems.add(at, "unknown field", key, [*names.fields, *names.refused])
         elif name in names.refused:
             if value not in (None, False, 0, "", [], {}):
                 problems.add(at, names.refused[name])
@@ -217,8 +223,8 @@ def _literal(raw: object, info: inspect.LiteralType, path: str, problems: Proble
     if raw in info.values and not isinstance(raw, bool):
         return raw
     known = [str(value) for value in info.values]
-    suggestion = hint(raw, known) if isinstance(raw, str) else ""
-    problems.add(path, f"must be one of {', '.join(known)}, not {_shown(raw)}{suggestion}")
+    word = raw if isinstance(raw, str) else ""
+    problems.add(path, f"must be one of {', '.join(known)}, not {_shown(raw)}", word, known)
     return _ABSENT
 
 

@@ -205,8 +205,7 @@ def _ips(call: Call) -> list[str]:
     names = [name for part in call.query.get("ips", "").split(",") if (name := part.strip())]
     if wrong := next((name for name in names if not names_agent(name)), ""):
         raise bad_parameter("ips", f"names {wrong[:80]!r}, which is no address, host name or id")
-    state, listed = call.state(), call.gateway.agents()
-    agents = list(dict.fromkeys(key for name in names for key in keys_of(state, listed, name)))
+    agents = keys_of(call.state(), call.gateway.agents(), names)
     if not agents:
         raise bad_parameter("ips", "is required: agents separated by commas")
     if len(agents) > MAX_IPS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -85,14 +86,21 @@ def agent_key(listed: Mapping[str, Any]) -> str:
     return inner if isinstance(inner, str) and inner else str(listed["hostname"])
 
 
-def keys_of(state: State, listed: Sequence[Mapping[str, Any]], name: str) -> list[str]:
-    """The keys of the agents that a user means by an address, host name or id; a name nobody has stands for itself, so
-    that agents can be set up before they ever show up (W28)."""
-    keys = {agent_key(agent) for agent in listed}
-    if name in keys or name in state.agent_settings:
-        return [name]
-    meant = [agent_key(agent) for agent in listed if name in (agent["id"], agent["hostname"], agent["ip"])]
-    return sorted(set(meant)) or [name]
+def keys_of(state: State, listed: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
+    """The keys of the agents that a user means by addresses, host names or ids, each once; a name nobody has stands for
+    itself, so that agents can be set up before they ever show up (W28)."""
+    keys: set[str] = set()
+    called: defaultdict[str, set[str]] = defaultdict(set)
+    for agent in listed:
+        key = agent_key(agent)
+        keys.add(key)
+        for name in (agent["id"], agent["hostname"], agent["ip"]):
+            called[name].add(key)
+    found: dict[str, None] = {}
+    for name in names:
+        is_key = name in keys or name in state.agent_settings
+        found |= dict.fromkeys([name] if is_key or name not in called else sorted(called[name]))
+    return list(found)
 
 
 def show_agents(state: State, listed: list[dict[str, Any]]) -> list[AgentView]:
