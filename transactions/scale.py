@@ -43,7 +43,8 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     if application is None:
         return Step(verdict=("FAIL", "the application is gone"))
     left = 0
-    if len(ctx.state.groups_of(application.key)) > transaction.target:
+    # Not their number decides: after a cancelled operation the indexes may have gaps.
+    if max(ctx.state.indexes_of(application.key), default=-1) >= transaction.target:
         for group in victims(ctx, application, transaction.target):
             if group.ended or group.unreachable_since:
                 groups.remove(ctx, group, f"scaled down to {transaction.target}")

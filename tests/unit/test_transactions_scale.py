@@ -180,3 +180,18 @@ def test_two_scales_never_pull_in_two_directions() -> None:
     reply = lab.scale(1)
     assert reply.error == "conflict"
     assert lab.transaction("INNERSCALE").id in reply.message
+
+
+def test_scaling_down_ends_what_is_beyond_even_if_lower_indexes_are_missing() -> None:
+    lab = running(4)
+    for index in (0, 1, 2):
+        lab.core.desk.uow.delete(lab.group(index))
+    lab.core.desk.cut()
+    lab.core.desk.pool.clear()
+    lab.scale(2)
+    assert [(group.index, bool(group.killing_since)) for group in lab.groups] == [(3, True)]
+    lab.run()
+    lab.offer()
+    lab.run()
+    assert [group.index for group in lab.groups] == [0, 1]
+    assert lab.application.status == "Running"
