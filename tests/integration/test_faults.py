@@ -233,11 +233,7 @@ def test_what_cannot_start_says_why_in_one_line(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         attempts = {
             "flag --store": ["serve", "--store=redis://x"],
-            "flag --mesos": ["serve", "--store=memory:", "--mesos=ftp://x"],
-            "flag --api": ["serve", "--store=memory:", "--api=127.0.0.1:65536"],
-            "flag --scheduler-offer-hold": ["serve", "--store=memory:", "--scheduler-offer-hold=nan"],
             f"{file}: scheduler.offer_hodl": ["serve", f"--config={file}"],
-            f"{tmp_path}/nothing: ": ["serve", f"--config={tmp_path}/nothing"],
             f"127.0.0.1:{port}: Address already in use": ["serve", "--store=memory:", f"--api=127.0.0.1:{port}"],
             f"--data {file}/x": ["dev", f"--data={file}/x"],
             "ports: ": ["dev", f"--data={tmp_path}/data", "--ports=30-20"],
