@@ -35,7 +35,7 @@ TIMEOUT = 300.0
 PAUSE = 0.02
 """Seconds between looks at the cluster."""
 WARM_UP = 300
-"""Taskgroups that are launched and deleted before anything is measured: a Java server needs some time to get going."""
+"""Taskgroups at most that are launched and deleted before anything is measured: a Java server warms up slowly."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def run(case: str, store: StoreKind) -> Result:
         # Each taskgroup takes 0.1 cores, 96 MB memory, 64 MB disk and a port, executor included.
         size = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
         with Bench(Path(folder), store, agents, **size) as bench:
-            _warm_up(bench)
+            _warm_up(bench, min(WARM_UP, taskgroups))
             return _CASES[kind](case, bench, taskgroups)
 
 
@@ -176,9 +176,9 @@ def _gone(bench: Bench, name: str) -> bool:
     return answer.status_code == 404 and bench.metric("bkbcs_scheduler_queue_depth", queue="commit") == 0
 
 
-def _warm_up(bench: Bench) -> None:
+def _warm_up(bench: Bench, taskgroups: int) -> None:
     """Everything has been imported, connected and done once."""
-    _up(bench, WARM_UP, "warm")
+    _up(bench, taskgroups, "warm")
     _down(bench, "warm")
 
 
