@@ -19,6 +19,10 @@ NOTHING = "fits by now"
 because a later demand has made the application larger."""
 
 
+PORT = "port "
+"""Begins the reason of an agent on which a fixed host port is not to be had."""
+
+
 class Explainer:
     """Judges agents as things stand at the end of a pass."""
 
@@ -90,18 +94,21 @@ class Explainer:
             tests.append((f"extended resource {name}", free >= wanted, wanted, free))
         for port in shape.fixed_ports:
             mask = self._table.port_free(port)
-            tests.append((f"port {port} taken", mask, 1, mask.astype(np.int64)))
+            tests.append((f"{PORT}{port} not free", mask, 1, mask.astype(np.int64)))
         return tests
 
     def _closest(
         self, eligibility: Eligibility, policy: list[tuple[str, Mask]], amounts: list[tuple[str, Mask, int, Ints]]
     ) -> tuple[tuple[str, int, int], ...]:
-        """For each amount that is short somewhere, the most that an agent has which passes all other tests."""
+        """For each amount that is short everywhere, the most that an agent has which passes all other tests. A single
+        port is there or not: its reason says all."""
         suitable = self._table.active & eligibility.role
         for _, ok in policy:
             suitable = suitable & ok
         found: list[tuple[str, int, int]] = []
         for title, enough, wanted, free in amounts:
+            if title.startswith(PORT):
+                continue
             others = suitable.copy()
             for other, ok, _, _ in amounts:
                 if other != title:

@@ -22,6 +22,8 @@ def reasons(diagnosis: Diagnosis) -> str:
 
 
 def wording(reason: str) -> str:
+    if reason == "role":
+        return "what they offer now is for other roles"
     return f"not enough {reason}" if reason in ("cpus", "mem", "disk", "gpus", "ports") else reason
 
 

@@ -75,14 +75,15 @@ def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool
 @click.command()
 @click.argument("name", shell_complete=application_names)
 @click.option("--to", "version", metavar="VERSION", help="Version to go back to. Default: the one before the newest.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen; nothing is changed.")
 @wait_option
 @connection_options
 @pass_session
-def rollback(session: Session, name: str, version: str | None, wait: bool) -> None:
+def rollback(session: Session, name: str, version: str | None, dry_run: bool, wait: bool) -> None:
     """Bring application NAME back to an earlier version."""
-    accepted = session.client.rollback(session.namespace, name, version)
-    _report(session, name, _verb(accepted, "rolled back"), accepted)
-    if wait:
+    accepted = session.client.rollback(session.namespace, name, version, dry_run=dry_run)
+    _report(session, name, _verb(accepted, "rolled back"), accepted, dry_run)
+    if wait and not dry_run:
         _settle(session, session.namespace, name, accepted)
 
 
@@ -90,10 +91,13 @@ def rollback(session: Session, name: str, version: str | None, wait: bool) -> No
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=application_names)
 @click.option("-f", "--filename", "files", multiple=True, metavar="FILE", help="Delete what these documents describe.")
 @click.option("--enforce", is_flag=True, help="Do not wait for agents that are lost.")
+@click.option("--dry-run", is_flag=True, help="Show what would happen; nothing is changed.")
 @wait_option
 @connection_options
 @pass_session
-def delete(session: Session, names: tuple[str, ...], files: tuple[str, ...], enforce: bool, wait: bool) -> None:
+def delete(
+    session: Session, names: tuple[str, ...], files: tuple[str, ...], enforce: bool, dry_run: bool, wait: bool
+) -> None:
     """End all taskgroups of applications and forget them."""
     if bool(names) == bool(files):
         raise UsageError("name what to delete, or give documents with -f")
@@ -103,10 +107,10 @@ def delete(session: Session, names: tuple[str, ...], files: tuple[str, ...], enf
         targets = [(document.namespace, document.name) for document in documents]
     started = []
     for namespace, name in targets:
-        accepted = session.client.delete(namespace, name, enforce=enforce)
-        _report(session, name, "deletion started", accepted)
+        accepted = session.client.delete(namespace, name, enforce=enforce, dry_run=dry_run)
+        _report(session, name, "deletion started", accepted, dry_run)
         started.append((namespace, name, accepted))
-    for namespace, name, accepted in started if wait else ():
+    for namespace, name, accepted in started if wait and not dry_run else ():
         if accepted.transaction:
             wait_for_transaction(session, namespace, accepted.transaction)
         wait_until_gone(session, namespace, name)
@@ -186,5 +190,4 @@ def _wait_for_all(session: Session, started: list[tuple[Document, Accepted]]) ->
 def _settle(session: Session, namespace: str, name: str, accepted: Accepted) -> None:
     if accepted.transaction:
         wait_for_transaction(session, namespace, accepted.transaction)
-    wait_until_running(session, namespace, name)
-    session.say(f"application/{name} running")
+    session.say(f"application/{name} {wait_until_running(session, namespace, name)}")

@@ -85,15 +85,16 @@ class Client:
         query = {"instances": instances, "maxUnavailable": max_unavailable, "dryRun": dry_run}
         return self._command("PUT", _collection(document), query, document)
 
-    def rollback(self, namespace: str, name: str, version: str | None = None) -> Accepted:
+    def rollback(self, namespace: str, name: str, version: str | None = None, *, dry_run: bool = False) -> Accepted:
         """To a stored version; None = the one before the newest."""
-        return self._command("PUT", _application(namespace, name) + "/rollback", {"version": version})
+        query = {"version": version, "dryRun": dry_run}
+        return self._command("PUT", _application(namespace, name) + "/rollback", query)
 
     def scale(self, namespace: str, name: str, instances: int, *, dry_run: bool = False) -> Accepted:
         return self._command("PUT", _application(namespace, name) + f"/scale/{instances}", {"dryRun": dry_run})
 
-    def delete(self, namespace: str, name: str, *, enforce: bool = False) -> Accepted:
-        return self._command("DELETE", _application(namespace, name), {"enforce": enforce})
+    def delete(self, namespace: str, name: str, *, enforce: bool = False, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", _application(namespace, name), {"enforce": enforce, "dryRun": dry_run})
 
     def explain(self, namespace: str, name: str) -> Json:
         return self._get(_application(namespace, name) + "/explain")

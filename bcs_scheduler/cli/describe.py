@@ -12,7 +12,14 @@ from bcs_scheduler.cli.complete import application_names, kind_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.get import kind_argument
 from bcs_scheduler.cli.lookup import application_of, find_agent, find_taskgroup, find_transaction
-from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
+from bcs_scheduler.cli.options import (
+    FORMATS,
+    Session,
+    chosen_format,
+    connection_options,
+    output_option,
+    pass_session,
+)
 from bcs_scheduler.cli.output import age, field_list, local_time, moment, one_line, print_data, status_text, table
 from bcs_scheduler.cli.views import COLUMNS, attributes_text, ports_of
 
@@ -21,7 +28,7 @@ from bcs_scheduler.cli.views import COLUMNS, attributes_text, ports_of
 @click.argument("kind", callback=kind_argument, shell_complete=kind_names)
 @click.argument("name", shell_complete=application_names)
 @click.option("--story", is_flag=True, help="Also what happened to it, in order, as far as it is remembered.")
-@output_option
+@click.option("-o", "--output", type=click.Choice(FORMATS), help="Default: text, to a pipe as well.")
 @connection_options
 @pass_session
 def describe(session: Session, kind: str, name: str, story: bool, output: str | None) -> None:
@@ -146,10 +153,27 @@ def _agent(session: Session, name: str, story: bool, form: str) -> None:
     if form:
         print_data(session.out, agent, form)
         return
-    fields = [(key, value) for key, value in agent.items() if not isinstance(value, list | dict)]
-    session.show(field_list([*fields, ("attributes", attributes_text(agent.get("attributes") or ()))]))
+    state = "disabled" if agent.get("disabled") else "enabled"
+    session.show(
+        field_list(
+            [
+                ("Host", agent.get("hostname")),
+                ("IP", agent.get("ip")),
+                ("ID", agent.get("id")),
+                ("Settings", f"under {agent.get('key')}"),
+                ("Status", status_text(state)),
+                ("Registered", _when((agent.get("registered_time") or 0) / 1e9)),
+                ("Taskgroups", agent.get("taskgroups")),
+                *((title, f"{agent[f'{key}used']:g} of {agent[f'{key}total']:g}") for title, key in AMOUNTS),
+                ("Attributes", attributes_text(agent.get("attributes") or ())),
+                ("Taints", _pairs(agent.get("taints"))),
+                ("Extended", _pairs(agent.get("extended"))),
+            ]
+        )
+    )
 
 
+AMOUNTS = (("CPU cores", "cpu"), ("Memory MB", "mem"), ("Disk MB", "disk"), ("GPUs", "gpu"))
 SHOWS = {"applications": _application, "taskgroups": _taskgroup, "transactions": _transaction, "agents": _agent}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -112,7 +113,9 @@ def _checked(source: str, body: Any, namespace: str, namespace_given: bool) -> D
         raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}")
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
-        raise UsageError(f"{source}: metadata.name: is missing")
+        meant = [key for key in get_close_matches("metadata", body) if key != "metadata"]
+        hint = f"; did you mean metadata where {meant[0]} stands?" if meant and metadata is None else ""
+        raise UsageError(f"{source}: metadata.name: is missing{hint}")
     own = metadata.get("namespace") or namespace
     if namespace_given and own != namespace:
         raise UsageError(f"{source}: metadata.namespace: is {own!r}, the command line says {namespace!r}")

@@ -52,13 +52,15 @@ def cancel(session: Session, transaction: str) -> None:
 @pass_session
 def wait(session: Session, name: str, condition: str) -> None:
     """Wait until application NAME is running, deleted, or one of its transactions has ended."""
+    outcome = f"{condition} finished"
     if condition == "running":
-        wait_until_running(session, session.namespace, name)
+        outcome = wait_until_running(session, session.namespace, name)
     elif condition == "deleted":
         wait_until_gone(session, session.namespace, name)
+        outcome = condition
     else:
         wait_for_transaction(session, session.namespace, condition)
-    session.say(f"application/{name} {condition if condition in ('running', 'deleted') else f'{condition} finished'}")
+    session.say(f"application/{name} {outcome}")
 
 
 @click.command()

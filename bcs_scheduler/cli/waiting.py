@@ -14,7 +14,7 @@ from bcs_scheduler.cli.errors import CliError, NotFound, TimedOut, Unreachable
 from bcs_scheduler.cli.options import Session
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-SETTLED = ("Running", "Finish")
+SETTLED = {"Running": "running", "Finish": "finished"}
 
 
 class Look(NamedTuple):
@@ -71,22 +71,26 @@ def wait_for_transaction(session: Session, namespace: str, transaction: str) -> 
         if status in ("FAIL", "TIMEOUT", "CANCEL"):
             raise CliError(f"transaction {transaction} ended {status}: {message}")
         done, total = int(found.get("progress") or 0), int(found.get("target") or 0)
-        return Look(done, total, message or status, ended=status == "FINISH")
+        return Look(done, total, message or _standing(status, done, total), ended=status == "FINISH")
 
     wait_until(session, label, look)
 
 
-def wait_until_running(session: Session, namespace: str, name: str) -> None:
-    """Until the wanted number of taskgroups is Running (or has finished its work)."""
+def wait_until_running(session: Session, namespace: str, name: str) -> str:
+    """Until the wanted number of taskgroups is Running, or has finished its work: says which, in a word."""
+    reached = ""
 
     def look() -> Look:
+        nonlocal reached
         found = session.client.application(namespace, name)
         wanted, running = int(found["DefineInstances"]), int(found["RunningInstances"])
         status = str(found["Status"])
-        settled = status in SETTLED and (running == wanted or status == "Finish") and found["Instances"] == wanted
+        reached = SETTLED.get(status, "")
+        settled = bool(reached) and (running == wanted or status == "Finish") and found["Instances"] == wanted
         return Look(running, wanted, _state(found), ended=settled)
 
     wait_until(session, name, look)
+    return reached
 
 
 def wait_until_gone(session: Session, namespace: str, name: str) -> None:
@@ -98,6 +102,11 @@ def wait_until_gone(session: Session, namespace: str, name: str) -> None:
         return Look(0, 0, f"{found['Instances']} taskgroups left, {_state(found)}")
 
     wait_until(session, name, look)
+
+
+def _standing(status: str, done: int, total: int) -> str:
+    """What is known of an operation that has no message yet. Why it waits is for `explain` to say."""
+    return f"{done} of {total}, `bcs explain` says what is missing" if total else status
 
 
 def _state(application: Json) -> str:

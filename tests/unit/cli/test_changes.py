@@ -123,6 +123,7 @@ def test_problems_of_a_document_are_printed_one_per_line(server: StandIn, bcs: A
         ("[]", "x.json", "is not an object"),
         ('{"kind": "deployments"}', "x.json", "kind: 'deployments' is not known; known: application"),
         ('{"kind": "application"}', "x.json", "metadata.name: is missing"),
+        ('{"kind": "application", "metdata": {}}', "x.json", "did you mean metadata where metdata stands?"),
         ("", "x.yaml", "no documents found"),
     ],
 )
@@ -196,6 +197,22 @@ def test_rollback_to_a_version(server: StandIn, bcs: Any) -> None:
     assert server.requests("PUT")[0].query == {"version": "17"}
 
 
+def test_rollback_and_deletion_can_be_planned(server: StandIn, bcs: Any) -> None:
+    place = {"index": 0, "hostname": "agent1", "ports": [31000], "replaces": "0.web.x"}
+    server.on("PUT", f"{APPS}/web/rollback", ok({"place": [place], "end": ["0.web.x"], "unplaced": 0}))
+    server.on("DELETE", f"{APPS}/web", ok({"place": [], "end": ["0.web.x"], "unplaced": 0}))
+    assert bcs("rollback", "web", "--dry-run", "--wait").out.splitlines() == [
+        "application/web rolled back (dry run)",
+        "  + taskgroup 0 on agent1 ports 31000, replaces 0.web.x",
+        "  - taskgroup 0.web.x",
+    ]
+    assert bcs("delete", "web", "--dry-run", "--wait").out.splitlines() == [
+        "application/web deletion started (dry run)",
+        "  - taskgroup 0.web.x",
+    ]
+    assert [request.query for request in server.seen] == [{"dryRun": "true"}] * 2
+
+
 def test_reschedule_finds_the_taskgroup_by_name(server: StandIn, bcs: Any) -> None:
     group = taskgroup(1)
     server.on("GET", "/taskgroups", ok([taskgroup(0), group]))
@@ -231,6 +248,14 @@ def test_wait_gives_up_in_time_and_says_how_far_it_is(server: StandIn, bcs: Any)
     assert "not done after 0.2s: Deploying: some taskgroups are starting" in result.err
 
 
+def test_a_wait_for_an_operation_without_a_message_tells_its_progress(server: StandIn, bcs: Any) -> None:
+    server.on("PUT", f"{APPS}/web/scale/4", ok(ACCEPTED, 202))
+    server.on("GET", "/transactions/defaultGroup/application-1", ok(transaction()))
+    result = bcs("scale", "web", "4", "--wait", "--timeout", "200ms")
+    assert result.code == 4
+    assert "not done after 0.2s: 1 of 2, `bcs explain` says what is missing" in result.err
+
+
 def test_wait_outlives_a_change_of_leaders(server: StandIn, bcs: Any) -> None:
     away = failed(503, "no leader is known", "no_leader")
     server.on("GET", f"{APPS}/web", away, away, ok(application()))
@@ -246,4 +271,4 @@ def test_wait_for_deletion_and_for_a_transaction(server: StandIn, bcs: Any) -> N
 
 def test_a_finished_application_is_settled(server: StandIn, bcs: Any) -> None:
     server.on("GET", f"{APPS}/web", ok(application(running=0, wanted=2, Status="Finish")))
-    assert bcs("wait", "web", "--timeout", "0").code == 0
+    assert bcs("wait", "web", "--timeout", "0") == (0, "application/web finished\n", "")

@@ -105,6 +105,33 @@ def test_explain_prints_what_the_server_found(server: StandIn, bcs: Any) -> None
     assert json.loads(bcs("explain", "web").out) == found
 
 
+def test_describe_agent_shows_its_settings(server: StandIn, bcs: Any) -> None:
+    amounts = {
+        f"{key}{side}": 4.0 if side == "total" else 0.5
+        for key in ("cpu", "mem", "disk", "gpu")
+        for side in ("used", "total")
+    }
+    agent = {
+        "id": "a-1",
+        "key": "10.0.0.1",
+        "hostname": "agent1",
+        "ip": "10.0.0.1",
+        "disabled": True,
+        "taskgroups": 3,
+        "registered_time": 1_700_000_000_000_000_000,
+        "taints": {"dedicated": "db"},
+        "extended": {"fpga": 2.0},
+        **amounts,
+    }
+    server.on("GET", "/agents", ok([agent]))
+    fields = dict(line.split(None, 1) for line in bcs("describe", "agent", "agent1").out.splitlines())
+    assert fields["Status:"] == "disabled"
+    assert fields["Taints:"] == "dedicated=db"
+    assert fields["Extended:"] == "fpga=2.0"
+    assert fields["GPUs:"] == "0.5 of 4"
+    assert "ago)" in fields["Registered:"]
+
+
 def test_version_of_both_sides(server: StandIn, bcs: Any) -> None:
     server.rules.append(lambda r: ok({"version": "9.9"}) if r.path == "/version" else None)
     found = json.loads(bcs("version").out)
