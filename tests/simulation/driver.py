@@ -60,6 +60,8 @@ class Term:
     """Units of the last turn."""
     now: float = 0.0
     """The clock of the process in its last turn; it may jump, both ways."""
+    latest: float = 0.0
+    """The latest it has ever been."""
 
 
 class Node:
@@ -170,6 +172,7 @@ class Node:
             return []
         batch, self._inbox = self._inbox, []
         term.now = self.world.now + self.skew
+        term.latest = max(term.latest, term.now)
         term.made = []
         self._write(term, term.core.turn(batch, term.now))
         self._hooks.turned(term)
