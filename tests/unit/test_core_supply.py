@@ -175,3 +175,16 @@ def test_why_something_waits_is_known() -> None:
     assert (diagnosis.wanted, diagnosis.placed, diagnosis.reasons) == (1, 0, {"cpus": 1})
     assert lab.core.pending == 1
     assert len(lab.core.state.groups_of(KEY)) == 1
+
+
+def test_offers_of_one_agent_do_not_explain_the_whole_cluster() -> None:
+    lab = Lab()
+    for number in range(3):
+        lab.offer(f"a{number}", cpus=50)
+    lab.create(1)
+    identity = lab.transaction("LAUNCH").id
+    before = lab.core.diagnosis(identity)
+    assert before is not None and before.agents == 3
+    lab.turn(*(events.OfferRescinded(offer_id=f"o{number}") for number in (1, 2, 3)))
+    lab.offer("a9", cpus=50)
+    assert lab.core.diagnosis(identity) == before

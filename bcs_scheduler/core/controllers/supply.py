@@ -11,7 +11,7 @@ from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Accept, AcceptInverseOffers, Decline, Launch, Revive, Suppress
 from bcs_scheduler.core.events import InverseOffersArrived, OfferRescinded, OffersArrived
 from offers.matcher import match
-from offers.model import Decoration, Offer, Placement
+from offers.model import Decoration, Diagnosis, Offer, Placement
 from store.records import AgentSetting
 
 
@@ -70,7 +70,8 @@ class Supply:
         demands = [engine.demands[identity] for identity in sorted(engine.demands, key=_age)]
         desk.hand_over()
         result = match(demands, desk.pool, desk.state.census, desk.options.scoring)
-        engine.diagnoses = {d.demand: d for d in result.diagnoses}
+        known = engine.diagnoses
+        engine.diagnoses = {d.demand: _fuller(known.get(d.demand), d) for d in result.diagnoses}
         roles = {demand.id: demand.role for demand in demands}
         together: dict[tuple[str, str], list[Placement]] = {}
         for placement in result.placements:
@@ -144,6 +145,14 @@ def decoration(setting: AgentSetting | None) -> Decoration:
         taints=setting.taints,
         extended=setting.extended,
     )
+
+
+def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
+    """While a demand waits unchanged, the judgement that saw the most agents stands: a pass caused by the offers of one
+    agent would otherwise explain the whole cluster by it."""
+    if before is not None and before.agents > now.agents and before.wanted - before.placed == now.wanted - now.placed:
+        return before
+    return now
 
 
 def _age(transaction_id: str) -> int:
