@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import socket
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -68,11 +68,12 @@ def serve(config: Path | None, **flags: Any) -> None:
     """Run the scheduler. Several may run on one store: one leads, the others stand by."""
     settings = read_settings(config, flags)
     configure_logging(settings.log)
+    end = EndSignal()
     service = Service(settings)
     started(service)
     relax_collector()
     click.echo(f"api {service.url}")
-    until_signal()
+    end.wait()
     service.stop()
 
 
@@ -96,6 +97,7 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
             agents=agents, data=data / "mesos", ports=ports, attributes="rack:r{n};zone:z{n%2}", cluster="dev"
         )
     )
+    end = EndSignal()
     try:
         cluster.start()
     except Exception as error:
@@ -116,7 +118,7 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
         click.echo(f"api {service.url}")
         click.echo(f"mesos {cluster.url} ({agents} agents), data in {data}")
         click.echo(FIRST_COMMANDS.format(url=service.url))
-        until_signal()
+        end.wait()
         service.stop()
     finally:
         cluster.stop()
@@ -149,12 +151,23 @@ def relax_collector() -> None:
     gc.freeze()
 
 
-def until_signal() -> None:
-    """Waits for SIGTERM or SIGINT."""
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
-    stop.wait()
+class EndSignal:
+    """SIGTERM or SIGINT, caught from the moment this is made.
+
+    The main thread waits for a byte that Python's own handler writes, not for a lock: a signal that arrives while the
+    thread is about to wait for a lock is seen only when the lock is given, which would be never.
+    """
+
+    def __init__(self) -> None:
+        self._caught, written = socket.socketpair()
+        written.setblocking(False)
+        self._written = written
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: None)
+        signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
+
+    def wait(self) -> None:
+        self._caught.recv(1)
 
 
 main.add_command(local_mesos)
