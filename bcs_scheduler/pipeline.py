@@ -157,11 +157,9 @@ class CommitPipeline:
                 return
             batch.sent_at = time.monotonic()
             self._flying.append(batch)
-        if batch.changes:
-            future = self._store.commit(batch.changes, self._epoch)
-        else:
-            future = Future()
-            future.set_result(None)
+        # Also without changes: only the store can say that the epoch still holds, and what leaves (an acknowledgement,
+        # the kill of a task nobody knows, an answer) must not come from a deposed leader.
+        future = self._store.commit(batch.changes, self._epoch)
         batch.future = future
         future.add_done_callback(lambda _: self._wake(batch))
 

@@ -177,15 +177,27 @@ def test_effects_of_a_later_commit_wait_for_the_earlier_one() -> None:
         assert third.keys == ["c"]
 
 
-def test_units_without_changes_keep_their_place() -> None:
+def test_units_without_changes_keep_their_place_and_are_fenced_too() -> None:
     with bench(in_flight=1) as b:
         b.pipeline.submit([unit("a")])
         (first,) = b.store.open()
         b.pipeline.submit([Unit((), ("no change",))])
         assert b.left == []
         first.succeed()
+        (second,) = b.store.open()
+        assert second.keys == []
+        assert b.left == ["after a"]
+        second.succeed()
         b.wait_left("after a", "no change")
-        assert len(b.store.commits) == 1
+
+
+def test_a_deposed_leader_does_nothing_even_if_nothing_is_to_be_written() -> None:
+    with bench() as b:
+        b.pipeline.submit([Unit((), ("a kill",))])
+        (commit,) = b.store.open()
+        commit.fail(StaleEpoch("epoch 2 leads"))
+        wait_for(lambda: bool(b.lost), what="the end of the term")
+        assert b.left == []
 
 
 def test_a_batch_is_filled_up_to_the_size_of_the_store_and_cut_between_units() -> None:
@@ -378,6 +390,7 @@ def test_a_full_backlog_slows_the_core() -> None:
 
 def test_effects_alone_fill_the_backlog_too() -> None:
     with bench(backlog=3) as b:
+        b.store.rule = lambda commit: None
         b.hold.clear()
         b.pipeline.submit([Unit((), (n,)) for n in range(3)])
         submitting = threading.Thread(target=b.pipeline.submit, args=([Unit((), ("last",))],), daemon=True)
