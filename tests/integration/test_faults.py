@@ -269,7 +269,12 @@ class Dev:
         if process is None:
             return 0
         process.send_signal(number)
-        process.communicate(timeout=30)
+        try:
+            process.communicate(timeout=30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
+            raise
         return process.returncode
 
 
