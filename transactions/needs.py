@@ -60,12 +60,12 @@ def all_ports(version: Version) -> list[tuple[Container, Port]]:
     return [(c, p) for c in version.containers for p in c.ports]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _amounts(version: _ById) -> Amounts:
     return _sum(version.value)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _need(version: _ById) -> Need:
     v = version.value
     total = _sum(v)
@@ -81,7 +81,7 @@ def _need(version: _ById) -> Need:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _rules(version: _ById) -> Rules:
     v = version.value
     items = [
