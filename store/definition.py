@@ -67,14 +67,59 @@ class Volume(Part, frozen=True, kw_only=True):
 
 
 class Uri(Part, frozen=True, kw_only=True):
+    """Fetched into the task's working directory. `user` and `password` (basic authentication) are literal, or the
+    password is a reference ``secret::<name>||<key>``."""
+
     value: str
     output: str = ""
     executable: bool = False
     extract: bool = True
+    user: str = ""
+    password: str = ""
+
+
+class Item(Part, frozen=True, kw_only=True):
+    """One use of a key of a configmap or secret: as environment variable `target`, or as file at the path `target`
+    (absolute, or relative to the task's sandbox) with permission bits `mode` and owner `user`."""
+
+    type: Literal["env", "file"]
+    key: str
+    target: str
+    mode: int = 0o644
+    user: str = ""
+
+
+class Reference(Part, frozen=True, kw_only=True):
+    """What a container takes from one configmap or secret of its namespace."""
+
+    name: str
+    items: tuple[Item, ...] = ()
+
+
+class Process(Part, frozen=True, kw_only=True):
+    """How a host process is driven (bcs_api 6.9). Commands are lines for the shell, run in the working directory.
+
+    With `pid_file`, `start` returns and leaves a daemon behind, whose pid the file holds (blanks and newlines around
+    it are ignored) and whose executable has the base name `name`. Without, `start` is the process itself.
+    """
+
+    name: str = ""
+    start: str
+    start_grace: float = 0.0
+    """Seconds after `start` has returned in which the process need not be alive yet."""
+    pid_file: str = ""
+    check: str = ""
+    """Exit code 0 = alive; asked together with the pid, every few seconds."""
+    stop: str = ""
+    restart: str = ""
+    reload: str = ""
+    kill: str = ""
+    """Run when the grace period of `stop` is over, just before SIGKILL."""
 
 
 class Container(Part, frozen=True, kw_only=True):
-    """One task of the taskgroup. Without `image` the command runs as a plain process of the agent."""
+    """One task of the taskgroup: with `image` a container of the agent's container engine, with `process` a host
+    process driven by commands of its own, otherwise `command` as a plain process of the agent."""
 
     name: str = ""
     image: str = ""
@@ -95,6 +140,13 @@ class Container(Part, frozen=True, kw_only=True):
     limits: Amounts = Amounts()
     extended: dict[str, int] = {}
     """Extended resources by name, in thousandths."""
+    image_pull_user: str = ""
+    image_pull_password: str = ""
+    """Literal, or both references ``secret::<name>||<key>``."""
+    process: Process | None = None
+    """Set for tasks of kind process; `command` and `image` are empty then."""
+    configmaps: tuple[Reference, ...] = ()
+    secrets: tuple[Reference, ...] = ()
 
 
 class RestartPolicy(Part, frozen=True, kw_only=True):

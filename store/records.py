@@ -48,6 +48,14 @@ TransactionKind = Literal["LAUNCH", "SCALE", "INNERSCALE", "UPDATE", "RESCHEDULE
 TransactionStatus = Literal["INIT", "FINISH", "FAIL", "TIMEOUT", "CANCEL"]
 
 
+CommandType = Literal["command", "local", "remote", "signal", "env", "restart", "reload", "resources", "commit"]
+"""What executors can be told (bcs_api 7.9): run a command, write a file given or fetched, send a signal, set a variable
+for later restarts, restart, reload, change limits in place, commit an image."""
+MessageStatus = Literal["staging", "running", "success", "failed"]
+Executor = Literal["bcs", "mesos"]
+"""What runs a taskgroup on its agent: our own executor, or Mesos's default executor."""
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base of all persisted things. Immutable trees have no cycles, so the garbage collector need not look at them:
     with 100,000s of them each of its full passes would take tenths of a second."""
@@ -117,6 +125,8 @@ class Version(Record, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     pod_labels: dict[str, str] = {}
     pod_annotations: dict[str, str] = {}
+    executor: Executor | Literal[""] = ""
+    """Empty = the scheduler's default at the time of each launch."""
     network_mode: str = ""
     network_type: str = ""
     containers: tuple[Container, ...] = ()
@@ -148,8 +158,22 @@ class BoundPort(Part, frozen=True, kw_only=True):
     host_port: int = 0
 
 
+class CheckResult(Part, frozen=True, kw_only=True):
+    """What is known from one health check of a task. `healthy` None: it has not been reported yet."""
+
+    type: Literal["HTTP", "TCP", "COMMAND", "REMOTE_HTTP", "REMOTE_TCP"]
+    healthy: bool | None = None
+    message: str = ""
+    failures: int = 0
+    """In a row."""
+    updated_at: float = 0.0
+
+
 class Task(Part, frozen=True, kw_only=True):
-    """One task inside its taskgroup. `ended` says it is certain that it does not run (any more)."""
+    """One task inside its taskgroup. `ended` says it is certain that it does not run (any more).
+
+    `healthy` sums up `checks`: False if any fails, True if all pass, None while one is open or if there are none.
+    """
 
     id: str
     name: str = ""
@@ -162,6 +186,14 @@ class Task(Part, frozen=True, kw_only=True):
     oom: bool = False
     container_ip: str = ""
     ports: tuple[BoundPort, ...] = ()
+    checks: tuple[CheckResult, ...] = ()
+    pid: int = 0
+    """Of the process, or of the container's first one, as seen on the agent."""
+    container_id: str = ""
+    exit_code: int | None = None
+    """Negative: ended by that signal."""
+    started_at: float = 0.0
+    finished_at: float = 0.0
     updated_at: float = 0.0
 
 
@@ -179,6 +211,7 @@ class TaskGroup(Record, frozen=True, kw_only=True):
     hostname: str = ""
     agent_ip: str = ""
     role: str = ""
+    executor: Executor = "mesos"
     status: TaskGroupStatus = "Staging"
     last_status: TaskGroupStatus = "Staging"
     message: str = ""
@@ -294,6 +327,135 @@ class AgentSetting(Record, frozen=True, kw_only=True):
         return self.agent
 
 
+class ConfigItem(Part, frozen=True, kw_only=True):
+    """`type` file: `content` is base64; http, https: `content` is a URL, fetched on the agent, with basic
+    authentication if `user` is given."""
+
+    type: Literal["file", "http", "https"] = "file"
+    content: str = ""
+    user: str = ""
+    password: str = ""
+
+
+class ConfigMap(Record, frozen=True, kw_only=True):
+    """Configuration that containers take as environment or files when they are launched (bcs_api 6.10)."""
+
+    kind: ClassVar[str] = "configmap"
+
+    namespace: str
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    items: dict[str, ConfigItem] = {}
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class Secret(Record, frozen=True, kw_only=True):
+    """Like a configmap, but what it holds is shown to nobody (bcs_api 6.11). `items`: base64 by key."""
+
+    kind: ClassVar[str] = "secret"
+
+    namespace: str
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    items: dict[str, str] = {}
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    def __repr__(self) -> str:
+        return f"Secret({self.key}, keys: {sorted(self.items)})"
+
+
+class Command(Record, frozen=True, kw_only=True):
+    """Something executors were told to do: what, and to whom. How it went for each taskgroup is in its Messages."""
+
+    kind: ClassVar[str] = "command"
+
+    id: str
+    """``Application-<namespace>-<name>-<unixNano>``."""
+    type: CommandType
+    namespace: str
+    application: str
+    body: dict[str, Any] = {}
+    """By type: docs/executor-protocol.md. May hold what only its taskgroups may see (file contents, variables)."""
+    image: str = ""
+    """Only tasks whose image contains this are meant."""
+    cause: str = ""
+    created_at: float = 0.0
+    timeout: float = 60.0
+    """Seconds the work may take on the agent."""
+    deadline: float = 0.0
+    """What has not been answered by then has failed."""
+    keep_until: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return self.id
+
+    def __repr__(self) -> str:
+        return f"Command({self.id}, {self.type})"
+
+
+class MessageResult(Part, frozen=True, kw_only=True):
+    """What came of a message for one task. Output is cut at a limit; then `truncated`."""
+
+    task: str
+    ok: bool
+    message: str = ""
+    exit_code: int | None = None
+    stdout: str = ""
+    stderr: str = ""
+    truncated: bool = False
+
+
+class Message(Record, frozen=True, kw_only=True):
+    """One Command for one taskgroup: sent (`running`) until its executor answers or the deadline has passed."""
+
+    kind: ClassVar[str] = "message"
+
+    id: str
+    """Decimal Unix nanoseconds, unique; executors carry out each id once."""
+    command: str
+    taskgroup: str
+    tasks: tuple[str, ...] = ()
+    """Ids of the tasks that are meant."""
+    status: MessageStatus = "staging"
+    message: str = ""
+    results: tuple[MessageResult, ...] = ()
+    created_at: float = 0.0
+    completed_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return self.id
+
+    @property
+    def open(self) -> bool:
+        return self.status in ("staging", "running")
+
+
 KINDS: dict[str, type[Record]] = {
-    cls.kind: cls for cls in (Framework, Application, Version, TaskGroup, Transaction, AgentSetting)
+    cls.kind: cls
+    for cls in (
+        Framework,
+        Application,
+        Version,
+        TaskGroup,
+        Transaction,
+        AgentSetting,
+        ConfigMap,
+        Secret,
+        Command,
+        Message,
+    )
 }

@@ -18,8 +18,12 @@ from store.definition import AttributeValue
 from store.records import (
     AgentSetting,
     Application,
+    Command,
+    ConfigMap,
     Framework,
+    Message,
     Record,
+    Secret,
     TaskGroup,
     Transaction,
     Version,
@@ -29,6 +33,7 @@ Key = str
 K = TypeVar("K")
 R = TypeVar("R")
 _EMPTY: dict[str, TaskGroup] = {}
+_NO_MESSAGES: dict[str, Message] = {}
 _NO_TRANSACTIONS: dict[str, Transaction] = {}
 _NO_VERSIONS: dict[str, Version] = {}
 _NO_COUNTS: Mapping[str, int] = Counter()
@@ -44,6 +49,12 @@ class State:
         self.taskgroups: dict[Key, TaskGroup] = {}
         self.transactions: dict[Key, Transaction] = {}
         self.agent_settings: dict[Key, AgentSetting] = {}
+        self.config_maps: dict[Key, ConfigMap] = {}
+        self.secrets: dict[Key, Secret] = {}
+        self.commands: dict[Key, Command] = {}
+        self.messages: dict[Key, Message] = {}
+        self._messages_of: dict[Key, dict[str, Message]] = {}
+        self._open_messages: dict[str, dict[str, Message]] = {}
         self._versions: dict[Key, dict[str, Version]] = {}
         self._groups_of: dict[Key, dict[str, TaskGroup]] = {}
         self._groups_on: dict[str, dict[str, TaskGroup]] = {}
@@ -68,6 +79,14 @@ class State:
                 return self.transactions.get(key)
             case "agentsetting":
                 return self.agent_settings.get(key)
+            case "configmap":
+                return self.config_maps.get(key)
+            case "secret":
+                return self.secrets.get(key)
+            case "command":
+                return self.commands.get(key)
+            case "message":
+                return self.messages.get(key)
             case "version":
                 application, _, name = key.rpartition("/")
                 return self._versions.get(application, _NO_VERSIONS).get(name)
@@ -106,6 +125,17 @@ class State:
         """All remembered transactions of an application, by id."""
         return self._transactions_of.get(application, _NO_TRANSACTIONS)
 
+    def messages_of(self, command: Key) -> Mapping[str, Message]:
+        """Messages of a command by id."""
+        return self._messages_of.get(command, _NO_MESSAGES)
+
+    def open_messages_of(self, taskgroup: str) -> Mapping[str, Message]:
+        """Messages to a taskgroup that have not been answered, by id."""
+        return self._open_messages.get(taskgroup, _NO_MESSAGES)
+
+    def open_messages(self) -> list[Message]:
+        return [m for group in list(self._open_messages.values()) for m in list(group.values())]
+
     def active_transactions(self) -> list[Transaction]:
         return [t for group in list(self._active_of.values()) for t in list(group.values())]
 
@@ -129,6 +159,14 @@ class State:
                 self._apply_version(key, before, record)  # type: ignore[arg-type]
             case "agentsetting":
                 _set(self.agent_settings, key, record)
+            case "configmap":
+                _set(self.config_maps, key, record)
+            case "secret":
+                _set(self.secrets, key, record)
+            case "command":
+                _set(self.commands, key, record)
+            case "message":
+                self._apply_message(key, before, record)  # type: ignore[arg-type]
             case "framework":
                 self.framework = record if isinstance(record, Framework) else Framework()
         return before
@@ -182,6 +220,17 @@ class State:
             if after.active:
                 self._active_of.setdefault(app, {})[key] = after
         _set(self.transactions, key, after)
+
+    def _apply_message(self, key: Key, before: Message | None, after: Message | None) -> None:
+        if before is not None and (after is None or not after.open):
+            _discard(self._open_messages, before.taskgroup, key)
+        if before is not None and after is None:
+            _discard(self._messages_of, before.command, key)
+        if after is not None:
+            self._messages_of.setdefault(after.command, {})[key] = after
+            if after.open:
+                self._open_messages.setdefault(after.taskgroup, {})[key] = after
+        _set(self.messages, key, after)
 
     def _apply_version(self, key: Key, before: Version | None, after: Version | None) -> None:
         app, _, name = key.rpartition("/")

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from offers.model import Claim
-from store.records import TaskGroup, Version
+from store.records import CommandType, TaskGroup, Version
+from transactions.injection import Injected
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -24,6 +25,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     taskgroup: TaskGroup
     version: Version
     claim: Claim
+    injected: tuple[Injected, ...] = ()
+    """Per container what its configmaps and secrets hold now; empty if none refers to any. Never to be logged."""
 
 
 class Accept(Effect, frozen=True, kw_only=True):
@@ -53,6 +56,18 @@ class Kill(Effect, frozen=True, kw_only=True):
 class Shutdown(Effect, frozen=True, kw_only=True):
     executor_id: str
     agent_id: str
+
+
+class SendMessage(Effect, frozen=True, kw_only=True):
+    """One message to our executor of a taskgroup. Not to be logged: `body` may hold confidential content."""
+
+    agent_id: str
+    executor_id: str
+    message_id: str
+    type: CommandType
+    tasks: tuple[str, ...]
+    body: dict[str, Any]
+    timeout: float
 
 
 class Acknowledge(Effect, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from offers.model import Offer
-from store.records import Version
+from store.records import CommandType, ConfigMap, MessageResult, Secret, Version
 
 MesosState = Literal[
     "TASK_STAGING",
@@ -28,6 +28,30 @@ MesosState = Literal[
     "TASK_GONE_BY_OPERATOR",
     "TASK_UNKNOWN",
 ]
+
+
+class CheckReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One local health check, as its executor sees it. `healthy` None: not probed yet."""
+
+    type: Literal["HTTP", "TCP", "COMMAND"]
+    healthy: bool | None = None
+    message: str = ""
+    failures: int = 0
+
+
+class TaskDetail(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What our executor knows of a task (bcs_api 7.3, StatusData). Times are Unix seconds, 0.0 = not yet."""
+
+    pid: int = 0
+    container_id: str = ""
+    container_ip: str = ""
+    exit_code: int | None = None
+    oom: bool = False
+    restarting: bool = False
+    """It is being restarted in place on request."""
+    started_at: float = 0.0
+    finished_at: float = 0.0
+    checks: tuple[CheckReport, ...] = ()
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,7 +116,37 @@ class StatusUpdate(Event, frozen=True, kw_only=True):
     healthy: bool | None = None
     timestamp: float = 0.0
     container_ip: str = ""
-    data: bytes = b""
+    detail: TaskDetail | None = None
+    """What our own executor says beside the state."""
+
+
+class TasksReported(Event, frozen=True, kw_only=True):
+    """A steady report of our executor about its running tasks, best effort: (task id, detail)."""
+
+    agent_id: str
+    executor_id: str
+    tasks: tuple[tuple[str, TaskDetail], ...]
+
+
+class MessageAnswered(Event, frozen=True, kw_only=True):
+    """Our executor about a message: taken in hand (`running`), or done. Best effort; the message is sent again until
+    the last word has arrived."""
+
+    agent_id: str
+    executor_id: str
+    message_id: str
+    status: Literal["running", "success", "failed"]
+    message: str = ""
+    results: tuple[MessageResult, ...] = ()
+
+
+class HealthReported(Event, frozen=True, kw_only=True):
+    """Result of a REMOTE check by the built-in prober; only changes are reported."""
+
+    task_id: str
+    type: Literal["REMOTE_HTTP", "REMOTE_TCP"]
+    healthy: bool
+    message: str = ""
 
 
 class ExecutorTerminated(Event, frozen=True, kw_only=True):
@@ -155,6 +209,8 @@ class UpdateApplication(Command, frozen=True, kw_only=True):
     version: Version
     instances: int | None = None
     max_unavailable: int | None = None
+    resources_only: bool = False
+    """Change nothing but limits, in place: the running taskgroups are told by a command of type resources."""
 
 
 class RollbackApplication(Command, frozen=True, kw_only=True):
@@ -203,3 +259,57 @@ class SetAgent(Command, frozen=True, kw_only=True):
 
 class DeleteAgentSetting(Command, frozen=True, kw_only=True):
     agent: str
+
+
+class PutConfigMap(Command, frozen=True, kw_only=True):
+    """`create`: it must not (True) or must (False) exist, None = either. Its times are filled in."""
+
+    config_map: ConfigMap
+    create: bool | None = None
+
+
+class DeleteConfigMap(Command, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+
+
+class PutSecret(Command, frozen=True, kw_only=True):
+    secret: Secret
+    create: bool | None = None
+
+
+class DeleteSecret(Command, frozen=True, kw_only=True):
+    namespace: str
+    name: str
+
+
+class Instruct(Command, frozen=True, kw_only=True):
+    """Tells the executors of an application's taskgroups to do something: writes a Command and its Messages.
+
+    `taskgroups`: ids; empty = all of the application; each must belong to it. `body` by type as in
+    docs/executor-protocol.md, already validated. `reserve`: seconds the outcome stays readable.
+    """
+
+    namespace: str
+    name: str
+    type: CommandType
+    body: dict[str, Any] = {}
+    taskgroups: tuple[str, ...] = ()
+    image: str = ""
+    timeout: float = 60.0
+    reserve: float = 86400.0
+
+
+class DeleteCommand(Command, frozen=True, kw_only=True):
+    """Forgets a command and its messages; what is under way on agents goes on."""
+
+    id: str
+
+
+class ReportHealth(Command, frozen=True, kw_only=True):
+    """An outside module about a REMOTE check of a task."""
+
+    task_id: str
+    type: Literal["REMOTE_HTTP", "REMOTE_TCP"]
+    healthy: bool
+    message: str = ""

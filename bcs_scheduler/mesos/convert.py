@@ -65,7 +65,6 @@ def status_update(status: pb.TaskStatus, cause: str) -> events.StatusUpdate:
         healthy=status.healthy if status.HasField("healthy") else None,
         timestamp=status.timestamp,
         container_ip=_container_ip(status.container_status) if status.HasField("container_status") else "",
-        data=status.data,
         cause=cause,
     )
 

@@ -109,7 +109,6 @@ class TestStatus:
             message="m",
             healthy=False,
             timestamp=12.5,
-            data=b"d",
         )
         status.container_status.network_infos.add().ip_addresses.add(ip_address="10.2.2.2")
         assert convert.status_update(status, "c") == events.StatusUpdate(
@@ -124,7 +123,6 @@ class TestStatus:
             healthy=False,
             timestamp=12.5,
             container_ip="10.2.2.2",
-            data=b"d",
             cause="c",
         )
 

@@ -1,0 +1,150 @@
+"""What a version takes from configmaps and secrets, looked up at the moment of launch.
+
+Nothing here may end up in a log, a story, an error or a read model: the words of `missing` name objects and keys, never
+contents.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import NamedTuple
+
+from store.definition import Container, Item
+from store.records import ConfigItem, Version
+from store.state import State
+
+REFERENCE = "secret::"
+"""A value ``secret::<name>||<key>`` stands for what a secret of the namespace holds under the key."""
+
+
+class Content(NamedTuple):
+    """Content for one variable or file: `data` is base64, or `url` is fetched on the agent (basic authentication if
+    `user` is given)."""
+
+    item: Item
+    data: str = ""
+    url: str = ""
+    user: str = ""
+    password: str = ""
+    secret: bool = False
+
+    def __repr__(self) -> str:
+        return f"Content({self.item.type} {self.item.target})"
+
+
+class Credentials(NamedTuple):
+    """User and password of a registry or download, resolved."""
+
+    user: str = ""
+    password: str = ""
+
+    def __repr__(self) -> str:
+        return "Credentials(...)"
+
+
+class Injected(NamedTuple):
+    """Everything one container needs that is not in its version."""
+
+    contents: tuple[Content, ...] = ()
+    registry: Credentials = Credentials()
+    uris: tuple[Credentials, ...] = ()
+    """One per URI of the container."""
+
+
+class Missing(Exception):
+    """A referenced object or key does not exist. `what` lists all of them, in words a user can act on."""
+
+    def __init__(self, what: tuple[str, ...]) -> None:
+        super().__init__("; ".join(what))
+        self.what = what
+
+
+def refers(version: Version) -> bool:
+    """Whether a launch of the version needs anything from configmaps, secrets or credentials."""
+    return any(map(_refers, version.containers))
+
+
+def _refers(container: Container) -> bool:
+    return bool(
+        container.configmaps
+        or container.secrets
+        or container.image_pull_user
+        or any(uri.user or uri.password for uri in container.uris)
+    )
+
+
+def inject(state: State, version: Version) -> tuple[Injected, ...]:
+    """One Injected per container, or nothing if none refers to anything. Raises Missing."""
+    if not refers(version):
+        return ()
+    lookup = _Lookup(state, version.namespace)
+    found = tuple(lookup.container(container) for container in version.containers)
+    if lookup.missing:
+        raise Missing(tuple(dict.fromkeys(lookup.missing)))
+    return found
+
+
+def missing(state: State, version: Version) -> tuple[str, ...]:
+    """What keeps the version from being launched, in words; empty if nothing does."""
+    try:
+        inject(state, version)
+    except Missing as error:
+        return error.what
+    return ()
+
+
+class _Lookup:
+    def __init__(self, state: State, namespace: str) -> None:
+        self._state = state
+        self._namespace = namespace
+        self.missing: list[str] = []
+
+    def container(self, container: Container) -> Injected:
+        contents = [self._config(ref.name, item) for ref in container.configmaps for item in ref.items]
+        contents += [self._secret(ref.name, item) for ref in container.secrets for item in ref.items]
+        return Injected(
+            contents=tuple(contents),
+            registry=self._credentials(container.image_pull_user, container.image_pull_password),
+            uris=tuple(self._credentials(uri.user, uri.password) for uri in container.uris),
+        )
+
+    def _config(self, name: str, item: Item) -> Content:
+        found = self._state.config_maps.get(f"{self._namespace}/{name}")
+        value = found.items.get(item.key) if found is not None else None
+        if value is None:
+            self._miss("configmap", name, item.key, found is not None)
+            value = ConfigItem()
+        if value.type == "file":
+            return Content(item, data=value.content)
+        return Content(item, url=value.content, user=value.user, password=self._value(value.password))
+
+    def _secret(self, name: str, item: Item) -> Content:
+        return Content(item, data=self._held(name, item.key), secret=True)
+
+    def _held(self, name: str, key: str) -> str:
+        """Base64."""
+        found = self._state.secrets.get(f"{self._namespace}/{name}")
+        value = found.items.get(key) if found is not None else None
+        if value is None:
+            self._miss("secret", name, key, found is not None)
+            return ""
+        return value
+
+    def _credentials(self, user: str, password: str) -> Credentials:
+        return Credentials(self._value(user), self._value(password))
+
+    def _value(self, text: str) -> str:
+        """Text as it is, or what the secret it refers to holds."""
+        if not text.startswith(REFERENCE):
+            return text
+        name, _, key = text.removeprefix(REFERENCE).partition("||")
+        return decoded(self._held(name, key))
+
+    def _miss(self, kind: str, name: str, key: str, exists: bool) -> None:
+        where = f"{kind} {self._namespace}/{name}"
+        self.missing.append(f"{where} has no key {key!r}" if exists else f"{where} does not exist")
+
+
+def decoded(data: str) -> str:
+    """Text of base64 content that is already known to be valid; bytes that are no UTF-8 become replacement marks."""
+    return b64decode(data).decode("utf-8", "replace")
