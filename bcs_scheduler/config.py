@@ -95,6 +95,24 @@ class TransactionSettings(Section, frozen=True, kw_only=True):
     update_delay: Seconds = 0.0
 
 
+class ExecutorSettings(Section, frozen=True, kw_only=True):
+    default: Literal["bcs", "mesos"] = "bcs"
+    url: str = ""
+    python: Name = "python3"
+    docker_socket: Name = "/var/run/docker.sock"
+    report_interval: Positive = 300.0
+    log_max_bytes: Annotated[int, msgspec.Meta(ge=4096)] = 10 * 1024 * 1024
+    log_files: Annotated[int, msgspec.Meta(ge=1, le=100)] = 5
+    output_limit: Annotated[int, msgspec.Meta(ge=256, le=65536)] = 16384
+    answer_timeout: Positive = 60.0
+    reserve: Positive = 604800.0
+
+
+class HealthSettings(Section, frozen=True, kw_only=True):
+    prober: bool = True
+    concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 256
+
+
 class MetricsSettings(Section, frozen=True, kw_only=True):
     taskgroup_label: bool = False
 
@@ -113,6 +131,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     api: ApiSettings = ApiSettings()
     scheduler: SchedulerSettings = SchedulerSettings()
     transactions: TransactionSettings = TransactionSettings()
+    executor: ExecutorSettings = ExecutorSettings()
+    health: HealthSettings = HealthSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
