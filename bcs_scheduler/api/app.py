@@ -15,12 +15,12 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from bcs_scheduler.api import body, errors
 from bcs_scheduler.api.errors import ApiError
-from bcs_scheduler.api.operation import Answer, ApiSettings, Call, Operation, Plain, not_leading
+from bcs_scheduler.api.operation import Answered, ApiSettings, Call, Operation, Plain, Streamed, not_leading
 from bcs_scheduler.api.query import read_query
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.gateway import Gateway
@@ -107,7 +107,10 @@ async def _read_body(request: Request, settings: ApiSettings) -> Any:
     return body.parse(content)
 
 
-def respond(answer: Answer | Plain) -> Response:
+def respond(answer: Answered) -> Response:
+    if isinstance(answer, Streamed):
+        head = {"Content-Length": str(answer.size)}
+        return StreamingResponse(answer.chunks, media_type=answer.media_type, headers=head)
     if isinstance(answer, Plain):
         return Response(answer.content, answer.status, media_type=answer.media_type)
     envelope = {"result": True, "code": errors.OK, "message": "success", "data": answer.data}

@@ -41,6 +41,7 @@ NO_METHOD = "method_not_allowed"
 NOT_LEADING = "not_leading"
 NO_LEADER = "no_leader"
 UNKNOWN_OUTCOME = "outcome_unknown"
+AGENT = "agent"
 INTERNAL = "internal"
 
 TABLE: Mapping[str, Failure] = {
@@ -63,6 +64,7 @@ TABLE: Mapping[str, Failure] = {
     NOT_LEADING: Failure(307, 1405009, "another scheduler leads; Location names the same path there"),
     NO_LEADER: Failure(503, 1405009, "no scheduler leads at the moment"),
     UNKNOWN_OUTCOME: Failure(503, 1405200, "the command was handed over, its outcome is not known yet"),
+    AGENT: Failure(502, 1405200, "the agent does not answer, or not as agents do"),
     INTERNAL: Failure(500, 1405200, "an error of the scheduler itself"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -57,6 +57,17 @@ class Plain(NamedTuple):
     content: bytes
     media_type: str = "application/json"
     status: int = 200
+
+
+class Streamed(NamedTuple):
+    """A file of `size` bytes, passed on as it comes; a failure after the first byte only breaks the connection off."""
+
+    chunks: Iterator[bytes]
+    size: int
+    media_type: str = "application/octet-stream"
+
+
+Answered = Answer | Plain | Streamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +138,7 @@ def not_leading(leader: str | None) -> errors.ApiError:
     )
 
 
-Handler = Callable[[Call], Answer | Plain] | Callable[[Call], Awaitable[Answer | Plain]]
+Handler = Callable[[Call], Answered] | Callable[[Call], Awaitable[Answered]]
 HandlerT = TypeVar("HandlerT", bound=Callable[[Call], Any])
 
 

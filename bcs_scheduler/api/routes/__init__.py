@@ -7,13 +7,14 @@ from bcs_scheduler.api.routes import (
     agentsettings,
     applications,
     cluster,
+    logs,
     service,
     taskgroups,
     transactions,
     versions,
 )
 
-MODULES = (applications, versions, taskgroups, transactions, cluster, agentsettings, service)
+MODULES = (applications, versions, taskgroups, transactions, cluster, agentsettings, logs, service)
 
 
 def operations() -> tuple[Operation, ...]:
