@@ -60,6 +60,7 @@ class State:
         self._groups_on: dict[str, dict[str, TaskGroup]] = {}
         self._status_of: dict[Key, Counter[str]] = {}
         self._indexes_of: dict[Key, Counter[int]] = {}
+        self._unhealthy_of: Counter[Key] = Counter()
         self._active_of: dict[Key, dict[str, Transaction]] = {}
         self._transactions_of: dict[Key, dict[str, Transaction]] = {}
         self.census = Census(self)
@@ -112,6 +113,10 @@ class State:
     def status_counts(self, application: Key) -> Mapping[str, int]:
         """How many taskgroups of the application are in which status."""
         return self._status_of.get(application, _NO_COUNTS)
+
+    def unhealthy(self, application: Key) -> int:
+        """How many live taskgroups of the application have a task whose health checks fail."""
+        return self._unhealthy_of.get(application, 0)
 
     def indexes_of(self, application: Key) -> Mapping[int, int]:
         """Indexes that taskgroups of the application hold, with how many hold each."""
@@ -179,7 +184,15 @@ class State:
                 self._remove_taskgroup(key, before)
             if after is not None:
                 self._add_taskgroup(key, after)
+        self._count_unhealthy(before, after)
         self.census.taskgroup_changed(before, after)
+
+    def _count_unhealthy(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        was = before is not None and _unhealthy(before)
+        now = after is not None and _unhealthy(after)
+        group = after or before
+        if was != now and group is not None:
+            _add(self._unhealthy_of, f"{group.namespace}/{group.application}", now - was)
 
     def _replace_taskgroup(self, key: Key, before: TaskGroup, after: TaskGroup) -> None:
         """The usual change: a status report. Its identity (application, index) is part of the key."""
@@ -311,6 +324,13 @@ class Census:
         _add(counts, value, step)
         if not counts:
             del self._values[app, name]
+
+
+def _unhealthy(group: TaskGroup) -> bool:
+    for task in group.tasks:  # noqa: SIM110 (asked twice per status report)
+        if task.healthy is False and not task.ended:
+            return True
+    return False
 
 
 def _plain(value: AttributeValue) -> str | float:

@@ -17,7 +17,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from store.records import Application, Note, TaskGroup, Transaction, TransactionKind, TransactionStatus
+from store.records import (
+    Application,
+    Executor,
+    Note,
+    TaskGroup,
+    Transaction,
+    TransactionKind,
+    TransactionStatus,
+)
 from store.state import State
 from store.unit_of_work import UnitOfWork
 
@@ -26,11 +34,13 @@ HISTORY_LIMIT = 50
 
 
 class Refused(Exception):
-    """The request cannot be honoured. `reason` is one of not_found, exists, conflict, invalid."""
+    """The request cannot be honoured. `reason` is one of not_found, exists, conflict, invalid; `problems` are (path,
+    message) pairs, one for each thing that is wrong if they can be told apart."""
 
-    def __init__(self, reason: str, message: str, path: str = "") -> None:
+    def __init__(self, reason: str, message: str, path: str = "", problems: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(message)
-        self.reason, self.message, self.path = reason, message, path
+        self.reason, self.message = reason, message
+        self.problems = problems or (((path, message),) if path else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +136,8 @@ class Context:
     now: float
     ids: Ids
     options: Options
+    executor: Executor = "bcs"
+    """What runs taskgroups whose version does not say."""
     cause: str = ""
     tell: Callable[[str, str, str, str], None] = lambda kind, key, reason, message: None
     """Story line: (kind, key, reason, message)."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 
 from offers.model import Demand, Diagnosis, Placement
-from store.records import Application, TaskGroup, Transaction, TransactionStatus, Version
+from store.records import Application, ApplicationStatus, TaskGroup, Transaction, TransactionStatus, Version
 from store.state import State
-from transactions import base, delete, explain, groups, launch, lifecycle, needs, reschedule, scale, update
+from transactions import base, delete, explain, groups, injection, launch, lifecycle, needs, reschedule, scale, update
 from transactions.base import Context, Options, Slot, Step
+from transactions.injection import Injected, Injections
 from transactions.progress import progress
 
 STEPS = {
@@ -29,6 +31,14 @@ STEPS = {
 }
 
 
+class Placed(NamedTuple):
+    """A taskgroup to be launched, and what its containers take from configmaps and secrets (empty if nothing)."""
+
+    group: TaskGroup
+    version: Version
+    injected: tuple[Injected, ...]
+
+
 class Engine:
     """Drives all active transactions. Call `settle` after every batch of changes, `placed` for every placement."""
 
@@ -38,6 +48,9 @@ class Engine:
         """Open demands by transaction id."""
         self.diagnoses: dict[str, Diagnosis] = {}
         """Why open demands could not be placed in the last pass, by transaction id."""
+        self.missing: dict[str, tuple[str, ...]] = {}
+        """What transactions wait for that cannot be launched because a configmap, secret or key does not exist, in words,
+        by transaction id. They have no demand."""
         self.demands_changed = False
         self._version_of: dict[str, str] = {}
         """Version that an open demand launches, by transaction id."""
@@ -87,7 +100,7 @@ class Engine:
         for key in sorted(apps):
             ctx.attempt("application", key, partial(self._refresh, ctx, key))
 
-    def placed(self, ctx: Context, placement: Placement) -> tuple[TaskGroup, Version] | None:
+    def placed(self, ctx: Context, placement: Placement, injections: Injections) -> Placed | None:
         """Writes the taskgroup for a placement of a demand; None if it is not wanted any more."""
         transaction = ctx.state.transactions.get(placement.demand)
         application = ctx.application(transaction) if transaction is not None else None
@@ -97,7 +110,8 @@ class Engine:
         version = ctx.state.version(application.key, self._version_of[placement.demand])
         slot = placement.slot
         assert isinstance(slot, Slot)
-        if version is None or not _still_open(ctx, application.key, slot):
+        injected = injections.of(version) if version is not None else None
+        if version is None or injected is None or not _still_open(ctx, application.key, slot):
             self._fresh.add(transaction.id)
             return None
         group = groups.build(ctx, application, version, slot, placement)
@@ -115,7 +129,7 @@ class Engine:
             (group.namespace, group.application, group.name, kind),
             max(0.0, ctx.now - created) * 1000.0,
         )
-        return group, version
+        return Placed(group, version, injected)
 
     def cancel(self, ctx: Context, transaction: Transaction, message: str) -> None:
         """Ends an active transaction on request and settles its application."""
@@ -151,7 +165,14 @@ class Engine:
                     self._register(transaction)
             elif kind == "application":
                 apps.add(key)
+            elif kind in ("configmap", "secret"):
+                look.update(self._wanting_from(key.partition("/")[0]))
         return look, apps, touched
+
+    def _wanting_from(self, namespace: str) -> list[str]:
+        """Transactions that launch, or would if they could, what may take something from this namespace."""
+        prefix = f"{namespace}/"
+        return [*self.missing, *(i for i, demand in self.demands.items() if demand.application.startswith(prefix))]
 
     def _register(self, transaction: Transaction) -> None:
         key = f"{transaction.namespace}/{transaction.application}"
@@ -183,7 +204,7 @@ class Engine:
             self._forget(ctx, identity, transaction)
             return
         if ctx.now >= transaction.deadline:
-            self._finish(ctx, transaction, "TIMEOUT", explain.timeout(ctx, transaction, self.diagnoses.get(identity)))
+            self._finish(ctx, transaction, "TIMEOUT", self._overdue(ctx, transaction))
         elif ctx.now < transaction.due_at:
             verdict = reschedule.settled(ctx, transaction) if transaction.type == "RESCHEDULE" else None
             if verdict is not None:
@@ -201,6 +222,11 @@ class Engine:
                     self._wake(step.wake_at, identity)
         apps.add(f"{transaction.namespace}/{transaction.application}")
 
+    def _overdue(self, ctx: Context, transaction: Transaction) -> str:
+        return explain.timeout(
+            ctx, transaction, self.diagnoses.get(transaction.id), self.missing.get(transaction.id, ())
+        )
+
     def _give_up(self, ctx: Context, identity: str, failure: str) -> None:
         """A step that fails by itself would fail again and again; the others must go on."""
         transaction = ctx.state.transactions.get(identity)
@@ -215,16 +241,33 @@ class Engine:
 
     def _demand(self, ctx: Context, transaction: Transaction, step: Step) -> None:
         version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", step.version)
-        if not step.slots or version is None:
+        missing = injection.missing(ctx.state, version) if step.slots and version is not None else ()
+        if not step.slots or version is None or missing:
             self._drop_demand(transaction.id)
+            if missing:
+                self._wait(ctx, transaction, missing)
             return
+        self.missing.pop(transaction.id, None)
         demand = needs.demand(transaction.id, version, step.slots, self.options.role, step.only_host)
         if self.demands.get(transaction.id) != demand:
             self.demands[transaction.id] = demand
             self._version_of[transaction.id] = version.name
             self.demands_changed = True
 
+    def _wait(self, ctx: Context, transaction: Transaction, missing: tuple[str, ...]) -> None:
+        """Nothing is launched without what it needs. Changes of configmaps and secrets cause another look."""
+        self.missing[transaction.id] = missing
+        words = explain.waiting(missing)
+        if transaction.history and transaction.history[-1].text == words:
+            return
+        base.note(ctx, transaction, words)
+        ctx.tell("transaction", transaction.id, "waiting", words)
+        application = ctx.application(transaction)
+        if application is not None and application.operation == transaction.id:
+            ctx.uow.put(msgspec.structs.replace(application, message=words))
+
     def _drop_demand(self, identity: str) -> None:
+        self.missing.pop(identity, None)
         self.demands.pop(identity, None)
         self.diagnoses.pop(identity, None)
         self._version_of.pop(identity, None)
@@ -240,7 +283,7 @@ class Engine:
         application = ctx.application(transaction)
         if application is None or application.operation != transaction.id:
             return ended
-        computed, words = lifecycle.application_status(ctx.state.status_counts(application.key), application.instances)
+        computed, words = _judged(ctx, application)
         if status not in ("FINISH",) and computed != "Running":
             words = f"{transaction.type.lower()} {status.lower()}: {message}"
         ctx.uow.put(
@@ -313,8 +356,8 @@ class Engine:
             owner = ctx.state.transactions.get(application.operation)
             if owner is not None and owner.active:
                 return
-        status, words = lifecycle.application_status(ctx.state.status_counts(key), application.instances)
-        if status == application.status:
+        status, words = _judged(ctx, application)
+        if status == application.status and (status != "Running" or words == application.message):
             return
         ctx.tell("application", key, status, words)
         ctx.uow.put(
@@ -327,6 +370,11 @@ class Engine:
                 updated_at=ctx.now,
             )
         )
+
+
+def _judged(ctx: Context, application: Application) -> tuple[ApplicationStatus, str]:
+    state, key = ctx.state, application.key
+    return lifecycle.application_status(state.status_counts(key), application.instances, state.unhealthy(key))
 
 
 def _sound(group: TaskGroup | None) -> bool:

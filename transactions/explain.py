@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from offers.model import Diagnosis
 from store.records import Transaction
-from transactions import delete
+from transactions import delete, health
 from transactions.base import Context
+from transactions.lifecycle import is_ready
 
 _UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "gpus": "GPUs"}
 
@@ -31,16 +32,27 @@ def _amount(name: str, thousandths: int) -> str:
     return f"{thousandths / 1000:g} {_UNITS.get(name, '')}".strip() if name != "ports" else str(thousandths)
 
 
-def timeout(ctx: Context, transaction: Transaction, diagnosis: Diagnosis | None) -> str:
+def waiting(missing: tuple[str, ...]) -> str:
+    """What a launch waits for; `missing` as transactions.injection says it."""
+    return f"waiting for configuration: {'; '.join(missing)}"
+
+
+def timeout(ctx: Context, transaction: Transaction, diagnosis: Diagnosis | None, missing: tuple[str, ...] = ()) -> str:
     """What was missing when the time of a transaction ran out."""
     life = transaction.deadline - transaction.due_at
+    if missing:
+        return f"after {life:.0f} s still {waiting(missing)}"
     if transaction.type == "DELETE":
         return f"after {life:.0f} s {delete.waiting_for(ctx, transaction)}"
     if diagnosis is not None:
         missing = diagnosis.wanted - diagnosis.placed
         return f"after {life:.0f} s have not enough resources: {missing} taskgroups not placed; {reasons(diagnosis)}"
     members = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}").values()
-    waiting = sorted(g.id for g in members if g.status not in ("Running", "Finish"))
-    if waiting:
-        return f"after {life:.0f} s {len(waiting)} taskgroups are not running: {', '.join(waiting[:3])}"
+    late = sorted(g.id for g in members if g.status not in ("Running", "Finish"))
+    if late:
+        return f"after {life:.0f} s {len(late)} taskgroups are not running: {', '.join(late[:3])}"
+    unhealthy = sorted((g for g in members if not is_ready(g)), key=lambda g: g.index)
+    if unhealthy and transaction.type == "UPDATE":
+        told = "; ".join(f"{group.id} ({health.complaints(group) or 'is to end'})" for group in unhealthy[:3])
+        return f"after {life:.0f} s {len(unhealthy)} taskgroups are not healthy: {told}"
     return f"after {life:.0f} s not all taskgroups were placed; no offers were seen"

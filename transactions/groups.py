@@ -6,8 +6,8 @@ import msgspec
 
 from offers.model import Placement
 from store.definition import AttributeValue
-from store.records import Application, BoundPort, Task, TaskGroup, Version
-from transactions import needs
+from store.records import Application, BoundPort, Executor, Task, TaskGroup, Version
+from transactions import health, needs
 from transactions.base import Context, Slot
 
 
@@ -28,6 +28,7 @@ def build(ctx: Context, application: Application, version: Version, slot: Slot, 
         hostname=placement.hostname,
         agent_ip=placement.ip,
         role=version.role or ctx.options.role,
+        executor=_executor(ctx, application, version),
         message="all tasks are staging",
         tasks=_tasks(version, f"{nano}.{{}}.{tail}", placement, ctx.now),
         resources=needs.amounts(version),
@@ -41,6 +42,11 @@ def build(ctx: Context, application: Application, version: Version, slot: Slot, 
         ctx.tell("taskgroup", old.id, "replaced", f"replaced by {group.id}")
     ctx.tell("taskgroup", group.id, "placed", f"on {group.hostname}, version {version.name}")
     return ctx.uow.put(group)
+
+
+def _executor(ctx: Context, application: Application, version: Version) -> Executor:
+    """Host processes are driven by commands of their own, which only our executor knows."""
+    return "bcs" if application.type == "process" else version.executor or ctx.executor
 
 
 def _tasks(version: Version, task_id: str, placement: Placement, now: float) -> tuple[Task, ...]:
@@ -57,6 +63,7 @@ def _tasks(version: Version, task_id: str, placement: Placement, now: float) -> 
                 id=task_id.format(number),
                 name=container.name or f"{version.application}-{number}",
                 ports=tuple(ports),
+                checks=health.unknown(container),
                 updated_at=now,
             )
         )

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from store.definition import Container, Item
 from store.records import ConfigItem, Version
 from store.state import State
+from transactions.base import Refused
 
 REFERENCE = "secret::"
 """A value ``secret::<name>||<key>`` stands for what a secret of the namespace holds under the key."""
@@ -78,10 +79,42 @@ def inject(state: State, version: Version) -> tuple[Injected, ...]:
     if not refers(version):
         return ()
     lookup = _Lookup(state, version.namespace)
-    found = tuple(lookup.container(container) for container in version.containers)
+    found = tuple([lookup.container(container) for container in version.containers])
     if lookup.missing:
         raise Missing(tuple(dict.fromkeys(lookup.missing)))
     return found
+
+
+class Injections:
+    """Lookups of one placement pass: a version that is launched a thousand times is looked up once."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._known: dict[str, tuple[Injected, ...] | None] = {}
+
+    def of(self, version: Version) -> tuple[Injected, ...] | None:
+        """None if something it refers to does not exist."""
+        if not refers(version):
+            return ()
+        if version.key not in self._known:
+            try:
+                self._known[version.key] = inject(self._state, version)
+            except Missing:
+                self._known[version.key] = None
+        return self._known[version.key]
+
+
+def refuse_if_missing(state: State, version: Version) -> None:
+    """Raises Refused naming every configmap, secret and key that the version refers to in vain."""
+    problems: list[tuple[str, str]] = []
+    part = "processes" if any(c.process is not None for c in version.containers) else "containers"
+    for number, container in enumerate(version.containers):
+        lookup = _Lookup(state, version.namespace)
+        lookup.container(container)
+        problems += [(f"$.spec.template.spec.{part}[{number}]", words) for words in dict.fromkeys(lookup.missing)]
+    if problems:
+        words = "; ".join(dict.fromkeys(text for _, text in problems))
+        raise Refused("invalid", words, problems=tuple(problems))
 
 
 def missing(state: State, version: Version) -> tuple[str, ...]:

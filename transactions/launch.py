@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from store.records import Application, Transaction, Version
-from transactions import base
+from transactions import base, injection
 from transactions.base import Context, Refused, Slot, Step
 
 
@@ -14,6 +14,7 @@ def create(ctx: Context, version: Version, kind: str) -> tuple[Application, Tran
     key = f"{version.namespace}/{version.application}"
     if key in ctx.state.applications:
         raise Refused("exists", f"application {key} exists already", "$.metadata.name")
+    injection.refuse_if_missing(ctx.state, version)
     version = msgspec.structs.replace(version, name=str(ctx.ids.next(ctx.now)), created_at=ctx.now)
     application = Application(
         namespace=version.namespace,

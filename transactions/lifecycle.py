@@ -7,15 +7,17 @@ arrives later (W-13), and a report never moves a task backwards (an old STARTING
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from store.definition import RestartPolicy, UnreachablePolicy
-from store.records import ApplicationStatus, Task, TaskGroup, TaskGroupStatus, TaskStatus
+from store.records import ApplicationStatus, CheckResult, Task, TaskGroup, TaskGroupStatus, TaskStatus
+from transactions import health
 
 READY: frozenset[TaskGroupStatus] = frozenset({"Running", "Finish"})
-"""A taskgroup in one of these does what its application wants of it."""
+"""A taskgroup in one of these does what its application wants of it, unless its health checks say otherwise."""
+RUNNING = "application is running"
 RESTART_DELAY_MAX = 85920.0
 """Longest restart delay in seconds: 86400 - 480 (bcs_internals 4.9)."""
 FREE_RESTARTS = 3
@@ -55,6 +57,29 @@ STATES: Mapping[str, Mapped] = {
 }
 
 
+class Detail(Protocol):
+    """What our own executor says of a task beside its state."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def container_id(self) -> str: ...
+    @property
+    def container_ip(self) -> str: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def oom(self) -> bool: ...
+    @property
+    def restarting(self) -> bool: ...
+    @property
+    def started_at(self) -> float: ...
+    @property
+    def finished_at(self) -> float: ...
+    @property
+    def checks(self) -> Sequence[health.Probe]: ...
+
+
 class Report(NamedTuple):
     """The parts of a status update that the rules look at."""
 
@@ -63,6 +88,7 @@ class Report(NamedTuple):
     reason: str = ""
     healthy: bool | None = None
     container_ip: str = ""
+    detail: Detail | None = None
 
 
 def reduce_task(task: Task, report: Report, now: float) -> Task:
@@ -70,32 +96,101 @@ def reduce_task(task: Task, report: Report, now: float) -> Task:
     mapped = STATES.get(report.state)
     if task.ended or mapped is None:
         return task
+    if report.detail is not None and report.detail.restarting and mapped.status == "Running":
+        mapped = Mapped("Restarting", False)
     returned = task.status == "Lost" and mapped.status in ("Staging", "Starting", "Running", "Killing")
     if not (mapped.ended or mapped.status == "Lost" or returned) and _RANK[mapped.status] < _RANK[task.status]:
         return task
-    healthy = report.healthy if report.healthy is not None else task.healthy
     same = mapped.status == task.status
     message = report.message or (task.message if same else "")
     oom = task.oom or "MEMORY" in report.reason
     container_ip = report.container_ip or task.container_ip
+    known = apply_detail(_probed(task, report, now), report.detail, now)
     if (
         same
+        and known is task
         and mapped.ended == task.ended
-        and (healthy, message, oom, container_ip) == (task.healthy, task.message, task.oom, task.container_ip)
+        and (message, oom, container_ip) == (task.message, task.oom, task.container_ip)
     ):
         return task
     return msgspec.structs.replace(
-        task,
+        known,
         status=mapped.status,
         last_status=task.last_status if same else task.status,
         ended=mapped.ended,
-        healthy=healthy,
         message=message,
         reason=report.reason,
-        oom=oom,
-        container_ip=container_ip,
+        oom=oom or known.oom,
+        container_ip=report.container_ip or known.container_ip,
         updated_at=now,
     )
+
+
+def _probed(task: Task, report: Report, now: float) -> Task:
+    """The task after what an executor without details says of its health."""
+    if report.healthy is None or report.detail is not None:
+        return task
+    if task.checks:
+        return with_checks(task, health.apply_local(task.checks, report.healthy, now))
+    return task if report.healthy is task.healthy else msgspec.structs.replace(task, healthy=report.healthy)
+
+
+def with_checks(task: Task, checks: tuple[CheckResult, ...]) -> Task:
+    """The task with these results; the same object if they are the ones it has."""
+    if checks is task.checks:
+        return task
+    return msgspec.structs.replace(task, checks=checks, healthy=health.summary(checks))
+
+
+def apply_detail(task: Task, detail: Detail | None, now: float) -> Task:
+    """The task after the details; the same object if they change nothing. What an executor does not know (any more)
+    leaves what was known. The status stays as it is."""
+    if detail is None:
+        return task
+    checks = health.apply(task.checks, detail.checks, now) if task.checks else task.checks
+    facts = (
+        detail.pid or task.pid,
+        detail.container_id or task.container_id,
+        detail.container_ip or task.container_ip,
+        detail.exit_code if detail.exit_code is not None else task.exit_code,
+        detail.oom or task.oom,
+        detail.started_at or task.started_at,
+        detail.finished_at or task.finished_at,
+    )
+    if checks is task.checks and facts == (
+        task.pid,
+        task.container_id,
+        task.container_ip,
+        task.exit_code,
+        task.oom,
+        task.started_at,
+        task.finished_at,
+    ):
+        return task
+    pid, container_id, container_ip, exit_code, oom, started_at, finished_at = facts
+    return msgspec.structs.replace(
+        with_checks(task, checks),
+        pid=pid,
+        container_id=container_id,
+        container_ip=container_ip,
+        exit_code=exit_code,
+        oom=oom,
+        started_at=started_at,
+        finished_at=finished_at,
+        updated_at=now,
+    )
+
+
+def apply_steady(task: Task, detail: Detail, now: float) -> Task:
+    """The task after a steady report, which is best effort and unordered: it tells more of what is known to run, and
+    neither begins nor ends anything."""
+    if task.status not in ("Running", "Restarting") or detail.exit_code is not None or detail.finished_at:
+        return task
+    status: TaskStatus = "Restarting" if detail.restarting else "Running"
+    known = apply_detail(task, detail, now)
+    if status == task.status:
+        return known
+    return msgspec.structs.replace(known, status=status, last_status=task.status, updated_at=now)
 
 
 def taskgroup_status(tasks: Sequence[Task]) -> tuple[TaskGroupStatus, str]:
@@ -148,8 +243,14 @@ def advance(group: TaskGroup, tasks: tuple[Task, ...], now: float) -> TaskGroup:
     )
 
 
-def application_status(counts: Mapping[str, int], wanted: int) -> tuple[ApplicationStatus, str]:
+def is_ready(group: TaskGroup) -> bool:
+    """It runs (or has done its work), its health checks pass, and nobody is about to end it."""
+    return group.status in READY and not group.killing_since and (group.status == "Finish" or health.passes(group))
+
+
+def application_status(counts: Mapping[str, int], wanted: int, unhealthy: int = 0) -> tuple[ApplicationStatus, str]:
     """Status and message of an application that no operation owns, from its taskgroups' statuses (bcs_internals 5.5).
+    Failing health checks are told, and change nothing else.
 
     Killed taskgroups count like failed ones: unless an operation asked for it, nobody wanted them to end (W51).
     """
@@ -170,7 +271,7 @@ def application_status(counts: Mapping[str, int], wanted: int) -> tuple[Applicat
     if counts.get("Starting", 0) or counts.get("Staging", 0):
         return "Deploying", "some pods are staging or starting"
     if running == wanted:
-        return "Running", "application is running"
+        return "Running", f"{RUNNING}, {unhealthy} of {total} taskgroups are not healthy" if unhealthy else RUNNING
     return "Abnormal", "application is abnormal"
 
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from store.records import Transaction
 from store.state import State
-from transactions.lifecycle import READY
+from transactions.lifecycle import is_ready
 
 
 class Progress(NamedTuple):
@@ -18,7 +18,7 @@ def progress(state: State, transaction: Transaction) -> Progress:
     """How far an operation is, derived from the taskgroups that exist; the last word on it is the ended record.
 
     LAUNCH, SCALE: wanted indexes that are held, or on the way down what is not yet above the target. UPDATE: taskgroups
-    that run the wanted version. RESCHEDULE: the old taskgroup has made way. DELETE: taskgroups that are gone.
+    of the wanted version that are ready. RESCHEDULE: the old taskgroup has made way. DELETE: taskgroups that are gone.
     """
     target = transaction.target
     if not transaction.active:
@@ -32,7 +32,7 @@ def progress(state: State, transaction: Transaction) -> Progress:
             return Progress(max(0, target - beyond) if beyond else wanted, target - wanted + beyond)
         case "UPDATE":
             groups = list(state.groups_of(application).values())
-            ready = sum(1 for group in groups if group.version == transaction.version and group.status in READY)
+            ready = sum(1 for group in groups if group.version == transaction.version and is_ready(group))
             return Progress(min(ready, target), max(0, target - ready))
         case "RESCHEDULE":
             waiting = transaction.taskgroup in state.taskgroups

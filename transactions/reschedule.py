@@ -7,7 +7,7 @@ and never held twice (W-16).
 from __future__ import annotations
 
 from store.records import Application, TaskGroup, Transaction, Version
-from transactions import base, groups, lifecycle, update
+from transactions import base, groups, injection, lifecycle, update
 from transactions.base import Context, Refused, Slot, Step, Verdict
 from transactions.lifecycle import Restart
 
@@ -18,6 +18,10 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float) -> Transacti
     if application is None:
         raise Refused("not_found", f"application {group.namespace}/{group.application} does not exist")
     base.refuse_if_busy(ctx, application, "reschedule a taskgroup of")
+    version = ctx.state.version(application.key, group.version)
+    if version is not None and not group.ended:
+        # What runs is not ended for a replacement that could not be launched.
+        injection.refuse_if_missing(ctx.state, version)
     for other in ctx.state.active_of(application.key).values():
         if other.taskgroup == group.id and not other.inner:
             raise Refused("conflict", f"taskgroup {group.id} is being rescheduled already (transaction {other.id})")

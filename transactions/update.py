@@ -2,7 +2,8 @@
 
 The old taskgroup of an index is ended first, then its place is taken by one of the new version. At no moment does the
 update by its own act leave more than `max_unavailable` taskgroups not ready (W-68); what fails by itself counts against
-that budget, so the update waits.
+that budget, so the update waits. A taskgroup with health checks is ready when all of them pass. Nothing is ended while a
+configmap or secret that the new version needs does not exist.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ import math
 import msgspec
 
 from store.records import Application, TaskGroup, Transaction, Version
-from transactions import base, groups, launch, lifecycle
+from transactions import base, groups, injection, launch, lifecycle
 from transactions.base import Context, Refused, Slot, Step
-from transactions.lifecycle import READY
+from transactions.lifecycle import is_ready
 
 
 def create(
@@ -46,6 +47,7 @@ def create(
     target = instances or application.instances
     if sum(1 for g in ctx.state.groups_of(application.key).values() if g.version == version.name) >= target:
         return None
+    injection.refuse_if_missing(ctx.state, version)
     bound = max_unavailable or version.max_unavailable or default_bound(application.instances)
     transaction = base.begin(
         ctx,
@@ -81,7 +83,8 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     application = ctx.application(transaction)
     if application is None:
         return Step(verdict=("FAIL", "the application is gone"))
-    if ctx.state.version(application.key, transaction.version) is None:
+    version = ctx.state.version(application.key, transaction.version)
+    if version is None:
         return Step(verdict=("FAIL", f"version {transaction.version} is gone"))
     members = [g for g in ctx.state.groups_of(application.key).values() if g.index < application.instances]
     new = [g for g in members if g.version == transaction.version]
@@ -95,14 +98,10 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     slots = (*missing, *(Slot(g.index, g.id) for g in gone))[:wanted]
     ending = [g for g in old if g.killing_since and not g.ended and g.id not in away]
     budget = transaction.max_unavailable - (application.instances - sum(map(is_ready, members)))
-    _end_next(ctx, old, wanted - len(slots) - len(ending), budget)
+    if not injection.missing(ctx.state, version):
+        _end_next(ctx, old, wanted - len(slots) - len(ending), budget)
     waiting = [at for at in away.values() if ctx.now < at < math.inf]
     return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0))
-
-
-def is_ready(group: TaskGroup) -> bool:
-    """It serves, and nobody is about to end it."""
-    return group.status in READY and not group.killing_since
 
 
 def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) -> float:
@@ -116,10 +115,11 @@ def _end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int) -> N
     """Ends up to `wanted` more old taskgroups: those that are not ready anyway first, then the oldest, while the budget
     of unavailable ones lasts."""
     candidates = [g for g in old if not (g.ended or g.killing_since or g.unreachable_since)]
-    for group in sorted(candidates, key=lambda g: (g.status in READY, g.created_at, g.index)):
-        if wanted <= 0 or (group.status in READY and budget <= 0):
+    for group in sorted(candidates, key=lambda g: (is_ready(g), g.created_at, g.index)):
+        ready = is_ready(group)
+        if wanted <= 0 or (ready and budget <= 0):
             return
-        budget -= group.status in READY
+        budget -= ready
         wanted -= 1
         groups.end(ctx, group, "replaced by a new version")
 

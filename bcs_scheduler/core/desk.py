@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from bcs_scheduler.core import effects
 from offers.matcher import Scoring
 from offers.pool import OfferPool
-from store.records import TaskGroup
+from store.records import Executor, TaskGroup
 from store.state import State
 from store.unit_of_work import Unit, UnitOfWork
 from transactions.base import Context, Ids, Options
@@ -37,6 +37,10 @@ class CoreOptions:
     """A unit that is consistent in itself is closed when it has this many changes, so that any store takes it whole."""
     hand_over: int = 500
     """Changes that are collected before the first ACCEPTs of a big pass go their way."""
+    executor: Executor = "bcs"
+    """What runs taskgroups whose version does not say: our own executor, or Mesos's default one."""
+    answer_timeout: float = 60.0
+    """How long an executor may take to answer a message, beyond the time the work itself may take."""
     strict: bool = False
     """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""
 
@@ -66,6 +70,7 @@ class Desk:
             now=0.0,
             ids=self.ids,
             options=options.transactions,
+            executor=options.executor,
             tell=self.tell,
             count=self.count,
             attempt=self.attempt,
@@ -80,8 +85,8 @@ class Desk:
         """The effect leaves once everything changed so far is durable."""
         self.uow.effect(effect)
 
-    def tell(self, kind: str, key: str, reason: str, message: str) -> None:
-        self.emit(effects.Story(kind=kind, key=key, reason=reason, message=message, cause=self.cause))
+    def tell(self, kind: str, key: str, reason: str, message: str, level: str = "info") -> None:
+        self.emit(effects.Story(kind=kind, key=key, reason=reason, message=message, cause=self.cause, level=level))
 
     def count(self, name: str, labels: tuple[str, ...], value: float) -> None:
         self.emit(effects.Observed(name=name, labels=labels, value=value, cause=self.cause))
@@ -131,5 +136,7 @@ def _highest_id(state: State) -> int:
     """The greatest nanosecond used in any known id: ids made from now on are greater (never reused)."""
     numbers = [int(identity.rpartition(".")[2]) for identity in state.taskgroups]
     numbers += [int(identity.rpartition("-")[2]) for identity in state.transactions]
+    numbers += [int(identity.rpartition("-")[2]) for identity in state.commands]
+    numbers += [int(identity) for identity in state.messages]
     numbers += [int(a.version) for a in state.applications.values() if a.version.isdigit()]
     return max(numbers, default=0)

@@ -12,7 +12,7 @@ from bcs_scheduler.core.desk import Desk
 from offers.matcher import match
 from offers.model import Diagnosis, Placement
 from store.records import Transaction
-from transactions import explain, needs
+from transactions import explain, injection, needs
 from transactions.base import Slot
 from transactions.engine import STEPS
 
@@ -43,7 +43,8 @@ def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
         slots = (*slots, *(Slot(g.index, g.id) for g in ending))
     placements: list[Placement] = []
     diagnoses: list[Diagnosis] = []
-    if slots and version is not None:
+    missing = injection.missing(desk.state, version) if slots and version is not None else ()
+    if slots and version is not None and not missing:
         demand = needs.demand(transaction.id, version, slots, desk.options.transactions.role, step.only_host)
         placements, diagnoses = match([demand], desk.pool, desk.state.census, desk.options.scoring, dry_run=True)
     return {
@@ -52,7 +53,7 @@ def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
         "unplaced": len(slots) - len(placements),
         "maxUnavailable": transaction.max_unavailable,
         "reasons": dict(diagnoses[0].reasons) if diagnoses else {},
-        "message": explain.reasons(diagnoses[0]) if diagnoses else "",
+        "message": explain.waiting(missing) if missing else explain.reasons(diagnoses[0]) if diagnoses else "",
     }
 
 

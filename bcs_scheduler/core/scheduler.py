@@ -136,7 +136,7 @@ class Core:
             data = plan(desk, self._commands, command) if command.dry_run else self._commands.run(command)
         except Refused as refused:
             desk.uow.rollback()
-            problems = (Problem(refused.path, refused.message),) if refused.path else ()
+            problems = tuple(Problem(path, message) for path, message in refused.problems)
             desk.emit(
                 Reply(
                     token=command.token,

@@ -13,6 +13,7 @@ from bcs_scheduler.core.events import InverseOffersArrived, OfferRescinded, Offe
 from offers.matcher import match
 from offers.model import Decoration, Diagnosis, Offer, Placement
 from store.records import AgentSetting
+from transactions.injection import Injections
 
 
 class Supply:
@@ -76,20 +77,22 @@ class Supply:
         together: dict[tuple[str, str], list[Placement]] = {}
         for placement in result.placements:
             together.setdefault((placement.agent_id, roles[placement.demand]), []).append(placement)
+        injections = Injections(desk.state)
         for (agent_id, role), placements in together.items():
-            self._launch(agent_id, role, placements)
+            self._launch(agent_id, role, placements, injections)
             desk.hand_over(desk.options.hand_over)
         return bool(together)
 
-    def _launch(self, agent_id: str, role: str, placements: list[Placement]) -> None:
+    def _launch(self, agent_id: str, role: str, placements: list[Placement], injections: Injections) -> None:
         """Writes the taskgroups of one agent and sends one ACCEPT for all of its offers after they are durable. Mesos
         takes no ACCEPT that mixes offers of several roles."""
         desk = self._desk
         launches = []
         for placement in placements:
-            placed = desk.engine.placed(desk.context, placement)
+            placed = desk.engine.placed(desk.context, placement, injections)
             if placed is not None:
-                launches.append(Launch(taskgroup=placed[0], version=placed[1], claim=placement.claim))
+                group, version, injected = placed
+                launches.append(Launch(taskgroup=group, version=version, claim=placement.claim, injected=injected))
             desk.checkpoint()
         used = tuple(offer.id for offer in desk.pool.take(agent_id, role))
         if launches:
