@@ -1,0 +1,126 @@
+"""The local health checks of one task: when they are probed, and what follows from the results."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from .model import Check, CheckState
+from .probes import ProbeFailed, probe
+from .runtime import Runtime
+
+log = logging.getLogger(__name__)
+
+SHORTEST_INTERVAL = 0.1
+"""Seconds; a check without interval must not probe without end."""
+
+
+class Checks:
+    """Probes from `start` to `stop`, every check in a thread of its own, so that one that hangs delays no other.
+
+    `changed` is called when the health of a check, or the message of one that is not healthy, has changed; `failed`
+    once, when a check has failed more often in a row than it may. Both come from a check's thread and never after
+    `stop` has returned (unless one is running that moment).
+    """
+
+    def __init__(
+        self,
+        checks: Sequence[Check],
+        runtime: Runtime,
+        changed: Callable[[], None],
+        failed: Callable[[str], None],
+    ) -> None:
+        self._runtime = runtime
+        self._changed = changed
+        self._failed = failed
+        self._watched = tuple(_Watched(check) for check in checks)
+        self._lock = threading.Lock()
+        self._told = False
+        self._stopping = threading.Event()
+
+    def start(self) -> None:
+        """The task runs from now on: delays and grace periods begin."""
+        now = time.monotonic()
+        for watched in self._watched:
+            thread = threading.Thread(target=self._watch, args=(watched, now), daemon=True)
+            thread.name = f"check-{watched.check.type.lower()}"
+            thread.start()
+
+    def stop(self) -> None:
+        """Does not wait for a probe that is under way; its result is dropped."""
+        with self._lock:
+            self._stopping.set()
+
+    def states(self) -> tuple[CheckState, ...]:
+        return tuple(watched.state for watched in self._watched)
+
+    def _watch(self, watched: _Watched, started: float) -> None:
+        check = watched.check
+        interval = max(SHORTEST_INTERVAL, check.interval)
+        due = started + max(0.0, check.delay)
+        instance = self._instance()
+        while not self._stopping.wait(max(0.0, due - time.monotonic())):
+            current = self._instance()
+            if current != instance:
+                instance, started = current, time.monotonic()  # restarted in place: its grace begins anew
+            elif current is not None:
+                self._probe(watched, within_grace=time.monotonic() < started + check.grace_period)
+            # The next multiple of the interval that is not over yet: no drift, and nothing to catch up with.
+            due += interval * max(1, 1 + int((time.monotonic() - due) // interval))
+
+    def _instance(self) -> float | None:
+        """Which run of the task this is; None while it is being restarted."""
+        detail = self._runtime.detail()
+        return None if detail.restarting else detail.started_at
+
+    def _probe(self, watched: _Watched, within_grace: bool) -> None:
+        try:
+            message, healthy = probe(watched.check, self._runtime), True
+        except ProbeFailed as error:
+            message, healthy = str(error), False
+        except Exception as error:  # whatever a runtime raises must not end the checking
+            log.exception("a health check could not be probed")
+            message, healthy = f"could not be probed: {type(error).__name__}", False
+        with self._lock:
+            if self._stopping.is_set():
+                return
+            changed = watched.seen(healthy, message, within_grace)
+            failed = watched.exhausted and not self._told
+            self._told |= failed
+        if changed:
+            self._changed()
+        if failed:
+            state = watched.state
+            self._failed(f"{state.type} health check failed {state.failures} times in a row: {state.message}")
+
+
+class _Watched:
+    """One check and what was seen of it."""
+
+    def __init__(self, check: Check) -> None:
+        self.check = check
+        self.state = CheckState(check.type)
+
+    @property
+    def exhausted(self) -> bool:
+        return 0 < self.check.consecutive_failures < self.state.failures
+
+    def seen(self, healthy: bool, message: str, within_grace: bool) -> bool:
+        """Takes the result of a probe in; whether others should hear of it.
+
+        Within the grace period failures are told but not counted, and a check that was never healthy stays undecided:
+        what is still starting is not ill.
+        """
+        before = self.state
+        if healthy:
+            self.state = CheckState(before.type, True, message, 0)
+        elif within_grace:
+            verdict = None if before.healthy is None else False
+            self.state = CheckState(before.type, verdict, message, 0)
+        else:
+            self.state = CheckState(before.type, False, message, before.failures + 1)
+        if healthy:
+            return before.healthy is not True
+        return before.healthy != self.state.healthy or before.message != message
