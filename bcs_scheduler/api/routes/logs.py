@@ -167,8 +167,8 @@ def _shown(piece: Piece, encoding: str) -> LogView:
     if encoding == "base64":
         text = base64.b64encode(piece.data).decode("ascii")
         return LogView(data=text, offset=piece.offset, next=after, size=piece.size)
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
     # At the end of the file nothing will complete a character: it is shown as it is, replaced.
-    text = decoder.decode(piece.data, final=after >= piece.size or len(piece.data) < 4)
-    kept = len(decoder.getstate()[0])
-    return LogView(data=text, offset=piece.offset, next=after - kept, size=piece.size)
+    text, used = codecs.utf_8_decode(piece.data, "replace", after >= piece.size)
+    if not used:
+        text, used = codecs.utf_8_decode(piece.data, "replace", True)  # so short a part would never be left
+    return LogView(data=text, offset=piece.offset, next=piece.offset + used, size=piece.size)
