@@ -108,6 +108,14 @@ class ApplicationSeries(Collector):
             "taskgroup_report": _Metric(
                 "taskgroup_report", "Stored status reports, by the status that followed", (*taskgroup, "status")
             ),
+            "task_health": _Metric(
+                "task_health", "Tasks whose health checks turned, by what they turned to", (*application, "verdict")
+            ),
+            "message_completed": _Metric(
+                "message_completed",
+                "Messages to executors that have their last word, by type of command and status",
+                (*application, "type", "status"),
+            ),
             "application_oom": _Metric("application_oom", "Tasks ended for want of memory", application),
         }
 

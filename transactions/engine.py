@@ -49,7 +49,7 @@ class Engine:
         self.diagnoses: dict[str, Diagnosis] = {}
         """Why open demands could not be placed in the last pass, by transaction id."""
         self.missing: dict[str, tuple[str, ...]] = {}
-        """What transactions wait for that cannot be launched because a configmap, secret or key does not exist, in words,
+        """What transactions wait for that launch nothing because a configmap, secret or key does not exist, in words,
         by transaction id. They have no demand."""
         self.demands_changed = False
         self._version_of: dict[str, str] = {}

@@ -45,8 +45,8 @@ def timeout(ctx: Context, transaction: Transaction, diagnosis: Diagnosis | None,
     if transaction.type == "DELETE":
         return f"after {life:.0f} s {delete.waiting_for(ctx, transaction)}"
     if diagnosis is not None:
-        missing = diagnosis.wanted - diagnosis.placed
-        return f"after {life:.0f} s have not enough resources: {missing} taskgroups not placed; {reasons(diagnosis)}"
+        left = diagnosis.wanted - diagnosis.placed
+        return f"after {life:.0f} s have not enough resources: {left} taskgroups not placed; {reasons(diagnosis)}"
     members = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}").values()
     late = sorted(g.id for g in members if g.status not in ("Running", "Finish"))
     if late:

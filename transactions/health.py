@@ -1,8 +1,8 @@
 """Health of tasks and taskgroups: what the results of checks add up to. Pure functions.
 
-Local checks (HTTP, TCP, COMMAND) are run by what runs the task, REMOTE ones by a prober of the scheduler or by an outside
-module; here they count alike. A result is worth a write if its verdict or its words change, not if only the number of
-failures in a row does.
+Local checks (HTTP, TCP, COMMAND) are run by what runs the task, REMOTE ones by a prober of the scheduler or by an
+outside module; here they count alike. A result is worth a write if its verdict or its words change, not if only the
+number of failures in a row does.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def unknown(container: Container) -> tuple[CheckResult, ...]:
 
 def apply(checks: tuple[CheckResult, ...], probes: Iterable[Probe], now: float) -> tuple[CheckResult, ...]:
     """The checks after these results; the same object if nothing worth a write has changed. Results of checks that the
-    task does not have are ignored; so are those not probed yet: what was known before is still the best that is known."""
+    task does not have are ignored; so are those not probed yet: what was known before is the best that is known."""
     found = {probe.type: probe for probe in probes if probe.healthy is not None}
     if not any(_differs(check, found.get(check.type)) for check in checks):
         return checks
@@ -63,9 +63,7 @@ def apply_local(checks: tuple[CheckResult, ...], healthy: bool, now: float) -> t
 
 
 def _differs(check: CheckResult, probe: Probe | None) -> bool:
-    return probe is not None and (
-        probe.healthy is not check.healthy or probe.message[:WORDS_LIMIT] != check.message
-    )
+    return probe is not None and (probe.healthy is not check.healthy or probe.message[:WORDS_LIMIT] != check.message)
 
 
 def _after(check: CheckResult, probe: Probe | None, now: float) -> CheckResult:

@@ -2,8 +2,8 @@
 
 The old taskgroup of an index is ended first, then its place is taken by one of the new version. At no moment does the
 update by its own act leave more than `max_unavailable` taskgroups not ready (W-68); what fails by itself counts against
-that budget, so the update waits. A taskgroup with health checks is ready when all of them pass. Nothing is ended while a
-configmap or secret that the new version needs does not exist.
+that budget, so the update waits. A taskgroup with health checks is ready when all of them pass. Nothing is ended while
+a configmap or secret that the new version needs does not exist.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core import events
+from bcs_scheduler.core import configuration, events, instructions
+from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import Desk
 from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
@@ -29,9 +30,10 @@ SETTING_BYTES = 100_000
 class Commands:
     """One method per command; each returns the data of its reply."""
 
-    def __init__(self, desk: Desk, supply: Supply) -> None:
+    def __init__(self, desk: Desk, supply: Supply, health: Health) -> None:
         self._desk = desk
         self._supply = supply
+        self._health = health
 
     def run(self, command: events.Command) -> Data:
         match command:
@@ -53,6 +55,25 @@ class Commands:
                 return self._set_agent(command)
             case events.DeleteAgentSetting():
                 return self._delete_agent_setting(command)
+            case events.ReportHealth():
+                return self._health.reported(command)
+        return self._run_other(command)
+
+    def _run_other(self, command: events.Command) -> Data:
+        """Commands that start no operation on an application."""
+        match command:
+            case events.PutConfigMap():
+                return configuration.put_config_map(self._desk, command)
+            case events.DeleteConfigMap():
+                return configuration.delete_config_map(self._desk, command)
+            case events.PutSecret():
+                return configuration.put_secret(self._desk, command)
+            case events.DeleteSecret():
+                return configuration.delete_secret(self._desk, command)
+            case events.Instruct():
+                return instructions.instruct(self._desk, command)
+            case events.DeleteCommand():
+                return instructions.forget(self._desk, command)
         raise Refused("invalid", f"{type(command).__name__} is not a command")
 
     def _create(self, command: events.CreateApplication) -> Data:
@@ -62,6 +83,8 @@ class Commands:
 
     def _update(self, command: events.UpdateApplication) -> Data:
         refuse_oversized(command.version)
+        if command.resources_only:
+            return instructions.change_limits(self._desk, command)
         application = self._application(command.version.namespace, command.version.application)
         newest = self._desk.state.version(application.key, application.version)
         wanted = command.version.instances

@@ -39,6 +39,15 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failures: int = 0
 
 
+class RemoteResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One REMOTE health check, as the core applies it."""
+
+    type: Literal["REMOTE_HTTP", "REMOTE_TCP"]
+    healthy: bool
+    message: str = ""
+    failures: int = 0
+
+
 class TaskDetail(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What our executor knows of a task (bcs_api 7.3, StatusData). Times are Unix seconds, 0.0 = not yet."""
 

@@ -16,8 +16,10 @@ from typing import Any
 from bcs_scheduler.core import events
 from bcs_scheduler.core.commands import Commands
 from bcs_scheduler.core.controllers.checker import Checker
+from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
+from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import CoreOptions, Desk
@@ -37,6 +39,18 @@ ROUNDS = 8
 """Bound on placement passes per turn; each further one only follows from what the one before placed."""
 
 
+PLACELESS = (
+    events.PutConfigMap,
+    events.DeleteConfigMap,
+    events.PutSecret,
+    events.DeleteSecret,
+    events.Instruct,
+    events.DeleteCommand,
+    events.ReportHealth,
+)
+"""Commands whose plans need no offers to look at."""
+
+
 class Core:
     """The scheduler without the world around it."""
 
@@ -49,15 +63,20 @@ class Core:
         self.fatal = ""
         """Why Mesos will not have this framework any more: nothing is launched until an operator acts (W-07)."""
         self._checker = Checker(self.desk)
-        self._reports = Reports(self.desk, self._checker)
+        self._messenger = Messenger(self.desk)
+        self._health = Health(self.desk)
+        self._reports = Reports(self.desk, self._checker, self._messenger, self._health)
         self._killer = Killer(self.desk)
         self.desk.context.abandon = self._killer.abandon
         self._supply = Supply(self.desk)
         self._janitor = Janitor(self.desk)
-        self._commands = Commands(self.desk, self._supply)
+        self._commands = Commands(self.desk, self._supply, self._health)
         self._plans: list[tuple[float, events.Command]] = []
         self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
             events.StatusUpdate: self._reports.status,
+            events.TasksReported: self._reports.steady,
+            events.HealthReported: self._health.probed,
+            events.MessageAnswered: self._messenger.answered,
             events.OffersArrived: self._supply.arrived,
             events.OfferRescinded: self._supply.rescinded,
             events.InverseOffersArrived: self._supply.inverse,
@@ -73,6 +92,7 @@ class Core:
         self.desk.engine.recover(self.state)
         self._supply.recover()
         self._killer.recover()
+        self._messenger.recover()
 
     # --- entry points -----------------------------------------------------------------------------------------
 
@@ -92,8 +112,8 @@ class Core:
 
     def next_wakeup(self, now: float) -> float:
         """When the next turn is due at the latest, without any event (Unix seconds)."""
-        timer = self.desk.engine.next_timer()
-        return min(now + TICK, timer) if timer is not None else now + TICK
+        timers = (self.desk.engine.next_timer(), self._messenger.next_timer())
+        return min([now + TICK, *(timer for timer in timers if timer is not None)])
 
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first (any thread)."""
@@ -112,6 +132,10 @@ class Core:
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         return self.desk.engine.diagnoses.get(transaction_id)
 
+    def missing(self, transaction_id: str) -> tuple[str, ...]:
+        """Configmaps, secrets and keys an operation waits for, in words (any thread); empty if it waits for none."""
+        return self.desk.engine.missing.get(transaction_id, ())
+
     # --- one event --------------------------------------------------------------------------------------------
 
     def _handle(self, event: events.Event) -> None:
@@ -124,7 +148,12 @@ class Core:
         handler(event)
 
     def _command(self, command: events.Command) -> None:
-        if command.dry_run and self.desk.connected and not self.desk.pool.offers():
+        if (
+            command.dry_run
+            and not isinstance(command, PLACELESS)
+            and self.desk.connected
+            and not self.desk.pool.offers()
+        ):
             self._supply.revive()
             self._plans.append((self.desk.now + PLAN_PATIENCE, command))
             return
@@ -166,6 +195,7 @@ class Core:
         self._supply.subscribed()
         self._checker.subscribed()
         self._killer.resend()
+        self._messenger.subscribed()
 
     def _disconnected(self, event: events.Disconnected) -> None:
         self.desk.connected = False
@@ -205,6 +235,7 @@ class Core:
             self._settle()
         self._plan_waiting()
         self._supply.tick()
+        desk.attempt("core", "messenger", self._messenger.tick)
         desk.cut()
 
     def _settle(self) -> None:
@@ -212,6 +243,7 @@ class Core:
         for _ in range(ROUNDS):
             changed = desk.take_changed()
             self._killer.notice(changed)
+            self._messenger.notice(changed)
             desk.engine.settle(desk.context, changed)
             if not desk.uow.changed() and not desk.changed:
                 break

@@ -86,7 +86,14 @@ def test_everything_the_core_counts_is_a_metric() -> None:
     root = Path(__file__).parents[2]
     sources = [*root.glob("transactions/*.py"), *root.glob("bcs_scheduler/core/**/*.py")]
     names = {name for path in sources for name in re.findall(r'\.count\(\s*"(\w+)"', path.read_text())}
-    assert names == {"schedule_taskgroup", "operate_application", "taskgroup_report", "application_oom"}
+    assert names == {
+        "schedule_taskgroup",
+        "operate_application",
+        "taskgroup_report",
+        "application_oom",
+        "task_health",
+        "message_completed",
+    }
     assert names == Metrics()._objects.names
 
 

@@ -1,8 +1,10 @@
-"""Removes what has had its time: ended transactions after the retention time, versions nobody uses."""
+"""Removes what has had its time: ended transactions after the retention time, versions nobody uses, commands and their
+messages after the time their user asked for."""
 
 from __future__ import annotations
 
 from bcs_scheduler.core.desk import Desk
+from bcs_scheduler.core.instructions import discard
 from store.records import Transaction, Version
 
 PERIOD = 30.0
@@ -23,6 +25,9 @@ class Janitor:
             if self._expired(transaction):
                 desk.uow.delete(transaction)
                 desk.checkpoint()
+        for command in list(desk.state.commands.values()):
+            if command.keep_until <= desk.now:
+                discard(desk, command, desk.checkpoint)
         for key in list(desk.state.applications):
             for version in self._superfluous(key):
                 desk.uow.delete(version)

@@ -1,7 +1,8 @@
 """Status reports: Mesos updates become task, taskgroup and application status, and are acknowledged once stored.
 
 Every update with a uuid is acknowledged, whether it changed anything or not; the acknowledgement is an effect of the
-same unit as the change, so it cannot leave before the change is durable (W-11).
+same unit as the change, so it cannot leave before the change is durable (W-11). The steady reports of our executors are
+best effort, need no acknowledgement, and mostly change nothing: then they cost nothing.
 """
 
 from __future__ import annotations
@@ -9,39 +10,28 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.core.controllers.checker import Checker
+from bcs_scheduler.core.controllers.health import Health, find, taskgroup_of
+from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.desk import Desk
-from bcs_scheduler.core.effects import Acknowledge, Kill
-from bcs_scheduler.core.events import AcceptFailed, AgentRemoved, ExecutorTerminated, StatusUpdate
+from bcs_scheduler.core.effects import Acknowledge, Kill, Shutdown
+from bcs_scheduler.core.events import AcceptFailed, AgentRemoved, ExecutorTerminated, StatusUpdate, TasksReported
 from store.records import Task, TaskGroup
 from transactions import lifecycle
 
 
-def taskgroup_of(task_id: str) -> str:
-    """Taskgroup id of a task id: parts [2].[3].[4].[5].[0] (bcs_internals 0.3); empty if it is not one of ours."""
-    if task_id.count(".") != 5:
-        return ""
-    nano, _, rest = task_id.partition(".")
-    return f"{rest.partition('.')[2]}.{nano}"
-
-
-def _find(group: TaskGroup | None, task_id: str) -> Task | None:
-    for task in group.tasks if group is not None else ():
-        if task.id == task_id:
-            return task
-    return None
-
-
 class Reports:
-    def __init__(self, desk: Desk, checker: Checker) -> None:
+    def __init__(self, desk: Desk, checker: Checker, messenger: Messenger, health: Health) -> None:
         self._desk = desk
         self._checker = checker
+        self._messenger = messenger
+        self._health = health
 
     def status(self, update: StatusUpdate) -> None:
         desk = self._desk
         self._checker.heard(update.task_id)
         mapped = lifecycle.STATES.get(update.state)
         group = desk.state.taskgroups.get(taskgroup_of(update.task_id))
-        task = _find(group, update.task_id)
+        task = find(group, update.task_id)
         if update.uuid:
             self._acknowledge(update)
         if mapped is None:
@@ -52,8 +42,42 @@ class Reports:
             if mapped.status in ("Staging", "Starting", "Running"):
                 desk.tell("task", update.task_id, "unknown", f"{update.state} of a task that is not wanted; killed")
                 desk.emit(Kill(task_id=update.task_id, agent_id=update.agent_id, cause=desk.cause))
+                if update.detail is not None and update.executor_id and (group is None or group.ended):
+                    self._shut_down(update.agent_id, update.executor_id)
         elif not update.agent_id or update.agent_id == group.agent_id:
             self._reduce(group, task, update)
+
+    def steady(self, report: TasksReported) -> None:
+        """Our executor about its tasks. It is not told what has ended: that comes as a status update."""
+        desk = self._desk
+        group = desk.state.taskgroups.get(report.executor_id)
+        if group is None or group.ended:
+            words = "a report of a taskgroup that is not wanted; its executor is shut down"
+            desk.tell("taskgroup", report.executor_id, "unknown", words)
+            self._shut_down(report.agent_id, report.executor_id)
+            return
+        if report.agent_id and report.agent_id != group.agent_id:
+            return
+        self._messenger.heard(group.id)
+        tasks = list(group.tasks)
+        for task_id, detail in report.tasks:
+            for number, task in enumerate(tasks):
+                if task.id == task_id and not task.ended:
+                    tasks[number] = lifecycle.apply_steady(task, detail, desk.now)
+                    self._heard(task)
+                    break
+        if any(now is not was for now, was in zip(tasks, group.tasks, strict=True)):
+            self._store(group, tuple(tasks))
+
+    def _heard(self, task: Task) -> None:
+        """A report of a task that is Lost says that its agent may be back: Mesos knows."""
+        if task.status == "Lost":
+            self._checker.ask((task.id,))
+        else:
+            self._checker.heard(task.id)
+
+    def _shut_down(self, agent_id: str, executor_id: str) -> None:
+        self._desk.emit(Shutdown(executor_id=executor_id, agent_id=agent_id, cause=self._desk.cause))
 
     def _acknowledge(self, update: StatusUpdate) -> None:
         self._desk.emit(
@@ -62,7 +86,9 @@ class Reports:
 
     def _reduce(self, group: TaskGroup, task: Task, update: StatusUpdate) -> None:
         desk = self._desk
-        report = lifecycle.Report(update.state, update.message, update.reason, update.healthy, update.container_ip)
+        report = lifecycle.Report(
+            update.state, update.message, update.reason, update.healthy, update.container_ip, update.detail
+        )
         reduced = lifecycle.reduce_task(task, report, desk.now)
         if reduced is task:
             return
@@ -76,6 +102,7 @@ class Reports:
         desk.count("taskgroup_report", (group.namespace, group.application, group.name, advanced.status), 1.0)
         if advanced.status != group.status:
             desk.tell("taskgroup", group.id, advanced.status, f"{group.status} -> {advanced.status} {advanced.message}")
+        self._health.noticed(group, tasks)
 
     def accept_failed(self, event: AcceptFailed) -> None:
         """An ACCEPT that certainly did not happen ends its taskgroups as never started; an unclear one is asked for."""

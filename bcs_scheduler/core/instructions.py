@@ -1,0 +1,265 @@
+"""Commands that tell executors to do something: they write a Command and one Message per taskgroup.
+
+The messages that can be sent are sent by core.controllers.messenger once they are durable; the others are written as
+failed at once, with the reason. A big command is cut into several units: the command comes first, each message together
+with what it changes of its taskgroup, so that a crash in between leaves a smaller command, and its user no answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.core import events
+from bcs_scheduler.core.desk import Desk
+from store.records import Application, Command, CommandType, Message, TaskGroup, Version
+from transactions import base
+from transactions.base import Refused
+
+Data = dict[str, Any]
+
+COMMAND_BYTES = 300_000
+"""Largest body of a command: it is stored with it, and sent to every taskgroup."""
+RESOURCES_RESERVE = 86400.0
+"""Seconds the outcome of a change of limits in place stays readable."""
+RESOURCES_TIMEOUT = 60.0
+PATH = "$.spec.template.spec.containers[{}].resources"
+
+
+def instruct(desk: Desk, asked: events.Instruct) -> Data:
+    application = _application(desk, asked.namespace, asked.name)
+    if asked.type in ("restart", "reload") and application.status in ("Operating", "RollingUpdate"):
+        raise Refused("conflict", f"cannot {asked.type} {application.key} while it is {application.status}")
+    groups = _members(desk, application, asked.taskgroups)
+    command = _command(desk, application, asked.type, asked.body, asked.timeout, asked.reserve, asked.image)
+    return _write(desk, command, groups, asked.dry_run)
+
+
+def forget(desk: Desk, asked: events.DeleteCommand) -> Data:
+    command = desk.state.commands.get(asked.id)
+    if command is None:
+        raise Refused("not_found", f"command {asked.id} does not exist")
+    discard(desk, command, checkpoint=_nothing if asked.dry_run else desk.checkpoint)
+    return {"commandID": command.id, "namespace": command.namespace, "name": command.application}
+
+
+def discard(desk: Desk, command: Command, checkpoint: Callable[[], None]) -> None:
+    """Removes a command after its messages: no message ever lacks its command."""
+    for message in list(desk.state.messages_of(command.id).values()):
+        desk.uow.delete(message)
+        checkpoint()
+    desk.uow.delete(command)
+    checkpoint()
+
+
+def change_limits(desk: Desk, asked: events.UpdateApplication) -> Data:
+    """Changes limits in place. The newest definition becomes the given one; every taskgroup that runs a definition that
+    differs from it in nothing but limits is moved to it and told. Of the others, those that have ended are moved too,
+    for their replacement; those that cannot be told (they are starting, or away, or run by Mesos's executor) keep the
+    version whose limits they have, and an update replaces them like those of any older version."""
+    application = _application(desk, asked.version.namespace, asked.version.application)
+    base.refuse_if_busy(desk.context, application, "change resources of")
+    newest = desk.state.version(application.key, application.version)
+    if newest is None:
+        raise Refused("not_found", f"application {application.key} has no version {application.version}")
+    _refuse_other_changes(newest, asked.version, application)
+    version = newest
+    if not _alike(newest.containers, asked.version.containers):
+        version = msgspec.structs.replace(
+            asked.version,
+            name=str(desk.ids.next(desk.now)),
+            created_at=desk.now,
+            instances=application.instances,
+        )
+    groups = _outdated(desk, application, version)
+    if version is newest and not groups:
+        return {"unchanged": True, "namespace": application.namespace, "name": application.name}
+    if version is not newest:
+        desk.uow.put(version)
+        desk.uow.put(msgspec.structs.replace(application, version=version.name, updated_at=desk.now))
+    told = [group for group in groups if not group.ended]
+    for group in groups:
+        if group.ended:
+            desk.uow.put(msgspec.structs.replace(group, version=version.name))
+    limits = [
+        {"index": index, "cpus": container.limits.cpus, "mem": container.limits.mem}
+        for index, container in enumerate(version.containers)
+    ]
+    place = {"namespace": application.namespace, "name": application.name, "version": version.name}
+    if not told:
+        return {**place, "commandID": "", "messages": []}
+    command = _command(desk, application, "resources", {"limits": limits}, RESOURCES_TIMEOUT, RESOURCES_RESERVE)
+    return {**place, **_write(desk, command, told, asked.dry_run, version)}
+
+
+# --- whom it concerns ---------------------------------------------------------------------------------------------
+
+
+def _application(desk: Desk, namespace: str, name: str) -> Application:
+    application = desk.state.applications.get(f"{namespace}/{name}")
+    if application is None:
+        raise Refused("not_found", f"application {namespace}/{name} does not exist")
+    return application
+
+
+def _members(desk: Desk, application: Application, named: tuple[str, ...]) -> list[TaskGroup]:
+    members = desk.state.groups_of(application.key)
+    if not named:
+        if not members:
+            raise Refused("conflict", f"application {application.key} has no taskgroups")
+        return sorted(members.values(), key=lambda group: (group.index, group.id))
+    problems = tuple(
+        ("taskgroups", f"taskgroup {identity} does not belong to application {application.key}")
+        for identity in dict.fromkeys(named)
+        if identity not in members
+    )
+    if problems:
+        reason = "invalid" if any(n in desk.state.taskgroups for n in named if n not in members) else "not_found"
+        raise Refused(reason, "; ".join(words for _, words in problems[:10]), problems=problems)
+    return [members[identity] for identity in dict.fromkeys(named)]
+
+
+def _outdated(desk: Desk, application: Application, version: Version) -> list[TaskGroup]:
+    """Taskgroups whose definition differs from the version in nothing but limits."""
+    near: dict[str, bool] = {version.name: False}
+    for name, other in desk.state.versions_of(application.key).items():
+        if name != version.name:
+            near[name] = _same_but_limits(other, version)
+    members = sorted(desk.state.groups_of(application.key).values(), key=lambda group: (group.index, group.id))
+    return [group for group in members if near.get(group.version, False)]
+
+
+# --- what may change in place ---------------------------------------------------------------------------------------
+
+
+def _refuse_other_changes(newest: Version, wanted: Version, application: Application) -> None:
+    """Requests are what Mesos accounts for: they can only change with a new taskgroup."""
+    if wanted.instances != application.instances:
+        raise Refused(
+            "invalid",
+            f"limits change in place without a change of instances ({application.instances}, not {wanted.instances})",
+            "$.spec.instance",
+        )
+    pairs = list(zip(newest.containers, wanted.containers, strict=False))
+    problems = tuple(
+        (PATH.format(index) + ".requests", f"requests of container {index} cannot change in place, only limits can")
+        for index, (before, after) in enumerate(pairs)
+        if before.requests != after.requests or before.extended != after.extended
+    )
+    if problems:
+        raise Refused("invalid", "; ".join(words for _, words in problems), problems=problems)
+    if not _same_but_limits(newest, wanted):
+        raise Refused("invalid", "only limits of containers can change in place, other fields differ as well", "$.spec")
+
+
+def _same_but_limits(one: Version, other: Version) -> bool:
+    return msgspec.structs.replace(
+        one, name="", created_at=0.0, raw="", instances=0, containers=(), schema=other.schema, extra=other.extra
+    ) == msgspec.structs.replace(other, name="", created_at=0.0, raw="", instances=0, containers=()) and _alike(
+        [msgspec.structs.replace(c, limits=c.requests) for c in one.containers],
+        [msgspec.structs.replace(c, limits=c.requests) for c in other.containers],
+    )
+
+
+def _alike(one: Iterable[Any], other: Iterable[Any]) -> bool:
+    return list(one) == list(other)
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def _command(
+    desk: Desk,
+    application: Application,
+    kind: CommandType,
+    body: Data,
+    timeout: float,
+    reserve: float,
+    image: str = "",
+) -> Command:
+    size = len(msgspec.json.encode(body))
+    if size > COMMAND_BYTES:
+        raise Refused("invalid", f"the {kind} has {size} bytes, of {COMMAND_BYTES} allowed")
+    deadline = desk.now + timeout + desk.options.answer_timeout
+    return desk.uow.put(
+        Command(
+            id=f"Application-{application.namespace}-{application.name}-{desk.ids.next(desk.now)}",
+            type=kind,
+            namespace=application.namespace,
+            application=application.name,
+            body=body,
+            image=image,
+            cause=desk.cause,
+            created_at=desk.now,
+            timeout=timeout,
+            deadline=deadline,
+            keep_until=max(deadline, desk.now + reserve),
+        )
+    )
+
+
+def _write(
+    desk: Desk, command: Command, groups: list[TaskGroup], dry_run: bool, move_to: Version | None = None
+) -> Data:
+    """One message for each taskgroup. Those that can be told are moved to a version, if one is given."""
+    checkpoint = _nothing if dry_run else desk.checkpoint
+    written = []
+    for group in groups:
+        message = _message(desk, command, group)
+        if move_to is not None and message.open:
+            desk.uow.put(msgspec.structs.replace(group, version=move_to.name))
+        desk.uow.put(message)
+        written.append(
+            {
+                "taskgroup": group.id,
+                "messageID": message.id,
+                "status": message.status,
+                "message": message.message,
+            }
+        )
+        checkpoint()
+    desk.tell("command", command.id, "accepted", f"{command.type} for {len(groups)} taskgroups")
+    return {"commandID": command.id, "messages": written}
+
+
+def _message(desk: Desk, command: Command, group: TaskGroup) -> Message:
+    version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
+    tasks = tuple(
+        task.id
+        for index, task in enumerate(group.tasks)
+        if not task.ended and (not command.image or command.image in _image(version, index))
+    )
+    objection = _objection(command, group, tasks)
+    if objection:
+        completed = (command.namespace, command.application, command.type, "failed")
+        desk.count("message_completed", completed, 1.0)
+    return Message(
+        id=str(desk.ids.next(desk.now)),
+        command=command.id,
+        taskgroup=group.id,
+        tasks=tasks,
+        status="failed" if objection else "staging",
+        message=objection,
+        created_at=desk.now,
+        completed_at=desk.now if objection else 0.0,
+    )
+
+
+def _objection(command: Command, group: TaskGroup, tasks: tuple[str, ...]) -> str:
+    if group.executor == "mesos":
+        return "it is run by Mesos's own executor, which takes no messages"
+    if group.killing_since:
+        return "the taskgroup is being ended"
+    if group.status != "Running":
+        return f"the taskgroup is {group.status}, not Running"
+    return "" if tasks else f"no task of it has an image with {command.image!r} in its name"
+
+
+def _image(version: Version | None, index: int) -> str:
+    return version.containers[index].image if version is not None and index < len(version.containers) else ""
+
+
+def _nothing() -> None:
+    """A plan is undone as a whole: no checkpoint may close a unit in the middle of it."""
