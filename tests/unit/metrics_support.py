@@ -83,10 +83,12 @@ LAUNCHED = Observed(name="schedule_taskgroup", labels=("ns", "web", "web-0", "la
 ENDED = Observed(name="operate_application", labels=("ns", "web", "launch"), value=3.0)
 REPORTED = Observed(name="taskgroup_report", labels=("ns", "web", "web-0", "Running"))
 OOM = Observed(name="application_oom", labels=("ns", "web"))
+SICK = Observed(name="task_health", labels=("ns", "web", "unhealthy"))
+ANSWERED = Observed(name="message_completed", labels=("ns", "web", "signal", "success"))
 
 
 def feed(metrics: Metrics, *observed: Observed) -> None:
-    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM):
+    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM, SICK, ANSWERED):
         metrics.observe(item)
 
 
