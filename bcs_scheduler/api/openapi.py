@@ -15,9 +15,11 @@ REF = "#/components/schemas/{name}"
 _KINDS = {"text": "string", "int": "integer", "bool": "boolean", "float": "number"}
 _PATH_PARAMETERS = {
     "ns": "Namespace.",
-    "name": "Name of the application.",
+    "name": "Name.",
     "id": "Id.",
     "instances": "Wanted number of taskgroups.",
+    "taskgroup": "Id of the taskgroup.",
+    "file": "Name of the file.",
 }
 _FAILURE = {
     "type": "object",

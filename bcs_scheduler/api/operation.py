@@ -30,6 +30,12 @@ class ApiSettings:
     watch_limit: float = 60.0
     """Longest long poll."""
     version: str = "unknown"
+    default_executor: Literal["bcs", "mesos"] = "bcs"
+    """Runs what names none."""
+    answer_timeout: float = 60.0
+    """How long an agent may work on what it is told, if the request does not say."""
+    reserve: float = 604800.0
+    """How long the outcome of a command stays readable, if the request does not say."""
 
 
 class Param(NamedTuple):
@@ -57,6 +63,7 @@ class Plain(NamedTuple):
     content: bytes
     media_type: str = "application/json"
     status: int = 200
+    headers: Mapping[str, str] | None = None
 
 
 class Streamed(NamedTuple):
@@ -98,7 +105,7 @@ class Call:
     async def submit(self, command: Command) -> Answer:
         """Hands a command to the core, waits until it is durable, and turns the reply into an answer.
 
-        202 if a transaction was started, else 200. Raises ApiError for everything else.
+        202 if a transaction or command was started, else 200. Raises ApiError for everything else.
         """
         return accepted(await self.reply(command))
 
@@ -125,7 +132,7 @@ class Call:
 
 
 def accepted(reply: Reply) -> Answer:
-    started = isinstance(reply.data, dict) and reply.data.get("transactionID")
+    started = isinstance(reply.data, dict) and (reply.data.get("transactionID") or reply.data.get("commandID"))
     return Answer(reply.data, status=202 if started else 200)
 
 
@@ -160,15 +167,18 @@ class Operation:
     status: int = 200
     enveloped: bool = True
     media_type: str = "application/json"
+    variant: int = 1
+    """Counts the paths of one handler."""
 
     @property
     def name(self) -> str:
-        return getattr(self.handler, "__name__", "operation")
+        name = getattr(self.handler, "__name__", "operation")
+        return name if self.variant == 1 else f"{name}_{self.variant}"
 
 
 @dataclass(slots=True)
 class Table:
-    """Collects the operations of one kind of resource."""
+    """Collects the operations of one kind of resource. A handler may be declared for several paths."""
 
     tag: str
     base: str = BASE
@@ -197,6 +207,7 @@ class Table:
                     tuple(query),
                     answer=answer,
                     reasons=tuple(reasons),
+                    variant=self._variant(handler),
                     **more,
                 )
             )
@@ -232,11 +243,15 @@ class Table:
                     reasons=(*reasons, Reason.UNAVAILABLE, errors.NOT_LEADING),
                     write=True,
                     status=status,
+                    variant=self._variant(handler),
                 )
             )
             return handler
 
         return declare
+
+    def _variant(self, handler: Callable[..., Any]) -> int:
+        return 1 + sum(operation.handler is handler for operation in self.operations)
 
 
 DRY_RUN = Param("dryRun", "bool", "Change nothing; answer what would be done.")

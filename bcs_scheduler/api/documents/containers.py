@@ -1,27 +1,32 @@
-"""What must hold for the containers of a taskgroup: commands, ports, environment, resources, checks, volumes."""
+"""What must hold for the tasks of a taskgroup: commands, environment, resources, volumes; ports, checks and references
+have modules of their own."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from bcs_scheduler.api.documents import quantities
-from bcs_scheduler.api.documents.application import (
-    LATER,
+from bcs_scheduler.api.documents.checks import check_health_checks
+from bcs_scheduler.api.documents.engine import check_image_needs, check_parameters
+from bcs_scheduler.api.documents.names import check_variable
+from bcs_scheduler.api.documents.pod import (
     ContainerDocument,
-    HealthCheckDocument,
-    HttpCheck,
     PodSpec,
-    PortDocument,
+    ProcessDocument,
     ResourceAmounts,
     ResourcesDocument,
-    TcpCheck,
+    TaskDocument,
 )
-from bcs_scheduler.api.documents.names import check_port_name, check_variable
-from bcs_scheduler.api.documents.walk import Problems, element, member
+from bcs_scheduler.api.documents.ports import PortBook, network_mode
+from bcs_scheduler.api.documents.references import (
+    check_credentials,
+    check_references,
+    check_uris,
+    check_user,
+)
+from bcs_scheduler.api.documents.walk import Problems, Taken, element, member
 
-PROTOCOLS = ("tcp", "udp", "http", "https")
 RESOURCE_FIELDS = ("requests.cpu", "limits.cpu", "requests.memory", "limits.memory")
 READERS: dict[str, Callable[[quantities.Written], int]] = {
     "cpu": quantities.cores,
@@ -31,65 +36,56 @@ READERS: dict[str, Callable[[quantities.Written], int]] = {
 }
 
 
-class _Taken:
-    """Names and numbers that may be used once; remembers where each was used first."""
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-        self._first: dict[object, str] = {}
-
-    def take(self, value: object, path: str, problems: Problems) -> None:
-        first = self._first.setdefault(value, path)
-        if first != path:
-            problems.add(path, f"{self._what} {value!r} is used already by {first}")
-
-
-def check_containers(pod: PodSpec, path: str, problems: Problems) -> None:
-    """Port names and fixed host ports are unique in the taskgroup, the rest within its container."""
-    port_names, host_ports, task_names = _Taken("port name"), _Taken("host port"), _Taken("container name")
+def check_tasks(pod: PodSpec, path: str, problems: Problems) -> None:
+    """Task names, port names and host ports are unique in the taskgroup, the rest within its task."""
+    ports, names = PortBook(pod), Taken("task name")
     for i, container in enumerate(pod.containers):
-        at = element(path, i)
-        if not container.image and not container.command:
-            problems.add(member(at, "command"), "is required where there is no image")
+        at = element(member(path, "containers"), i)
         if container.name:
-            task_names.take(container.name, member(at, "name"), problems)
-        for j, port in enumerate(container.ports):
-            port_path = element(member(at, "ports"), j)
-            _check_port(port, port_path, pod.network_mode.upper(), problems)
-            port_names.take(port.name, member(port_path, "name"), problems)
-            fixed = fixed_host_port(port)
-            if fixed > 0:
-                host_ports.take(
-                    fixed, member(port_path, "hostPort" if port.host_port > 0 else "containerPort"), problems
-                )
-        _check_env(container, at, problems)
-        check_resources(container.resources, member(at, "resources"), problems)
-        _check_health_checks(container, at, problems)
-        _check_volumes(container, at, problems)
-        _check_uris(container, at, problems)
+            names.take(container.name, member(at, "name"), problems)
+        _check_container(container, pod, at, problems)
+        _check_task(container, ports, at, problems)
+    for i, process in enumerate(pod.processes):
+        at = element(member(path, "processes"), i)
+        names.take(process.proc_name, member(at, "procName"), problems)
+        _check_process(process, at, problems)
+        _check_task(process, ports, at, problems)
 
 
-def fixed_host_port(port: PortDocument) -> int:
-    """In host networking the container port is the host port; 0 = a random one."""
-    return port.host_port if port.host_port > 0 else max(port.container_port, 0)
+def _check_task(task: TaskDocument, ports: PortBook, at: str, problems: Problems) -> None:
+    """What containers and processes have in common."""
+    ports.check(task.ports, member(at, "ports"), problems)
+    _check_env(task, at, problems)
+    check_user(task.user, member(at, "user"), problems)
+    check_resources(task.resources, member(at, "resources"), problems)
+    check_health_checks(task, member(at, "healthChecks"), problems)
+    check_uris(task.uris, member(at, "uris"), problems)
+    check_references(task, at, problems)
 
 
-def _check_port(port: PortDocument, path: str, mode: str, problems: Problems) -> None:
-    check_port_name(port.name, member(path, "name"), problems)
-    if port.protocol.lower() not in ("", *PROTOCOLS):
-        problems.add(member(path, "protocol"), f"must be one of {', '.join(PROTOCOLS)}", port.protocol, PROTOCOLS)
-    for field, number in (("containerPort", port.container_port), ("hostPort", port.host_port)):
-        if number < 0:
-            problems.add(member(path, field), "must not be negative: unmapped ports need a custom network")
-    if port.container_port > 0 and port.host_port > 0 and port.container_port != port.host_port:
-        problems.add(member(path, "hostPort"), f"must equal containerPort {port.container_port} in host networking")
-    if mode in ("", "NONE"):
-        problems.add(path, 'needs host networking: write "networkMode": "HOST"')
+def _check_container(container: ContainerDocument, pod: PodSpec, at: str, problems: Problems) -> None:
+    if not container.image and not container.command:
+        problems.add(member(at, "command"), "is required where there is no image")
+    check_image_needs(container, pod, at, problems)
+    fields = ("imagePullUser", "imagePullPasswd")
+    check_credentials(container.image_pull_user, container.image_pull_passwd, at, fields, problems)
+    check_parameters(container, network_mode(pod), member(at, "parameters"), problems)
+    _check_volumes(container, at, problems)
 
 
-def _check_env(container: ContainerDocument, at: str, problems: Problems) -> None:
-    variables = _Taken("variable")
-    for j, variable in enumerate(container.env):
+def _check_process(process: ProcessDocument, at: str, problems: Problems) -> None:
+    if "/" in process.proc_name or not process.proc_name.isprintable():
+        problems.add(member(at, "procName"), "must be the base name of the executable, without directories")
+    if not process.start_cmd.strip():
+        problems.add(member(at, "startCmd"), "must not be empty")
+    for field, written in (("workPath", process.work_path), ("pidFile", process.pid_file)):
+        if ".." in written.split("/"):
+            problems.add(member(at, field), "must not contain '..'")
+
+
+def _check_env(task: TaskDocument, at: str, problems: Problems) -> None:
+    variables = Taken("variable")
+    for j, variable in enumerate(task.env):
         path = element(member(at, "env"), j)
         check_variable(variable.name, member(path, "name"), problems)
         variables.take(variable.name, member(path, "name"), problems)
@@ -110,7 +106,7 @@ def check_resources(resources: ResourcesDocument, path: str, problems: Problems)
     for name in requests.keys() & limits.keys():
         if requests[name] > limits[name]:
             problems.add(f"{path}.requests.{name}", "must not exceed the limit")
-    needs = _Taken("extended resource")
+    needs = Taken("extended resource")
     for j, need in enumerate(resources.extended_resources):
         at = member(element(member(path, "extendedResources"), j), "Name")
         if not need.name:
@@ -132,56 +128,8 @@ def _check_amounts(amounts: ResourceAmounts, path: str, problems: Problems) -> d
     return read
 
 
-def _check_health_checks(container: ContainerDocument, at: str, problems: Problems) -> None:
-    local = ""
-    for j, check in enumerate(container.health_checks):
-        path = element(member(at, "healthChecks"), j)
-        if check.type.startswith("REMOTE_"):
-            problems.add(member(path, "type"), f"{check.type} {LATER}: nothing would carry it out")
-            continue
-        if local:
-            problems.add(path, f"a container has one local check; {local} is there already")
-        local = local or path
-        if check.interval_seconds <= check.timeout_seconds:
-            problems.add(
-                member(path, "intervalSeconds"),
-                f"must be greater than timeoutSeconds: {check.interval_seconds} is not above {check.timeout_seconds}",
-            )
-        _check_probe(check, container, path, problems)
-
-
-def _check_probe(check: HealthCheckDocument, container: ContainerDocument, path: str, problems: Problems) -> None:
-    payloads = {"HTTP": "http", "TCP": "tcp", "COMMAND": "command"}
-    wanted = payloads[check.type]
-    for name in payloads.values():
-        if name != wanted and getattr(check, name) is not None:
-            problems.add(member(path, name), f"has no meaning in a check of type {check.type}")
-    payload = getattr(check, wanted)
-    if payload is None:
-        problems.add(member(path, wanted), f"is required for a check of type {check.type}")
-    elif isinstance(payload, HttpCheck | TcpCheck):
-        _check_probe_port(payload, container, member(path, wanted), problems)
-    elif not payload.value.strip():
-        problems.add(f"{path}.command.value", "must not be empty")
-    if isinstance(payload, HttpCheck):
-        if payload.scheme not in ("http", "https"):
-            problems.add(f"{path}.http.scheme", "must be http or https")
-        if not payload.path.startswith("/"):
-            problems.add(f"{path}.http.path", "must start with /")
-
-
-def _check_probe_port(probe: HttpCheck | TcpCheck, container: ContainerDocument, path: str, problems: Problems) -> None:
-    known = [port.name for port in container.ports]
-    if probe.port > 0:
-        return
-    if not probe.port_name:
-        problems.add(member(path, "portName"), "is required where port is not given")
-    elif probe.port_name not in known:
-        problems.add(member(path, "portName"), f'the container has no port "{probe.port_name}"', probe.port_name, known)
-
-
 def _check_volumes(container: ContainerDocument, at: str, problems: Problems) -> None:
-    mounts = _Taken("mount path")
+    mounts = Taken("mount path")
     for j, item in enumerate(container.volumes):
         path = member(element(member(at, "volumes"), j), "volume")
         if not container.image:
@@ -193,17 +141,6 @@ def _check_volumes(container: ContainerDocument, at: str, problems: Problems) ->
         host = item.volume.host_path
         if host and not host.startswith("/"):
             problems.add(member(path, "hostPath"), "must be an absolute path")
+        elif ".." in host.split("/"):
+            problems.add(member(path, "hostPath"), "must not contain '..'")
         mounts.take(posixpath.normpath(item.volume.mount_path or "/"), member(path, "mountPath"), problems)
-
-
-def _check_uris(container: ContainerDocument, at: str, problems: Problems) -> None:
-    for j, uri in enumerate(container.uris):
-        path = element(member(at, "uris"), j)
-        try:
-            scheme = urlsplit(uri.value).scheme
-        except ValueError:
-            scheme = ""
-        if not scheme and not uri.value.startswith("/"):
-            problems.add(member(path, "value"), "must be a URL or an absolute path on the agent")
-        if uri.output.startswith("/") or ".." in uri.output.split("/"):
-            problems.add(member(path, "output"), "must be a relative path inside the sandbox")

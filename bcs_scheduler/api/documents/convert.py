@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from bcs_scheduler.api.documents import quantities
-from bcs_scheduler.api.documents.application import (
-    ApplicationDocument,
+from bcs_scheduler.api.documents.application import ApplicationDocument
+from bcs_scheduler.api.documents.constraints import to_constraints
+from bcs_scheduler.api.documents.containers import READERS
+from bcs_scheduler.api.documents.pod import (
     ContainerDocument,
     HealthCheckDocument,
     HttpCheck,
+    ItemDocument,
+    PodSpec,
     PortDocument,
+    ProcessDocument,
     ResourceAmounts,
     ResourcesDocument,
+    TaskDocument,
     TcpCheck,
 )
-from bcs_scheduler.api.documents.constraints import to_constraints
-from bcs_scheduler.api.documents.containers import READERS, fixed_host_port
+from bcs_scheduler.api.documents.ports import bound_ports, network_mode
 from store.definition import (
     Amounts,
     Container,
     EnvVar,
     HealthCheck,
+    Item,
     KillPolicy,
     Port,
+    Process,
+    Reference,
     RestartPolicy,
     UnreachablePolicy,
     Uri,
@@ -33,6 +43,8 @@ from store.records import Version
 
 DEFAULT_REQUEST = Amounts(cpus=1000, mem=64_000, disk=64_000)
 """Where neither request nor limit is given: 1 core, 64 MB, 64 MB (bcs_internals 2.5, W22)."""
+CONFIG_MODES, SECRET_MODES = (0o644, 0o444), (0o600, 0o400)
+"""Permissions of files: (writable, read-only). Secrets are for their owner alone."""
 _FIELDS = {"cpu": "cpus", "memory": "mem", "storage": "disk", "gpu": "gpus"}
 
 
@@ -49,9 +61,10 @@ def to_version(document: ApplicationDocument, instances: int) -> Version:
         annotations=metadata.annotations,
         pod_labels={**metadata.labels, **template.metadata.labels},
         pod_annotations={**metadata.annotations, **template.metadata.annotations},
-        network_mode=template.spec.network_mode.upper() or "NONE",
+        executor=template.spec.executor or document.executor,
+        network_mode=network_mode(template.spec),
         network_type=template.spec.network_type.lower(),
-        containers=tuple(to_container(c) for c in template.spec.containers),
+        containers=to_containers(template.spec),
         restart_policy=RestartPolicy(
             policy=restart.policy,
             interval=float(restart.interval),
@@ -69,34 +82,101 @@ def to_version(document: ApplicationDocument, instances: int) -> Version:
     )
 
 
-def to_container(document: ContainerDocument) -> Container:
-    requests, limits = to_amounts(document.resources)
+def to_containers(pod: PodSpec) -> tuple[Container, ...]:
+    containers = [_container(document, pod) for document in pod.containers]
+    return (*containers, *(_process(document, pod) for document in pod.processes))
+
+
+def _container(document: ContainerDocument, pod: PodSpec) -> Container:
     return Container(
+        **_common(document, pod, owner="" if document.image else document.user),
         name=document.name,
         image=document.image,
         image_pull_policy=document.image_pull_policy,
+        image_pull_user=document.image_pull_user,
+        image_pull_password=document.image_pull_passwd,
         command=document.command,
         args=tuple(document.args),
-        user=document.user,
         working_dir=document.working_dir,
-        env=tuple(
+        privileged=document.privileged,
+        hostname=document.hostname,
+        parameters=tuple((p.key, p.value) for p in document.parameters),
+        volumes=tuple(
+            Volume(host_path=v.volume.host_path, mount_path=v.volume.mount_path, read_only=v.volume.read_only)
+            for v in document.volumes
+        ),
+    )
+
+
+def _process(document: ProcessDocument, pod: PodSpec) -> Container:
+    return Container(
+        **_common(document, pod, owner=document.user),
+        name=document.proc_name,
+        working_dir=document.work_path,
+        process=Process(
+            name=document.proc_name,
+            start=document.start_cmd,
+            start_grace=float(document.start_grace_period),
+            pid_file=document.pid_file,
+            check=document.check_cmd,
+            stop=document.stop_cmd,
+            restart=document.restart_cmd,
+            reload=document.reload_cmd,
+            kill=document.kill_cmd,
+        ),
+    )
+
+
+def _common(document: TaskDocument, pod: PodSpec, *, owner: str) -> dict[str, Any]:
+    """What containers and processes share. `owner`: of files that name none; empty leaves it to the executor."""
+    requests, limits = to_amounts(document.resources)
+    return {
+        "user": document.user,
+        "env": tuple(
             EnvVar(
                 name=e.name, value=e.value, resource=e.value_from.resource_field_ref.resource if e.value_from else ""
             )
             for e in document.env
         ),
-        ports=tuple(to_port(p) for p in document.ports),
-        volumes=tuple(
-            Volume(host_path=v.volume.host_path, mount_path=v.volume.mount_path, read_only=v.volume.read_only)
-            for v in document.volumes
+        "ports": tuple(to_port(p, pod) for p in document.ports),
+        "uris": tuple(
+            Uri(
+                value=u.value,
+                output=u.output,
+                executable=u.executable,
+                extract=u.extract,
+                user=u.user,
+                password=u.pwd,
+            )
+            for u in document.uris
         ),
-        uris=tuple(
-            Uri(value=u.value, output=u.output, executable=u.executable, extract=u.extract) for u in document.uris
+        "health_checks": tuple(to_health_check(check) for check in document.health_checks),
+        "requests": requests,
+        "limits": limits,
+        "extended": {need.name: quantities.thousandths(need.value) for need in document.resources.extended_resources},
+        "configmaps": tuple(
+            Reference(name=r.name, items=tuple(to_item(i, owner, CONFIG_MODES, i.read_only or False) for i in r.items))
+            for r in document.configmaps
         ),
-        health_checks=tuple(to_health_check(check) for check in document.health_checks),
-        requests=requests,
-        limits=limits,
-        extended={need.name: quantities.thousandths(need.value) for need in document.resources.extended_resources},
+        "secrets": tuple(
+            Reference(
+                name=r.secret_name,
+                items=tuple(to_item(i, owner, SECRET_MODES, i.read_only is not False) for i in r.items),
+            )
+            for r in document.secrets
+        ),
+    }
+
+
+def to_item(document: ItemDocument, owner: str, modes: tuple[int, int], read_only: bool) -> Item:
+    if document.type == "env":
+        return Item(type="env", key=document.data_key, target=document.key_or_path)
+    return Item(
+        type="file",
+        key=document.data_key,
+        target=document.key_or_path,
+        mode=modes[read_only],
+        user=document.user or owner,
     )
 
 
@@ -112,14 +192,13 @@ def _read(amounts: ResourceAmounts) -> dict[str, int]:
     return {_FIELDS[name]: READERS[name](written) for name, written in given.items() if written not in (None, "")}
 
 
-def to_port(document: PortDocument) -> Port:
-    """In host networking container and host port are one number: both 0 (random) or both the fixed one."""
-    number = fixed_host_port(document)
+def to_port(document: PortDocument, pod: PodSpec) -> Port:
+    container_port, host_port = bound_ports(document, pod)
     return Port(
         name=document.name,
         protocol=document.protocol.lower() or "tcp",  # type: ignore[arg-type]
-        container_port=number,
-        host_port=number,
+        container_port=container_port,
+        host_port=host_port,
     )
 
 
@@ -134,7 +213,8 @@ def to_health_check(document: HealthCheckDocument) -> HealthCheck:
         consecutive_failures=document.consecutive_failures,
         port=probe.port if probe else 0,
         port_name=probe.port_name if probe else "",
-        scheme=document.http.scheme if document.http else "http",
+        scheme=document.http.scheme.lower() if document.http else "http",
         path=document.http.path if document.http else "/",
+        headers=document.http.headers if document.http else {},
         command=document.command.value if document.command else "",
     )

@@ -35,13 +35,13 @@ def check_name(name: str, path: str, problems: Problems) -> None:
 
 
 def check_labels(labels: dict[str, str], path: str, problems: Problems) -> None:
-    """Labels and annotations: any text, bounded; reserved addresses need networks this release does not have."""
+    """Labels and annotations: any text, bounded."""
     for key, value in labels.items():
         at = member(path, key)
         if not key or len(key) > LABEL_KEY_LENGTH:
             problems.add(at, f"a key must have 1 to {LABEL_KEY_LENGTH} characters")
         elif key.startswith(REQUEST_IP):
-            problems.add(at, "reserved addresses need a custom network, which this release does not offer")
+            problems.add(at, "reserved addresses are not supported by this release")
         if len(value) > LABEL_VALUE_LENGTH:
             problems.add(at, f"has {len(value)} characters, at most {LABEL_VALUE_LENGTH} are allowed")
 

@@ -5,62 +5,88 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.api.documents import names
-from bcs_scheduler.api.documents.application import LATER, ApplicationDocument
+from bcs_scheduler.api.documents.application import ApplicationDocument, Metadata
 from bcs_scheduler.api.documents.constraints import check_constraint
-from bcs_scheduler.api.documents.containers import check_containers
+from bcs_scheduler.api.documents.containers import check_tasks
+from bcs_scheduler.api.documents.engine import check_executor
+from bcs_scheduler.api.documents.pod import LATER, PodSpec
+from bcs_scheduler.api.documents.ports import check_network
 from bcs_scheduler.api.documents.walk import Problems, decode, member
 from bcs_scheduler.api.errors import invalid
 
-KINDS_LATER = ("process", "deployment", "daemonset", "service", "configmap", "secret", "admissionwebhook", "Command")
+KINDS = ("application", "process")
+KINDS_LATER = ("deployment", "daemonset", "service", "admissionwebhook")
+POD = "$.spec.template.spec"
 
 
-def read_application(raw: object, *, namespace: str, name: str | None = None, creating: bool) -> ApplicationDocument:
+def read_application(
+    raw: object,
+    *,
+    namespace: str,
+    name: str | None = None,
+    creating: bool,
+    kinds: tuple[str, ...] = KINDS,
+    default_executor: str = "bcs",
+) -> ApplicationDocument:
     """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem (W8).
 
+    `kinds` are taken here; `default_executor` runs what names none.
     Raises ApiError (422) with all problems.
     """
     problems = Problems()
-    _check_kind(raw, problems)
-    if problems:
-        raise invalid(problems.listed())
-    document: ApplicationDocument = decode(_with_namespace(raw, namespace), ApplicationDocument, problems)
-    _check_identity(document, namespace, name, problems)
+    check_kind(raw, kinds, problems)
+    document: ApplicationDocument = decode(with_namespace(raw, namespace), ApplicationDocument, problems)
+    check_identity(document.metadata, namespace, name, problems)
     if creating and document.spec.instance is None:
         problems.add("$.spec.instance", "is required: how many taskgroups the application has")
-    check_application(document, problems)
+    check_application(document, default_executor, problems)
     if problems:
         raise invalid(problems.listed())
     return document
 
 
-def check_application(document: ApplicationDocument, problems: Problems) -> None:
+def check_application(document: ApplicationDocument, default_executor: str, problems: Problems) -> None:
     """Everything about the meaning of a document that its shape cannot say."""
-    names.check_name(document.metadata.name, "$.metadata.name", problems)
-    names.check_namespace(document.metadata.namespace, "$.metadata.namespace", problems)
+    check_metadata(document.metadata, problems)
     template = document.spec.template
-    for path, metadata in (("$.metadata", document.metadata), ("$.spec.template.metadata", template.metadata)):
-        names.check_labels(metadata.labels, member(path, "labels"), problems)
-        names.check_labels(metadata.annotations, member(path, "annotations"), problems)
+    at = "$.spec.template.metadata"
+    names.check_labels(template.metadata.labels, member(at, "labels"), problems)
+    names.check_labels(template.metadata.annotations, member(at, "annotations"), problems)
     check_constraint(document.constraint, "$.constraint", problems)
     pod = template.spec
-    _check_network(pod.network_mode, pod.network_type, "$.spec.template.spec", problems)
-    _check_role(pod.role, "$.spec.template.spec.role", problems)
-    check_containers(pod, "$.spec.template.spec.containers", problems)
+    _check_contents(document.kind, pod, problems)
+    check_network(pod, POD, problems)
+    _check_role(pod.role, member(POD, "role"), problems)
+    check_tasks(pod, POD, problems)
+    if document.executor and pod.executor and document.executor != pod.executor:
+        problems.add(member(POD, "executor"), f'is "{pod.executor}", but $.executor says "{document.executor}"')
+    check_executor(pod, pod.executor or document.executor, default_executor, POD, problems)
 
 
-def _check_kind(raw: object, problems: Problems) -> None:
-    """Another kind has other fields: say that it is the wrong kind instead of listing them all as unknown."""
+def check_metadata(metadata: Metadata, problems: Problems) -> None:
+    names.check_name(metadata.name, "$.metadata.name", problems)
+    names.check_namespace(metadata.namespace, "$.metadata.namespace", problems)
+    names.check_labels(metadata.labels, "$.metadata.labels", problems)
+    names.check_labels(metadata.annotations, "$.metadata.annotations", problems)
+
+
+def check_kind(raw: object, kinds: tuple[str, ...], problems: Problems) -> None:
+    """Another kind has other fields: says that it is the wrong kind instead of listing them all as unknown. Raises
+    ApiError (422)."""
     if not isinstance(raw, dict):
-        problems.add("$", "must be a document: an object with kind, metadata and spec")
-        return
+        problems.add("$", f"must be a document of kind {' or '.join(kinds)}: an object")
+        raise invalid(problems.listed())
     kind = raw.get("kind")
+    takes = " or ".join(f'"{known}"' for known in kinds)
     if kind in KINDS_LATER:
-        problems.add("$.kind", f'"{kind}" {LATER}; this route takes "application"')
-    elif isinstance(kind, str) and kind and kind != "application":
-        problems.add("$.kind", 'must be "application" on this route', kind, ["application"])
+        problems.add("$.kind", f'"{kind}" {LATER}; this route takes {takes}')
+    elif isinstance(kind, str) and kind and kind not in kinds:
+        problems.add("$.kind", f"must be {takes} on this route", kind, kinds)
+    if problems:
+        raise invalid(problems.listed())
 
 
-def _with_namespace(raw: Any, namespace: str) -> Any:
+def with_namespace(raw: Any, namespace: str) -> Any:
     """The document with the namespace of the path where it has none (W34: before everything else)."""
     metadata = raw.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("namespace"):
@@ -68,19 +94,21 @@ def _with_namespace(raw: Any, namespace: str) -> Any:
     return {**raw, "metadata": {**metadata, "namespace": namespace}}
 
 
-def _check_identity(document: ApplicationDocument, namespace: str, name: str | None, problems: Problems) -> None:
-    given = document.metadata
+def check_identity(given: Metadata, namespace: str, name: str | None, problems: Problems) -> None:
     if given.namespace and given.namespace != namespace:
         problems.add("$.metadata.namespace", f'is "{given.namespace}", but the path says "{namespace}"')
     if name is not None and given.name != name:
         problems.add("$.metadata.name", f'is "{given.name}", but the path says "{name}"')
 
 
-def _check_network(mode: str, kind: str, path: str, problems: Problems) -> None:
-    if mode.upper() not in ("", "HOST", "NONE"):
-        problems.add(member(path, "networkMode"), f'"{mode[:80]}" {LATER}; use HOST or NONE')
-    if kind.lower() not in ("", "cni"):
-        problems.add(member(path, "networktype"), f'"{kind[:80]}" {LATER}')
+def _check_contents(kind: str, pod: PodSpec, problems: Problems) -> None:
+    """Containers in applications, processes in documents of kind process."""
+    wanted, other = ("processes", "containers") if kind == "process" else ("containers", "processes")
+    if not getattr(pod, wanted):
+        problems.add(member(POD, wanted), f"is required: at least one, in a document of kind {kind}")
+    if getattr(pod, other):
+        fitting = "application" if other == "containers" else "process"
+        problems.add(member(POD, other), f'belongs into a document of kind "{fitting}"')
 
 
 def _check_role(role: str, path: str, problems: Problems) -> None:

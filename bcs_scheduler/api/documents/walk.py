@@ -68,6 +68,19 @@ class Problems:
         return tuple(found)
 
 
+class Taken:
+    """Names and numbers that may be used once; remembers where each was used first."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._first: dict[object, str] = {}
+
+    def take(self, value: object, path: str, problems: Problems) -> None:
+        first = self._first.setdefault(value, path)
+        if first != path:
+            problems.add(path, f"{self._what} {value!r} is used already by {first}")
+
+
 def member(path: str, key: str) -> str:
     """The path of a key of the object at `path`."""
     if len(key) > LONGEST_KEY:
@@ -222,7 +235,7 @@ def _literal(raw: object, info: inspect.LiteralType, path: str, problems: Proble
         return _ABSENT
     if raw in info.values and not isinstance(raw, bool):
         return raw
-    known = [str(value) for value in info.values]
+    known = [str(value) for value in info.values if value != ""]
     word = raw if isinstance(raw, str) else ""
     problems.add(path, f"must be one of {', '.join(known)}, not {_shown(raw)}", word, known)
     return _ABSENT
@@ -235,6 +248,7 @@ def _union(raw: object, info: inspect.UnionType, path: str, problems: Problems) 
             inspect.StrType: isinstance(raw, str),
             inspect.IntType: isinstance(raw, int) and not isinstance(raw, bool),
             inspect.FloatType: isinstance(raw, int | float) and not isinstance(raw, bool),
+            inspect.BoolType: isinstance(raw, bool),
             inspect.StructType: isinstance(raw, dict),
             inspect.DictType: isinstance(raw, dict),
         }
@@ -252,6 +266,7 @@ _EXPECTED: dict[type, str] = {
     inspect.StrType: "a string",
     inspect.IntType: "a number",
     inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
     inspect.StructType: "an object",
     inspect.DictType: "an object",
 }

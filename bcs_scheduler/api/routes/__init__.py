@@ -7,14 +7,33 @@ from bcs_scheduler.api.routes import (
     agentsettings,
     applications,
     cluster,
+    commands,
+    configuration,
+    executor,
+    health,
     logs,
+    messages,
     service,
     taskgroups,
     transactions,
     versions,
 )
 
-MODULES = (applications, versions, taskgroups, transactions, cluster, agentsettings, logs, service)
+MODULES = (
+    applications,
+    versions,
+    taskgroups,
+    transactions,
+    configuration,
+    commands,
+    messages,
+    health,
+    logs,
+    cluster,
+    agentsettings,
+    executor,
+    service,
+)
 
 
 def operations() -> tuple[Operation, ...]:

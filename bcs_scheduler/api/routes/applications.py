@@ -37,7 +37,9 @@ MAX_UNAVAILABLE = Param(
     "maxUnavailable", "int", "How many taskgroups may be down at once; overrides the document.", 1, MAX_INSTANCES
 )
 VERSION = Param("version", "text", "Id of the stored version; the one before the newest if left out.")
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS)
+ARGS = Param("args", "text", "resource: change nothing but limits, in place.", choices=("resource",))
+KIND = Param("kind", "text", "Only those of this kind.", choices=("application", "process"))
+LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS, KIND)
 
 
 class Accepted(msgspec.Struct, rename="camel"):
@@ -88,8 +90,14 @@ def list_all_applications(call: Call) -> Answer:
 
 def _matching(found: Iterator[Application], call: Call) -> Iterator[Application]:
     requirements = parse_selector(call.query.get("labelSelector", ""))
-    status = call.query.get("status")
-    return (a for a in found if (status is None or a.status == status) and selected(a.labels, requirements))
+    status, kind = call.query.get("status"), call.query.get("kind")
+    return (
+        a
+        for a in found
+        if (status is None or a.status == status)
+        and (kind is None or a.type == kind)
+        and selected(a.labels, requirements)
+    )
 
 
 @table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", answer=ApplicationView)
@@ -112,21 +120,33 @@ def explain_one(call: Call) -> Answer:
 @table.write(
     "POST",
     "/namespaces/{ns}/applications",
-    "Create an application",
+    "Create an application, of containers or of processes",
     body=ApplicationDocument,
     answer=Accepted,
     reasons=(Reason.EXISTS, Reason.INVALID),
 )
 async def create_application(call: Call) -> Answer:
-    document = read_application(call.body, namespace=call.path["ns"], creating=True)
-    return await call.submit(CreateApplication(version=to_version(document, 0), dry_run=call.dry_run, cause=call.cause))
+    document = _read(call, None, creating=True)
+    return await call.submit(
+        CreateApplication(version=to_version(document, 0), type=document.kind, dry_run=call.dry_run, cause=call.cause)
+    )
+
+
+def _read(call: Call, name: str | None, *, creating: bool) -> ApplicationDocument:
+    return read_application(
+        call.body,
+        namespace=call.path["ns"],
+        name=name,
+        creating=creating,
+        default_executor=call.settings.default_executor,
+    )
 
 
 @table.write(
     "PUT",
     "/namespaces/{ns}/applications",
     "Update an application to a new definition",
-    query=(INSTANCES, MAX_UNAVAILABLE),
+    query=(INSTANCES, MAX_UNAVAILABLE, ARGS),
     body=ApplicationDocument,
     answer=Accepted,
 )
@@ -138,7 +158,7 @@ async def update_application(call: Call) -> Answer:
     "PUT",
     "/namespaces/{ns}/applications/{name}",
     "Update an application to a new definition",
-    query=(INSTANCES, MAX_UNAVAILABLE),
+    query=(INSTANCES, MAX_UNAVAILABLE, ARGS),
     body=ApplicationDocument,
     answer=Accepted,
 )
@@ -147,13 +167,16 @@ async def update_named_application(call: Call) -> Answer:
 
 
 async def _update(call: Call, name: str | None) -> Answer:
-    document = read_application(call.body, namespace=call.path["ns"], name=name, creating=False)
+    document = _read(call, name, creating=False)
     stored = find_application(call.state(), document.metadata.namespace, document.metadata.name)
+    if document.kind != stored.type:
+        raise invalid([Problem("$.kind", f'is "{document.kind}", but {stored.key} is of kind "{stored.type}"')])
     return await call.submit(
         UpdateApplication(
             version=to_version(document, stored.instances),
             instances=call.query.get("instances"),
             max_unavailable=call.query.get("maxUnavailable"),
+            resources_only=call.query.get("args") == "resource",
             dry_run=call.dry_run,
             cause=call.cause,
         )

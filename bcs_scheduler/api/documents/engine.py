@@ -1,0 +1,137 @@
+"""Options of the container engine (bcs_api 6.3.1) and who can carry out what a document asks for."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator
+
+from bcs_scheduler.api.documents.checks import is_remote
+from bcs_scheduler.api.documents.pod import ContainerDocument, ParameterDocument, PodSpec, TaskDocument
+from bcs_scheduler.api.documents.ports import BUILT_IN, network_mode
+from bcs_scheduler.api.documents.walk import Problems, Taken, element, member
+
+PARAMETERS = ("oom-kill-disable", "ulimit", "rm", "shm-size", "ipc", "ip")
+LIMITS = (
+    "as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
+    "rttime", "sigpending", "stack",
+)  # fmt: skip
+"""Names of limits, as setrlimit(2) and `ulimit` of container engines have them."""
+
+
+def check_parameters(container: ContainerDocument, mode: str, path: str, problems: Problems) -> None:
+    keys, limits = Taken("parameter"), Taken("limit")
+    for j, parameter in enumerate(container.parameters):
+        at = element(path, j)
+        if parameter.key == "ulimit":
+            _check_limit(parameter, limits, member(at, "value"), problems)
+            continue
+        keys.take(parameter.key, member(at, "key"), problems)
+        if parameter.key in ("net", "P"):
+            instead = {"net": "write networkMode", "P": "list the ports that are to be reachable in ports"}
+            problems.add(member(at, "key"), f"is not taken as a parameter: {instead[parameter.key]}")
+        elif parameter.key not in PARAMETERS:
+            known = f"must be one of {', '.join(PARAMETERS)}"
+            problems.add(member(at, "key"), known, parameter.key, PARAMETERS)
+        elif not container.image:
+            problems.add(member(at, "key"), "needs an image; for a plain process only ulimit has a meaning")
+        else:
+            _check_value(parameter, mode, at, problems)
+
+
+def _check_value(parameter: ParameterDocument, mode: str, path: str, problems: Problems) -> None:
+    key, value, at = parameter.key, parameter.value, member(path, "value")
+    if key in ("oom-kill-disable", "rm"):
+        if value not in ("true", "false"):
+            problems.add(at, "must be true or false")
+    elif key == "shm-size":
+        if not _is_number(value, 1, 1_048_576):
+            problems.add(at, "must be a whole number of MB")
+    elif key == "ipc":
+        if not value:
+            problems.add(at, "must not be empty")
+    elif mode in BUILT_IN:
+        problems.add(member(path, "key"), "a fixed address needs a custom network")
+    else:
+        try:
+            ipaddress.ip_address(value)
+        except ValueError:
+            problems.add(at, "must be an IP address")
+
+
+def _check_limit(parameter: ParameterDocument, limits: Taken, path: str, problems: Problems) -> None:
+    name, _, number = parameter.value.partition("=")
+    if name not in LIMITS:
+        problems.add(path, f"must be <name>=<number>; names are {', '.join(LIMITS)}", name, LIMITS)
+    elif number != "-1" and not _is_number(number, 0, 2**63 - 1):
+        problems.add(path, "must be <name>=<number>, -1 = unlimited")
+    else:
+        limits.take(name, path, problems)
+
+
+def _is_number(text: str, least: int, most: int) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 19 and least <= int(text) <= most
+
+
+# --- who can do it --------------------------------------------------------------------------------------------
+
+
+def check_image_needs(container: ContainerDocument, pod: PodSpec, path: str, problems: Problems) -> None:
+    """What has a meaning for containers of an engine only."""
+    if container.image:
+        if container.hostname and network_mode(pod) == "HOST":
+            problems.add(member(path, "hostname"), "has no meaning in host networking: the name is the host's")
+        return
+    for field in ("hostname", "imagePullUser", "imagePullPasswd", "privileged"):
+        if getattr(container, _SNAKE.get(field, field)):
+            problems.add(member(path, field), "needs an image: it has no meaning for a plain process")
+    mode = network_mode(pod)
+    if mode not in ("HOST", "NONE"):
+        problems.add(member(path, "image"), f"is required in network {mode}: a plain process cannot join it")
+
+
+_SNAKE = {"imagePullUser": "image_pull_user", "imagePullPasswd": "image_pull_passwd"}
+
+
+def check_executor(pod: PodSpec, executor: str, default: str, path: str, problems: Problems) -> None:
+    """With Mesos's default executor: refuses what only our own can do. `executor` empty = `default`."""
+    if (executor or default) != "mesos":
+        return
+    why = "needs the executor of this scheduler, but "
+    why += 'this says "mesos"' if executor else 'the scheduler\'s default is "mesos": write "executor": "bcs"'
+    for at in _beyond_mesos(pod, path):
+        problems.add(at, why)
+
+
+def _beyond_mesos(pod: PodSpec, path: str) -> Iterator[str]:
+    if pod.processes:
+        yield member(path, "processes")
+        return
+    if network_mode(pod) not in ("HOST", "NONE"):
+        yield member(path, "networkMode")
+    for i, container in enumerate(pod.containers):
+        at = element(member(path, "containers"), i)
+        for field, asked in (
+            ("privileged", container.privileged),
+            ("parameters", container.parameters),
+            ("hostname", container.hostname),
+            ("imagePullUser", container.image_pull_user),
+            ("imagePullPasswd", container.image_pull_passwd),
+            ("imagePullPolicy", container.image_pull_policy == "Never"),
+        ):
+            if asked:
+                yield member(at, field)
+        yield from _beyond_mesos_in_task(container, at)
+
+
+def _beyond_mesos_in_task(task: TaskDocument, path: str) -> Iterator[str]:
+    for j, uri in enumerate(task.uris):
+        if uri.user:
+            yield member(element(member(path, "uris"), j), "user")
+    for j, check in enumerate(task.health_checks):
+        if check.http is not None and check.http.headers and not is_remote(check):
+            yield f"{element(member(path, 'healthChecks'), j)}.http.headers"
+    for field in ("configmaps", "secrets"):
+        for j, reference in enumerate(getattr(task, field)):
+            for i, item in enumerate(reference.items):
+                if item.type == "file":
+                    yield element(member(element(member(path, field), j), "items"), i)

@@ -1,0 +1,98 @@
+"""Commands that are run in running taskgroups, and the record of everything executors were told."""
+
+from __future__ import annotations
+
+from bcs_scheduler.api.documents.instructions import CommandDocument, read_command, to_instruction
+from bcs_scheduler.api.errors import bad_parameter, not_found
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.query import page
+from bcs_scheduler.api.routes.applications import find_application
+from bcs_scheduler.api.routes.messages import Told
+from bcs_scheduler.api.views.messages import CommandView, show_command
+from bcs_scheduler.core.events import DeleteCommand, Instruct
+from store.records import Command
+
+table = Table("commands")
+COMMAND = "/command/application/{ns}/{name}"
+ID = Param("id", "text", "Id of the command.")
+
+
+@table.write(
+    "POST",
+    COMMAND,
+    "Run a command in taskgroups of an application",
+    body=CommandDocument,
+    answer=Told,
+)
+async def run_command(call: Call) -> Answer:
+    spec = read_command(call.body, call.path["ns"], call.path["name"])
+    instruction = to_instruction(spec)
+    command = Instruct(
+        namespace=call.path["ns"],
+        name=call.path["name"],
+        type=instruction.type,
+        body=instruction.body,
+        taskgroups=spec.taskgroups,
+        image=spec.command_target_ref.image,
+        timeout=spec.timeout or call.settings.answer_timeout,
+        reserve=spec.reserve_time * 60.0 or call.settings.reserve,
+        dry_run=call.dry_run,
+        cause=call.cause,
+    )
+    return await call.submit(command)
+
+
+@table.read(COMMAND, "Fetch a command and what came of it", query=(ID,), answer=CommandView)
+def get_command(call: Call) -> Answer:
+    return Answer(show_command(call.state(), _find(call)))
+
+
+@table.read(
+    "/namespaces/{ns}/applications/{name}/commands",
+    "List what the executors of an application were told, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[CommandView],
+)
+@table.read(
+    "/commands/application/{ns}/{name}",
+    "List what the executors of an application were told, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[CommandView],
+)
+def list_commands(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    found = [
+        command
+        for command in list(state.commands.values())
+        if f"{command.namespace}/{command.application}" == application.key
+    ]
+    return page(found, order, call.query, lambda command: show_command(state, command))
+
+
+@table.write(
+    "DELETE",
+    COMMAND,
+    "Forget a command; what is under way on agents goes on",
+    query=(ID,),
+    status=200,
+)
+async def delete_command(call: Call) -> Answer:
+    command = _find(call)
+    reply = await call.reply(DeleteCommand(id=command.id, dry_run=call.dry_run, cause=call.cause))
+    return Answer(reply.data)
+
+
+def order(command: Command) -> tuple[str | int, ...]:
+    return int(command.created_at * 1000), command.id
+
+
+def _find(call: Call) -> Command:
+    """A command of the application in the path; that of another one is none of its (W62)."""
+    identity = call.query.get("id", "")
+    if not identity:
+        raise bad_parameter("id", "is required")
+    command = call.state().commands.get(identity)
+    if command is None or (command.namespace, command.application) != (call.path["ns"], call.path["name"]):
+        raise not_found("command", f"{identity} of application {call.path['ns']}/{call.path['name']}")
+    return command

@@ -1,0 +1,177 @@
+"""Messages to the executors of running taskgroups: files, signals, variables, restart, reload, image commit.
+
+Each taskgroup has an outcome of its own. What fails at once makes the whole request fail (W18), with all of them in the
+answer; the others go on, and are read by their ids.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.api.documents.instructions import DriverMessage, Instruction, RawMessage, read_message
+from bcs_scheduler.api.errors import ApiError, bad_parameter, not_found
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table, accepted
+from bcs_scheduler.api.query import page
+from bcs_scheduler.api.routes.applications import find_application
+from bcs_scheduler.api.views.messages import MessageView, message_order, show_message
+from bcs_scheduler.core.effects import Problem, Reason
+from bcs_scheduler.core.events import Instruct
+from store.records import TaskGroup
+
+table = Table("messages")
+APPLICATION = "/namespaces/{ns}/applications/{name}"
+APPS = "/apps/{ns}/{name}"
+IMAGE = Param("image", "text", "Exact image of the containers to commit.")
+URL = Param("url", "text", "Repository and tag to commit to and push.")
+COMMIT_SECONDS = 3600.0
+"""A layer of many gigabytes takes its time to be pushed."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the message to one taskgroup so far: staging, running, success or failed."""
+
+    taskgroup: str
+    message_id: str = msgspec.field(name="messageID")
+    status: str
+    message: str
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """Handles of what was started: the command as a whole, and its message to each taskgroup."""
+
+    command_id: str = msgspec.field(name="commandID")
+    messages: list[Sent]
+
+
+@table.write("POST", f"{APPLICATION}/message", "Send a message to all taskgroups", body=DriverMessage, answer=Told)
+@table.write("POST", f"{APPS}/message", "Send a message to all taskgroups", body=RawMessage, answer=Told)
+async def send_message(call: Call) -> Answer:
+    return await _tell(call, call.path["ns"], call.path["name"], read_message(call.body))
+
+
+@table.write(
+    "POST",
+    f"{APPLICATION}/taskgroups/{{taskgroup}}/message",
+    "Send a message to one taskgroup",
+    body=DriverMessage,
+    answer=Told,
+)
+@table.write("POST", f"{APPS}/message/{{taskgroup}}", "Send a message to one taskgroup", body=RawMessage, answer=Told)
+async def send_message_to_taskgroup(call: Call) -> Answer:
+    instruction = read_message(call.body)
+    return await _tell(call, call.path["ns"], call.path["name"], instruction, (call.path["taskgroup"],))
+
+
+@table.write("POST", f"{APPLICATION}/taskgroups/{{taskgroup}}/restart", "Restart a taskgroup in place", answer=Told)
+@table.write("POST", "/taskgroup/{taskgroup}/restart", "Restart a taskgroup in place", answer=Told)
+async def restart_taskgroup(call: Call) -> Answer:
+    return await _tell_one(call, Instruction("restart", {}))
+
+
+@table.write("POST", f"{APPLICATION}/taskgroups/{{taskgroup}}/reload", "Make a taskgroup reload", answer=Told)
+@table.write("POST", "/taskgroup/{taskgroup}/reload", "Make a taskgroup reload", answer=Told)
+async def reload_taskgroup(call: Call) -> Answer:
+    return await _tell_one(call, Instruction("reload", {}))
+
+
+@table.write(
+    "POST",
+    "/image/commit/{taskgroup}",
+    "Commit containers as a new image and push it",
+    query=(IMAGE, URL),
+    answer=Told,
+)
+async def commit_image(call: Call) -> Answer:
+    """The registry's account is that of the container (its imagePullUser and imagePullPasswd)."""
+    image, url = call.query.get("image", ""), call.query.get("url", "")
+    for name, value in (("image", image), ("url", url)):
+        if not value or not value.isprintable() or " " in value:
+            raise bad_parameter(name, "is required: an image reference")
+    group = _find(call)
+    version = call.state().version(f"{group.namespace}/{group.application}", group.version)
+    images = [container.image for container in version.containers if container.image] if version is not None else []
+    if image not in images:
+        listed = f"; they are {', '.join(images)}" if images else "; it has none"
+        raise bad_parameter("image", f"is no image of the taskgroup's containers{listed}")
+    return await _tell_one(call, Instruction("commit", {"target": url, "user": "", "password": ""}), image)
+
+
+@table.read("/message/{id}", "Fetch a message and what came of it", answer=MessageView)
+def get_message(call: Call) -> Answer:
+    state = call.state()
+    message = state.messages.get(call.path["id"])
+    if message is None:
+        raise not_found("message", call.path["id"])
+    return Answer(show_message(message, state.commands.get(message.command)))
+
+
+@table.read(
+    f"{APPLICATION}/messages",
+    "List the messages to an application's taskgroups, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[MessageView],
+)
+@table.read(
+    f"{APPS}/messages",
+    "List the messages to an application's taskgroups, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[MessageView],
+)
+def list_messages(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    commands = {c.id: c for c in list(state.commands.values()) if f"{c.namespace}/{c.application}" == application.key}
+    found = [message for identity in commands for message in list(state.messages_of(identity).values())]
+    return page(found, message_order, call.query, lambda message: show_message(message, commands[message.command]))
+
+
+def _find(call: Call) -> TaskGroup:
+    """The taskgroup of the path, which must belong to the application of the path if that names one."""
+    identity = call.path["taskgroup"]
+    group = call.state().taskgroups.get(identity)
+    owner = (call.path.get("ns"), call.path.get("name"))
+    if group is None or owner not in ((None, None), (group.namespace, group.application)):
+        raise not_found("taskgroup", identity)
+    return group
+
+
+async def _tell_one(call: Call, instruction: Instruction, image: str = "") -> Answer:
+    group = _find(call)
+    return await _tell(call, group.namespace, group.application, instruction, (group.id,), image)
+
+
+async def _tell(
+    call: Call,
+    namespace: str,
+    name: str,
+    instruction: Instruction,
+    taskgroups: tuple[str, ...] = (),
+    image: str = "",
+) -> Answer:
+    reply = await call.reply(
+        Instruct(
+            namespace=namespace,
+            name=name,
+            type=instruction.type,
+            body=instruction.body,
+            taskgroups=taskgroups,
+            image=image,
+            timeout=COMMIT_SECONDS if instruction.type == "commit" else call.settings.answer_timeout,
+            reserve=call.settings.reserve,
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+    _refuse_failures(reply.data)
+    return accepted(reply)
+
+
+def _refuse_failures(data: Any) -> None:
+    """Raises ApiError (409) if some taskgroups certainly will not do it."""
+    messages = data.get("messages", []) if isinstance(data, dict) else []
+    failed = [Problem(m["taskgroup"], m["message"]) for m in messages if m["status"] == "failed"]
+    if failed:
+        words = f"{len(failed)} of {len(messages)} taskgroups: {failed[0].message}"
+        raise ApiError(Reason.CONFLICT, words, failed, extra=data)
