@@ -104,7 +104,7 @@ def _launch_group(
         return left
     if executor is None:
         executor = _new_executor(framework, agent, group.executor, executor_amounts)
-    _start(framework, agent, executor, zip(group.task_group.tasks, task_amounts, strict=True))
+    _start(framework, agent, executor, zip(group.task_group.tasks, task_amounts, strict=True), group=True)
     return left - total
 
 
@@ -169,7 +169,7 @@ def _launch(
             executor_info.executor_id.value = executor_id
             executor_info.framework_id.value = framework.id
         executor = _new_executor(framework, agent, executor_info, executor_amounts)
-    _start(framework, agent, executor, [(info, amounts)])
+    _start(framework, agent, executor, [(info, amounts)], group=False)
     return left - total
 
 
@@ -219,7 +219,7 @@ def _new_executor(framework: Framework, agent: Agent, info: pb.ExecutorInfo, amo
 
 
 def _start(
-    framework: Framework, agent: Agent, executor: Executor, tasks: Iterable[tuple[pb.TaskInfo, Amounts]]
+    framework: Framework, agent: Agent, executor: Executor, tasks: Iterable[tuple[pb.TaskInfo, Amounts]], *, group: bool
 ) -> None:
     started = []
     for info, amounts in tasks:
@@ -228,4 +228,4 @@ def _start(
         agent.tasks[framework.id, task.id] = task
         executor.tasks[task.id] = task
         started.append(task)
-    agent.launch(executor, started)
+    agent.launch(executor, started, group=group)

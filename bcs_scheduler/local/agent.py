@@ -6,12 +6,10 @@ import abc
 from typing import Protocol
 
 from bcs_scheduler.local import resources
-from bcs_scheduler.local.model import Executor, InverseOffer, Offer, Task
+from bcs_scheduler.local.model import Executor, Framework, InverseOffer, Offer, Task
 from bcs_scheduler.local.resources import Amounts
 from bcs_scheduler.local.settings import AgentSpec
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
-
-AGENT_PORT = 5051
 
 
 class Reports(Protocol):
@@ -28,12 +26,22 @@ class Reports(Protocol):
         source: int = pb.TaskStatus.SOURCE_EXECUTOR,
     ) -> None: ...
 
+    def executor_status(self, task: Task, status: pb.TaskStatus) -> None:
+        """A complete status as an executor sent it, its UUID included."""
+
+    def stray_status(self, framework: Framework, status: pb.TaskStatus) -> None:
+        """About a task that nobody knows."""
+
+    def executor_message(self, executor: Executor, data: bytes) -> None:
+        """To the scheduler; best effort."""
+
     def executor_exited(self, executor: Executor, status: int) -> None:
-        """`status` as wait(2) gives it."""
+        """`status` as wait(2) gives it; -1 if it never ran."""
 
 
 class Agent(abc.ABC):
-    """`free` is what is neither used nor offered. Executors by (framework id, executor id)."""
+    """`free` is what is neither used nor offered. Executors by (framework id, executor id). At `port` it answers
+    executors and readers of sandboxes."""
 
     def __init__(self, agent_id: str, spec: AgentSpec, reports: Reports) -> None:
         self.id = agent_id
@@ -41,6 +49,7 @@ class Agent(abc.ABC):
         self.reports = reports
         self.total = total_amounts(spec)
         self.free = self.total
+        self.port = 0
         self.connected = True
         self.active = True
         self.registered = 0.0
@@ -59,7 +68,7 @@ class Agent(abc.ABC):
         self.free = self.free + amounts
 
     @abc.abstractmethod
-    def launch(self, executor: Executor, tasks: list[Task]) -> None:
+    def launch(self, executor: Executor, tasks: list[Task], *, group: bool) -> None:
         """Starts the tasks of a group (or a single task) in the executor, which may be new."""
 
     @abc.abstractmethod
@@ -74,8 +83,25 @@ class Agent(abc.ABC):
     def destroy(self) -> None:
         """All executors die at once, as when the machine fails. No status is reported before the agent returns."""
 
-    def message(self, executor_id: str, data: bytes) -> None:  # noqa: B027
-        """Framework messages; executors here ignore them, as the default executor does."""
+    @abc.abstractmethod
+    def message(self, executor: Executor, data: bytes) -> None:
+        """From the scheduler. The default executor ignores it."""
+
+    def runs(self, executor: Executor) -> bool:
+        """Whether the executor is alive; it may have no tasks at the moment."""
+        return bool(executor.tasks)
+
+    @property
+    def pid(self) -> str:
+        """As libprocess names the agent: where it answers."""
+        return f"slave(1)@{self.spec.ip}:{self.port}"
+
+    def info(self) -> pb.AgentInfo:
+        info = pb.AgentInfo(hostname=self.spec.hostname, port=self.port)
+        info.id.value = self.id
+        info.resources.extend(resources.to_messages(self.total, ""))
+        info.attributes.extend(self.attributes)
+        return info
 
 
 def total_amounts(spec: AgentSpec) -> Amounts:

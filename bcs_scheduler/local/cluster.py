@@ -12,16 +12,19 @@ from uuid import uuid4
 
 import uvloop
 
-from bcs_scheduler.local.agent import Agent
+from bcs_scheduler.local.agent_server import AgentServer
 from bcs_scheduler.local.control import Control
+from bcs_scheduler.local.custom_executor import Surroundings
 from bcs_scheduler.local.errors import LocalClusterError, SettingsError
+from bcs_scheduler.local.fetcher import Fetcher
+from bcs_scheduler.local.files import Files
 from bcs_scheduler.local.http import Handler, HttpServer, Request, Stream, response
 from bcs_scheduler.local.master import Master
 from bcs_scheduler.local.operator_api import OperatorApi
 from bcs_scheduler.local.process import Launcher
 from bcs_scheduler.local.process_agent import ProcessAgent
 from bcs_scheduler.local.scheduler_api import SchedulerApi
-from bcs_scheduler.local.settings import AgentSpec, ClusterSettings, agent_specs
+from bcs_scheduler.local.settings import ClusterSettings, agent_specs
 from bcs_scheduler.local.synthetic import SyntheticAgent
 from store.filelock import FileLock
 
@@ -44,6 +47,9 @@ class Cluster:
         self._lock: FileLock | None = None
         self.master = Master(settings)
         self._launcher = Launcher()
+        self._agents: list[ProcessAgent] = []
+        self._shared_server = AgentServer(Files())
+        """Of all agents that run no processes."""
         scheduler_api = SchedulerApi(self.master)
         operator_api = OperatorApi(self.master)
         self._routes: dict[str, Handler] = {
@@ -70,23 +76,39 @@ class Cluster:
             await self._launcher.start()
         await self._server.start(self.settings.host, self.settings.port)
         self.master.address = self._server.address
-        for agent_id, spec in zip(ids, self._specs, strict=True):
-            self.master.add_agent(self._agent(agent_id, spec, data))
+        if self.settings.synthetic:
+            await self._add_synthetic_agents(ids)
+        else:
+            await self._add_process_agents(ids, data)
         self.master.start()
+
+    async def _add_synthetic_agents(self, ids: list[str]) -> None:
+        await self._shared_server.start(self._specs[0].ip)
+        for agent_id, spec in zip(ids, self._specs, strict=True):
+            agent = SyntheticAgent(agent_id, spec, self.master.tasks, self.settings.start_delay)
+            agent.port = self._shared_server.port
+            self.master.add_agent(agent)
+
+    async def _add_process_agents(self, ids: list[str], data: Path) -> None:
+        for agent_id, spec in zip(ids, self._specs, strict=True):
+            fetcher = Fetcher(data / "fetched" / spec.hostname)
+            around = Surroundings(self.master.tasks, self._launcher, fetcher, self.settings)
+            agent = ProcessAgent(agent_id, spec, around, data / "sandboxes")
+            await agent.listen()
+            self._agents.append(agent)
+            self.master.add_agent(agent)
 
     async def stop(self) -> None:
         self.master.stop()
         await self._launcher.stop()
         await self._server.stop()
+        await self._shared_server.stop()
+        for agent in self._agents:
+            await agent.close()
         if self._lock is not None:
             self._lock.close()
         if self._temporary is not None:
             self._temporary.cleanup()
-
-    def _agent(self, agent_id: str, spec: AgentSpec, data: Path) -> Agent:
-        if self.settings.synthetic:
-            return SyntheticAgent(agent_id, spec, self.master.tasks, self.settings.start_delay)
-        return ProcessAgent(agent_id, spec, self.master.tasks, self._launcher, data / "sandboxes")
 
     def _data_directory(self) -> Path:
         if self.settings.data is None:

@@ -196,7 +196,7 @@ class Control:
                     "sandbox": str(run.sandbox),
                 }
                 for agent in agents
-                for run in agent.runs
+                for run in agent.task_runs
                 if run.process.pid
             ]
         }

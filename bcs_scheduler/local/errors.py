@@ -12,7 +12,7 @@ class SettingsError(LocalClusterError):
 
 
 class InvalidCall(LocalClusterError):
-    """A call a real master answers with an error status."""
+    """A call a real master or agent answers with an error status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)

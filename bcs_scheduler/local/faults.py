@@ -1,4 +1,4 @@
-"""Faults in the delivery of status updates."""
+"""Faults in the delivery of status updates and of messages between scheduler and executors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bcs_scheduler.local.updates import Deliver
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
 
-class UpdateFaults:
+class Faults:
     """Stands between agents and master. Counters say how many of the next updates are hit; a dropped one comes again
     with the next retry of its agent."""
 
@@ -19,6 +19,13 @@ class UpdateFaults:
         self.duplicate = 0
         self.delay_count = 0
         self.delay_seconds = 0.0
+        self.drop_messages = 0
+
+    def lose_message(self) -> bool:
+        """Whether the message that is about to be delivered, in either direction, is lost. Nobody repeats it."""
+        lost = self.drop_messages > 0
+        self.drop_messages -= lost
+        return lost
 
     def deliver(self, task: Task, status: pb.TaskStatus) -> None:
         if self.drop > 0:

@@ -106,6 +106,10 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
     def _flush(self) -> None:
         answers, self._answers = self._answers, []
         if answers and self._transport is not None:
@@ -168,6 +172,13 @@ class HttpServer:
             lambda: Connection(self._handler, self._connections), host, port, backlog=1024
         )
         self.address = self._server.sockets[0].getsockname()[:2]
+
+    def abort(self) -> None:
+        """Listens no more and cuts all connections, as a program that dies. It may be started again."""
+        if self._server is not None:
+            self._server.close()
+        for connection in list(self._connections):
+            connection.abort()
 
     async def stop(self) -> None:
         if self._server is not None:

@@ -5,6 +5,7 @@ input. To it:
 
     {"run": ID, "argv": [...], "program": PATH, "env": {...}, "cwd": DIR, "output": DIR or null, "user": NAME or null}
     {"signal": ID, "number": N}
+    {"destroy": ID}                    SIGKILL to it and all that it started, in whatever session
 
 and from it, in this order for each ID:
 
@@ -89,6 +90,9 @@ class Launcher:
     def _obey(self, order: dict[str, Any]) -> None:
         if "run" in order:
             self._start(order)
+        elif "destroy" in order:
+            if order["destroy"] in self._pids:
+                _destroy(self._pids[order["destroy"]])
         elif order["signal"] in self._pids:
             with suppress(ProcessLookupError):
                 os.killpg(self._pids[order["signal"]], order["number"])
@@ -179,6 +183,28 @@ def _children() -> list[int]:
         return [int(pid) for pid in file.read().split()]
 
 
+def _destroy(root: int) -> None:
+    """First everything is stopped, until nothing new is found: what does not run starts nothing any more."""
+    stopped: list[int] = []
+    while found := [pid for pid in _tree(root) if pid not in stopped]:
+        for pid in found:
+            _kill(pid, signal.SIGSTOP)
+        stopped += found
+    for pid in stopped:
+        _kill(pid)
+
+
+def _tree(root: int) -> list[int]:
+    """The process and its descendants, parents first."""
+    found = [root]
+    for pid in found:
+        with suppress(OSError):
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children") as file:
+                    found += [int(child) for child in file.read().split()]
+    return found
+
+
 def _container(pid: int) -> str | None:
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
@@ -190,9 +216,9 @@ def _container(pid: int) -> str | None:
     return None
 
 
-def _kill(pid: int) -> None:
+def _kill(pid: int, number: int = signal.SIGKILL) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.kill(pid, signal.SIGKILL)
+        os.kill(pid, number)
 
 
 if __name__ == "__main__":

@@ -263,7 +263,7 @@ class Master:
 
     def return_agent(self, agent: Agent) -> None:
         """An agent registers again, with whatever still runs on it. Executors that died with it are reported."""
-        for executor in [e for e in agent.executors.values() if not e.tasks]:
+        for executor in [e for e in agent.executors.values() if not agent.runs(e)]:
             for task in [t for t in agent.tasks.values() if t.executor is executor and t.latest not in TERMINAL]:
                 self.tasks.task_status(
                     task, pb.TASK_FAILED, message="Abnormal executor termination: unknown container",

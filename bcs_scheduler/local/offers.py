@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bcs_scheduler.local import resources
-from bcs_scheduler.local.agent import AGENT_PORT, Agent
+from bcs_scheduler.local.agent import Agent
 from bcs_scheduler.local.allocator import Allocator, Grant
 from bcs_scheduler.local.model import Framework, Offer
 from bcs_scheduler.local.resources import Amounts
@@ -91,7 +91,7 @@ class Offers:
         message.url.scheme = "http"
         message.url.address.hostname = agent.spec.hostname
         message.url.address.ip = agent.spec.ip
-        message.url.address.port = AGENT_PORT
+        message.url.address.port = agent.port
         message.url.path = "/slave(1)"
         if framework.multi_role:
             message.allocation_info.role = offer.role

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bcs_scheduler.local import validation
-from bcs_scheduler.local.agent import AGENT_PORT, Agent
+from bcs_scheduler.local.agent import Agent
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.http import Request, response
 from bcs_scheduler.local.master import VERSION, Master
@@ -112,14 +112,10 @@ class OperatorApi:
         answer.SetInParent()
         for agent in self._master.agents.values():
             message = answer.agents.add(active=agent.active, version=VERSION)
-            message.pid = f"slave(1)@{agent.spec.ip}:{AGENT_PORT}"
-            info = message.agent_info
-            info.hostname, info.port = agent.spec.hostname, AGENT_PORT
-            info.id.value = agent.id
-            info.resources.extend(to_messages(agent.total, ""))
-            info.attributes.extend(agent.attributes)
+            message.pid = agent.pid
+            message.agent_info.CopyFrom(agent.info())
             message.registered_time.nanoseconds = int(agent.registered * 1e9)
-            message.total_resources.extend(info.resources)
+            message.total_resources.extend(message.agent_info.resources)
             for role, amounts in used_by_role(agent).items():
                 message.allocated_resources.extend(to_messages(amounts, role))
             for offer in agent.offers.values():
@@ -210,7 +206,8 @@ def _agent_state(agent: Agent) -> dict[str, Any]:
     return {
         "id": agent.id,
         "hostname": agent.spec.hostname,
-        "port": AGENT_PORT,
+        "port": agent.port,
+        "pid": agent.pid,
         "active": agent.active,
         "attributes": {name: _plain(value) for name, value in agent.spec.attributes.items()},
         "resources": _amounts(agent.total),

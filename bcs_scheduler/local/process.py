@@ -93,6 +93,10 @@ class Launcher:
         """To the whole process group; nothing happens if it has ended."""
         self._order(signal=process.name, number=int(number))
 
+    def destroy(self, process: Process) -> None:
+        """SIGKILL to the process and everything it started."""
+        self._order(destroy=process.name)
+
     def _order(self, **order: object) -> None:
         if self._writer is not None and not self._writer.is_closing():
             self._writer.write(json.dumps(order).encode() + b"\n")

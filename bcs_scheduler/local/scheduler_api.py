@@ -102,7 +102,8 @@ class SchedulerApi:
             for framework in subscribed:
                 master.disconnected(framework, stream)
 
-        stream = EventStream(content_type, str(uuid4()), master.settings.heartbeat_interval, lost)
+        heartbeat = scheduler_pb2.Event(type=scheduler_pb2.Event.HEARTBEAT)
+        stream = EventStream(content_type, heartbeat, master.settings.heartbeat_interval, lost, str(uuid4()))
         framework = master.subscribe(call.subscribe, stream)
         if framework is not None:
             subscribed.append(framework)
@@ -119,9 +120,11 @@ class SchedulerApi:
             agent.shutdown(executor)
 
     def _message(self, framework: Framework, call: Call) -> None:
+        """Best effort, as by Mesos: what cannot be delivered now is dropped."""
         agent = self._master.agents.get(call.message.agent_id.value)
-        if agent is not None and agent.connected:
-            agent.message(call.message.executor_id.value, call.message.data)
+        executor = agent and agent.executors.get((framework.id, call.message.executor_id.value))
+        if agent and executor and agent.connected and not self._master.tasks.faults.lose_message():
+            agent.message(executor, call.message.data)
 
     def _update_framework(self, framework: Framework, call: Call) -> bytes | None:
         error = self._master.update_framework(framework, call.update_framework)

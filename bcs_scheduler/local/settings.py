@@ -57,6 +57,13 @@ class ClusterSettings:
     agent_timeout: float = 0.0
     """How long an agent that lost its connection is waited for before it is marked unreachable."""
     executor_shutdown_grace: float = 5.0
+    """How long an executor that was asked to end has before it is killed, where it does not say otherwise."""
+    executor_registration_timeout: float = 60.0
+    executor_reregistration_timeout: float = 2.0
+    """How long a restarted agent waits for its executors; those that do not come back are killed."""
+    executor_recovery_timeout: float = 900.0
+    """How long an executor waits for its agent; it is told so and keeps to it by itself."""
+    executor_heartbeat_interval: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from bcs_scheduler.mesos import recordio
-from bcs_scheduler.mesos.proto import scheduler_pb2
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"
@@ -49,13 +48,17 @@ def encode(message: Message, content_type: str) -> bytes:
 
 
 class EventStream:
-    """Events sent in one turn of the event loop leave as one chunk. Nothing is sent before `attach`."""
+    """Events sent in one turn of the event loop leave as one chunk. Nothing is sent before `attach`. `heartbeat` is the
+    event that is sent every `interval` seconds; the stream of an executor has no id."""
 
-    def __init__(self, content_type: str, stream_id: str, heartbeat: float, on_lost: Callable[[], None]) -> None:
+    def __init__(
+        self, content_type: str, heartbeat: Message, interval: float, on_lost: Callable[[], None], stream_id: str = ""
+    ) -> None:
         self.id = stream_id
         self.id_bytes = stream_id.encode("ascii")
         self._content_type = content_type
         self._heartbeat = heartbeat
+        self._interval = interval
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._pending: list[bytes] = []
@@ -64,11 +67,9 @@ class EventStream:
         self._timer: asyncio.TimerHandle | None = None
 
     def head(self) -> bytes:
+        stream_id = f"Mesos-Stream-Id: {self.id}\r\n" if self.id else ""
         return (
-            "HTTP/1.1 200 OK\r\n"
-            f"Content-Type: {self._content_type}\r\n"
-            f"Mesos-Stream-Id: {self.id}\r\n"
-            "Transfer-Encoding: chunked\r\n\r\n"
+            f"HTTP/1.1 200 OK\r\nContent-Type: {self._content_type}\r\n{stream_id}Transfer-Encoding: chunked\r\n\r\n"
         ).encode("latin-1")
 
     def attach(self, transport: asyncio.Transport) -> None:
@@ -89,9 +90,13 @@ class EventStream:
             asyncio.get_running_loop().call_soon(self._flush)
 
     def start_heartbeats(self) -> None:
-        """From now on one HEARTBEAT per interval, the first at once as Mesos does."""
-        self.send(scheduler_pb2.Event(type=scheduler_pb2.Event.HEARTBEAT))
-        self._timer = asyncio.get_running_loop().call_later(self._heartbeat, self.start_heartbeats)
+        """From now on one HEARTBEAT per interval, the first at once as a master does."""
+        self.send(self._heartbeat)
+        self.continue_heartbeats()
+
+    def continue_heartbeats(self) -> None:
+        """Likewise, the first after an interval as an agent does."""
+        self._timer = asyncio.get_running_loop().call_later(self._interval, self.start_heartbeats)
 
     def close(self) -> None:
         """Sends what is pending and ends the answer."""

@@ -4,10 +4,39 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
+
 from bcs_scheduler.local.agent import Agent, Reports
 from bcs_scheduler.local.model import TERMINAL, Executor, Task
 from bcs_scheduler.local.settings import AgentSpec
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+
+
+class Asked(msgspec.Struct):
+    """What is needed of a message to an executor."""
+
+    type: str
+    id: str = ""
+    tasks: tuple[str, ...] = ()
+
+
+class Result(msgspec.Struct):
+    task: str
+    ok: bool = True
+    message: str = ""
+    exit_code: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    truncated: bool = False
+
+
+class Answer(msgspec.Struct):
+    id: str
+    results: tuple[Result, ...]
+    v: int = 1
+    type: str = "answer"
+    status: str = "success"
+    message: str = ""
 
 
 class SyntheticAgent(Agent):
@@ -15,7 +44,7 @@ class SyntheticAgent(Agent):
         super().__init__(agent_id, spec, reports)
         self._start_delay = start_delay
 
-    def launch(self, executor: Executor, tasks: list[Task]) -> None:
+    def launch(self, executor: Executor, tasks: list[Task], *, group: bool) -> None:
         if self._start_delay > 0:
             asyncio.get_running_loop().call_later(self._start_delay, self._start, tasks)
         else:
@@ -26,6 +55,16 @@ class SyntheticAgent(Agent):
             for task in tasks:
                 if task.id in task.executor.tasks:  # else it was killed, or its agent failed, while it was starting
                     self.reports.task_status(task, state)
+
+    def message(self, executor: Executor, data: bytes) -> None:
+        """Answers whatever it is asked, as an executor for which everything goes well (docs/executor-protocol.md)."""
+        try:
+            asked = msgspec.json.decode(data, type=Asked)
+        except msgspec.MsgspecError:
+            return
+        if asked.type == "message":
+            results = tuple(Result(task) for task in asked.tasks if task in executor.tasks)
+            self.reports.executor_message(executor, msgspec.json.encode(Answer(asked.id, results)))
 
     def kill(self, task: Task, grace: float | None) -> None:
         if task.latest in TERMINAL:

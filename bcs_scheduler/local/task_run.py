@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import signal
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from bcs_scheduler.local.agent import Reports
-from bcs_scheduler.local.fetcher import FetchError, fetch
+from bcs_scheduler.local.fetcher import Fetcher, FetchError
 from bcs_scheduler.local.health import HealthChecker, Unhealthy, http_probe, tcp_probe
 from bcs_scheduler.local.launcher import MARK
 from bcs_scheduler.local.model import Task
-from bcs_scheduler.local.process import Command, Launcher, Process
+from bcs_scheduler.local.process import Launcher, Process
+from bcs_scheduler.local.sandbox import command_in
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
 DEFAULT_GRACE = 3.0
@@ -26,12 +26,14 @@ class TaskRun:
     """`ended(run, state)` follows the terminal status. After `abandon` nothing is reported any more."""
 
     def __init__(
-        self, task: Task, reports: Reports, launcher: Launcher, sandbox: Path, ended: Callable[[TaskRun, int], None]
-    ) -> None:
+        self, task: Task, sandbox: Path, reports: Reports, launcher: Launcher, fetcher: Fetcher,
+        ended: Callable[[TaskRun, int], None],
+    ) -> None:  # fmt: skip
         self.task = task
         self.sandbox = sandbox
         self._reports = reports
         self._launcher = launcher
+        self._fetcher = fetcher
         self._ended: Callable[[TaskRun, int], None] | None = ended
         self._env = environment(task, sandbox)
         name = f"{task.executor.container_id}.{task.id}"
@@ -63,7 +65,7 @@ class TaskRun:
 
     async def _fetch_and_run(self) -> None:
         try:
-            await asyncio.to_thread(fetch, self.task.info.command.uris, self.sandbox)
+            await asyncio.to_thread(self._fetcher.fetch, self.task.info.command.uris, self.sandbox)
         except FetchError as error:
             self._failed(str(error))
         else:
@@ -71,22 +73,9 @@ class TaskRun:
 
     def _run(self) -> None:
         if self._ended is not None:
-            user = self.task.info.command.user or self.task.framework.info.user
-            self._launcher.run(self.process, self._command(self.task.info.command, self.sandbox, user))
-
-    def _command(self, command: pb.CommandInfo, output: Path | None, user: str) -> Command:
-        switch = os.geteuid() == 0 and user not in ("", "root")
-        if switch and output is not None:
-            _give_to(output, user)
-        shell = command.shell
-        return Command(
-            program="/bin/sh" if shell else command.value,
-            argv=["sh", "-c", command.value] if shell else list(command.arguments) or [command.value],
-            env=self._env,
-            cwd=self.sandbox,
-            output=output,
-            user=user if switch else None,
-        )
+            info = self.task.info.command
+            user = info.user or self.task.framework.info.user
+            self._launcher.run(self.process, command_in(self.sandbox, info, user, self._env, output=self.sandbox))
 
     # --- what the process does ---
 
@@ -207,7 +196,8 @@ class TaskRun:
             finish,
             lambda status: finish("" if status == 0 else f"ended with {os.waitstatus_to_exitcode(status)}"),
         )
-        self._launcher.run(process, self._command(command, None, command.user or self.task.framework.info.user))
+        user = command.user or self.task.framework.info.user
+        self._launcher.run(process, command_in(self.sandbox, command, user, self._env, output=None))
         try:
             error = await done
         finally:
@@ -232,16 +222,3 @@ def environment(task: Task, sandbox: Path) -> dict[str, str]:
     }
     env.update({v.name: v.value for v in task.info.command.environment.variables})
     return env
-
-
-def _give_to(directory: Path, user: str) -> None:
-    try:
-        for path in (directory, *directory.rglob("*")):
-            os.chown(path, *_ids(user))
-    except (KeyError, OSError):
-        return  # the launcher will say what is wrong with the user
-
-
-def _ids(user: str) -> tuple[int, int]:
-    entry = pwd.getpwnam(user)
-    return entry.pw_uid, entry.pw_gid

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from bcs_scheduler.local.faults import UpdateFaults
+from bcs_scheduler.local.faults import Faults
 from bcs_scheduler.local.model import TERMINAL, Executor, Framework, Task
 from bcs_scheduler.local.updates import StatusUpdates
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
@@ -26,7 +26,7 @@ class Tasks:
         self, master: Master, clock: Callable[[], float], retry_interval: float, retry_interval_max: float
     ) -> None:
         self._master = master
-        self.faults = UpdateFaults(self._forward)
+        self.faults = Faults(self._forward)
         self.updates = StatusUpdates(self.faults.deliver, clock, retry_interval, retry_interval_max)
 
     # --- reports of agents ---
@@ -41,14 +41,40 @@ class Tasks:
         healthy: bool | None = None,
         source: int = pb.TaskStatus.SOURCE_EXECUTOR,
     ) -> None:
+        if not self._is_known(task):
+            return
         task.latest = state
         task.healthy = healthy
         status = new_status(task.id, state, source, task.agent.id, message, reason, task.executor.id)
         status.uuid = os.urandom(16)
         if healthy is not None:
             status.healthy = healthy
-        add_container(status, task)
+        if source == pb.TaskStatus.SOURCE_EXECUTOR:
+            add_container(status, task)
         self.updates.enqueue(task, status)
+
+    def _is_known(self, task: Task) -> bool:
+        """Nobody would acknowledge what is said of a task whose framework was removed."""
+        return task.agent.tasks.get((task.framework.id, task.id)) is task
+
+    def executor_status(self, task: Task, status: pb.TaskStatus) -> None:
+        if not self._is_known(task):
+            return
+        task.latest = status.state
+        task.healthy = status.healthy if status.HasField("healthy") else None
+        self.updates.enqueue(task, status)
+
+    def stray_status(self, framework: Framework, status: pb.TaskStatus) -> None:
+        send_update(framework, status)
+
+    def executor_message(self, executor: Executor, data: bytes) -> None:
+        if not executor.agent.connected or self.faults.lose_message():
+            return
+        event = scheduler_pb2.Event(type=scheduler_pb2.Event.MESSAGE)
+        event.message.agent_id.value = executor.agent.id
+        event.message.executor_id.value = executor.id
+        event.message.data = data
+        executor.framework.send(event)
 
     def executor_exited(self, executor: Executor, status: int) -> None:
         agent, framework = executor.agent, executor.framework
