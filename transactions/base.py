@@ -117,6 +117,8 @@ class Step(NamedTuple):
     verdict: Verdict | None = None
     wake_at: float = 0.0
     only_host: str = ""
+    missing: tuple[str, ...] = ()
+    """Configuration without which it cannot go on, in words (transactions.injection)."""
 
 
 IDLE = Step()

@@ -223,9 +223,8 @@ class Engine:
         apps.add(f"{transaction.namespace}/{transaction.application}")
 
     def _overdue(self, ctx: Context, transaction: Transaction) -> str:
-        return explain.timeout(
-            ctx, transaction, self.diagnoses.get(transaction.id), self.missing.get(transaction.id, ())
-        )
+        key = transaction.id
+        return explain.timeout(ctx, transaction, self.diagnoses.get(key), self.missing.get(key, ()))
 
     def _give_up(self, ctx: Context, identity: str, failure: str) -> None:
         """A step that fails by itself would fail again and again; the others must go on."""
@@ -241,7 +240,9 @@ class Engine:
 
     def _demand(self, ctx: Context, transaction: Transaction, step: Step) -> None:
         version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", step.version)
-        missing = injection.missing(ctx.state, version) if step.slots and version is not None else ()
+        missing = step.missing
+        if step.slots and version is not None and not missing:
+            missing = injection.missing(ctx.state, version)
         if not step.slots or version is None or missing:
             self._drop_demand(transaction.id)
             if missing:

@@ -98,10 +98,11 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     slots = (*missing, *(Slot(g.index, g.id) for g in gone))[:wanted]
     ending = [g for g in old if g.killing_since and not g.ended and g.id not in away]
     budget = transaction.max_unavailable - (application.instances - sum(map(is_ready, members)))
-    if not injection.missing(ctx.state, version):
+    missing = injection.missing(ctx.state, version)
+    if not missing:
         _end_next(ctx, old, wanted - len(slots) - len(ending), budget)
     waiting = [at for at in away.values() if ctx.now < at < math.inf]
-    return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0))
+    return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0), missing=missing)
 
 
 def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) -> float:

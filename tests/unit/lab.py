@@ -139,6 +139,8 @@ class Lab:
         state = self.core.state
         found: list[Record] = [state.framework, *state.applications.values(), *state.taskgroups.values()]
         found += [*state.transactions.values(), *state.agent_settings.values()]
+        found += [*state.config_maps.values(), *state.secrets.values()]
+        found += [*state.commands.values(), *state.messages.values()]
         return found + [v for key in state.applications for v in state.versions_of(key).values()]
 
     def succeed(self) -> Lab:

@@ -1,0 +1,224 @@
+"""Configmaps and secrets: kept, taken at launch, and waited for when they are missing."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.configuration import OBJECT_BYTES
+from store.definition import Amounts, Container, Item, Process, Reference
+from store.records import ConfigItem, ConfigMap, Secret, Version
+from tests.unit.lab import Lab, version
+
+PASSWORD = b64encode(b"swordfish").decode()
+
+
+def secret(**items: str) -> Secret:
+    return Secret(namespace="default", name="db", items=items or {"password": PASSWORD})
+
+
+def config(**items: ConfigItem) -> ConfigMap:
+    return ConfigMap(namespace="default", name="app", items=items or {"toml": ConfigItem(content=PASSWORD)})
+
+
+def container(*, process: bool = False) -> Container:
+    return Container(
+        command="" if process else "serve",
+        process=Process(start="./start.sh") if process else None,
+        requests=Amounts(cpus=100, mem=32_000),
+        configmaps=(Reference(name="app", items=(Item(type="file", key="toml", target="app.toml"),)),),
+        secrets=(Reference(name="db", items=(Item(type="env", key="password", target="PASSWORD"),)),),
+    )
+
+
+def needy(instances: int = 1, **fields: object) -> Version:
+    return version(instances, **{"containers": (container(),), **fields})
+
+
+@pytest.fixture
+def lab() -> Lab:
+    lab = Lab()
+    lab.ask(events.PutConfigMap(config_map=config()))
+    lab.ask(events.PutSecret(secret=secret()))
+    return lab
+
+
+def create(lab: Lab, wanted: Version | None = None, **fields: object) -> effects.Reply:
+    return lab.ask(events.CreateApplication(version=wanted or needy(), **fields))  # type: ignore[arg-type]
+
+
+# --- the objects ----------------------------------------------------------------------------------------------------
+
+
+def test_an_object_is_created_once_and_replaced_as_a_whole(lab: Lab) -> None:
+    created = lab.core.state.secrets["default/db"].created_at
+    assert lab.ask(events.PutSecret(secret=secret(), create=True)).error == "exists"
+    lab.now += 5
+    reply = lab.ask(events.PutSecret(secret=secret(token=PASSWORD), create=False))
+    assert reply.data == {"namespace": "default", "name": "db"}
+    kept = lab.core.state.secrets["default/db"]
+    assert set(kept.items) == {"token"}
+    assert (kept.created_at, kept.updated_at) == (created, lab.now)
+
+
+def test_an_object_that_does_not_exist_is_neither_replaced_nor_deleted() -> None:
+    lab = Lab()
+    assert lab.ask(events.PutConfigMap(config_map=config(), create=False)).error == "not_found"
+    assert lab.ask(events.DeleteConfigMap(namespace="default", name="app")).error == "not_found"
+    assert lab.ask(events.DeleteSecret(namespace="default", name="db")).error == "not_found"
+    assert not lab.core.state.config_maps
+
+
+def test_an_object_no_store_could_hold_is_refused() -> None:
+    lab = Lab()
+    reply = lab.ask(events.PutSecret(secret=secret(big="x" * OBJECT_BYTES)))
+    assert reply.error == "invalid" and str(OBJECT_BYTES) in reply.message
+    assert not lab.core.state.secrets
+
+
+def test_a_plan_keeps_nothing() -> None:
+    lab = Lab()
+    reply = lab.ask(events.PutSecret(secret=secret(), dry_run=True))
+    assert reply.data["dryRun"] is True
+    assert not lab.core.state.secrets
+
+
+def test_what_a_secret_holds_is_told_to_nobody() -> None:
+    lab = Lab()
+    lab.ask(events.PutSecret(secret=secret()))
+    told = [repr(effect) for effect in lab.out]
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    told += [repr(effect) for effect in lab.out]
+    assert not [words for words in told if PASSWORD in words or "swordfish" in words]
+
+
+# --- definitions that refer to them ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("process", [False, True])
+def test_a_definition_that_refers_to_nothing_is_refused_with_everything_that_is_missing(process: bool) -> None:
+    lab = Lab()
+    lab.ask(events.PutConfigMap(config_map=config(other=ConfigItem())))
+    wanted = version(1, containers=(container(process=process),))
+    reply = create(lab, wanted, type="process" if process else "application")
+    assert reply.error == "invalid"
+    part = "processes" if process else "containers"
+    assert [(p.path, p.message) for p in reply.problems] == [
+        (f"$.spec.template.spec.{part}[0]", "configmap default/app has no key 'toml'"),
+        (f"$.spec.template.spec.{part}[0]", "secret default/db does not exist"),
+    ]
+    assert not lab.core.state.applications
+
+
+def test_an_update_to_what_is_missing_is_refused(lab: Lab) -> None:
+    lab.offer()
+    create(lab, version(1))
+    lab.run()
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    reply = lab.ask(events.UpdateApplication(version=needy()))
+    assert reply.error == "invalid" and "secret default/db does not exist" in reply.message
+    assert lab.group().status == "Running" and not lab.group().killing_since
+
+
+# --- launches -------------------------------------------------------------------------------------------------------
+
+
+def test_a_launch_carries_what_they_hold_at_that_moment(lab: Lab) -> None:
+    create(lab)
+    lab.ask(events.PutSecret(secret=secret(password=b64encode(b"new").decode())))
+    lab.offer()
+    (accept,) = lab.sent(effects.Accept)
+    (injected,) = accept.launches[0].injected
+    assert [(c.item.target, c.secret) for c in injected.contents] == [("app.toml", False), ("PASSWORD", True)]
+    assert injected.contents[1].data == b64encode(b"new").decode()
+
+
+def test_a_launch_that_needs_nothing_carries_nothing(lab: Lab) -> None:
+    create(lab, version(1))
+    lab.offer()
+    (accept,) = lab.sent(effects.Accept)
+    assert accept.launches[0].injected == ()
+
+
+def test_a_secret_that_vanished_before_the_launch_is_waited_for(lab: Lab) -> None:
+    create(lab)
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    lab.offer()
+    assert not lab.sent(effects.Accept) and not lab.groups
+    transaction = lab.transaction("LAUNCH")
+    words = "waiting for configuration: secret default/db does not exist"
+    assert transaction.history[-1].text == words and lab.application.message == words
+    assert lab.core.missing(transaction.id) == ("secret default/db does not exist",)
+    lab.ask(events.PutSecret(secret=secret()))
+    assert not lab.core.missing(transaction.id)
+    lab.offer()
+    assert lab.group().status == "Staging"
+    assert lab.transaction("LAUNCH").status == "FINISH"
+
+
+def test_a_key_that_vanished_is_waited_for_while_the_offer_is_held(lab: Lab) -> None:
+    lab.ask(events.PutSecret(secret=secret(other=PASSWORD)))
+    lab.ask(events.PutSecret(secret=secret()))
+    create(lab)
+    lab.ask(events.PutSecret(secret=secret(other=PASSWORD)))
+    assert lab.core.missing(lab.transaction("LAUNCH").id) == ("secret default/db has no key 'password'",)
+    lab.turn(events.Tick())
+    assert not lab.core.desk.engine.demands
+
+
+def test_the_verdict_of_a_launch_that_ran_out_of_time_says_what_was_missing(lab: Lab) -> None:
+    create(lab)
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    lab.wait(1801)
+    ended = lab.transaction("LAUNCH")
+    assert ended.status == "TIMEOUT"
+    assert ended.message == "after 1800 s still waiting for configuration: secret default/db does not exist"
+    assert len(ended.history) == 3
+
+
+def test_a_successor_waits_on_and_goes_on(lab: Lab) -> None:
+    create(lab)
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    lab.offer()
+    successor = lab.succeed()
+    successor.offer()
+    assert successor.core.missing(successor.transaction("LAUNCH").id) and not successor.groups
+    assert len(successor.transaction("LAUNCH").history) == len(lab.transaction("LAUNCH").history)
+    successor.ask(events.PutSecret(secret=secret()))
+    assert [group.status for group in successor.groups] == ["Staging"]
+
+
+def test_nothing_is_ended_for_a_version_that_cannot_be_launched(lab: Lab) -> None:
+    lab.offer()
+    create(lab, version(3))
+    lab.run()
+    lab.turn(
+        events.UpdateApplication(token=1, version=needy(3)),
+        events.DeleteSecret(token=2, namespace="default", name="db"),
+    )
+    assert not [group for group in lab.groups if group.killing_since]
+    lab.ask(events.PutSecret(secret=secret()))
+    lab.turn(events.Tick())
+    assert [group for group in lab.groups if group.killing_since]
+
+
+def test_a_running_taskgroup_is_not_rescheduled_into_nothing(lab: Lab) -> None:
+    lab.offer()
+    create(lab)
+    lab.run()
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    reply = lab.ask(events.RescheduleTaskGroup(taskgroup=lab.group().id))
+    assert reply.error == "invalid" and not lab.group().killing_since
+
+
+def test_the_plan_of_a_scale_up_says_what_is_missing(lab: Lab) -> None:
+    lab.offer()
+    create(lab)
+    lab.run()
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    lab.offer()
+    reply = lab.ask(events.ScaleApplication(namespace="default", name="web", instances=2, dry_run=True))
+    assert reply.data["place"] == [] and reply.data["unplaced"] == 1
+    assert reply.data["message"] == "waiting for configuration: secret default/db does not exist"
