@@ -84,7 +84,12 @@ def _name(uri: Uri) -> str:
 
 
 def _path(value: str) -> str:
-    return value if value.startswith("/") else unquote(urlsplit(value).path)
+    if value.startswith("/"):
+        return value
+    try:
+        return unquote(urlsplit(value).path)
+    except ValueError:
+        raise TaskError(f"URI {safe(value)}: not a URL") from None
 
 
 def _target(uri: Uri, directory: Path) -> Path:

@@ -135,7 +135,7 @@ def test_a_file_that_is_no_program_is_said_to_be_none(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x00\x01")
     program.chmod(0o755)
-    with pytest.raises(TaskError, match="[Ee]xec format error"):
+    with pytest.raises(TaskError, match=r"[Ee]xec format error"):
         run([str(program)], env=ENV, cwd=tmp_path, timeout=5, limit=10)
 
 
@@ -154,7 +154,7 @@ def test_identity_of_users_and_groups() -> None:
 
 @pytest.mark.parametrize("user", ["4294967295", "-1", "99999999999999999999999", "root:no-such-group"])
 def test_users_that_cannot_be_are_refused(user: str) -> None:
-    with pytest.raises(TaskError, match="does not exist|does not run as root"):
+    with pytest.raises(TaskError, match=r"does not exist|does not run as root"):
         identity(user)
 
 
