@@ -45,20 +45,27 @@ def list_taskgroups(call: Call) -> Answer:
 )
 def list_all_taskgroups(call: Call) -> Answer:
     state = call.state()
+    return _listed(call, state, _selected(call, state))
+
+
+def _selected(call: Call, state: State) -> list[TaskGroup]:
+    """Of the namespace and agent of the query."""
     namespace, agent = call.query.get("namespace"), call.query.get("agent")
-    found = [
+    return [
         group
         for group in list(state.taskgroups.values())
         if (namespace is None or group.namespace == namespace)
         and (agent is None or agent in (group.agent_id, group.agent_ip, group.hostname))
     ]
-    return _listed(call, state, found)
 
 
 def _listed(call: Call, state: State, groups: list[TaskGroup]) -> Answer:
+    return page(_of_status(call, groups), order, call.query, Presenter(state).taskgroup)
+
+
+def _of_status(call: Call, groups: list[TaskGroup]) -> list[TaskGroup]:
     status = call.query.get("status")
-    found = groups if status is None else [group for group in groups if group.status == status]
-    return page(found, order, call.query, Presenter(state).taskgroup)
+    return groups if status is None else [group for group in groups if group.status == status]
 
 
 @table.read("/namespaces/{ns}/taskgroups/{id}", "Fetch a taskgroup", answer=TaskGroupView)
@@ -67,12 +74,30 @@ def get_taskgroup(call: Call) -> Answer:
     return Answer(Presenter(state).taskgroup(_find(state, call.path["ns"], call.path["id"])))
 
 
+@table.read("/apps/{ns}/{name}/tasks", "List the tasks of an application", answer=list[TaskView])
 @table.read(f"{APPLICATION}/tasks", "List the tasks of an application", answer=list[TaskView])
 def list_tasks(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
     groups = sorted(state.groups_of(application.key).values(), key=order)
     return Answer(Presenter(state).tasks(groups))
+
+
+@table.read(
+    "/tasks",
+    "List the tasks of all applications",
+    query=(LIMIT, CONTINUE, STATUS, NAMESPACE, AGENT),
+    answer=list[TaskView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_all_tasks(call: Call) -> Answer:
+    """`status` is that of the taskgroup, as in its own list."""
+    state = call.state()
+    found = [
+        (group, position) for group in _of_status(call, _selected(call, state)) for position in range(len(group.tasks))
+    ]
+    show = Presenter(state).task
+    return page(found, lambda item: (*order(item[0]), item[1]), call.query, lambda item: show(*item))
 
 
 @table.write(

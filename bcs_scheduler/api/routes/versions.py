@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Table
 from bcs_scheduler.api.query import page
+from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import find_application
 from bcs_scheduler.api.views.versions import VersionView, show_version
 
@@ -39,7 +38,9 @@ def get_version(call: Call) -> Answer:
 
 
 @table.read(
-    "/definition/application/{ns}/{name}", "Fetch the user's document of the newest version", answer=dict[str, Any]
+    "/definition/application/{ns}/{name}",
+    "Fetch the user's document of the newest version, without passwords",
+    answer=dict[str, Any],
 )
 def get_definition(call: Call) -> Answer:
     state = call.state()
@@ -47,4 +48,4 @@ def get_definition(call: Call) -> Answer:
     version = state.version(application.key, application.version)
     if version is None or not version.raw:
         raise not_found("definition of application", application.key)
-    return Answer(msgspec.Raw(version.raw.encode()))
+    return Answer(hide_document(version.raw))

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from bcs_scheduler.api.redaction import hide_headers
 from bcs_scheduler.api.views.base import (
     KillPolicyView,
     Meta,
@@ -17,12 +18,14 @@ from bcs_scheduler.api.views.base import (
     resources,
     rfc3339,
 )
-from store.definition import AttributeValue, Container, KillPolicy, RestartPolicy
-from store.records import BoundPort, Task, TaskGroup, Version
+from store.definition import AttributeValue, Container, HealthCheck, KillPolicy, RestartPolicy
+from store.records import BoundPort, CheckResult, Task, TaskGroup, Version
 from store.state import State
+from transactions.health import LOCAL, unknown
 
 ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT = 101, 103
 """Attribute types of the original's stored records (bcs_api 7.10)."""
+_encoder = msgspec.json.Encoder()
 
 
 class PortMapping(View, frozen=True, kw_only=True):
@@ -41,15 +44,43 @@ class AttributeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     text: dict[str, str] = {}
 
 
-class HealthStatus(msgspec.Struct, frozen=True, kw_only=True):
+class HealthStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """`result` is true until a check has failed, as in the original; `message` says if it has not been reported."""
+
     type: str
     result: bool
     message: str
 
 
+class StatusData(View, frozen=True, kw_only=True):
+    """What the executor says of a task; shown as a JSON string, as the original stores it. Times in Unix seconds, 0 =
+    not yet."""
+
+    id: str
+    name: str
+    pid: int
+    start_at: int
+    finish_at: int
+    status: str
+    healthy: bool
+    is_checked: bool
+    consecutive_failure_times: int
+    exit_code: int
+    hostname: str
+    network_mode: str
+    ip_address: str = msgspec.field(name="IPAddress")
+    node_address: str
+    ports: list[PortMapping]
+    message: str
+    resource: ResourceView
+    bcs_message: None = None
+    oom_killed: bool = msgspec.field(name="OOMKilled")
+
+
 class TaskView(View, frozen=True, kw_only=True):
     """`Hostame` is the original's spelling and stays beside `AgentHostname`. Ours: `Reason`, `OOMKilled`,
-    `ContainerIP`."""
+    `ContainerIP`, `ContainerID`, `Pid`, `ExitCode` (null: has not ended; negative: ended by that signal), `StartTime`,
+    `FinishTime`."""
 
     id: str
     name: str
@@ -66,9 +97,12 @@ class TaskView(View, frozen=True, kw_only=True):
     labels: dict[str, str]
     kill_policy: KillPolicyView
     resources: ResourceView
+    health_checks: tuple[HealthCheck, ...]
     health_check_status: list[HealthStatus]
     healthy: bool
     is_checked: bool
+    consecutive_failure_times: int
+    local_max_consecutive_failures: int
     agent_id: str
     agent_hostname: str
     agent_ip_address: str = msgspec.field(name="AgentIPAddress")
@@ -78,13 +112,20 @@ class TaskView(View, frozen=True, kw_only=True):
     message: str
     reason: str
     oom_killed: bool = msgspec.field(name="OOMKilled")
+    pid: int
+    container_id: str = msgspec.field(name="ContainerID")
+    exit_code: int | None
+    start_time: int
+    finish_time: int
+    status_data: str
     update_time: int
     last_update_time: int
 
 
 class TaskGroupView(View, frozen=True, kw_only=True):
     """`ReschededTimes` and `Taskgroup` (the tasks) are the original's spellings. Ours: `AgentIP`, `Role`,
-    `UnreachableSince`, `KillingSince`, `KillReason`, `EndTime`."""
+    `Executor`, `Healthy` (no check of a task that runs fails), `UnreachableSince`, `KillingSince`, `KillReason`,
+    `EndTime`."""
 
     kind: str = "application"
     id: str
@@ -96,11 +137,13 @@ class TaskGroupView(View, frozen=True, kw_only=True):
     agent_id: str = msgspec.field(name="AgentID")
     agent_ip: str = msgspec.field(name="AgentIP")
     executor_id: str = msgspec.field(name="ExecutorID")
+    executor: str
     host_name: str
     role: str
     attributes: list[AttributeView]
     status: str
     last_status: str
+    healthy: bool
     message: str
     start_time: int
     update_time: int
@@ -124,9 +167,11 @@ class _Definition:
 
     def __init__(self, version: Version) -> None:
         self.version = version
+        self.kind = "process" if any(container.process for container in version.containers) else "application"
         self.kill = show_kill_policy(version.kill_policy)
         self.restart = show_restart_policy(version.restart_policy)
         self.resources = [resources(container.requests) for container in version.containers]
+        self.checks = [show_health_checks(container) for container in version.containers]
 
     def container(self, position: int) -> Container:
         containers = self.version.containers
@@ -144,6 +189,7 @@ class Presenter:
         definition = self._definition(group)
         amounts = resources(group.resources)
         return TaskGroupView(
+            kind=definition.kind,
             id=group.id,
             name=group.name,
             app_id=group.application,
@@ -159,11 +205,13 @@ class Presenter:
             agent_id=group.agent_id,
             agent_ip=group.agent_ip,
             executor_id=group.id,
+            executor=group.executor,
             host_name=group.hostname,
             role=group.role,
             attributes=[_attribute(name, value) for name, value in group.attributes.items()],
             status=group.status,
             last_status=group.last_status,
+            healthy=all(task.healthy is not False for task in group.tasks if not task.ended),
             message=group.message,
             start_time=int(group.created_at),
             update_time=int(group.updated_at),
@@ -181,6 +229,9 @@ class Presenter:
             launch_resource=amounts,
             curr_resource=amounts,
         )
+
+    def task(self, group: TaskGroup, position: int) -> TaskView:
+        return self._task(group, group.tasks[position], position, self._definition(group))
 
     def tasks(self, groups: Iterable[TaskGroup]) -> list[TaskView]:
         return [
@@ -201,28 +252,55 @@ class Presenter:
     def _task(self, group: TaskGroup, task: Task, position: int, definition: _Definition) -> TaskView:
         container = definition.container(position)
         version = definition.version
-        checked = task.healthy is not None
+        amounts = definition.resources[position] if position < len(definition.resources) else ResourceView()
+        ports = [_port(port) for port in task.ports]
+        checks = task.checks or unknown(container)
+        checked = task.healthy is not None or any(check.healthy is not None for check in checks)
+        failures = max((check.failures for check in checks if check.type in LOCAL), default=0)
+        data = StatusData(
+            id=task.id,
+            name=task.name,
+            pid=task.pid,
+            start_at=int(task.started_at),
+            finish_at=int(task.finished_at),
+            status=task.status,
+            healthy=task.healthy is not False,
+            is_checked=checked,
+            consecutive_failure_times=failures,
+            exit_code=task.exit_code or 0,
+            hostname=group.hostname,
+            network_mode=version.network_mode,
+            ip_address=task.container_ip,
+            node_address=group.agent_ip,
+            ports=ports,
+            message=task.message,
+            resource=amounts,
+            oom_killed=task.oom,
+        )
         return TaskView(
             id=task.id,
             name=task.name,
+            kind=definition.kind,
             app_id=group.application,
             run_as=group.namespace,
             hostame=group.hostname,
-            command=container.command,
+            command=container.process.start if container.process is not None else container.command,
             arguments=container.args,
             image=container.image,
             network=version.network_mode,
             network_type=version.network_type,
-            port_mappings=[_port(port) for port in task.ports],
+            port_mappings=ports,
             labels=version.labels,
             kill_policy=definition.kill,
-            resources=definition.resources[position] if position < len(definition.resources) else ResourceView(),
-            health_check_status=[
-                HealthStatus(type=check.type, result=task.healthy is not False, message="")
-                for check in container.health_checks
-            ],
+            resources=amounts,
+            health_checks=definition.checks[position] if position < len(definition.checks) else (),
+            health_check_status=[_health(check) for check in checks],
             healthy=task.healthy is not False,
             is_checked=checked,
+            consecutive_failure_times=failures,
+            local_max_consecutive_failures=max(
+                (check.consecutive_failures for check in container.health_checks if check.type in LOCAL), default=0
+            ),
             agent_id=group.agent_id,
             agent_hostname=group.hostname,
             agent_ip_address=group.agent_ip,
@@ -232,6 +310,12 @@ class Presenter:
             message=task.message,
             reason=task.reason,
             oom_killed=task.oom,
+            pid=task.pid,
+            container_id=task.container_id,
+            exit_code=task.exit_code,
+            start_time=int(task.started_at),
+            finish_time=int(task.finished_at),
+            status_data=_encoder.encode(data).decode(),
             update_time=int(task.updated_at),
             last_update_time=int(task.updated_at),
         )
@@ -240,6 +324,14 @@ class Presenter:
 def order(group: TaskGroup) -> tuple[str | int, ...]:
     """By application, index, id: the stable order of every list."""
     return group.namespace, group.application, group.index, group.id
+
+
+def show_health_checks(container: Container) -> tuple[HealthCheck, ...]:
+    """Without the credentials that headers may carry."""
+    return tuple(
+        msgspec.structs.replace(check, headers=hide_headers(check.headers)) if check.headers else check
+        for check in container.health_checks
+    )
 
 
 def show_kill_policy(policy: KillPolicy) -> KillPolicyView:
@@ -254,6 +346,13 @@ def show_restart_policy(policy: RestartPolicy) -> RestartPolicyView:
         maxtimes=policy.max_times,
         host_retain_time=policy.host_retain,
     )
+
+
+def _health(check: CheckResult) -> HealthStatus:
+    message = check.message
+    if check.healthy is None and not message:
+        message = f"{check.type.lower().replace('_', ' ')} check, not reported"
+    return HealthStatus(type=check.type, result=check.healthy is not False, message=message)
 
 
 def _port(port: BoundPort) -> PortMapping:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from bcs_scheduler.api.redaction import hide, hide_document
 from bcs_scheduler.api.views.base import (
     KillPolicyView,
     Meta,
@@ -13,27 +14,52 @@ from bcs_scheduler.api.views.base import (
     resources,
     rfc3339,
 )
-from bcs_scheduler.api.views.taskgroups import show_kill_policy, show_restart_policy
-from store.definition import Constraint, Container, EnvVar, HealthCheck, Port, Toleration, Uri, Volume
+from bcs_scheduler.api.views.taskgroups import (
+    show_health_checks,
+    show_kill_policy,
+    show_restart_policy,
+)
+from store.definition import (
+    Constraint,
+    Container,
+    EnvVar,
+    HealthCheck,
+    Port,
+    Process,
+    Reference,
+    Toleration,
+    Uri,
+    Volume,
+)
 from store.records import Version
 
 
+class ParameterView(View, frozen=True, kw_only=True):
+    key: str
+    value: str
+
+
 class DockerView(View, frozen=True, kw_only=True):
-    """Image, command and network part of a container."""
+    """Image, command and network part of a container. `ImagePullPasswd` is a mark unless it is a reference."""
 
     image: str
+    image_pull_user: str
+    image_pull_passwd: str
     force_pull_image: bool
+    hostname: str
     network: str
     network_type: str
     command: str
     arguments: tuple[str, ...]
     port_mappings: tuple[Port, ...]
     env: tuple[EnvVar, ...]
+    parameters: list[ParameterView]
     privileged: bool
 
 
 class ContainerView(View, frozen=True, kw_only=True):
-    """`LimitResoures` is the original's spelling. `User`, `Uris` and `ExtendedResources` (thousandths) are ours."""
+    """`LimitResoures` is the original's spelling. `User`, `Uris`, `Process` and `ExtendedResources` (thousandths) are
+    ours."""
 
     name: str
     type: str = "MESOS"
@@ -42,13 +68,17 @@ class ContainerView(View, frozen=True, kw_only=True):
     resources: ResourceView
     limit_resources: ResourceView = msgspec.field(name="LimitResoures")
     health_checks: tuple[HealthCheck, ...]
+    config_maps: tuple[Reference, ...]
+    secrets: tuple[Reference, ...]
     extended_resources: dict[str, int]
     user: str
     uris: tuple[Uri, ...]
+    process: Process | None
 
 
 class VersionView(View, frozen=True, kw_only=True):
-    """`raw_json` is the user's document. Ours: `Tolerations`, `Role`, `UnreachableReplaceAfter`, `MaxUnavailable`."""
+    """`raw_json` is the user's document without its passwords. Ours: `Tolerations`, `Role`, `Executor` (empty: the
+    scheduler's default), `UnreachableReplaceAfter`, `MaxUnavailable`."""
 
     id: str
     name: str
@@ -63,6 +93,7 @@ class VersionView(View, frozen=True, kw_only=True):
     constraints: tuple[tuple[Constraint, ...], ...]
     tolerations: tuple[Toleration, ...]
     role: str
+    executor: str
     unreachable_replace_after: float
     max_unavailable: int
     mode: str = ""
@@ -98,9 +129,11 @@ def show_version(version: Version) -> VersionView:
         constraints=version.constraints,
         tolerations=version.tolerations,
         role=version.role,
+        executor=version.executor,
         unreachable_replace_after=version.unreachable_policy.replace_after,
         max_unavailable=version.max_unavailable,
-        raw_json=version.raw,
+        kind="process" if any(container.process for container in version.containers) else "application",
+        raw_json=msgspec.json.encode(hide_document(version.raw)).decode() if version.raw else "",
     )
 
 
@@ -109,6 +142,10 @@ def _container(version: Version, container: Container) -> ContainerView:
         name=container.name,
         docker=DockerView(
             image=container.image,
+            image_pull_user=container.image_pull_user,
+            image_pull_passwd=hide(container.image_pull_password),
+            hostname=container.hostname,
+            parameters=[ParameterView(key=key, value=value) for key, value in container.parameters],
             force_pull_image=container.image_pull_policy == "Always",
             network=version.network_mode,
             network_type=version.network_type,
@@ -121,8 +158,11 @@ def _container(version: Version, container: Container) -> ContainerView:
         volumes=container.volumes,
         resources=resources(container.requests),
         limit_resources=resources(container.limits),
-        health_checks=container.health_checks,
+        health_checks=show_health_checks(container),
+        config_maps=container.configmaps,
+        secrets=container.secrets,
         extended_resources=container.extended,
         user=container.user,
-        uris=container.uris,
+        uris=tuple(msgspec.structs.replace(uri, password=hide(uri.password)) for uri in container.uris),
+        process=container.process,
     )
