@@ -41,6 +41,10 @@ class EngineAway(EngineError):
     """There is no engine to be spoken to at the moment; it may come back."""
 
 
+class EngineAbsent(EngineAway):
+    """There is no socket, or it may not be used: on an agent that was never meant to have an engine."""
+
+
 class NotFound(EngineError):
     """No such container, image or command."""
 
@@ -135,7 +139,7 @@ class Engine:
         body: Any = None,
         *,
         auth: str | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float | None = TIMEOUT,
     ) -> Any:
         """The decoded JSON of the answer, raw bytes if it is something else, None if it is empty. `body`: bytes are a
         tar archive, anything else is sent as JSON."""
@@ -143,7 +147,7 @@ class Engine:
             try:
                 data = stream.read(LARGEST_ANSWER, timeout)
             except TimeoutError:
-                raise EngineAway(f"the container engine has not answered for {timeout:.0f} s") from None
+                raise EngineAway("the container engine does not answer") from None
         try:
             return json.loads(data) if data else None
         except ValueError:
@@ -240,9 +244,9 @@ def _encoded(body: Any) -> tuple[dict[str, str], bytes | None]:
 
 def _unreachable(path: str, error: Exception) -> EngineAway:
     if isinstance(error, FileNotFoundError):
-        return EngineAway(f"there is no container engine on the agent: no socket {path}")
+        return EngineAbsent(f"there is no container engine on the agent: no socket {path}")
     if isinstance(error, PermissionError):
-        return EngineAway(f"the executor's user may not use the container engine's socket {path}")
+        return EngineAbsent(f"the executor's user may not use the container engine's socket {path}")
     if isinstance(error, ConnectionRefusedError):
         return EngineAway(f"the container engine does not run: nothing listens on {path}")
     return EngineAway(f"the container engine cannot be reached at {path}: {error}")

@@ -119,8 +119,8 @@ def create_body(task: Task, group: Group, directory: pathlib.Path, now_ns: int, 
     }
     if exposed:
         body["ExposedPorts"] = exposed
-    address = _last(task, "ip")
-    if address and task.container.network_mode.upper() not in OWN_NETWORKS:
+    address = _fixed_address(task)
+    if address:
         body["NetworkingConfig"] = {"EndpointsConfig": {network: {"IPAMConfig": _ip_config(address)}}}
     return body
 
@@ -129,7 +129,7 @@ def complete_env(task: Task, group: Group, changed: dict[str, str]) -> dict[str,
     """The task's environment, what only the agent knows of it, and `changed` by messages. The address of a container
     with its own network is drawn at its start, too late for its environment, unless it is fixed."""
     env = dict(task.env)
-    address = group.agent_ip if network_of(task) == "host" else _last(task, "ip")
+    address = group.agent_ip if network_of(task) == "host" else _fixed_address(task)
     if address:
         env.setdefault("BCS_CONTAINER_IP", address)
     env.setdefault("MESOS_SANDBOX", SANDBOX)
@@ -263,6 +263,11 @@ def _mapped(task: Task, port: Port) -> bool:
 def _hostname(name: str, now_ns: int) -> str:
     suffix = f"-{now_ns}"
     return name[: HOSTNAME_LENGTH - len(suffix)] + suffix
+
+
+def _fixed_address(task: Task) -> str:
+    """Only networks that users have made take one."""
+    return "" if task.container.network_mode.upper() in OWN_NETWORKS else _last(task, "ip")
 
 
 def _ip_config(address: str) -> dict[str, str]:

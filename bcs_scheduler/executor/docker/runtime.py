@@ -1,0 +1,391 @@
+"""One container as a task of the executor (..runtime.Runtime): made, started, watched, changed, ended and removed.
+
+One thread starts it, one watches it from then on until nothing of it is left, one copies its output. `_changed` guards
+what they share and tells the others of every change.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from .. import fetch, files
+from ..logs import RotatedFile
+from ..model import Amounts, Detail, Group, Task
+from ..runtime import Exit, Output, TaskError
+from . import archive, command, translate
+from .engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, NotFound
+from .images import Images
+from .output import Follower
+from .reap import remove
+from .state import State, exit_of, state_of
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+AWAY = 300.0
+"""Seconds for which an engine that has gone away is waited for; its containers may run on meanwhile."""
+AWAY_AT_START = 30.0
+PAUSE = 1.0
+"""Seconds between attempts to reach it."""
+LAST_OUTPUT = 5.0
+"""Seconds that the rest of the output gets to arrive after the end."""
+COMM_LENGTH = 15
+"""Characters of a process's name that the kernel keeps."""
+
+
+class ContainerRuntime:
+    def __init__(self, task: Task, group: Group, directory: pathlib.Path) -> None:
+        """`directory`: the task's own, exists."""
+        self._task, self._group, self._directory = task, group, directory
+        self._engine = Engine(group.docker)
+        self._images = Images(self._engine)
+        self._network = translate.network_of(task)
+        self._changed = threading.Condition()
+        self._stopping = threading.Event()
+        self._begun = self._launched = False
+        self._id = ""
+        self._restarting = False
+        self._kill_at = 0.0
+        """Monotonic seconds, once it is stopping."""
+        self._exit: Exit | None = None
+        self._detail = Detail()
+        self._stop_signal = "SIGTERM"
+        self._owner = task.user
+        self._remote: dict[str, str] = {}
+        self._env: dict[str, str] = {}
+        """Set by messages."""
+        self._env_in_use: dict[str, str] = {}
+        self._files: dict[str, tuple[bytes, int, str]] = {}
+        """Put into the container so far: those of the task and those of messages."""
+        self._follower: Follower | None = None
+        self._failure = ""
+        self._outputs = tuple(
+            RotatedFile(directory / name, group.log_max_bytes, group.log_files) for name in ("stdout", "stderr")
+        )
+
+    # --- start ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        with self._changed:
+            self._begun = True
+        try:
+            self._prepare()
+            self._patiently(self._provide_image, AWAY_AT_START)
+            self._patiently(self._create, AWAY_AT_START)
+            self._launch()
+        except TaskError as error:
+            self._discard()
+            self._over(Exit(None, str(error)))
+            raise
+
+    def _prepare(self) -> None:
+        for path in translate.volume_directories(self._task, self._group, self._directory):
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(0o777)  # as an emptyDir of Kubernetes: whatever user the image has may write
+        fetch.fetch_all(self._task.uris, self._directory, self._stopping)
+        self._remote = files.variables(self._task.remote_env, self._stopping)
+        for file in self._task.files:
+            self._files[file.path] = (files.content(file, self._stopping), file.mode, file.owner)
+
+    def _provide_image(self) -> None:
+        container = self._task.container
+        self._images.provide(
+            container.image, container.pull_policy, container.registry.user, container.registry.password
+        )
+
+    def _create(self) -> None:
+        """A new container with everything in it. One of the same name is a leftover of an earlier attempt."""
+        name = translate.container_name(self._task)
+        self._remove(name)
+        env = translate.complete_env(self._task, self._group, {**self._remote, **self._env})
+        body = translate.create_body(self._task, self._group, self._directory, time.time_ns(), env)
+        identity = str(self._engine.call("POST", "/containers/create", {"name": name}, body)["Id"])
+        with self._changed:
+            self._id = identity
+        state = self._inspect()
+        self._stop_signal, self._env_in_use = state.stop_signal, dict(self._env)
+        self._owner = self._task.user or state.user
+        for path, (data, mode, owner) in self._files.items():
+            archive.put(self._engine, identity, path, data, mode, owner or self._owner)
+
+    def _launch(self) -> None:
+        if self._stopping.is_set():
+            raise TaskError("stopped before it ran")
+        self._engine.call("POST", f"/containers/{self._id}/start")
+        self._follow()
+        self._note(self._inspect())
+        with self._changed:
+            self._launched = True
+            self._changed.notify_all()
+        threading.Thread(target=self._watch, name="container", daemon=True).start()
+
+    def _follow(self) -> None:
+        self._follower = Follower(self._engine, self._id, self._write)
+        self._follower.start()
+
+    # --- end --------------------------------------------------------------------------------------------------
+
+    def wait(self) -> Exit:
+        with self._changed:
+            self._changed.wait_for(lambda: self._exit is not None)
+            assert self._exit is not None
+            return self._exit
+
+    def stop(self, grace: float) -> None:
+        with self._changed:
+            first = not self._stopping.is_set()
+            self._stopping.set()
+            at = time.monotonic() + grace
+            self._kill_at = at if first else min(self._kill_at, at)
+            if not self._begun and self._exit is None:
+                self._exit = Exit(None, "stopped before it was started")
+            self._changed.notify_all()
+        self._images.cancel()
+        if first:
+            self._terminate()
+        self.wait()
+
+    def _terminate(self) -> None:
+        """Asks, waits for the grace period, which may be cut meanwhile, and kills until the watch has seen the end: the
+        engine may be away, or just restarting the container."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._launched or self._exit is not None)
+        asked = False
+        while self._exit is None and time.monotonic() < self._kill_at:
+            asked = asked or self._send(self._stop_signal)
+            self._pause(min(PAUSE, self._kill_at - time.monotonic()))
+        while self._exit is None:
+            self._send("SIGKILL")
+            self._pause(PAUSE)
+
+    def _pause(self, seconds: float) -> None:
+        """Shorter if something changes."""
+        with self._changed:
+            if self._exit is None:
+                self._changed.wait(max(0.0, seconds))
+
+    def _send(self, signal: str) -> bool:
+        """False if the engine is away. Whether there was anything to be signalled the watch finds out."""
+        try:
+            self._engine.call("POST", f"/containers/{self._id}/kill", {"signal": signal})
+        except EngineAway:
+            return False
+        except EngineError:
+            pass
+        return True
+
+    def _watch(self) -> None:
+        """Until the container has ended for good."""
+        try:
+            ended = self._await_end()
+        except Exception as error:
+            log.exception("the watch of a container failed")
+            ended = Exit(None, f"the watch of the container failed: {error}")
+        if self._follower is not None:
+            self._follower.finish(LAST_OUTPUT)
+        self._discard(keep=translate.kept(self._task))
+        self._over(ended)
+
+    def _await_end(self) -> Exit:
+        while True:
+            try:
+                state = self._patiently(self._next_state, AWAY)
+            except NotFound:
+                return Exit(None, self._failure or "the container was removed from outside")
+            except EngineError as error:
+                return Exit(None, f"lost: {error}")
+            if not state.running:
+                self._note(state)
+                return exit_of(state)
+
+    def _next_state(self) -> State:
+        """After the container has stopped running. A restart on request is waited for: it may bring another container.
+        Raises NotFound if there is none any more."""
+        with contextlib.suppress(NotFound):
+            self._engine.call("POST", f"/containers/{self._id}/wait", timeout=None)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._restarting)
+        return self._inspect()
+
+    def _discard(self, keep: bool = False) -> None:
+        """Nothing runs after this, as far as the engine lets itself be told."""
+        try:
+            if self._id and keep:
+                self._send("SIGKILL")
+            elif self._id:
+                self._patiently(lambda: self._remove(self._id), AWAY_AT_START)
+        except EngineError as error:
+            log.error("a container could not be removed: %s", error)
+
+    def _over(self, ended: Exit) -> None:
+        for file in self._outputs:
+            file.close()
+        with self._changed:
+            self._detail = replace(self._detail, pid=0, exit_code=ended.code, oom=ended.oom, restarting=False)
+            self._exit = self._exit or ended
+            self._changed.notify_all()
+
+    # --- what is known ----------------------------------------------------------------------------------------
+
+    def detail(self) -> Detail:
+        with self._changed:
+            return replace(self._detail, container_id=self._id, restarting=self._restarting)
+
+    def address(self) -> str:
+        if self._network == "host":
+            return self._group.agent_ip or "127.0.0.1"
+        with self._changed:
+            return self._detail.container_ip or "127.0.0.1"
+
+    # --- while it runs ----------------------------------------------------------------------------------------
+
+    def execute(
+        self,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str],
+        user: str = "",
+        working_dir: str = "",
+        privileged: bool = False,
+        timeout: float,
+        limit: int,
+    ) -> Output:
+        return command.execute(
+            self._engine,
+            self._running(),
+            argv,
+            env=env,
+            user=user,
+            working_dir=working_dir,
+            privileged=privileged,
+            timeout=timeout,
+            limit=limit,
+        )
+
+    def put(self, path: str, data: bytes, mode: int, owner: str) -> None:
+        archive.put(self._engine, self._running(), path, data, mode, owner or self._owner)
+        with self._changed:
+            self._files[path] = (data, mode, owner)
+
+    def signal(self, number: int, process: str) -> None:
+        identity = self._running()
+        if not process:
+            self._engine.call("POST", f"/containers/{identity}/kill", {"signal": str(number)})
+            return
+        found = self._engine.call("GET", f"/containers/{identity}/top", {"ps_args": "-eo pid,comm"})
+        pids = [int(row[0]) for row in found["Processes"] if row[1] == process[:COMM_LENGTH]]
+        if not pids:
+            raise TaskError(f"no process {process!r} in the container")
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                continue
+            except PermissionError:
+                raise TaskError(f"the executor's user may not signal {process!r}") from None
+
+    def set_env(self, name: str, value: str) -> None:
+        with self._changed:
+            self._env[name] = value
+
+    def restart(self, timeout: float) -> None:
+        """With a changed environment another container takes the place of this one: an engine cannot change that of an
+        existing one. What it has written outside volumes and sandbox is lost then, the files it was given are not."""
+        identity = self._running()
+        with self._changed:
+            if self._restarting:
+                raise TaskError("it is being restarted already")
+            self._restarting = True
+        try:
+            if self._env == self._env_in_use:
+                grace = math.ceil(self._group.grace_period)
+                self._engine.call("POST", f"/containers/{identity}/restart", {"t": grace}, timeout=timeout)
+            else:
+                self._replace(identity)
+            self._note(self._inspect())
+        except TaskError as error:
+            self._failure = f"the restart failed: {error}"
+            raise
+        finally:
+            with self._changed:
+                self._restarting = False
+                self._changed.notify_all()
+
+    def _replace(self, identity: str) -> None:
+        grace = math.ceil(self._group.grace_period)
+        self._engine.call("POST", f"/containers/{identity}/stop", {"t": grace}, timeout=grace + TIMEOUT)
+        if self._follower is not None:
+            self._follower.finish(LAST_OUTPUT)
+        self._remove(identity)
+        self._create()
+        if self._stopping.is_set():
+            raise TaskError("stopped while it was restarted")
+        self._engine.call("POST", f"/containers/{self._id}/start")
+        self._follow()
+
+    def reload(self, timeout: float) -> None:
+        self._engine.call("POST", f"/containers/{self._running()}/kill", {"signal": "SIGHUP"}, timeout=timeout)
+
+    def limit(self, cpus: int, mem: int) -> None:
+        changes = translate.limits(cpus, mem)
+        if not changes:
+            raise TaskError("neither a CPU limit nor a memory limit that could be enforced is given")
+        self._engine.call("POST", f"/containers/{self._running()}/update", None, changes)
+        with self._changed:
+            old = self._task.limits
+            self._task = replace(self._task, limits=Amounts(cpus or old.cpus, mem or old.mem))
+
+    def commit(self, target: str, user: str, password: str, timeout: float) -> str:
+        return self._images.commit(self._running(), target, user, password, timeout)
+
+    # --- helpers ----------------------------------------------------------------------------------------------
+
+    def _running(self) -> str:
+        """Id of the container. Raises TaskError when there is none that runs."""
+        with self._changed:
+            if not self._launched or self._exit is not None:
+                raise TaskError("the container does not run")
+            return self._id
+
+    def _inspect(self) -> State:
+        return state_of(self._engine.call("GET", f"/containers/{self._id}/json"), self._network)
+
+    def _note(self, state: State) -> None:
+        with self._changed:
+            self._detail = replace(
+                self._detail,
+                pid=state.pid,
+                container_ip=self._group.agent_ip if self._network == "host" else state.address,
+                started_at=state.started_at,
+                finished_at=0.0 if state.running else state.finished_at,
+            )
+
+    def _remove(self, identity: str) -> None:
+        with contextlib.suppress(NotFound):
+            remove(self._engine, identity)
+
+    def _patiently(self, action: Callable[[], T], seconds: float) -> T:
+        """Repeats it while the engine is away, but while the container is being started not on an agent without one.
+        Raises what `action` raises."""
+        since = 0.0
+        while True:
+            try:
+                return action()
+            except EngineAway as error:
+                since = since or time.monotonic()
+                hopeless = not self._launched and (isinstance(error, EngineAbsent) or self._stopping.is_set())
+                if hopeless or time.monotonic() - since > seconds:
+                    raise
+            time.sleep(PAUSE)
+
+    def _write(self, stderr: bool, data: bytes) -> None:
+        self._outputs[stderr].write(data)
