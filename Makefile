@@ -1,6 +1,6 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
-# Others: venv lint bench proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
+# Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
@@ -15,7 +15,7 @@ MESOS := tests/integration/mesos
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv demo test lint format bench proto mesos clean
+.PHONY: help venv demo test lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -55,6 +55,10 @@ format: $(DEV_READY)
 
 bench: $(READY) mesos
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+# The executor as one file, for agents that shall not fetch it from the scheduler.
+executor: $(READY)
+	@$(BIN)/python -m bcs_scheduler.executor_file dist/bcs-executor.pyz
 
 # Makes the Python modules of the Mesos messages from the .proto files again.
 proto: $(DEV_READY)

@@ -1,4 +1,4 @@
-"""Gauges read from the live state when somebody scrapes: nothing is counted beside it, nothing runs in between.
+"""What is read from the live state when somebody scrapes: nothing is counted beside it, nothing runs in between.
 
 Units: agent and cluster CPU in cores, memory in MB. A process that does not lead shows only what is known of itself:
 the cluster is the leader's to describe.
@@ -10,7 +10,7 @@ from collections import Counter as Tally
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from bcs_scheduler.core.scheduler import Core
@@ -67,7 +67,7 @@ class Gauges(Collector):
         self.role: Role = "unknown"
         self.leading: Leading | None = None
 
-    def collect(self) -> Iterator[GaugeMetricFamily]:
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         yield _gauge("build_info", "Always 1; the version is in the label", {"version": VERSION}, 1)
         role = _family("role", "1 for the present role of this process", "role")
         for name in ROLES:
@@ -80,7 +80,7 @@ class Gauges(Collector):
             yield from self._objects(leading.core.state)
             yield from self._agents(leading.core)
 
-    def _process(self, leading: Leading) -> Iterator[GaugeMetricFamily]:
+    def _process(self, leading: Leading) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         yield _gauge("epoch", "Epoch of the term of leadership", {}, leading.epoch)
         connected = bool(leading.mesos().get("connected"))
         yield _gauge("mesos_connected", "1 while subscribed with a Mesos master", {}, float(connected))
@@ -89,6 +89,7 @@ class Gauges(Collector):
         yield _gauge("store_stalled_seconds", "Seconds for which no commit has got through", {}, leading.stalled_for())
         quarantined = leading.quarantined
         yield _gauge("quarantined_records", "Records that could not be decoded at take-over", {}, quarantined)
+        yield _unreadable(leading.mesos().get("garbage", {}))
         depth = _family("queue_depth", "Entries waiting: events, changes, replies, calls to Mesos", "queue")
         for name, value in leading.queues().items():
             depth.add_metric([name], value)
@@ -142,6 +143,16 @@ class Gauges(Collector):
                     {"clusterId": self._cluster},
                     round(amount / THOUSANDTHS, 2),
                 )
+
+
+def _unreadable(counts: Mapping[str, int]) -> CounterMetricFamily:
+    """`counts`: by what is wrong with the documents."""
+    family = CounterMetricFamily(
+        PREFIX + "executor_unreadable", "Documents of executors that could not be read", labels=["reason"]
+    )
+    for reason, count in counts.items():
+        family.add_metric([reason.replace(" ", "_").lower()], count)
+    return family
 
 
 def _work(core: Core) -> Iterator[GaugeMetricFamily]:

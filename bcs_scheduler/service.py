@@ -10,14 +10,16 @@ import structlog
 from bcs_scheduler.addresses import parse_address
 from bcs_scheduler.api.app import create_app
 from bcs_scheduler.api.operation import ApiSettings
+from bcs_scheduler.api.routes import executor
 from bcs_scheduler.api.server import ApiServer
 from bcs_scheduler.config import Settings
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.events import Event
 from bcs_scheduler.gateway import Gateway
+from bcs_scheduler.mesos.builders import AnyExecutorBuilder
 from bcs_scheduler.mesos.driver import Driver
+from bcs_scheduler.mesos.executorinfo import ExecutorOptions
 from bcs_scheduler.mesos.settings import MesosSettings
-from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.runtime import Runtime
 from bcs_scheduler.term import MesosDriver
@@ -43,6 +45,9 @@ class Service:
                     max_body=settings.api.max_body_bytes,
                     command_timeout=settings.api.request_timeout,
                     version=VERSION,
+                    default_executor=settings.executor.default,
+                    answer_timeout=settings.executor.answer_timeout,
+                    reserve=settings.executor.reserve,
                 ),
             ),
             address.host,
@@ -127,5 +132,22 @@ def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Even
         webui_url=mesos.webui_url or api_url,
         gpus=mesos.gpu,
         missed_heartbeats=mesos.heartbeat_tolerance,
+        output_limit=settings.executor.output_limit,
     )
-    return lambda deliver: Driver(presented, deliver, DefaultExecutorBuilder())
+    options = executor_options(settings, api_url)
+    return lambda deliver: Driver(presented, deliver, AnyExecutorBuilder(options))
+
+
+def executor_options(settings: Settings, api_url: str) -> ExecutorOptions:
+    """Agents may keep what comes from us, since its address changes with its content; who names another address may
+    put another file there."""
+    given = settings.executor
+    return ExecutorOptions(
+        uri=given.url or executor.location(api_url),
+        cache=not given.url,
+        python=given.python,
+        docker=given.docker_socket,
+        report_interval=given.report_interval,
+        log_max_bytes=given.log_max_bytes,
+        log_files=given.log_files,
+    )

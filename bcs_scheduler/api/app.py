@@ -112,7 +112,7 @@ def respond(answer: Answered) -> Response:
         head = {"Content-Length": str(answer.size)}
         return StreamingResponse(answer.chunks, media_type=answer.media_type, headers=head)
     if isinstance(answer, Plain):
-        return Response(answer.content, answer.status, media_type=answer.media_type)
+        return Response(answer.content, answer.status, answer.headers, media_type=answer.media_type)
     envelope = {"result": True, "code": errors.OK, "message": "success", "data": answer.data}
     if answer.resume:
         envelope["continue"] = answer.resume

@@ -5,21 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bcs_scheduler.core import effects
+from bcs_scheduler.mesos import wire
 from bcs_scheduler.mesos.errors import LaunchError
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
 from bcs_scheduler.mesos.taskinfo import TaskBuilder
 
 Call = scheduler_pb2.Call
+OUTPUT_LIMIT = 16_384
 
 
 class CallMaker:
     """Makes calls for one framework id. For one thread."""
 
-    def __init__(self, framework_id: str, builder: TaskBuilder) -> None:
+    def __init__(self, framework_id: str, builder: TaskBuilder, output_limit: int = OUTPUT_LIMIT) -> None:
+        """`output_limit`: bytes of each output stream that executors shall send of a command."""
         self._framework_id = framework_id
         self._framework = pb.FrameworkID(value=framework_id)
         self._builder = builder
+        self._output_limit = output_limit
         # One message for all acknowledgements, the most frequent call: making its parts is most of the cost.
         self._acknowledgement = Call(type=Call.ACKNOWLEDGE, framework_id=self._framework)
 
@@ -27,6 +31,8 @@ class CallMaker:
         """The serialized call of any effect other than Accept. Raises KeyError for one that is not for Mesos."""
         if isinstance(effect, effects.Acknowledge):
             return self._acknowledge(effect)
+        if isinstance(effect, effects.SendMessage):
+            return self._message(effect)
         call = _MAKERS[type(effect)](effect)
         call.framework_id.CopyFrom(self._framework)
         return call.SerializeToString()
@@ -57,9 +63,17 @@ class CallMaker:
         acknowledge.uuid = effect.uuid
         return self._acknowledgement.SerializeToString()
 
+    def _message(self, effect: effects.SendMessage) -> bytes:
+        message = Call.Message(
+            agent_id=pb.AgentID(value=effect.agent_id),
+            executor_id=pb.ExecutorID(value=effect.executor_id),
+            data=wire.encode_message(effect, self._output_limit),
+        )
+        return Call(type=Call.MESSAGE, framework_id=self._framework, message=message).SerializeToString()
+
 
 def is_call(effect: effects.Effect) -> bool:
-    return isinstance(effect, effects.Acknowledge | effects.Accept) or type(effect) in _MAKERS
+    return isinstance(effect, effects.Acknowledge | effects.Accept | effects.SendMessage) or type(effect) in _MAKERS
 
 
 def _offer_ids(ids: Sequence[str]) -> list[pb.OfferID]:

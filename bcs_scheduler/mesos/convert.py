@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bcs_scheduler.core import events
+from bcs_scheduler.mesos import wire
 from bcs_scheduler.mesos.proto import master_pb2, scheduler_pb2
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.resources import attributes_of, pots, ranges_of, totals
@@ -21,12 +22,24 @@ MESSAGE_LENGTH = 4096
 """Characters kept of a status message: it is stored with its taskgroup, and an executor may write a book."""
 
 
-def event_of(event: scheduler_pb2.Event, cause: str, now: float) -> events.Event | None:
-    """The core's event, or None for what the core has no use for (heartbeats, messages of executors that are not ours,
-    types of a newer Mesos). SUBSCRIBED is the driver's own business. `now`: Unix seconds of arrival."""
+Unreadable = Callable[[str, wire.UnreadableKind], None]
+"""Takes executor id and kind of a document that could not be read."""
+
+
+def pass_over(executor_id: str, kind: wire.UnreadableKind) -> None:
+    """For those who do not count what cannot be read."""
+
+
+def event_of(
+    event: scheduler_pb2.Event, cause: str, now: float, unreadable: Unreadable = pass_over
+) -> events.Event | None:
+    """The core's event, or None for what the core has no use for (heartbeats, messages that cannot be read, types of a
+    newer Mesos). SUBSCRIBED is the driver's own business. `now`: Unix seconds of arrival. Raises ValueError."""
     kind = event.type
     if kind == scheduler_pb2.Event.UPDATE:
-        return status_update(event.update.status, cause)
+        return status_update(event.update.status, cause, unreadable)
+    if kind == scheduler_pb2.Event.MESSAGE:
+        return _message(event.message, cause, unreadable)
     if kind == scheduler_pb2.Event.OFFERS:
         return events.OffersArrived(offers=tuple(offer(item, now) for item in event.offers.offers), cause=cause)
     if kind == scheduler_pb2.Event.RESCIND:
@@ -48,9 +61,10 @@ def event_of(event: scheduler_pb2.Event, cause: str, now: float) -> events.Event
     return None
 
 
-def status_update(status: pb.TaskStatus, cause: str) -> events.StatusUpdate:
+def status_update(status: pb.TaskStatus, cause: str, unreadable: Unreadable = pass_over) -> events.StatusUpdate:
     """Absent source, reason and health stay empty: their default numbers mean something else. Raises ValueError for a
-    state we do not know, which would read as TASK_STARTING for the same reason."""
+    state we do not know, which would read as TASK_STARTING for the same reason. A detail that cannot be read takes
+    nothing from the rest."""
     if not status.HasField("state"):
         raise ValueError(f"status of {status.task_id.value!r} has no known state")
     return events.StatusUpdate(
@@ -65,6 +79,7 @@ def status_update(status: pb.TaskStatus, cause: str) -> events.StatusUpdate:
         healthy=status.healthy if status.HasField("healthy") else None,
         timestamp=status.timestamp,
         container_ip=_container_ip(status.container_status) if status.HasField("container_status") else "",
+        detail=_detail(status, unreadable) if status.data else None,
         cause=cause,
     )
 
@@ -75,6 +90,23 @@ def _container_ip(status: pb.ContainerStatus) -> str:
             if address.ip_address:
                 return address.ip_address
     return ""
+
+
+def _detail(status: pb.TaskStatus, unreadable: Unreadable) -> events.TaskDetail | None:
+    try:
+        return wire.task_detail(status.data)
+    except wire.Unreadable as error:
+        unreadable(status.executor_id.value, error.kind)
+        return None
+
+
+def _message(message: scheduler_pb2.Event.Message, cause: str, unreadable: Unreadable) -> events.Event | None:
+    executor_id = message.executor_id.value
+    try:
+        return wire.message(message.data, message.agent_id.value, executor_id, cause)
+    except wire.Unreadable as error:
+        unreadable(executor_id, error.kind)
+        return None
 
 
 def _failure(failure: scheduler_pb2.Event.Failure, cause: str) -> events.Event:

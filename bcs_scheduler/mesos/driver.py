@@ -21,7 +21,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from bcs_scheduler.core import effects, events
-from bcs_scheduler.mesos import convert, operator
+from bcs_scheduler.mesos import convert, operator, wire
 from bcs_scheduler.mesos.calls import CallMaker, is_call
 from bcs_scheduler.mesos.detect import make_detector
 from bcs_scheduler.mesos.errors import MesosError
@@ -67,6 +67,8 @@ class Driver:
         self._agents_due = 0.0
         self._error = ""
         self._counts = {"events": 0, "unreadable": 0, "calls": 0, "dropped": 0, "refused": 0, "subscriptions": 0}
+        self._garbage: dict[str, int] = dict.fromkeys(wire.UNREADABLE, 0)
+        """Documents of executors by what is wrong with them."""
         self._stopping = threading.Event()
         self._wake = threading.Event()
         self._queue: deque[effects.Effect] = deque()
@@ -115,7 +117,8 @@ class Driver:
 
     def status(self) -> dict[str, Any]:
         """For /readyz and metrics: ``connected, master, framework_id, last_heartbeat_age`` (seconds since anything
-        was heard, None if not connected), ``error`` (the last), ``queued``, ``outstanding``, counters since start()."""
+        was heard, None if not connected), ``error`` (the last), ``queued``, ``outstanding``, ``garbage`` (documents of
+        executors that could not be read, by kind), counters since start()."""
         session = self._session
         return {
             "connected": session is not None,
@@ -125,6 +128,7 @@ class Driver:
             "error": self._error,
             "queued": len(self._queue),
             "outstanding": session.outstanding if session is not None else 0,
+            "garbage": dict(self._garbage),
             **self._counts,
             "refused": self._counts["refused"] + (session.refused if session is not None else 0),
         }
@@ -214,7 +218,7 @@ class Driver:
         cluster = operator.cluster_name(stream.master, self._headers)
         self._framework_id, self._error = framework_id, ""
         self._counts["subscriptions"] += 1
-        maker = CallMaker(framework_id, self._builder)
+        maker = CallMaker(framework_id, self._builder, self._settings.output_limit)
         session = Session(stream, maker, self._headers, self._side.put, self._requeue)
         log.info("mesos.subscribed", master=str(stream.master), framework_id=framework_id, cluster=cluster)
         self._deliver(
@@ -241,7 +245,7 @@ class Driver:
     def _handle(self, message: scheduler_pb2.Event) -> None:
         self._counts["events"] += 1
         try:
-            event = convert.event_of(message, self._cause(), time.time())
+            event = convert.event_of(message, self._cause(), time.time(), self._unusable)
         except (ValueError, LookupError) as error:
             self._unreadable(message.SerializePartialToString(), error)
             return
@@ -251,6 +255,12 @@ class Driver:
     def _unreadable(self, record: bytes, error: Exception) -> None:
         self._counts["unreadable"] += 1
         log.error("mesos.event.unreadable", error=repr(error), size=len(record), begin=record[:80].hex())
+
+    def _unusable(self, executor_id: str, kind: wire.UnreadableKind) -> None:
+        """Told once for each kind: an executor gone mad would fill the log. Its content may be confidential."""
+        if not self._garbage[kind]:
+            log.error("mesos.executor.unreadable", executor=executor_id, kind=kind)
+        self._garbage[kind] += 1
 
     def _cause(self) -> str:
         return f"mesos:{next(self._counter)}"

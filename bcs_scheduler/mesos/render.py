@@ -1,19 +1,24 @@
-"""What a task sees of its place: environment and template variables (bcs_api 6.6). Pure; versions are never changed."""
+"""What a task sees of its place: environment and template variables (bcs_api 6.6). Pure; versions are never changed.
+Errors name variables and objects, never contents."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from bcs_scheduler.mesos.errors import LaunchError
-from store.definition import Amounts, Container, EnvVar
-from store.records import Task, TaskGroup
+from store.definition import Amounts, Container, EnvVar, Process
+from store.records import Task, TaskGroup, Version
+from transactions.injection import Content, decoded
+from transactions.needs import is_random
 
 POD_ID = "$BCS_POD_ID"
 """In host paths of volumes."""
-_VARIABLE = re.compile(r"\$\{(bcs\.[A-Za-z0-9_.\-]+)\}")
+CONTAINER_INTERFACE = "eth1"
+"""BCS_ETH_NAME and BCS_CNI_NAME of every container, as the original sets them (bcs_api 6.6)."""
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.\-]*)\}")
 _REFERENCE = re.compile(r"\$([A-Za-z_][A-Za-z0-9_.\-]*)\Z")
 
 
@@ -33,35 +38,87 @@ def template_variables(taskgroup: TaskGroup) -> dict[str, str]:
     return variables
 
 
+def process_variables(taskgroup: TaskGroup, container: Container, process: Process) -> dict[str, str]:
+    """What ``${...}`` can name in a task of kind process: the same under the names processes use, and two of its own
+    fields. ``${work_base_dir}`` and ``${run_base_dir}`` are left for the agent."""
+    variables = template_variables(taskgroup)
+    variables |= {key.removeprefix("bcs."): value for key, value in variables.items()}
+    variables["processname"] = taskgroup.application
+    variables |= {
+        "workPath": expand(container.working_dir, variables),
+        "pidFile": expand(process.pid_file, variables),
+    }
+    return variables
+
+
 def expand(text: str, variables: Mapping[str, str]) -> str:
-    """Replaces ``${bcs...}``. Unknown names stay as they are: they may be meant for the shell."""
+    """Replaces ``${...}``. Unknown names stay as they are: they may be meant for the shell."""
     if "${" not in text:
         return text
     return _VARIABLE.sub(lambda match: variables.get(match[1], match[0]), text)
 
 
-def environment(taskgroup: TaskGroup, task: Task, container: Container, variables: Mapping[str, str]) -> dict[str, str]:
-    """Variables of one task as defined, then the injected ones, which win. Raises LaunchError."""
-    values: dict[str, str] = {}
-    for item in container.env:
-        values[expand(item.name, variables)] = _value(item, container, variables)
-    values.update(injected(taskgroup, task))
-    return {name: _follow(value, values) for name, value in values.items()}
+def environment(
+    container: Container,
+    variables: Mapping[str, str],
+    facts: Mapping[str, str],
+    contents: Sequence[Content] = (),
+) -> dict[str, str]:
+    """Variables of one task: as defined, from configmaps and secrets (`contents`), then `facts`, which win. Raises
+    LaunchError."""
+    defined = {expand(item.name, variables): _value(item, container, variables) for item in container.env}
+    given = {expand(content.item.target, variables): _text(content) for content in contents}
+    given.update(facts)
+    values = {**defined, **given}
+    # What was given is meant literally, even if it looks like a reference.
+    return {name: value if name in given else _follow(value, defined, given) for name, value in values.items()}
 
 
 def injected(taskgroup: TaskGroup, task: Task) -> dict[str, str]:
-    """Variables that every task gets."""
+    """Variables that every task in the network of its host gets."""
     values = {f"PORT_{port.name}": str(port.host_port or port.container_port) for port in task.ports}
     values["BCS_NODE_IP"] = taskgroup.agent_ip
     values["BCS_POD_ID"] = taskgroup.id
     return values
 
 
+def injected_in_container(taskgroup: TaskGroup, task: Task, container: Container, version: Version) -> dict[str, str]:
+    """Variables that a container gets: which of them name a port depends on the network (bcs_api 6.7)."""
+    values = {}
+    mode = version.network_mode.upper()
+    for port, bound in zip(container.ports, task.ports, strict=True):
+        if mode == "HOST":
+            value = bound.host_port or bound.container_port
+        elif mode in ("", "NONE"):
+            value = bound.host_port
+        elif is_mapped(version):
+            value = bound.host_port if is_random(version, port) else 0
+        else:
+            value = bound.container_port
+        if value:
+            values[f"PORT_{port.name}"] = str(value)
+    values["BCS_NODE_IP"] = taskgroup.agent_ip
+    values["BCS_POD_ID"] = taskgroup.id
+    values["BCS_ETH_NAME"] = values["BCS_CNI_NAME"] = CONTAINER_INTERFACE
+    return values
+
+
+def is_mapped(version: Version) -> bool:
+    """The network of its containers publishes container ports on the host."""
+    mode = version.network_mode.upper()
+    return mode == "BRIDGE" or (mode not in ("", "HOST", "NONE", "USER") and version.network_type.lower() == "cnm")
+
+
 def varies(container: Container) -> bool:
-    """Whether anything in the definition may come out differently for different taskgroups."""
+    """Whether anything in the definition may come out differently for different taskgroups, or comes from elsewhere."""
+    if container.configmaps or container.secrets or container.image_pull_user:
+        return True
+    if any(uri.user or uri.password for uri in container.uris):
+        return True
     text = msgspec.json.encode(container)
     names = any(item.value.startswith("$") for item in container.env)
-    return names or b"${bcs." in text or POD_ID.encode() in text
+    templates = b"${bcs." in text if container.process is None else b"${" in text
+    return names or templates or POD_ID.encode() in text
 
 
 def constant(container: Container) -> dict[str, str]:
@@ -97,10 +154,22 @@ def _amount(amounts: Amounts, resource: str, name: str) -> int:
     raise LaunchError(f"no such resource field: {name!r}")
 
 
-def _follow(value: str, values: Mapping[str, str]) -> str:
+def _text(content: Content) -> str:
+    """Of a variable; the data is known to be base64. Raises LaunchError for what no environment can hold."""
+    text = decoded(content.data)
+    if "\0" in text:
+        raise LaunchError(f"the value for variable {content.item.target!r} contains a NUL byte")
+    return text
+
+
+def _follow(value: str, defined: Mapping[str, str], given: Mapping[str, str]) -> str:
     """A value that is wholly ``$KEY`` becomes the value of that variable, along a chain but never around a circle."""
     seen = set()
-    while (match := _REFERENCE.match(value)) and match[1] in values and match[1] not in seen:
+    while (match := _REFERENCE.match(value)) and match[1] not in seen:
         seen.add(match[1])
-        value = values[match[1]]
+        if match[1] in given:
+            return given[match[1]]
+        if match[1] not in defined:
+            break
+        value = defined[match[1]]
     return value

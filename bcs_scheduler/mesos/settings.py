@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 
+from bcs_scheduler.mesos.calls import OUTPUT_LIMIT
 from bcs_scheduler.mesos.http import basic_authorization
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
@@ -36,6 +37,8 @@ class MesosSettings:
     """Silence of this many heartbeat intervals means that the stream is broken."""
     agents_interval: float = 240.0
     """Between two listings of all agents."""
+    output_limit: int = OUTPUT_LIMIT
+    """Bytes of each output stream that our executor shall send of a command."""
 
     def headers(self) -> dict[str, str]:
         return {"User-Agent": "bcs-scheduler", "Authorization": basic_authorization(self.principal, self.secret)}

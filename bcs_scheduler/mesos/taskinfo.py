@@ -1,25 +1,36 @@
 """How a taskgroup becomes an executor and its tasks: the seam between the scheduler and what runs on the agents.
 
-A TaskBuilder is all that a way of running taskgroups has to provide. DefaultExecutorBuilder needs nothing installed on
-the agents: it runs the taskgroup by LAUNCH_GROUP on Mesos's own default executor, in the network of the host.
+A TaskBuilder is all that a way of running taskgroups has to provide. DefaultExecutorBuilder needs nothing of ours on
+the agents: it runs the taskgroup by LAUNCH_GROUP on Mesos's own default executor, in the network of the host. The
+builder for our own executor is in executorinfo.py.
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from bcs_scheduler.core.effects import Launch
 from bcs_scheduler.mesos.checks import health_check
 from bcs_scheduler.mesos.errors import LaunchError
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.purse import Purse
-from bcs_scheduler.mesos.render import POD_ID, constant, environment, expand, injected, template_variables, varies
+from bcs_scheduler.mesos.render import (
+    POD_ID,
+    constant,
+    environment,
+    expand,
+    injected,
+    process_variables,
+    template_variables,
+    varies,
+)
 from offers.model import Claim, Pot
-from store.definition import Amounts, Container
+from store.definition import Amounts, Container, Process
 from store.definition import Volume as VolumeSpec
 from store.records import TaskGroup, Version
+from transactions.injection import Content, Credentials, Injected, refers
 from transactions.needs import EXECUTOR, GIVES_UP_FROM
 
 REQUEST_IP_LABEL = "io.tencent.bcs.netsvc.requestip"
@@ -32,6 +43,7 @@ REMEMBERED_BYTES = 16_000_000
 
 LaunchGroup = pb.Offer.Operation.LaunchGroup
 Scalars = tuple[tuple[Pot, int], ...]
+PlanT = TypeVar("PlanT")
 
 
 class TaskBuilder(Protocol):
@@ -43,90 +55,147 @@ class TaskBuilder(Protocol):
         """
 
 
-class _Blueprint(NamedTuple):
+class Blueprint(NamedTuple, Generic[PlanT]):
     """What all taskgroups of a version have in common if their scalars come from the same pots."""
 
     version: Version
     data: bytes
     """A serialized LaunchGroup without ids, ports and whatever else differs. Parsing it costs a twentieth of setting
     its fields one by one."""
-    uniform: tuple[bool, ...]
-    """For each container: command, volumes and own environment are in `data`, because they are the same everywhere."""
+    plans: tuple[PlanT, ...]
+    """For each container what a builder wants to know to fill in the rest."""
+
+
+class Blueprints(Generic[PlanT]):
+    """Remembered by the identity of the version, which is kept with it and so cannot become that of another."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, str, Scalars], Blueprint[PlanT]] = {}
+        self._bytes = 0
+
+    def find(self, version: Version, framework_id: str, scalars: Scalars) -> Blueprint[PlanT] | None:
+        return self._known.get((id(version), framework_id, scalars))
+
+    def keep(self, blueprint: Blueprint[PlanT], framework_id: str, scalars: Scalars) -> Blueprint[PlanT]:
+        if len(self._known) >= REMEMBERED or self._bytes >= REMEMBERED_BYTES:
+            self._known.clear()
+            self._bytes = 0
+        self._known[id(blueprint.version), framework_id, scalars] = blueprint
+        self._bytes += len(blueprint.data) + len(blueprint.version.raw)
+        return blueprint
+
+    def versions(self) -> list[Version]:
+        return [blueprint.version for blueprint in self._known.values()]
 
 
 class DefaultExecutorBuilder:
     """Each container is a nested container of Mesos's default executor: a process of the agent, or, with an image, a
     container that the Mesos containerizer provisions. Docker parameters, `privileged` and `hostname` have no
-    counterpart there and are left to an executor of our own. For one thread."""
+    counterpart there and are left to our own executor. For one thread."""
 
     def __init__(self) -> None:
-        self._blueprints: dict[tuple[int, str, Scalars], _Blueprint] = {}
-        self._bytes = 0
+        self._blueprints: Blueprints[bool] = Blueprints()
 
     def build(self, launch: Launch, framework_id: str, group: LaunchGroup) -> None:
-        taskgroup, version = launch.taskgroup, launch.version
-        if len(taskgroup.tasks) != len(version.containers):
-            raise LaunchError(f"{len(taskgroup.tasks)} tasks for {len(version.containers)} containers")
-        blueprint = self._blueprint(version, framework_id, launch.claim.scalars)
+        taskgroup, version, scalars = launch.taskgroup, launch.version, launch.claim.scalars
+        given = check_launch(launch)
+        blueprint = self._blueprints.find(version, framework_id, scalars)
+        if blueprint is None:
+            blueprint = self._blueprints.keep(_draw(version, framework_id, scalars), framework_id, scalars)
         group.MergeFromString(blueprint.data)
         group.executor.executor_id.value = taskgroup.id
         purse = Purse(Claim(ranges=launch.claim.ranges))
-        variables = {} if all(blueprint.uniform) else template_variables(taskgroup)
-        labels = _own_labels(taskgroup, version)
-        parts = zip(taskgroup.tasks, version.containers, group.task_group.tasks, blueprint.uniform, strict=True)
-        for task, container, info, uniform in parts:
+        labels = own_labels(taskgroup, version)
+        parts = zip(taskgroup.tasks, version.containers, group.task_group.tasks, blueprint.plans, given, strict=True)
+        for task, container, info, uniform, content in parts:
             info.name = task.name or task.id
             info.task_id.value = task.id
             info.agent_id.value = taskgroup.agent_id
             purse.take_ports([port.host_port for port in task.ports], info)
             for key, value in labels.items():
                 info.labels.labels.add(key=key, value=value)
+            facts = injected(taskgroup, task)
             if uniform:
-                _add_environment(info.command, injected(taskgroup, task))
+                _add_environment(info.command, facts)
             else:
+                variables = variables_of(taskgroup, container)
                 _fill_command(info.command, container, variables)
-                _add_environment(info.command, environment(taskgroup, task, container, variables))
+                contents = _only_variables(container, content)
+                _add_environment(info.command, environment(container, variables, facts, contents))
                 _fill_container(info, container, taskgroup.id)
             check = health_check(container, task)
             if check is not None:
                 info.health_check.CopyFrom(check)
         purse.must_be_empty()
 
-    def _blueprint(self, version: Version, framework_id: str, scalars: Scalars) -> _Blueprint:
-        """Remembered by the identity of the version, which is kept with it and so cannot become that of another."""
-        key = (id(version), framework_id, scalars)
-        found = self._blueprints.get(key)
-        if found is None:
-            if len(self._blueprints) >= REMEMBERED or self._bytes >= REMEMBERED_BYTES:
-                self._blueprints.clear()
-                self._bytes = 0
-            found = self._blueprints[key] = _draw(version, framework_id, scalars)
-            self._bytes += len(found.data) + len(version.raw)
-        return found
+
+def check_launch(launch: Launch) -> tuple[Injected, ...]:
+    """What each container is given from outside its version. Raises LaunchError if the launch does not fit itself."""
+    containers = launch.version.containers
+    if len(launch.taskgroup.tasks) != len(containers):
+        raise LaunchError(f"{len(launch.taskgroup.tasks)} tasks for {len(containers)} containers")
+    if launch.injected:
+        if len(launch.injected) != len(containers):
+            raise LaunchError(f"configuration for {len(launch.injected)} of {len(containers)} containers")
+        return launch.injected
+    if refers(launch.version):
+        raise LaunchError("the launch lacks what its configmaps, secrets and credentials hold")
+    return (Injected(),) * len(containers)
 
 
-def _draw(version: Version, framework_id: str, scalars: Scalars) -> _Blueprint:
-    """Raises LaunchError if the scalars are not exactly what executor and tasks take."""
-    purse = Purse(Claim(scalars=scalars))
+def variables_of(taskgroup: TaskGroup, container: Container) -> dict[str, str]:
+    """What templates of the container can name."""
+    if container.process is not None:
+        return process_variables(taskgroup, container, container.process)
+    return template_variables(taskgroup)
+
+
+def _only_variables(container: Container, given: Injected) -> Sequence[Content]:
+    """Raises LaunchError for what only our own executor can do."""
+    wanted = [
+        ("files of configmaps and secrets", any(content.item.type == "file" for content in given.contents)),
+        ("remote content of configmaps", any(content.url for content in given.contents)),
+        ("credentials for images", given.registry != Credentials()),
+        ("credentials for URIs", any(uri != Credentials() for uri in given.uris)),
+    ]
+    _refuse(container, wanted)
+    return given.contents
+
+
+def _refuse(container: Container, wanted: Iterable[tuple[str, bool]]) -> None:
+    refused = [what for what, is_wanted in wanted if is_wanted]
+    if refused:
+        raise LaunchError(f"container {container.name!r}: {', '.join(refused)}: not with the executor of Mesos")
+
+
+def _draw(version: Version, framework_id: str, scalars: Scalars) -> Blueprint[bool]:
+    """Raises LaunchError if the scalars are not exactly what executor and tasks take. The plan of a container says
+    whether command, volumes and own environment are in the blueprint, because they are the same everywhere."""
     group = LaunchGroup()
-    executor = group.executor
-    executor.type = pb.ExecutorInfo.DEFAULT
-    executor.framework_id.value = framework_id
-    executor.resources.extend(purse.take(EXECUTOR))
-    labels = common_labels(version)
+    group.executor.type = pb.ExecutorInfo.DEFAULT
+    draw_common(group, version, framework_id, scalars)
     uniform = tuple(not varies(container) for container in version.containers)
-    for container, share, same in zip(version.containers, task_shares(version), uniform, strict=True):
+    for container, info, same in zip(version.containers, group.task_group.tasks, uniform, strict=True):
+        if same:
+            _fill_command(info.command, container, {})
+            _add_environment(info.command, constant(container))
+            _fill_container(info, container, "")
+    return Blueprint(version, group.SerializePartialToString(), uniform)
+
+
+def draw_common(group: LaunchGroup, version: Version, framework_id: str, scalars: Scalars) -> None:
+    """Resources of the executor and its tasks, kill policy, common labels. Raises LaunchError."""
+    purse = Purse(Claim(scalars=scalars))
+    group.executor.framework_id.value = framework_id
+    group.executor.resources.extend(purse.take(EXECUTOR))
+    labels = common_labels(version)
+    for share in task_shares(version):
         info = group.task_group.tasks.add()
         info.kill_policy.grace_period.nanoseconds = round(version.kill_policy.grace_period * 1e9)
         info.resources.extend(purse.take(share))
         for key, value in labels.items():
             info.labels.labels.add(key=key, value=value)
-        if same:
-            _fill_command(info.command, container, {})
-            _add_environment(info.command, constant(container))
-            _fill_container(info, container, "")
     purse.must_be_empty()
-    return _Blueprint(version, group.SerializePartialToString(), uniform)
 
 
 def task_shares(version: Version) -> list[Amounts]:
@@ -147,7 +216,7 @@ def common_labels(version: Version) -> dict[str, str]:
     return {**kept, NAMESPACE_LABEL: version.namespace}
 
 
-def _own_labels(taskgroup: TaskGroup, version: Version) -> dict[str, str]:
+def own_labels(taskgroup: TaskGroup, version: Version) -> dict[str, str]:
     """Those that differ. Addresses are asked for by instance: the label of this instance loses its number and what
     follows a ``|``; those of the others stay behind."""
     labels = {POD_NAME_LABEL: taskgroup.name}
@@ -159,7 +228,10 @@ def _own_labels(taskgroup: TaskGroup, version: Version) -> dict[str, str]:
 
 
 def _fill_command(command: pb.CommandInfo, container: Container, variables: Mapping[str, str]) -> None:
-    _set_program(command, container, variables)
+    if container.process is not None:
+        _set_process(command, container, container.process, variables)
+    else:
+        _set_program(command, container, variables)
     if container.user:
         command.user = container.user
     for uri in container.uris:
@@ -168,20 +240,42 @@ def _fill_command(command: pb.CommandInfo, container: Container, variables: Mapp
             item.output_file = uri.output
 
 
+def program_of(container: Container, variables: Mapping[str, str]) -> tuple[str, list[str], bool]:
+    """Program, arguments, and whether the program is a line for the shell: ``command`` alone if it contains blanks.
+    With ``args`` it is passed on untouched. With an image and no command, the image's own entry point gets the
+    arguments. Raises LaunchError."""
+    program = expand(container.command, variables)
+    arguments = [expand(argument, variables) for argument in container.args]
+    if not program and not container.image:
+        raise LaunchError(f"container {container.name!r} has neither a command nor an image")
+    return program, arguments, not arguments and any(character.isspace() for character in program)
+
+
 def _add_environment(command: pb.CommandInfo, values: Mapping[str, str]) -> None:
     for name, value in values.items():
         command.environment.variables.add(name=name, value=value)
 
 
+def _set_process(command: pb.CommandInfo, container: Container, process: Process, variables: Mapping[str, str]) -> None:
+    """A process that is nothing but a line for the shell. Raises LaunchError for everything more."""
+    fields = {
+        "pidFile": process.pid_file,
+        "checkCmd": process.check,
+        "stopCmd": process.stop,
+        "restartCmd": process.restart,
+        "reloadCmd": process.reload,
+        "killCmd": process.kill,
+    }
+    _refuse(container, [(name, bool(value)) for name, value in fields.items()])
+    command.shell = True
+    command.value = expand(process.start, variables)
+    if container.working_dir:
+        command.value = f"cd {shlex.quote(expand(container.working_dir, variables))} && {command.value}"
+
+
 def _set_program(command: pb.CommandInfo, container: Container, variables: Mapping[str, str]) -> None:
-    """``command`` with ``args`` is a program and its arguments, passed on untouched. A ``command`` alone that contains
-    blanks is a line for the shell. With an image and no command, the image's own entry point gets the arguments."""
-    program = expand(container.command, variables)
-    arguments = [expand(argument, variables) for argument in container.args]
-    is_line = not arguments and any(character.isspace() for character in program)
+    program, arguments, is_line = program_of(container, variables)
     if not program:
-        if not container.image:
-            raise LaunchError(f"container {container.name!r} has neither a command nor an image")
         command.shell = False
         command.arguments.extend(arguments)
     elif container.working_dir:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bcs_scheduler.mesos.errors import LaunchError
-from bcs_scheduler.mesos.render import environment, expand, template_variables
+from bcs_scheduler.mesos.render import environment, expand, injected, template_variables
 from store.definition import Amounts, Container, EnvVar
 from store.records import BoundPort, Task, TaskGroup
 
@@ -25,7 +25,8 @@ TASKGROUP = TaskGroup(
 
 def rendered(*env: EnvVar, task: int = 0, **fields: object) -> dict[str, str]:
     container = Container(env=env, **fields)  # type: ignore[arg-type]
-    return environment(TASKGROUP, TASKGROUP.tasks[task], container, template_variables(TASKGROUP))
+    facts = injected(TASKGROUP, TASKGROUP.tasks[task])
+    return environment(container, template_variables(TASKGROUP), facts)
 
 
 def test_every_template_variable() -> None:
@@ -100,5 +101,5 @@ def test_an_unknown_resource_reference_is_an_error(field: str) -> None:
 def test_nothing_of_the_definition_is_changed() -> None:
     """W-49: substitution works on a copy."""
     container = Container(env=(EnvVar(name="A", value="${bcs.instanceid}"),))
-    environment(TASKGROUP, TASKGROUP.tasks[0], container, template_variables(TASKGROUP))
+    environment(container, template_variables(TASKGROUP), injected(TASKGROUP, TASKGROUP.tasks[0]))
     assert container.env[0].value == "${bcs.instanceid}"

@@ -349,5 +349,5 @@ def test_large_documents_are_not_remembered_without_end() -> None:
         group = pb.Offer.Operation.LaunchGroup()
         large = Container(name="a", command="sleep", args=(str(number),), requests=Amounts(cpus=1, mem=1))
         builder.build(launch(large, raw="x" * 1_000_000), "framework", group)
-    kept = sum(len(blueprint.version.raw) for blueprint in builder._blueprints.values())
+    kept = sum(len(version.raw) for version in builder._blueprints.versions())
     assert kept <= REMEMBERED_BYTES + 1_000_000
