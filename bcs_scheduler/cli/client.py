@@ -6,9 +6,28 @@ bcs_scheduler.cli.wire.
 
 from __future__ import annotations
 
-from bcs_scheduler.cli.wire import DEFAULT_NAMESPACE, DEFAULT_SERVER, PREFIX, Accepted, Json, Wire, path_of
+from base64 import b64decode
+from typing import NamedTuple
+
+from bcs_scheduler.cli.wire import DEFAULT_NAMESPACE, DEFAULT_SERVER, PREFIX, Accepted, Download, Json, Wire, path_of
 
 __all__ = ["DEFAULT_NAMESPACE", "DEFAULT_SERVER", "Accepted", "Client", "Json"]
+
+
+class Piece(NamedTuple):
+    """Bytes of a file from `offset` up to `next`; a `size` below the asked offset: it was rotated or cut off."""
+
+    data: bytes
+    offset: int
+    next: int
+    size: int
+
+
+class Told(NamedTuple):
+    """What executors were told: id of the command, and for each taskgroup what is known at once."""
+
+    command: str
+    messages: list[Json]
 
 
 class Client(Wire):
@@ -32,11 +51,20 @@ class Client(Wire):
         return self._command("POST", _collection(document), {"dryRun": dry_run}, document)
 
     def update(
-        self, document: Json, *, instances: int | None = None, max_unavailable: int | None = None, dry_run: bool = False
+        self,
+        document: Json,
+        *,
+        instances: int | None = None,
+        max_unavailable: int | None = None,
+        resources_only: bool = False,
+        dry_run: bool = False,
     ) -> Accepted:
-        """`instances`: how many taskgroups to bring to the new definition (None = all)."""
+        """`instances`: how many taskgroups to bring to the new definition (None = all); `resources_only`: change
+        nothing but limits, in place."""
         query = {"instances": instances, "maxUnavailable": max_unavailable, "dryRun": dry_run}
-        return self._command("PUT", _collection(document), query, document)
+        return self._command(
+            "PUT", _collection(document), {**query, "args": "resource" if resources_only else None}, document
+        )
 
     def rollback(self, namespace: str, name: str, version: str | None = None, *, dry_run: bool = False) -> Accepted:
         """To a stored version; None = the one before the newest."""
@@ -86,6 +114,94 @@ class Client(Wire):
     def cancel(self, namespace: str, transaction: str) -> Accepted:
         return self._command("DELETE", path_of("transactions", namespace, transaction))
 
+    # --- configmaps and secrets -------------------------------------------------------------------------------
+
+    def configurations(self, kind: str, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """`kind`: configmap or secret; of secrets there are digests instead of contents."""
+        path = f"/{kind}s" if namespace is None else path_of("namespaces", namespace, f"{kind}s")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def configuration(self, kind: str, namespace: str, name: str) -> Json:
+        return self._get(path_of("namespaces", namespace, f"{kind}s", name))
+
+    def put_configuration(self, kind: str, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """It must not exist (`create`), or must."""
+        path = path_of("namespaces", document["metadata"]["namespace"], f"{kind}s")
+        return self._command("POST" if create else "PUT", path, {"dryRun": dry_run}, document)
+
+    def delete_configuration(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("namespaces", namespace, f"{kind}s", name), {"dryRun": dry_run})
+
+    # --- messages and commands --------------------------------------------------------------------------------
+
+    def run_command(self, namespace: str, application: str, document: Json, *, dry_run: bool = False) -> Told:
+        """`document` of kind Command."""
+        path = path_of("command", "application", namespace, application)
+        return _told(self._command("POST", path, {"dryRun": dry_run}, document).data)
+
+    def send_message(self, namespace: str, application: str, taskgroup: str, message: Json) -> Told:
+        """To one taskgroup, or to all with an empty `taskgroup`."""
+        where = path_of("taskgroups", taskgroup) if taskgroup else ""
+        return _told(
+            self._command("POST", _application(namespace, application) + where + "/message", None, message).data
+        )
+
+    def renew(self, namespace: str, application: str, taskgroup: str, how: str) -> Told:
+        """`how`: restart or reload; an empty `taskgroup` means all."""
+        if taskgroup:
+            path = _application(namespace, application) + path_of("taskgroups", taskgroup, how)
+            return _told(self._command("POST", path).data)
+        kind = {"reload": 10, "restart": 11}[how]
+        return _told(
+            self._command("POST", path_of("apps", namespace, application, "message"), None, {"Type": kind}).data
+        )
+
+    def commit(self, taskgroup: str, image: str, target: str) -> Told:
+        path = path_of("image", "commit", taskgroup)
+        return _told(self._command("POST", path, {"image": image, "url": target}).data)
+
+    def command(self, namespace: str, application: str, command: str) -> Json:
+        """With what came of it so far."""
+        return self._get(path_of("command", "application", namespace, application), {"id": command})
+
+    def commands(self, namespace: str, application: str) -> list[Json]:
+        return self._list(_application(namespace, application) + "/commands")
+
+    def forget_command(self, namespace: str, application: str, command: str) -> Accepted:
+        return self._command("DELETE", path_of("command", "application", namespace, application), {"id": command})
+
+    def messages(self, namespace: str, application: str) -> list[Json]:
+        return self._list(_application(namespace, application) + "/messages")
+
+    # --- what taskgroups write --------------------------------------------------------------------------------
+
+    def files(self, taskgroup: str, *, task: str = "", path: str = "", executor: bool = False) -> list[Json]:
+        """A folder of the sandbox, relative to the task's; with `executor` of the executor's own."""
+        query = {"task": task or None, "path": path or None, "executor": executor}
+        found: list[Json] = self._call("GET", PREFIX + path_of("taskgroup", taskgroup, "files"), query)["data"]
+        return found
+
+    def log(
+        self,
+        taskgroup: str,
+        file: str,
+        *,
+        task: str = "",
+        executor: bool = False,
+        offset: int | None = None,
+        length: int | None = None,
+        tail: int | None = None,
+    ) -> Piece:
+        """A part of a file, from `offset` on or the last `tail` lines."""
+        where = {"task": task or None, "executor": executor, "file": file, "encoding": "base64"}
+        found = self._get(
+            path_of("taskgroup", taskgroup, "logs"), {**where, "offset": offset, "length": length, "tail": tail}
+        )
+        return Piece(b64decode(found["data"]), int(found["offset"]), int(found["next"]), int(found["size"]))
+
+    def download(self, taskgroup: str, path: str, *, task: str = "") -> Download:
+        return self._download(path_of("taskgroup", taskgroup, "file"), {"task": task or None, "path": path})
+
     # --- the cluster ------------------------------------------------------------------------------------------
 
     def agents(self) -> list[Json]:
@@ -109,3 +225,7 @@ def _collection(document: Json) -> str:
 
 def _application(namespace: str, name: str) -> str:
     return path_of("namespaces", namespace, "applications", name)
+
+
+def _told(data: Json) -> Told:
+    return Told(str(data.get("commandID") or ""), list(data.get("messages") or ()))

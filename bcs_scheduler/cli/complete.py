@@ -35,6 +35,16 @@ def taskgroup_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return _suggest(incomplete, ctx, lambda client, s: (g["ID"] for g in client.taskgroups(s.namespace)))
 
 
+def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Applications, and taskgroups by their short names."""
+
+    def names(client: Client, session: Session) -> Iterable[str]:
+        yield from (application["Name"] for application in client.applications(session.namespace))
+        yield from (group["Name"] for group in client.taskgroups(session.namespace))
+
+    return _suggest(incomplete, ctx, names)
+
+
 def transaction_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return _suggest(incomplete, ctx, lambda client, s: (t["transactionID"] for t in client.transactions(s.namespace)))
 

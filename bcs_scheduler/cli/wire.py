@@ -142,7 +142,9 @@ class Wire:
         return self._session.request(
             method,
             self.server + path,
-            params={key: _text(value) for key, value in (query or {}).items() if value not in (None, False)},
+            params={
+                key: _text(value) for key, value in (query or {}).items() if value is not None and value is not False
+            },
             json=body,
             timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
             stream=stream,
