@@ -1,0 +1,7 @@
+"""`python -m bcs_scheduler.executor`."""
+
+import sys
+
+from .main import main
+
+sys.exit(main())

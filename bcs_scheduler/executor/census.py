@@ -1,0 +1,108 @@
+"""Which processes belong to which task, also those that forked away or changed their session.
+
+All processes of all tasks descend from the warden. One belongs to the task of its parent; an orphan to the one it was
+seen with before, or whose session it is in, or whose mark is in its environment, or whose control group it is in.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+
+from . import cgrouptree, proctree
+
+MARK = "BCS_EXECUTOR_TASK"
+"""Variable in the environment of all processes of a task: `<run of the executor>/<task id>`."""
+
+
+class Census:
+    """Used by many threads."""
+
+    def __init__(self, warden: int, run: str) -> None:
+        self._warden = warden
+        self._run = run
+        self._lock = threading.Lock()
+        self._groups: dict[str, str] = {}
+        self._sessions: dict[int, str] = {}
+        self._known: dict[tuple[int, int], str] = {}
+        """Identity to task id."""
+
+    def mark(self, task: str) -> str:
+        """The value of the variable MARK."""
+        return f"{self._run}/{task}"
+
+    def join(self, task: str, cgroup: str) -> None:
+        """A new task, with its control group (empty = none)."""
+        with self._lock:
+            self._groups[task] = cgroup
+
+    def leader(self, task: str, pid: int) -> None:
+        """A process was started for the task, as leader of its own session."""
+        with self._lock:
+            self._sessions[pid] = task
+            found = proctree.process(pid)
+            if found is not None:
+                self._known[found.identity] = task
+
+    def left(self, task: str, pid: int) -> None:
+        """The leader of a session has ended: what it left running is remembered one by one, because the number of the
+        session may be used again."""
+        self.members(task)
+        with self._lock:
+            self._sessions.pop(pid, None)
+
+    def members(self, task: str) -> list[proctree.Process]:
+        """Those alive now."""
+        with self._lock:
+            tasks = self._look()
+            pids = {item.pid: item for item, owner in tasks if owner == task}
+            for pid in cgrouptree.members(self._groups.get(task, "")):
+                found = pids.get(pid) or proctree.process(pid)
+                if found is not None:
+                    pids[pid] = found
+                    self._known[found.identity] = task
+        return [item for item in pids.values() if not item.dead]
+
+    def kill(self, task: str) -> bool:
+        """SIGKILL for all of it. True = there was nothing left."""
+        members = self.members(task)
+        if members:
+            cgrouptree.kill(self._groups.get(task, ""))
+            for number in (signal.SIGSTOP, signal.SIGKILL):
+                for item in members:
+                    proctree.send(item.pid, number)
+        return not members
+
+    def abandon(self) -> list[int]:
+        """SIGKILL for all processes of all tasks, found without the warden, because it has died: by what was known of
+        them, by their descent and by the marks. Returns those that were still alive."""
+        with self._lock:
+            for path in self._groups.values():
+                cgrouptree.kill(path)
+            doomed: set[int] = set()
+            for item in sorted(proctree.every(), key=lambda item: item.started):
+                owned = item.identity in self._known or item.parent in doomed or self._marked(item.pid) is not None
+                if owned and not item.dead:
+                    doomed.add(item.pid)
+        for pid in doomed:
+            proctree.send(pid, signal.SIGKILL)
+        return sorted(doomed)
+
+    def _look(self) -> list[tuple[proctree.Process, str | None]]:
+        """All descendants of the warden with the tasks they belong to. Remembers them, forgets those that are gone."""
+        found: list[tuple[proctree.Process, str | None]] = []
+        owners: dict[int, str | None] = {}
+        known: dict[tuple[int, int], str] = {}
+        for item in proctree.descendants(self._warden):
+            owner = self._known.get(item.identity) or owners.get(item.parent) or self._sessions.get(item.session)
+            owner = owner or self._marked(item.pid)
+            if owner is not None:
+                known[item.identity] = owner
+            owners[item.pid] = owner
+            found.append((item, owner))
+        self._known = known
+        return found
+
+    def _marked(self, pid: int) -> str | None:
+        run, _, task = proctree.variable(pid, MARK).partition("/")
+        return task if run == self._run and task else None

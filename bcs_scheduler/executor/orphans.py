@@ -1,0 +1,52 @@
+"""The executor's side of the warden's pipe: how daemons ended, and whether the warden still lives."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+
+KEPT = 1000
+"""Ends that nobody has asked for yet."""
+
+
+class Orphans:
+    def __init__(self, pipe: int, warden_died: Callable[[], None]) -> None:
+        self._pipe = pipe
+        self._warden_died = warden_died
+        self._changed = threading.Condition()
+        self._ended: dict[int, int] = {}
+        threading.Thread(target=self._run, name="warden", daemon=True).start()
+
+    def _run(self) -> None:
+        rest = b""
+        while True:
+            piece = os.read(self._pipe, 4096)
+            if not piece:
+                break
+            *lines, rest = (rest + piece).split(b"\n")
+            with self._changed:
+                for line in lines:
+                    pid, _, status = line.partition(b" ")
+                    self._ended[int(pid)] = os.waitstatus_to_exitcode(int(status))
+                while len(self._ended) > KEPT:
+                    del self._ended[next(iter(self._ended))]
+                self._changed.notify_all()
+        self._warden_died()
+
+    def code(self, pid: int, timeout: float) -> int | None:
+        """Exit code (negative = signal) of a daemon; None if its end was not heard of within `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while pid not in self._ended:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    return None
+                self._changed.wait(left)
+            return self._ended.pop(pid)
+
+    def forget(self, pid: int) -> None:
+        """Before a daemon is looked after, whose number an older one may have had."""
+        with self._changed:
+            self._ended.pop(pid, None)

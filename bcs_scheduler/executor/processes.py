@@ -1,0 +1,361 @@
+"""A task made of processes: the Runtime for the kinds `command` and `process`."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import proctree
+from .files import inside, write
+from .host import Host
+from .limits import MEGABYTE, Enforcement, rlimits
+from .model import Amounts, Detail, Group, Task
+from .preparation import prepared
+from .programs import Daemon, Foreground, Program
+from .run import identity, run
+from .runtime import Exit, Output, TaskError
+from .spawn import Launcher, base_environment
+
+log = logging.getLogger("executor")
+
+SWEEP = 0.02
+"""Seconds between two looks at whether what was killed has gone."""
+
+
+class ProcessRuntime:
+    """One thread starts it and waits for its end; `start` comes once."""
+
+    def __init__(self, task: Task, group: Group, directory: Path, host: Host, changed: Callable[[], None]) -> None:
+        """`changed` is called when the detail is another."""
+        self._task = task
+        self._group = group
+        self._directory = directory
+        self._host = host
+        self._changed = changed
+        self._enforcement = Enforcement(host.cgroup, task.id)
+        self._launcher: Launcher | None = None
+        self._program: Program | None = None
+        self._stopping = threading.Event()
+        self._gone = threading.Event()
+        """Nothing of the task is left."""
+        self._state = threading.Condition()
+        self._started = self._over = self._restarting = False
+        """`_over`: the program has ended and is not being restarted; the rest is being cleared away."""
+        self._generation = 0
+        """Restarts so far."""
+        self._failure = ""
+        """Why it was ended, where the exit code does not say it."""
+        self._exceeded = False
+        """It was ended for its memory."""
+        self._deadline = float("inf")
+        """Monotonic time at which a task that is to end is killed."""
+        self._detail = Detail(container_ip=group.agent_ip)
+
+    # ---- life
+
+    def start(self) -> None:
+        with self._state:
+            self._started = True
+        try:
+            self._refuse_if_stopping()
+            self._host.census.join(self._task.id, self._enforcement.path)
+            self._enforcement.apply(self._task.requests, self._task.limits)
+            self._launcher = self._prepare()
+            self._refuse_if_stopping()
+            self._program = self._new_program(self._launcher)
+            self._program.start(self._stopping.is_set)
+        except BaseException:
+            self._clear_away()
+            raise
+        self._detail = Detail(self._program.pid, "", self._group.agent_ip, started_at=time.time())
+        self._host.observe(self)
+        if self._stopping.is_set():
+            self._ask_to_end(self._program, self._deadline - time.monotonic(), self._past_deadline)
+
+    def _refuse_if_stopping(self) -> None:
+        if self._stopping.is_set():
+            raise TaskError("ended before it was started")
+
+    def _prepare(self) -> Launcher:
+        # The files are opened first, so that everybody finds them where they belong even if preparing fails.
+        self._directory.mkdir(parents=True, exist_ok=True)
+        streams = [
+            self._host.pump.open(self._directory / name, self._group.log_max_bytes, self._group.log_files)
+            for name in ("stdout", "stderr")
+        ]
+        launcher = Launcher(
+            self._task.id,
+            self._host.census,
+            self._enforcement,
+            self._task.user,
+            rlimits(self._task.parameters),
+            self._directory / self._task.working_dir,
+            {},
+            *streams,
+        )
+        self._launcher = launcher
+        launcher.environment = prepared(self._task, self._group, self._directory, self._stopping)
+        return launcher
+
+    def _new_program(self, launcher: Launcher) -> Program:
+        process, command = self._task.process, self._task.command
+        if self._task.kind == "process":
+            if process.pid_file:
+                return Daemon(launcher, process, self._directory / process.pid_file, self._host.orphans)
+            return Foreground(launcher, ("/bin/sh", "-c", process.start), process.stop, process.kill)
+        return Foreground(launcher, ("/bin/sh", "-c", command.value) if command.shell else command.argv)
+
+    def wait(self) -> Exit:
+        while True:
+            with self._state:
+                program, generation = self._program, self._generation
+            end = program.wait() if program is not None else Exit(None, "not started")
+            with self._state:
+                self._over = True
+                self._state.notify_all()
+                while self._restarting:
+                    self._state.wait()
+                if generation == self._generation:
+                    break
+                self._over = False
+        if self._failure:
+            end = Exit(end.code, self._failure, self._exceeded)
+        elif end.code != 0 and self._enforcement.out_of_memory():
+            words = self._enforcement.words
+            end = Exit(end.code, f"out of memory: killed by the kernel at its limit of {words}", True)
+        self._clear_away()
+        self._detail = Detail(
+            self._detail.pid,
+            "",
+            self._group.agent_ip,
+            end.code,
+            end.oom,
+            started_at=self._detail.started_at,
+            finished_at=time.time(),
+        )
+        return end
+
+    def stop(self, grace: float) -> None:
+        with self._state:
+            self._deadline = min(self._deadline, time.monotonic() + grace)
+            first = not self._stopping.is_set()
+            self._stopping.set()
+            self._state.notify_all()
+            if not self._started:
+                return
+        program = self._program
+        if first and program is not None and not self._over:
+            self._ask_to_end(program, grace, self._past_deadline)
+        with self._state:
+            while not self._over and not self._gone.is_set() and not self._past_deadline():
+                self._state.wait(self._deadline - time.monotonic())
+        if not self._gone.is_set():
+            self._kill()
+        self._gone.wait()
+
+    def _ask_to_end(self, program: Program, timeout: float, given_up: Callable[[], bool]) -> None:
+        try:
+            program.ask_to_end(max(0.0, timeout), given_up)
+        except TaskError as error:
+            log.warning("task %s: stop command: %s", self._task.id, error)
+
+    def _past_deadline(self) -> bool:
+        return self._over or time.monotonic() >= self._deadline
+
+    def _kill(self) -> None:
+        """What the program started besides itself has the grace period too, also when the program ended first."""
+        while not self._gone.is_set() and time.monotonic() < self._deadline:
+            self._gone.wait(SWEEP)
+        if self._gone.is_set():
+            return
+        if self._program is not None and not self._over:
+            self._kill_program(self._program)
+        while not self._gone.is_set():
+            self._host.census.kill(self._task.id)
+            self._gone.wait(SWEEP)
+
+    def _kill_program(self, program: Program) -> None:
+        try:
+            program.kill()
+        except TaskError as error:
+            log.warning("task %s: kill command: %s", self._task.id, error)
+
+    def _clear_away(self) -> None:
+        """Ends whatever the program left behind, politely at first; then closes the files."""
+        members = self._host.census.members(self._task.id)
+        for item in members:
+            proctree.send(item.pid, signal.SIGTERM)
+        deadline = min(self._deadline, time.monotonic() + self._group.grace_period)
+        while members and time.monotonic() < min(deadline, self._deadline):
+            time.sleep(SWEEP)
+            members = self._host.census.members(self._task.id)
+        while not self._host.census.kill(self._task.id):
+            time.sleep(SWEEP)
+        if self._launcher is not None:
+            self._launcher.stdout.close()
+            self._launcher.stderr.close()
+        self._enforcement.remove()
+        with self._state:
+            self._over = True
+            self._gone.set()
+            self._state.notify_all()
+
+    def look(self) -> bool:
+        """See Observed."""
+        if self._gone.is_set():
+            self._host.disregard(self)
+            return False
+        if self._enforcement.path and not self._enforcement.watched:
+            return False
+        used = proctree.own_memory(item.pid for item in self._host.census.members(self._task.id))
+        if self._enforcement.exceeded(used):
+            limit = self._enforcement.words
+            self._exceeded = True
+            self._failure = f"out of memory: {used / MEGABYTE:.0f} MB used, the limit is {limit}"
+            self._host.census.kill(self._task.id)
+        return self._enforcement.exceeded(2 * used)
+
+    # ---- what is asked of it while it runs
+
+    def detail(self) -> Detail:
+        with self._state:
+            known, program = self._detail, self._program
+            pid = program.pid if program is not None and not known.finished_at else known.pid
+            return Detail(
+                pid,
+                "",
+                known.container_ip,
+                known.exit_code,
+                known.oom,
+                self._restarting,
+                known.started_at,
+                known.finished_at,
+            )
+
+    def address(self) -> str:
+        return self._group.agent_ip or "127.0.0.1"
+
+    def _running(self) -> Launcher:
+        if self._launcher is None or not self._detail.started_at or self._over:
+            raise TaskError("the task does not run")
+        return self._launcher
+
+    def execute(
+        self,
+        argv: Sequence[str],
+        *,
+        env: dict[str, str],
+        user: str = "",
+        working_dir: str = "",
+        privileged: bool = False,
+        timeout: float,
+        limit: int,
+    ) -> Output:
+        launcher = self._running()
+        user = user or self._task.user
+        return run(
+            argv,
+            env={**launcher.full_environment(), **(base_environment(identity(user), user) if user else {}), **env},
+            cwd=self._directory / (working_dir or launcher.working_dir),
+            user=user,
+            timeout=timeout,
+            limit=limit,
+            setup=launcher.preparation(become=False),
+            stopping=self._gone,
+        )
+
+    def put(self, path: str, data: bytes, mode: int, owner: str) -> None:
+        self._running()
+        write(inside(path, self._directory), data, mode, owner or self._task.user, within=self._directory)
+
+    def signal(self, number: int, process: str) -> None:
+        self._running()
+        if process:
+            members = self._host.census.members(self._task.id)
+            pids = [item.pid for item in members if process in (item.name, proctree.executable(item.pid))]
+            if not pids:
+                raise TaskError(f"no process of the task is named {process}")
+        else:
+            pids = [self.detail().pid]
+        try:
+            for pid in pids:
+                os.kill(pid, number)
+        except ProcessLookupError:
+            raise TaskError("the process has just ended") from None
+        except (OSError, ValueError, OverflowError) as error:
+            raise TaskError(f"signal {number}: {error}") from None
+
+    def set_env(self, name: str, value: str) -> None:
+        launcher = self._running()
+        launcher.environment = {**launcher.environment, name: value}
+
+    def restart(self, timeout: float) -> None:
+        launcher = self._running()
+        with self._state:
+            if self._restarting or self._stopping.is_set():
+                raise TaskError("the task is being restarted" if self._restarting else "the task is to end")
+            self._restarting = True
+        self._changed()
+        succeeded = False
+        try:
+            if isinstance(self._program, Daemon) and self._task.process.restart:
+                self._program.command("restart", self._task.process.restart, timeout, self._stopping.is_set)
+            elif self._task.process.restart:
+                self._run_line("restart", launcher, self._task.process.restart, timeout)
+                return
+            else:
+                self._again(launcher, timeout)
+            succeeded = True
+        finally:
+            with self._state:
+                self._generation += succeeded
+                self._restarting = False
+                self._state.notify_all()
+            self._changed()
+
+    def _again(self, launcher: Launcher, timeout: float) -> None:
+        """Ends the program and all of it, and starts it anew."""
+        old, deadline = self._program, time.monotonic() + min(self._group.grace_period, timeout)
+        if old is not None:
+            self._ask_to_end(old, timeout, lambda: self._over or self._stopping.is_set() or time.monotonic() > deadline)
+        with self._state:
+            while not self._over and not self._stopping.is_set() and time.monotonic() < deadline:
+                self._state.wait(SWEEP)
+        if not self._over and old is not None:
+            self._kill_program(old)
+        while not self._host.census.kill(self._task.id):
+            time.sleep(SWEEP)
+        self._refuse_if_stopping()
+        try:
+            fresh = self._new_program(launcher)
+            fresh.start(self._stopping.is_set)
+        except TaskError as error:
+            self._failure = f"could not be started again: {error}"
+            raise
+        with self._state:
+            self._program = fresh
+
+    def reload(self, timeout: float) -> None:
+        if self._task.process.reload:
+            self._run_line("reload", self._running(), self._task.process.reload, timeout)
+        else:
+            self.signal(signal.SIGHUP, "")
+
+    def _run_line(self, name: str, launcher: Launcher, line: str, timeout: float) -> None:
+        code = launcher.line(line, timeout, self._stopping.is_set)
+        if code != 0:
+            reason = "it was given up" if code is None else f"exit code {code}"
+            raise TaskError(f"the {name} command failed: {reason}")
+
+    def limit(self, cpus: int, mem: int) -> None:
+        self._running()
+        used = proctree.own_memory(item.pid for item in self._host.census.members(self._task.id)) if mem else 0
+        self._enforcement.change(Amounts(cpus, mem), used)
+
+    def commit(self, target: str, user: str, password: str, timeout: float) -> str:
+        raise TaskError("only a container can be committed as an image")

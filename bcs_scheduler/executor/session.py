@@ -1,0 +1,124 @@
+"""One run of the executor, from the first subscription to the last acknowledgement."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from .connection import Connection
+from .group import Taskgroup
+from .host import Host
+from .messages import Messages
+from .model import Group, Task
+from .preparation import expand
+from .processes import ProcessRuntime
+from .runtime import Runtime
+from .settings import Settings
+from .updates import Updates
+from .warden import Watched
+
+log = logging.getLogger("executor")
+
+TICK = 1.0
+"""Seconds between looks at details that change without anybody telling."""
+
+
+class Session:
+    def __init__(self, settings: Settings, watched: Watched) -> None:
+        self._settings = settings
+        self._host = Host(watched, self._warden_died)
+        self._updates = Updates()
+        self._connection = Connection(settings, self._updates, self._handle, self._agent_lost)
+        self._taskgroup = Taskgroup(self._connection.update, self._runtime, settings.shutdown_grace)
+        self._messages = Messages(self._taskgroup.runtimes, self._connection.message)
+        self._described = False
+        self._lost = threading.Event()
+        self._signalled = threading.Event()
+
+    def run(self) -> int:
+        """The exit code of the executor."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: self._signalled.set())
+        self._connection.start()
+        next_report = time.monotonic() + self._taskgroup.group.report_interval
+        while not self._taskgroup.ended.wait(TICK):
+            if self._signalled.is_set():
+                self._taskgroup.shutdown()
+            self._taskgroup.look()
+            now = time.monotonic()
+            if now >= next_report:
+                self._connection.message(self._taskgroup.report())
+            if now >= next_report or not self._described:
+                next_report = now + self._taskgroup.group.report_interval
+        self._messages.stop()
+        acknowledged = self._lost.is_set() or self._wait_for_acknowledgement()
+        self._connection.close()
+        if not acknowledged:
+            log.error("the last updates were not acknowledged")
+        return 0 if acknowledged and not self._lost.is_set() else 1
+
+    def _wait_for_acknowledgement(self) -> bool:
+        """Waits as long as an agent grants an executor for its end; while the agent is away, until it is given up."""
+        deadline = time.monotonic() + self._settings.shutdown_grace
+        while not self._updates.wait_until_empty(TICK / 4):
+            if not self._connection.subscribed:
+                deadline = time.monotonic() + self._settings.shutdown_grace
+            if self._lost.is_set() or time.monotonic() > deadline:
+                return False
+        return True
+
+    def _runtime(self, task: Task, group: Group, changed: Callable[[], None]) -> Runtime:
+        directory = self._settings.sandbox.resolve() / "tasks" / task.id
+        task = expand(task, self._settings.sandbox.resolve())
+        if task.kind == "container":
+            from .docker.runtime import ContainerRuntime  # not needed, and not loaded, for processes
+
+            return ContainerRuntime(task, group, directory)
+        return ProcessRuntime(task, group, directory, self._host, changed)
+
+    # ---- what happens to it
+
+    def _handle(self, event: dict[str, Any]) -> None:
+        """Events of the agent, in the thread of the stream. Raises KeyError, TypeError for what is not one."""
+        kind = event["type"]
+        if kind == "SUBSCRIBED":
+            if not self._described:
+                self._taskgroup.describe(event["subscribed"]["executor_info"].get("data", ""))
+                self._described = True
+        elif kind in ("LAUNCH", "LAUNCH_GROUP"):
+            self._launch(
+                [event["launch"]["task"]] if kind == "LAUNCH" else event["launch_group"]["task_group"]["tasks"]
+            )
+        elif kind == "KILL":
+            found = event["kill"]
+            grace = found.get("kill_policy", {}).get("grace_period", {}).get("nanoseconds")
+            self._taskgroup.kill(found["task_id"]["value"], None if grace is None else int(grace) / 1e9)
+        elif kind == "MESSAGE":
+            self._messages.received(base64.b64decode(event["message"]["data"]))
+        elif kind == "SHUTDOWN":
+            self._taskgroup.shutdown()
+        else:
+            log.warning("an event of the unknown type %r is skipped", kind)
+
+    def _launch(self, infos: list[dict[str, Any]]) -> None:
+        for info in infos:
+            self._updates.launched(info)
+        self._taskgroup.launch(infos)
+
+    def _agent_lost(self) -> None:
+        self._lost.set()
+        self._taskgroup.end_at_once()
+
+    def _warden_died(self) -> None:
+        """Without it nothing holds the taskgroup together: all ends at once, this process last."""
+        log.critical("the warden has died, everything ends")
+        while self._host.census.abandon():
+            time.sleep(0.01)
+        sys.stderr.flush()
+        signal.raise_signal(signal.SIGKILL)
