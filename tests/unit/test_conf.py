@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,18 +10,54 @@ from typing import Any
 import pytest
 import yaml
 
+from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
+from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.instructions import read_command, read_message
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.cli.documents import load_documents
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = sorted((ROOT / "conf" / "examples").iterdir())
+EXAMPLES = sorted(path for path in (ROOT / "conf" / "examples").iterdir() if path.is_file())
+REQUESTS = sorted((ROOT / "conf" / "examples" / "requests").iterdir())
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_document_is_accepted(path: Path) -> None:
-    for document in load_documents([str(path)], "defaultGroup"):
-        read = read_application(document.body, namespace=document.namespace, creating=True)
-        assert read.metadata.name == document.name
+    for body in yaml.safe_load_all(path.read_text()):
+        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "default")
+        match body["kind"]:
+            case "configmap":
+                assert read_config_map(body, namespace).key == f"{namespace}/{name}"
+            case "secret":
+                assert read_secret(body, namespace).key == f"{namespace}/{name}"
+            case _:
+                version = to_version(read_application(body, namespace=namespace, creating=True), 0)
+                assert (version.application, version.instances) == (name, body["spec"]["instance"])
+
+
+def test_the_examples_show_every_kind_of_task() -> None:
+    read = [
+        to_version(read_application(body, namespace=body["metadata"].get("namespace", "default"), creating=True), 0)
+        for path in EXAMPLES
+        for body in yaml.safe_load_all(path.read_text())
+        if body["kind"] in ("application", "process")
+    ]
+    containers = [container for version in read for container in version.containers]
+    assert any(container.process and container.process.pid_file for container in containers)
+    assert any(container.process and not container.process.pid_file for container in containers)
+    assert any(container.image for container in containers) and any(not container.image for container in containers)
+    assert any(container.configmaps and container.secrets for container in containers)
+    assert {"HTTP", "TCP", "COMMAND", "REMOTE_HTTP"} <= {c.type for item in containers for c in item.health_checks}
+    assert {version.executor for version in read} == {"", "mesos"}
+
+
+@pytest.mark.parametrize("path", REQUESTS, ids=lambda path: path.name)
+def test_every_example_request_is_accepted(path: Path) -> None:
+    body = json.loads(path.read_text())
+    if body.get("kind") == "Command":
+        assert read_command(body, "default", "web").command
+    else:
+        assert read_message(body).body
 
 
 def test_the_second_version_of_the_example_differs_in_version_and_number_only() -> None:
