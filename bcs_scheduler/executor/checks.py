@@ -67,8 +67,7 @@ class Checks:
                 instance, started = current, time.monotonic()  # restarted in place: its grace begins anew
             elif current is not None:
                 self._probe(watched, within_grace=time.monotonic() < started + check.grace_period)
-            # The next multiple of the interval that is not over yet: no drift, and nothing to catch up with.
-            due += interval * max(1, 1 + int((time.monotonic() - due) // interval))
+            due = next_due(due, time.monotonic(), interval)
 
     def _instance(self) -> float | None:
         """Which run of the task this is; None while it is being restarted."""
@@ -80,8 +79,8 @@ class Checks:
             message, healthy = probe(watched.check, self._runtime), True
         except ProbeFailed as error:
             message, healthy = str(error), False
-        except Exception as error:  # whatever a runtime raises must not end the checking
-            log.exception("a health check could not be probed")
+        except Exception as error:  # whatever a runtime raises must not end the checking; its text may be confidential
+            log.error("a health check could not be probed: %s", type(error).__name__)
             message, healthy = f"could not be probed: {type(error).__name__}", False
         with self._lock:
             if self._stopping.is_set():
@@ -94,6 +93,11 @@ class Checks:
         if failed:
             state = watched.state
             self._failed(f"{state.type} health check failed {state.failures} times in a row: {state.message}")
+
+
+def next_due(due: float, now: float, interval: float) -> float:
+    """The first multiple of the interval after `due` that is not over yet: no drift, and nothing to catch up with."""
+    return due + interval * max(1, 1 + int((now - due) // interval))
 
 
 class _Watched:

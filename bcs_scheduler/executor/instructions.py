@@ -69,7 +69,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Limit:
-    index: int
+    index: int = -1
     cpus: int = 0
     mem: int = 0
 
@@ -199,6 +199,7 @@ def _resources(message: Message, stopping: threading.Event) -> Instruction:
     body = _body(message, Resources)
     _require(bool(body.limits), "limits: empty")
     for limit in body.limits:
+        _require(limit.index >= 0, "limits: contains an entry without an index")
         _require(limit.cpus >= 0 and limit.mem >= 0, "limits: contains a negative amount")
     limits = {limit.index: limit for limit in body.limits}
 
