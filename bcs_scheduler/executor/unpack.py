@@ -112,10 +112,11 @@ def _link(links: list[tuple[_Entry, Path]], directory: Path) -> None:
 def _tar(archive: Path, name: str) -> Iterator[Iterator[_Entry]]:
     import tarfile
 
+    unusable = (tarfile.TarError, *_corruptions())
     try:
         with tarfile.open(archive) as tar:
             yield (_tar_entry(tar, member) for member in tar)
-    except (tarfile.TarError, *_corruptions()) as error:
+    except unusable as error:
         raise ArchiveError(f"not a usable archive ({name}): {cause(error)}") from None
 
 
@@ -146,10 +147,11 @@ def _tar_entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> _Entry:
 def _zip(archive: Path, name: str) -> Iterator[Iterator[_Entry]]:
     import zipfile
 
+    unusable = (zipfile.BadZipFile, RuntimeError, *_corruptions())  # RuntimeError: encrypted
     try:
         with zipfile.ZipFile(archive) as opened:
             yield (_zip_entry(opened, info) for info in opened.infolist())
-    except (zipfile.BadZipFile, RuntimeError, *_corruptions()) as error:
+    except unusable as error:
         raise ArchiveError(f"not a usable archive ({name}): {cause(error)}") from None
 
 
