@@ -1,0 +1,251 @@
+"""When what is probed: one thread with an event loop of its own, any number of targets.
+
+Every target has a phase within its interval, drawn from its task's id, so that probes are spread evenly and stay so
+over restarts of the scheduler. At most `concurrency` probes run at once; those that are due wait in a queue. Targets
+whose last probe ran into its time-out, and those never probed, get only a share of the places, so that any number of
+hanging ones never holds up the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+import uvloop
+
+from bcs_scheduler.core.events import HealthReported
+from bcs_scheduler.prober.probe import Verdict, probe
+from bcs_scheduler.prober.targets import Aim, Kind, Target
+from transactions.health import WORDS_LIMIT
+
+log = structlog.get_logger(__name__)
+
+REFRESH = 1.0
+"""Seconds between looks at the targets, and more where a look is costly:"""
+REFRESH_SHARE = 0.02
+"""at most this part of the time is spent looking."""
+FIRST_SPREAD = 5.0
+"""Seconds over which first probes of new tasks are spread at most: an update waits for them."""
+LEAST_INTERVAL = 0.5
+REPEAT = 5.0
+"""Seconds after which a result is reported again if it does not show in the state: what was reported can be lost with
+a full inbox, or have come when the task was not known to run."""
+PATIENCE = 5.0
+"""Seconds that `stop` waits for the thread."""
+
+
+class _Standing(enum.IntEnum):
+    """What the last probe says about how long the next one may take."""
+
+    ANSWERS = 0
+    NEW = 1
+    HANGS = 2
+
+
+SHARES = (1.0, 0.75, 0.5)
+"""Part of the places that targets of a standing, together with those of a worse one, may take."""
+
+Report = Callable[[HealthReported], object]
+"""Takes a result in. May raise; it is called again then, after the next probe."""
+Counted = Callable[[Kind, Verdict, float], None]
+"""Told of every probe: type, verdict, and how many seconds after it was due it began."""
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    """`due`: time of the loop of the next probe; while it is waited for, `timer` is set."""
+
+    target: Target
+    due: float
+    timer: asyncio.TimerHandle | None = None
+    standing: _Standing = _Standing.NEW
+    gone: bool = False
+    reported: tuple[bool, str] | None = None
+    reported_at: float = 0.0
+
+
+class Prober:
+    def __init__(
+        self,
+        targets: Callable[[], Iterable[Target]],
+        report: Report,
+        concurrency: int,
+        counted: Counted = lambda kind, verdict, lag: None,
+        refresh: float = REFRESH,
+    ) -> None:
+        """`targets` is called by the prober's thread, as are `report` and `counted`."""
+        self._targets, self._report, self._counted = targets, report, counted
+        self._concurrency, self._refresh = concurrency, refresh
+        self._entries: dict[tuple[str, Kind], _Entry] = {}
+        self._queues: tuple[deque[_Entry], ...] = tuple(deque() for _ in _Standing)
+        self._running: dict[asyncio.Task[None], _Standing] = {}
+        self._places = [0 for _ in _Standing]
+        """Probes under way by standing."""
+        self._probes = 0
+        self._lag = 0.0
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._end: asyncio.Event | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="prober", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What is under way is given up, nothing is reported any more. May be called by any thread, more than once."""
+        self._stopping.set()
+        loop, end = self._loop, self._end
+        if loop is not None and end is not None:
+            with contextlib.suppress(RuntimeError):  # it has closed its loop meanwhile
+                loop.call_soon_threadsafe(end.set)
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
+            self._thread.join(PATIENCE)
+
+    def status(self) -> dict[str, Any]:
+        """`lag`: seconds for which the latest probe had waited for its turn. May be called by any thread."""
+        return {
+            "targets": len(self._entries),
+            "running": len(self._running),
+            "queued": sum(len(queue) for queue in self._queues),
+            "probes": self._probes,
+            "lag": self._lag,
+        }
+
+    # --- the prober's thread ----------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                runner.run(self._main())
+        except Exception:
+            log.exception("the prober failed")
+
+    async def _main(self) -> None:
+        self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
+        while not self._stopping.is_set():
+            began = time.perf_counter()
+            try:
+                self._take(self._targets())
+            except Exception:
+                log.exception("the targets of the prober could not be looked up")
+            pause = max(self._refresh, (time.perf_counter() - began) / REFRESH_SHARE)
+            try:
+                async with asyncio.timeout(pause):
+                    await self._end.wait()
+            except TimeoutError:
+                continue
+        for task in list(self._running):
+            task.cancel()
+
+    def _take(self, targets: Iterable[Target]) -> None:
+        """New targets get their times, changed ones too, gone ones are forgotten."""
+        found: set[tuple[str, Kind]] = set()
+        for target in targets:
+            key = (target.aim.task_id, target.aim.type)
+            found.add(key)
+            entry = self._entries.get(key)
+            if entry is not None and entry.target.aim == target.aim:
+                entry.target = target
+                continue
+            if entry is not None:
+                self._forget(entry)
+            entry = self._entries[key] = _Entry(target, self._now() + _first(target, time.time()))
+            self._wait_for(entry)
+        for key in self._entries.keys() - found:
+            self._forget(self._entries.pop(key))
+
+    def _forget(self, entry: _Entry) -> None:
+        entry.gone = True
+        if entry.timer is not None:
+            entry.timer.cancel()
+
+    def _now(self) -> float:
+        assert self._loop is not None
+        return self._loop.time()
+
+    def _wait_for(self, entry: _Entry) -> None:
+        assert self._loop is not None
+        entry.timer = self._loop.call_at(entry.due, self._due, entry)
+
+    def _due(self, entry: _Entry) -> None:
+        entry.timer = None
+        self._queues[entry.standing].append(entry)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """Starts what waits, as far as there is room."""
+        assert self._loop is not None
+        for standing, queue in zip(_Standing, self._queues, strict=True):
+            room = max(1, int(self._concurrency * SHARES[standing]))
+            while queue and sum(self._places[standing:]) < room and len(self._running) < self._concurrency:
+                entry = queue.popleft()
+                if not entry.gone:
+                    task = self._loop.create_task(self._probe(entry))
+                    self._running[task] = standing
+                    self._places[standing] += 1
+                    task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._places[self._running.pop(task)] -= 1
+        if not self._stopping.is_set():
+            self._go_on()
+
+    async def _probe(self, entry: _Entry) -> None:
+        lag = max(0.0, self._now() - entry.due)
+        aim = entry.target.aim
+        try:
+            verdict = await probe(aim)
+        except Exception as error:
+            log.exception("a probe failed", task_id=aim.task_id, type=aim.type)
+            verdict = Verdict(False, f"could not be probed: {type(error).__name__}")
+        self._probes, self._lag = self._probes + 1, lag
+        self._counted(aim.type, verdict, lag)
+        entry.standing = _Standing.HANGS if verdict.timed_out else _Standing.ANSWERS
+        if entry.gone or self._stopping.is_set():
+            return
+        self._tell(entry, verdict, time.time())
+        # Late ones keep their phase: what was missed is not made up for.
+        interval = max(LEAST_INTERVAL, aim.interval)
+        missed = max(0.0, self._now() - entry.due) // interval
+        entry.due += (missed + 1) * interval
+        self._wait_for(entry)
+
+    def _tell(self, entry: _Entry, verdict: Verdict, now: float) -> None:
+        """Reports what the state does not say yet. Failures in the grace period do not count; a task that has been
+        healthy has left it."""
+        aim, known, message = entry.target.aim, entry.target.known, verdict.message[:WORDS_LIMIT]
+        if known.healthy is verdict.healthy and (verdict.healthy or known.message == message):
+            entry.reported = None
+            return
+        if not verdict.healthy and known.healthy is None and now < aim.started_at + aim.grace_period:
+            return
+        if entry.reported == (verdict.healthy, message) and self._now() - entry.reported_at < REPEAT:
+            return
+        try:
+            self._report(HealthReported(task_id=aim.task_id, type=aim.type, healthy=verdict.healthy, message=message))
+        except Exception as error:
+            log.debug("a health report was not taken", task_id=aim.task_id, error=str(error))
+        else:
+            entry.reported, entry.reported_at = (verdict.healthy, message), self._now()
+
+
+def _first(target: Target, now: float) -> float:
+    """Seconds from `now` (Unix) until the first probe."""
+    aim = target.aim
+    interval = max(LEAST_INTERVAL, aim.interval)
+    spread = min(interval, FIRST_SPREAD) if target.known.healthy is None else interval
+    return max(0.0, aim.started_at + aim.delay - now) + phase(aim) * spread
+
+
+def phase(aim: Aim) -> float:
+    """Part of the interval, in [0, 1): always the same for the same check."""
+    return zlib.crc32(f"{aim.task_id}/{aim.type}".encode()) / 2**32

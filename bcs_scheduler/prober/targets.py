@@ -1,0 +1,104 @@
+"""What is to be probed, derived from the state: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from store.definition import Container, HealthCheck
+from store.records import BoundPort, CheckResult, Task, TaskGroup, Version
+from store.state import State
+
+Kind = Literal["REMOTE_HTTP", "REMOTE_TCP"]
+REMOTE: frozenset[str] = frozenset({"REMOTE_HTTP", "REMOTE_TCP"})
+AGENT_NETWORKS = frozenset({"", "NONE", "HOST", "BRIDGE"})
+"""Network modes whose containers are reached from elsewhere through their agent's address only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """How to probe. Times are seconds; `started_at` Unix seconds, when the task began to run. Two that are equal are
+    the same check. Headers may hold credentials."""
+
+    task_id: str
+    type: Kind
+    host: str
+    port: int
+    delay: float
+    grace_period: float
+    interval: float
+    timeout: float
+    started_at: float
+    scheme: str = "http"
+    path: str = "/"
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`known` is what the state says of the check: the prober tells only what is new."""
+
+    aim: Aim
+    known: CheckResult
+
+
+def targets(state: State) -> list[Target]:
+    """Every REMOTE check of every task that runs, of every taskgroup that is Running. May be called by any thread."""
+    found: list[Target] = []
+    for key in list(state.applications):
+        for version in list(state.versions_of(key).values()):
+            if not any(check.type in REMOTE for container in version.containers for check in container.health_checks):
+                continue
+            for group in list(state.groups_of(key).values()):
+                if group.version == version.name and group.status == "Running" and not group.killing_since:
+                    found.extend(_of_group(version, group))
+    return found
+
+
+def _of_group(version: Version, group: TaskGroup) -> Iterator[Target]:
+    for container, task in zip(version.containers, group.tasks, strict=False):
+        if task.status != "Running" or task.ended:
+            continue
+        for check in container.health_checks:
+            if check.type not in REMOTE:
+                continue
+            known = next((result for result in task.checks if result.type == check.type), None)
+            if known is not None:
+                aim = _aim(version, container, group, task, check)
+                if aim is not None:
+                    yield Target(aim, known)
+
+
+def _aim(version: Version, container: Container, group: TaskGroup, task: Task, check: HealthCheck) -> Aim | None:
+    """None while there is nothing to be probed: no address yet, or no such port."""
+    own = version.network_mode.upper() not in AGENT_NETWORKS and container.process is None
+    host = task.container_ip if own else group.agent_ip or group.hostname
+    port = _port(task.ports, check, own)
+    if not host or not port:
+        return None
+    return Aim(
+        task_id=task.id,
+        type=cast(Kind, check.type),
+        host=host,
+        port=port,
+        delay=check.delay,
+        grace_period=check.grace_period,
+        interval=check.interval,
+        timeout=check.timeout,
+        started_at=task.started_at or group.running_since,
+        scheme=check.scheme.lower(),
+        path=check.path,
+        headers=tuple(check.headers.items()),
+    )
+
+
+def _port(ports: tuple[BoundPort, ...], check: HealthCheck, own: bool) -> int:
+    """A number wins over a name and means the container's port, as names do. Where the container has no address of its
+    own, what counts is the agent's port it is mapped to."""
+    for port in ports:
+        if check.port > 0 and port.container_port != check.port:
+            continue
+        if check.port > 0 or (check.port_name and port.name == check.port_name):
+            return port.container_port if own or port.host_port <= 0 else port.host_port
+    return max(0, check.port)
