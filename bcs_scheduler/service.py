@@ -115,6 +115,8 @@ def core_options(settings: Settings) -> CoreOptions:
         reconcile_interval=scheduler.reconcile_interval,
         kill_retry=scheduler.kill_retry,
         kill_retry_max=scheduler.kill_retry_max,
+        executor=settings.executor.default,
+        answer_timeout=settings.executor.answer_timeout,
     )
 
 
