@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ipaddress
 import socket
 import time
 from collections.abc import Mapping
@@ -93,11 +92,7 @@ def _request(check: Check, address: str) -> bytes:
 
 
 def _host(address: str, port: int) -> str:
-    try:
-        bracketed = ipaddress.ip_address(address).version == 6
-    except ValueError:
-        bracketed = False
-    return f"[{address}]:{port}" if bracketed else f"{address}:{port}"
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 def _override(headers: dict[str, str], given: Mapping[str, str]) -> None:

@@ -11,7 +11,6 @@ import signal
 import subprocess
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -99,7 +98,7 @@ def run(
     Raises TaskError if it cannot be started, or was given up because of `stopping`.
     """
     deadline = time.monotonic() + timeout
-    mark = f"{MARK}={uuid.uuid4().hex}"
+    mark = f"{MARK}={os.urandom(16).hex()}"
     process = _started(argv, {**env, MARK: mark.partition("=")[2]}, str(cwd), identity(user), setup)
     streams = _Streams(process, limit)
     try:

@@ -112,7 +112,7 @@ def _link(links: list[tuple[_Entry, Path]], directory: Path) -> None:
 def _tar(archive: Path, name: str) -> Iterator[Iterator[_Entry]]:
     import tarfile
 
-    unusable = (tarfile.TarError, *_corruptions())
+    unusable: tuple[type[Exception], ...] = (tarfile.TarError, *_corruptions())
     try:
         with tarfile.open(archive) as tar:
             yield (_tar_entry(tar, member) for member in tar)
@@ -147,7 +147,11 @@ def _tar_entry(tar: tarfile.TarFile, member: tarfile.TarInfo) -> _Entry:
 def _zip(archive: Path, name: str) -> Iterator[Iterator[_Entry]]:
     import zipfile
 
-    unusable = (zipfile.BadZipFile, RuntimeError, *_corruptions())  # RuntimeError: encrypted
+    unusable: tuple[type[Exception], ...] = (
+        zipfile.BadZipFile,
+        RuntimeError,
+        *_corruptions(),
+    )  # RuntimeError: encrypted
     try:
         with zipfile.ZipFile(archive) as opened:
             yield (_zip_entry(opened, info) for info in opened.infolist())
