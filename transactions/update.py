@@ -98,11 +98,11 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     slots = (*missing, *(Slot(g.index, g.id) for g in gone))[:wanted]
     ending = [g for g in old if g.killing_since and not g.ended and g.id not in away]
     budget = transaction.max_unavailable - (application.instances - sum(map(is_ready, members)))
-    missing = injection.missing(ctx.state, version)
-    if not missing:
+    lacking = injection.missing(ctx.state, version)
+    if not lacking:
         _end_next(ctx, old, wanted - len(slots) - len(ending), budget)
     waiting = [at for at in away.values() if ctx.now < at < math.inf]
-    return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0), missing=missing)
+    return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0), missing=lacking)
 
 
 def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) -> float:

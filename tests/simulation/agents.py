@@ -10,7 +10,10 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.effects import Launch
+from store.definition import HealthCheck
+from tests.simulation.executors import Executor, local_of
 from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
 
@@ -24,6 +27,8 @@ class Update:
     uuid: bytes
     state: str
     message: str = ""
+    healthy: bool | None = None
+    detail: events.TaskDetail | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -35,6 +40,16 @@ class Task:
     stream: deque[Update] = field(default_factory=deque)
     """Not yet acknowledged; only the first is under way."""
     pause: float = RESEND
+    checks: tuple[HealthCheck, ...] = ()
+    healthy: bool | None = None
+    """What its local check finds; None = not probed yet."""
+    remote: bool = True
+    """What a prober would find."""
+    restarting: bool = False
+
+    @property
+    def local_check(self) -> str | None:
+        return local_of(self.checks)
 
     @property
     def live(self) -> bool:
@@ -51,6 +66,7 @@ class Group:
     killing: bool = False
     room: Room = field(init=False)
     """What it holds of its agent."""
+    executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
         self.room = claim_room(self.launch.claim)
@@ -62,6 +78,10 @@ class Group:
 
 class Master(Protocol):
     def update(self, agent: Agent, task: Task, update: Update) -> None: ...
+
+    def say(self, agent: Agent, event: events.Event) -> None: ...
+
+    def carried_out(self, group: Group, message: effects.SendMessage) -> None: ...
 
 
 class Agent:
@@ -96,8 +116,9 @@ class Agent:
             return
         world = self._world
         group = Group(launch.taskgroup.id, launch)
-        for task in launch.taskgroup.tasks:
-            group.tasks[task.id] = Task(task.id, group)
+        for task, container in zip(launch.taskgroup.tasks, launch.version.containers, strict=True):
+            group.tasks[task.id] = Task(task.id, group, checks=container.health_checks)
+        group.executor = Executor(world, self._master, self, group)
         self.groups[group.id] = group
         world.tell(self.id, f"runs {group.id}")
         if world.fault(0.05):
@@ -110,7 +131,17 @@ class Agent:
 
     def kill(self, task_id: str) -> None:
         """Kills the taskgroup of the task; a group that was killed already is not killed twice."""
-        group = next((g for g in self.groups.values() if task_id in g.tasks), None)
+        self._end(next((g for g in self.groups.values() if task_id in g.tasks), None))
+
+    def shut_down(self, executor_id: str) -> None:
+        self._end(self.groups.get(executor_id))
+
+    def message(self, message: effects.SendMessage) -> None:
+        group = self.groups.get(message.executor_id)
+        if group is not None and not self.dead:
+            group.executor.receive(message)
+
+    def _end(self, group: Group | None) -> None:
         if group is None or not group.live or group.killing or self.dead:
             return
         group.killing = True
@@ -147,6 +178,7 @@ class Agent:
                 self._report(task, "TASK_STARTING")
             self._report(task, "TASK_RUNNING")
         self._world.count("taskgroups running")
+        group.executor.started()
         if self._world.fault(0.2):
             self._world.after(self._world.between(0.5, 120.0), self.crash, group)
 
@@ -164,6 +196,11 @@ class Agent:
             self._report(task, "TASK_FAILED", "exit status 1")
             self._fail(group, "TASK_KILLED", "a task of the group failed")
 
+    def says_again(self, task: Task) -> None:
+        """Something about a running task has changed."""
+        if task.state == "TASK_RUNNING" and not self.dead:
+            self._report(task, "TASK_RUNNING")
+
     def _fail(self, group: Group, state: str, message: str) -> None:
         if self.dead:
             return
@@ -174,7 +211,10 @@ class Agent:
     def _report(self, task: Task, state: str, message: str = "") -> None:
         self._updates += 1
         task.state = state
-        task.stream.append(Update(f"{self.id}-{self._updates}".encode(), state, message))
+        executor = task.group.executor
+        healthy = task.healthy if not executor.ours else None
+        uuid = f"{self.id}-{self._updates}".encode()
+        task.stream.append(Update(uuid, state, message, healthy, executor.detail(task)))
         if len(task.stream) == 1:
             self._send(task)
 

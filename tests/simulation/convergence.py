@@ -5,19 +5,22 @@ C2  every index of every application is held by one Running taskgroup, unless it
 C3  what runs in Mesos is what is stored, nothing else
 C4  no transaction is active, except a restart that has no place to go or is not due yet
 C5  applications are what their users were promised
+C6  what health checks find is what is recorded, and it is good
+C7  no message waits for its last word
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from store.records import Application, Record, TaskGroup, Transaction, Version
+from store.records import Application, Message, Record, TaskGroup, Transaction, Version
 from tests.simulation.agents import Agent
 from tests.simulation.faults import Faults
-from tests.simulation.invariants import Invariants, Violation, records_of
+from tests.simulation.invariants import Invariants, records_of
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, shortage
 from tests.simulation.room import Room
 from tests.simulation.users import Users, setting_of
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.lifecycle import BROKEN
 
@@ -42,6 +45,9 @@ class Convergence:
             self.world.run(self.world.now + GRAIN)
             self.faults.elect_if_needed()
             self.master.allocate()
+            leader = self.faults.leader()
+            if leader is not None:
+                self.users.repair(leader.receive)
             self.invariants.step()
             problem = self.problem()
             quiet = 0 if problem else quiet + 1
@@ -50,7 +56,7 @@ class Convergence:
 
     def problem(self) -> tuple[str, ...] | None:
         """The first thing that is not as it should be: number, words, objects."""
-        for look in (self._leading, self._transactions, self._applications, self._mesos, self._promises):
+        for look in (self._leading, self._transactions, self._applications, self._mesos, self._promises, self._health):
             found = look()
             if found is not None:
                 return found
@@ -157,6 +163,22 @@ class Convergence:
                 return "C5", f"{key}: promised to {'exist' if promise.exists else 'be gone'}", key
             if isinstance(application, Application) and promise.instances not in (None, application.instances):
                 return "C5", f"{key}: promised x{promise.instances}, is x{application.instances}", key
+        return None
+
+    def _health(self) -> tuple[str, ...] | None:
+        for message in self._all(Message):
+            if message.open:
+                return "C7", f"message {message.id} is still {message.status}", message.id, message.taskgroup
+        for group in self._all(TaskGroup):
+            for task in group.tasks:
+                # The default executor tells a change once, and nobody asks again: a late repetition may stay.
+                wrong = [
+                    c.type
+                    for c in task.checks
+                    if c.healthy is not True and (group.executor == "bcs" or c.type.startswith("REMOTE"))
+                ]
+                if group.status == "Running" and not task.ended and wrong:
+                    return "C6", f"{task.id} is recorded as not healthy: {wrong}", group.id
         return None
 
     def _all(self, kind: type[R]) -> list[R]:

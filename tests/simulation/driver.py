@@ -27,6 +27,7 @@ CALLS = (
     effects.AcceptInverseOffers,
     effects.Kill,
     effects.Shutdown,
+    effects.SendMessage,
     effects.Acknowledge,
     effects.Reconcile,
     effects.Suppress,

@@ -9,7 +9,8 @@
     I7   constraints hold at placement                    I15  Mesos is never asked for what it must refuse
     I8   every command is answered exactly once
 
-What must hold once faults have stopped is in tests.simulation.convergence.
+Those of messages, configmaps and secrets (I16 to I18) are in tests.simulation.messages; what must hold once faults have
+stopped is in tests.simulation.convergence.
 """
 
 from __future__ import annotations
@@ -25,10 +26,12 @@ from store.unit_of_work import Unit
 from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
 from tests.simulation.mesos import Master
+from tests.simulation.messages import Messages
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, recorded
 from tests.simulation.room import Room
 from tests.simulation.store import Store
 from tests.simulation.users import Users, setting_of
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 Records = dict[tuple[str, str], Record]
@@ -39,21 +42,11 @@ CLOCKS = 5.0
 """Seconds by which clocks of two processes may differ."""
 
 
-class Violation(AssertionError):
-    """An invariant does not hold. `objects` are the ids whose stories tell why."""
-
-    def __init__(self, number: str, message: str, *objects: str) -> None:
-        super().__init__(number, message, *objects)
-        self.number, self.message, self.objects = number, message, objects
-
-    def __str__(self) -> str:
-        return f"{self.number}: {self.message}"
-
-
 class Invariants:
     def __init__(self, world: World, store: Store, master: Master, users: Users, retention: float) -> None:
         self.world, self.store, self.master, self.users = world, store, master, users
         self._retention = retention
+        self.messages = Messages(world)
         self._stored: set[str] = set()
         """Taskgroups that have ever been durable."""
         self._launched: set[str] = set()
@@ -74,6 +67,7 @@ class Invariants:
             if change.kind == "taskgroup":
                 self._taskgroup_changed(term, before, unit, change)
         self.updates_keep_bounds(before, unit)
+        self.messages.decided(before, unit)
 
     def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
         old, new = before.get((change.kind, change.key)), change.record
@@ -93,6 +87,7 @@ class Invariants:
         if placed:
             self.constraints_hold(term.mirror, placed, removed)
         self.deadlines_hold(term)
+        self.messages.turned(term)
 
     def updates_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I5: an update never ends a ready taskgroup if that makes more than its max_unavailable unavailable."""
@@ -216,6 +211,7 @@ class Invariants:
     # --- effects leave ----------------------------------------------------------------------------------------
 
     def leaving(self, term: Term, effect: effects.Effect) -> None:
+        self.messages.leaving(effect)
         match effect:
             case effects.Accept():
                 self.launches_are_durable(effect)
@@ -263,10 +259,15 @@ class Invariants:
         return None
 
     def accepted_is_durable(self, reply: effects.Reply) -> None:
-        """I11, first half: a transaction is durable when its user is told of it."""
+        """I11, first half: a transaction, or a command with its messages, is durable when its user is told of it."""
         if reply.token not in self.users.open:
             raise Violation("I8", f"command {reply.token} is answered twice, or was never asked", f"user-{reply.token}")
         data = reply.data
+        if isinstance(data, dict) and data.get("commandID") and "messages" in data and "dryRun" not in data:
+            told = [("command", data["commandID"]), *(("message", m["messageID"]) for m in data["messages"])]
+            lost = [key for kind, key in told if (kind, key) not in self.store.durable]
+            if lost:
+                raise Violation("I11", f"user is told of {lost}, which is not stored", *lost)
         if reply.error or not isinstance(data, dict) or "transactionID" not in data:
             return
         if ("transaction", data["transactionID"]) not in self.store.durable:
@@ -280,6 +281,7 @@ class Invariants:
         """A batch is about to become durable."""
         for change in changes:
             old, new = self.store.durable.get((change.kind, change.key)), change.record
+            self.messages.applying(old, change)
             if isinstance(new, TaskGroup):
                 self._stored.add(new.id)
                 if isinstance(old, TaskGroup):
@@ -382,7 +384,8 @@ class Invariants:
 
 def records_of(state: State) -> list[Record]:
     records: list[Record] = [*state.applications.values(), *state.taskgroups.values(), *state.transactions.values()]
-    records += state.agent_settings.values()
+    records += [*state.agent_settings.values(), *state.config_maps.values(), *state.secrets.values()]
+    records += [*state.commands.values(), *state.messages.values()]
     records += [version for key in state.applications for version in state.versions_of(key).values()]
     framework = state.get("framework", "framework")
     return [*records, framework] if framework is not None else records
@@ -393,7 +396,10 @@ def _number(group: TaskGroup) -> int:
 
 
 def _ready(group: TaskGroup) -> bool:
-    return group.status in READY and not group.killing_since
+    if group.status not in READY or group.killing_since:
+        return False
+    checks = [check for task in group.tasks if not task.ended for check in task.checks]
+    return group.status == "Finish" or all(check.healthy is True for check in checks)
 
 
 def _fills(transaction: Transaction) -> bool:

@@ -56,6 +56,7 @@ class Watch:
 
     launching: Callable[[Agent, effects.Launch], None] = lambda agent, launch: None
     refusing: Callable[[str, effects.Accept], None] = lambda words, accept: None
+    carried_out: Callable[[Group, effects.SendMessage], None] = lambda group, message: None
 
 
 class Master:
@@ -141,6 +142,8 @@ class Master:
                 self._acknowledge(effect)
             case effects.Kill():
                 self._kill(effect)
+            case effects.Shutdown() | effects.SendMessage():
+                self._forward(effect)
             case effects.Reconcile():
                 self._reconcile(effect)
             case effects.Suppress():
@@ -279,6 +282,8 @@ class Master:
             executor_id=task.group.id,
             uuid=update.uuid,
             message=update.message,
+            healthy=update.healthy,
+            detail=update.detail,
             cause=f"update-{update.uuid.decode()}",
         )
         self.send(event)
@@ -290,6 +295,28 @@ class Master:
 
     def _late(self, event: events.StatusUpdate) -> None:
         self.send(event)
+
+    def say(self, agent: Agent, event: events.Event) -> None:
+        """What an executor says beside status updates. Nobody repeats what does not arrive."""
+        if self.up and agent.reachable and not agent.dead and agent.id in self.registered:
+            self.send(event)
+
+    def carried_out(self, group: Group, message: effects.SendMessage) -> None:
+        self.world.count("messages carried out")
+        self.watch.carried_out(group, message)
+
+    def _forward(self, call: effects.Shutdown | effects.SendMessage) -> None:
+        """To an executor, best effort."""
+        agent = self.registered.get(call.agent_id)
+        if self.world.fault(0.1):
+            self.world.count("fault: message lost")
+        elif agent is not None and agent.reachable:
+            delay = self.world.between(0.001, 0.05)
+            if isinstance(call, effects.Shutdown):
+                self.world.count("shutdowns")
+                self.world.after(delay, agent.shut_down, call.executor_id)
+            else:
+                self.world.after(delay, agent.message, call)
 
     def register(self, agent: Agent) -> None:
         """An agent registers, for the first time or again, and says what it runs."""

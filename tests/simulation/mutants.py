@@ -13,9 +13,10 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core import effects, planner
-from bcs_scheduler.core.controllers import supply
+from bcs_scheduler.core.controllers import messenger, supply
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
+from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.scheduler import Core
 from offers import matcher
@@ -25,7 +26,7 @@ from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
 from tests.simulation import driver, store
-from transactions import engine, lifecycle, needs, update
+from transactions import engine, injection, lifecycle, needs, update
 
 
 class Mutant(NamedTuple):
@@ -150,7 +151,65 @@ def _miscount(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Census, "taskgroup_changed", lambda self, before, after: after is None or honest(self, before, after))
 
 
+def _launch_without_secret(patch: pytest.MonkeyPatch) -> None:
+    """What does not exist is left out."""
+    patch.setattr(injection, "missing", lambda state, version: ())
+    honest = injection.Injections.of
+    patch.setattr(injection.Injections, "of", lambda self, version: honest(self, version) or ())
+
+
+def _remember_content(patch: pytest.MonkeyPatch) -> None:
+    """What has been looked up once is launched for ever."""
+    known: dict[str, Any] = {}
+    honest = injection.Injections.of
+    patch.setattr(
+        injection.Injections, "of", lambda self, version: known.setdefault(version.key, honest(self, version))
+    )
+
+
+def _count_unhealthy_as_ready(patch: pytest.MonkeyPatch) -> None:
+    """Whatever runs is ready."""
+    patch.setattr(update, "is_ready", lambda group: group.status in lifecycle.READY and not group.killing_since)
+
+
+def _forget_messages(patch: pytest.MonkeyPatch) -> None:
+    """A new leader does not know that there are open messages."""
+    patch.setattr(Messenger, "recover", lambda self: None)
+
+
+def _believe_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Whoever takes a message in hand will succeed."""
+    honest = Messenger.answered
+    patch.setattr(
+        Messenger, "answered", lambda self, event: honest(self, msgspec.structs.replace(event, status="success"))
+    )
+
+
+def _send_everywhere(patch: pytest.MonkeyPatch) -> None:
+    """Every repetition of a message has an id of its own."""
+    honest = Messenger._send
+
+    def generous(self: Messenger, message: Any, command: Any, due: Any) -> int:
+        again = f"{message.id}0" if due.pause > messenger.RESEND else message.id
+        return honest(self, msgspec.structs.replace(message, id=again), command, due)
+
+    patch.setattr(Messenger, "_send", generous)
+
+
+def _drop_health(patch: pytest.MonkeyPatch) -> None:
+    """Status updates are believed, steady reports are not read, and what an executor said last is lost on the way."""
+    patch.setattr(Reports, "steady", lambda self, report: None)
+    patch.setattr(lifecycle, "apply_detail", lambda task, detail, now: task)
+
+
 MUTANTS = (
+    Mutant("launch without secret", _launch_without_secret, ("I16",)),
+    Mutant("remember content", _remember_content, ("I16",)),
+    Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",)),
+    Mutant("forget messages", _forget_messages, ("I17", "C7")),
+    Mutant("believe at once", _believe_at_once, ("I18",)),
+    Mutant("send everywhere", _send_everywhere, ("I6", "I18")),
+    Mutant("drop health", _drop_health, ("C6",)),
     Mutant("answer twice", _answer_twice, ("I8",)),
     Mutant("forget operations", _forget_operations, ("I11",)),
     Mutant("miscount", _miscount, ("I9",)),

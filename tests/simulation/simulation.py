@@ -9,11 +9,13 @@ from bcs_scheduler.core import events
 from bcs_scheduler.core.desk import CoreOptions
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
+from tests.simulation.executors import Prober
 from tests.simulation.faults import Faults
-from tests.simulation.invariants import Invariants, Violation
+from tests.simulation.invariants import Invariants
 from tests.simulation.mesos import Master, Watch
 from tests.simulation.store import Store
 from tests.simulation.users import Users
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.base import Options, Periods
 
@@ -45,10 +47,12 @@ class Simulation:
         self.users = Users(world, self.store.durable)
         options = _options(world)
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
+        self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
         self.invariants = Invariants(world, self.store, self.master, self.users, RETENTION)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
+        watch.carried_out = self.invariants.messages.carried_out
         hooks.decided, hooks.turned = self.invariants.decided, self.invariants.turned
         hooks.leaving = self.invariants.leaving
         hooks.replied, hooks.unanswered = self.users.replied, self.users.unanswered
@@ -68,7 +72,7 @@ class Simulation:
 
     def _step(self, step: int) -> None:
         world = self.world
-        if world.chance(0.35):
+        if world.chance(0.4):
             self._operate()
         if world.chance(0.15):
             self.faults.strike()
@@ -126,6 +130,8 @@ def _options(world: World) -> CoreOptions:
         kill_retry_max=10.0,
         unit_changes=world.pick((1, 3, 200)),
         hand_over=world.pick((0, 2, 500)),
+        executor=world.pick(("bcs", "bcs", "mesos")),
+        answer_timeout=world.pick((5.0, 30.0)),
         strict=True,
     )
 

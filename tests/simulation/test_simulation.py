@@ -25,10 +25,19 @@ MUST_HAPPEN = (
     "fault: crash leader",
     "fault: depose leader",
     "fault: destroy agent",
+    "fault: executor's word lost",
+    "fault: executor's word repeated late",
     "fault: fail master over",
+    "fault: health flaps",
+    "fault: message lost",
     "fault: partition agent",
     "fault: update repeated late",
+    "message: failed no answer from the exec",
+    "message: failed the taskgroup has ended",
+    "messages carried out",
     "reconciliation unanswered",
+    "shutdowns",
+    "turns that wait for configuration",
 )
 """Without these a clean run proves little."""
 

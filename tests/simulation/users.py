@@ -18,6 +18,7 @@ from store.definition import (
     UnreachablePolicy,
 )
 from store.records import AgentSetting, Record, TaskGroup, Transaction, Version
+from tests.simulation.operators import Operators
 from tests.simulation.world import World
 
 APPLICATIONS = (("default", "web"), ("default", "db"), ("prod", "api"), ("prod", "job"))
@@ -46,6 +47,7 @@ class Users:
         """Transactions that users were told of, with their application."""
         self.agents: list[str] = []
         """Keys of agents, as operators name them."""
+        self._operators = Operators(world, durable)
         self._tokens = 0
         self._versions = 0
 
@@ -63,10 +65,19 @@ class Users:
                 (1.5, self._delete),
                 (1.5, self._cancel),
                 (2.0, self._set_agent),
+                (6.0, self._operators.ask),
             )
         )
         self._tokens += 1
-        command = make(self._tokens, self.world.chance(0.12))
+        self._send(make(self._tokens, self.world.chance(0.12)), send)
+
+    def repair(self, send: Callable[[events.Command], None]) -> None:
+        """Puts back a configmap or secret that is missing."""
+        if not self.open:
+            self._tokens += 1
+            self._send(self._operators.repair(self._tokens), send)
+
+    def _send(self, command: events.Command | None, send: Callable[[events.Command], None]) -> None:
         if command is not None:
             self.open[command.token] = command
             self.world.count(f"{'plan' if command.dry_run else 'operation'}: {type(command).__name__}")
@@ -198,7 +209,9 @@ class Users:
         if number == 0 and world.chance(0.2):
             ports.append(Port(name="fixed", container_port=81, host_port=world.pick(FIXED_PORTS)))
         extended = {"fpga": 1000} if number == 0 and world.chance(0.08) else {}
-        return Container(command="serve", requests=requests, ports=tuple(ports), extended=extended)
+        return self._operators.dress(
+            Container(command="serve", requests=requests, ports=tuple(ports), extended=extended)
+        )
 
     def _constraints(self) -> tuple[tuple[Constraint, ...], ...]:
         world = self.world

@@ -1,0 +1,201 @@
+"""Simulated executors: they probe their tasks, and our own ones also report steadily and carry out messages.
+
+What they say beside status updates is best effort: it may be lost, late or repeated. A message id is carried out once,
+and answered the same way whenever it comes again; what an executor remembers ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from bcs_scheduler.core import effects, events
+from store.definition import HealthCheck
+from store.records import MessageResult, TaskGroup
+from tests.simulation.world import World
+
+if TYPE_CHECKING:
+    from tests.simulation.agents import Agent, Group, Task
+    from tests.simulation.driver import Node
+    from tests.simulation.mesos import Master
+
+REPORT_INTERVAL = 15.0
+PROBE_INTERVAL = 3.0
+DURATIONS = (0.01, 0.01, 0.3, 2.0, 15.0)
+"""Seconds that messages take."""
+
+
+class Link(Protocol):
+    """What executors reach of the master."""
+
+    def say(self, agent: Agent, event: events.Event) -> None: ...
+
+    def carried_out(self, group: Group, message: effects.SendMessage) -> None: ...
+
+
+class Executor:
+    def __init__(self, world: World, link: Link, agent: Agent, group: Group) -> None:
+        self._world, self._link, self._agent, self._group = world, link, agent, group
+        self.ours = group.launch.taskgroup.executor == "bcs"
+        self._answers: dict[str, events.MessageAnswered] = {}
+        self._under_way: set[str] = set()
+
+    @property
+    def _gone(self) -> bool:
+        return self._agent.dead or not self._group.live
+
+    def started(self) -> None:
+        world = self._world
+        for task in self._group.tasks.values():
+            if task.local_check is not None:
+                world.after(world.between(0.1, 3.0), self._probed, task, True)
+            if task.checks and world.fault(0.4):
+                world.after(world.between(3.0, 60.0), self._flap, task)
+        if self.ours:
+            world.after(world.between(0.5, REPORT_INTERVAL), self._steady)
+
+    # --- health -----------------------------------------------------------------------------------------------
+
+    def _flap(self, task: Task) -> None:
+        world = self._world
+        if self._gone or world.calm:
+            return
+        world.count("fault: health flaps")
+        recovery = world.between(1.0, 40.0)
+        if task.local_check is not None:
+            self._probed(task, False)
+            world.after(recovery, self._probed, task, True)
+        task.remote = False
+        world.after(recovery, setattr, task, "remote", True)
+        world.after(recovery + world.between(1.0, 60.0), self._flap, task)
+
+    def _probed(self, task: Task, healthy: bool) -> None:
+        if not self._gone and task.healthy is not healthy:
+            task.healthy = healthy
+            self._agent.says_again(task)
+
+    def detail(self, task: Task) -> events.TaskDetail | None:
+        """What a status update carries beside the state, if the executor is ours."""
+        if not self.ours:
+            return None
+        check = task.local_check
+        words = {None: "", True: "fine", False: "bad"}[task.healthy]
+        checks = [events.CheckReport(type=check, healthy=task.healthy, message=words)] if check is not None else []
+        return events.TaskDetail(
+            pid=17,
+            exit_code=None if task.live else 1,
+            restarting=task.restarting,
+            checks=tuple(checks),
+        )
+
+    def _steady(self) -> None:
+        if self._gone:
+            return
+        tasks = tuple((task.id, detail) for task in self._group.tasks.values() if (detail := self.detail(task)))
+        self._say(
+            events.TasksReported(agent_id=self._agent.id, executor_id=self._group.id, tasks=tasks, cause="steady")
+        )
+        self._world.after(self._world.between(0.8, 1.2) * REPORT_INTERVAL, self._steady)
+
+    # --- messages ---------------------------------------------------------------------------------------------
+
+    def receive(self, message: effects.SendMessage) -> None:
+        if self._gone or not self.ours:
+            return
+        identity = message.message_id
+        if identity in self._answers:
+            self._say(self._answers[identity])
+            return
+        if identity in self._under_way:
+            self._say(self._answer(message, "running"))
+            return
+        self._under_way.add(identity)
+        duration = self._world.pick(DURATIONS)
+        if duration > 1.0:
+            self._say(self._answer(message, "running"))
+        self._world.after(duration, self._carry_out, message)
+
+    def _carry_out(self, message: effects.SendMessage) -> None:
+        if self._gone:
+            return
+        self._link.carried_out(self._group, message)
+        self._under_way.discard(message.message_id)
+        answer = self._answers[message.message_id] = self._answer(
+            message, "failed" if self._world.chance(0.2) else "success"
+        )
+        if message.type == "restart":
+            self._restart(message.tasks)
+        self._say(answer)
+
+    def _restart(self, tasks: Sequence[str]) -> None:
+        for task in self._group.tasks.values():
+            if task.id in tasks and task.state == "TASK_RUNNING":
+                task.restarting = True
+                self._agent.says_again(task)
+                self._world.after(self._world.between(0.1, 3.0), self._restarted, task)
+
+    def _restarted(self, task: Task) -> None:
+        task.restarting = False
+        if not self._gone:
+            self._agent.says_again(task)
+
+    def _answer(self, message: effects.SendMessage, status: str) -> events.MessageAnswered:
+        ok = status == "success"
+        results = tuple(MessageResult(task=task, ok=ok) for task in message.tasks) if status != "running" else ()
+        return events.MessageAnswered(
+            agent_id=self._agent.id,
+            executor_id=self._group.id,
+            message_id=message.message_id,
+            status=status,  # type: ignore[arg-type]
+            results=results,
+            cause=f"answer-{message.message_id}",
+        )
+
+    def _say(self, event: events.Event) -> None:
+        if self._world.fault(0.15):
+            self._world.count("fault: executor's word lost")
+            return
+        self._link.say(self._agent, event)
+        if self._world.fault(0.1):
+            self._world.count("fault: executor's word repeated late")
+            self._world.after(self._world.between(0.1, 20.0), self._link.say, self._agent, event)
+
+
+class Prober:
+    """Looks at tasks with REMOTE checks on behalf of whoever leads, and tells it what it does not know yet."""
+
+    def __init__(self, world: World, nodes: Sequence[Node], master: Master) -> None:
+        self._world, self._nodes, self._master = world, nodes, master
+        world.after(PROBE_INTERVAL, self._round)
+
+    def _round(self) -> None:
+        self._world.after(PROBE_INTERVAL, self._round)
+        for node in self._nodes:
+            if node.term is not None:
+                for group in list(node.term.core.state.taskgroups.values()):
+                    if group.status == "Running":
+                        self._probe(node, group)
+
+    def _probe(self, node: Node, group: TaskGroup) -> None:
+        for task in group.tasks:
+            for check in task.checks:
+                if check.type in ("REMOTE_HTTP", "REMOTE_TCP"):
+                    healthy = self._truth(group, task.id)
+                    if healthy is not check.healthy:
+                        node.receive(
+                            events.HealthReported(
+                                task_id=task.id,
+                                type=check.type,  # type: ignore[arg-type]
+                                healthy=healthy,
+                                cause="prober",
+                            )
+                        )
+
+    def _truth(self, group: TaskGroup, task_id: str) -> bool:
+        agent = self._master.cluster.get(group.agent_id)
+        running = agent.groups.get(group.id) if agent is not None and not agent.dead else None
+        return running is not None and running.tasks[task_id].live and running.tasks[task_id].remote
+
+
+def local_of(checks: Sequence[HealthCheck]) -> str | None:
+    return next((check.type for check in checks if not check.type.startswith("REMOTE")), None)
