@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -11,7 +13,8 @@ from bcs_scheduler.cli.client import Client, Json
 from bcs_scheduler.cli.complete import application_names, kind_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.get import kind_argument
-from bcs_scheduler.cli.lookup import application_of, find_agent, find_taskgroup, find_transaction
+from bcs_scheduler.cli.instructing import outcomes
+from bcs_scheduler.cli.lookup import application_of, find_agent, find_command, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import (
     FORMATS,
     Session,
@@ -21,7 +24,10 @@ from bcs_scheduler.cli.options import (
     pass_session,
 )
 from bcs_scheduler.cli.output import age, field_list, local_time, moment, one_line, print_data, status_text, table
-from bcs_scheduler.cli.views import COLUMNS, attributes_text, ports_of
+from bcs_scheduler.cli.views import COLUMNS, attributes_text, health_text, ports_of
+
+Show = Callable[[Session, str, bool, str], None]
+"""Session, name, with its story, format: empty for text."""
 
 
 @click.command()
@@ -32,7 +38,10 @@ from bcs_scheduler.cli.views import COLUMNS, attributes_text, ports_of
 @connection_options
 @pass_session
 def describe(session: Session, kind: str, name: str, story: bool, output: str | None) -> None:
-    """Show one object of KIND in full. KIND is application, taskgroup, transaction or agent."""
+    """Show one object of KIND in full.
+
+    KIND is application, taskgroup, transaction, agent, configmap, secret or command.
+    """
     show = SHOWS.get(kind)
     if show is None:
         raise UsageError(f"describe knows {', '.join(SHOWS)}, not {kind}")
@@ -108,19 +117,98 @@ def _taskgroup(session: Session, name: str, story: bool, form: str) -> None:
     )
     for task in group.get("Taskgroup") or ():
         session.out.print(Text(f"\nTask {task['ID']}", style="bold"))
-        command = " ".join([task.get("Command") or "", *(task.get("Arguments") or ())]).strip()
+        session.show(field_list(_task_fields(task)))
+    if story:
+        _print_story(session, *application_of(group["ID"]), about=group["ID"])
+
+
+def _task_fields(task: Json) -> list[tuple[str, Any]]:
+    command = " ".join([task.get("Command") or "", *(task.get("Arguments") or ())]).strip()
+    checks = [
+        f"{check['type']} {'ok' if check['result'] else 'fails'}{': ' if check['message'] else ''}{check['message']}"
+        for check in task.get("HealthCheckStatus") or ()
+    ]
+    return [
+        ("  Status", status_text(task["Status"])),
+        ("  Message", task.get("Message")),
+        ("  Health", health_text(task) if checks else ""),
+        *(("  Check", check) for check in checks),
+        ("  Process", task.get("Pid") or ""),
+        ("  Container", task.get("ContainerID")),
+        ("  Address", task.get("ContainerIP")),
+        ("  Exit code", task.get("ExitCode")),
+        ("  Out of memory", "yes" if task.get("OOMKilled") else ""),
+        ("  Started", _when(task.get("StartTime"))),
+        ("  Ended", _when(task.get("FinishTime"))),
+        ("  Image", task.get("Image")),
+        ("  Command", one_line(command, 100)),
+    ]
+
+
+def _configuration(kind: str) -> Show:
+    def show(session: Session, name: str, story: bool, form: str) -> None:
+        found = session.client.configuration(kind, session.namespace, name)
+        if form:
+            print_data(session.out, found, form)
+            return
+        head = found["metadata"]
         session.show(
             field_list(
                 [
-                    ("  Status", status_text(task["Status"])),
-                    ("  Message", task.get("Message")),
-                    ("  Image", task.get("Image")),
-                    ("  Command", one_line(command, 100)),
-                ],
+                    ("Name", f"{head['namespace']}/{head['name']}"),
+                    ("Labels", _pairs(head.get("labels"))),
+                    ("Created", _when(head.get("creationTimestamp"))),
+                    ("Updated", _when(head.get("updateTimestamp"))),
+                ]
             )
         )
-    if story:
-        _print_story(session, *application_of(group["ID"]), about=group["ID"])
+        session.out.print(Text("\nKeys", style="bold"))
+        session.show(field_list([(f"  {key}", _item(item)) for key, item in found["datas"].items()]))
+
+    return show
+
+
+def _item(item: Json) -> str:
+    """What a configmap or secret holds under a key, without the content."""
+    if "digest" in item:
+        return f"{item['size']} bytes, digest {item['digest']}"
+    if item.get("type") in ("http", "https"):
+        return f"{item['content']}{' as ' + item['remoteUser'] if item.get('remoteUser') else ''}"
+    return f"{len(b64decode(item['content']))} bytes"
+
+
+def _command(session: Session, name: str, story: bool, form: str) -> None:
+    found = find_command(session.client, session.namespace, name)
+    if form:
+        print_data(session.out, found, form)
+        return
+    session.show(
+        field_list(
+            [
+                ("ID", found["id"]),
+                ("Type", found["type"]),
+                ("State", status_text(found["state"])),
+                ("Command", " ".join(found["spec"].get("command") or ())),
+                ("Body", _pairs(found.get("body"))),
+                ("Created", _when(found.get("createTime"))),
+                ("Deadline", _when(found.get("deadline"))),
+                ("Kept until", local_time(found.get("keepUntil"))),
+            ]
+        )
+    )
+    for outcome in outcomes(found):
+        session.out.print(Text(f"\n{outcome.name} {outcome.task}", style="bold"))
+        session.show(
+            field_list(
+                [
+                    ("  Message", outcome.message),
+                    ("  Exit code", outcome.exit_code),
+                    ("  Output", outcome.stdout.rstrip()),
+                    ("  Errors", outcome.stderr.rstrip()),
+                    ("  Cut off", "yes" if outcome.truncated else ""),
+                ]
+            )
+        )
 
 
 def _transaction(session: Session, name: str, story: bool, form: str) -> None:
@@ -174,7 +262,15 @@ def _agent(session: Session, name: str, story: bool, form: str) -> None:
 
 
 AMOUNTS = (("CPU cores", "cpu"), ("Memory MB", "mem"), ("Disk MB", "disk"), ("GPUs", "gpu"))
-SHOWS = {"applications": _application, "taskgroups": _taskgroup, "transactions": _transaction, "agents": _agent}
+SHOWS: dict[str, Show] = {
+    "applications": _application,
+    "taskgroups": _taskgroup,
+    "transactions": _transaction,
+    "agents": _agent,
+    "configmaps": _configuration("configmap"),
+    "secrets": _configuration("secret"),
+    "commands": _command,
+}
 
 
 def _section(session: Session, title: str, kind: str, items: list[Json]) -> None:

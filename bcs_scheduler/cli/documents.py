@@ -14,7 +14,9 @@ import yaml
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.errors import UsageError
 
-KINDS = ("application",)
+KINDS = ("configmap", "secret", "application", "process", "Command")
+"""In the order in which documents are applied: first what others take in, last what needs running taskgroups."""
+CONFIGURATION = ("configmap", "secret")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -30,11 +32,22 @@ class Document(NamedTuple):
 
     @property
     def name(self) -> str:
-        return str(self.body["metadata"]["name"])
+        """Of a Command: that of its application."""
+        return str(self._identity["name"])
 
     @property
     def namespace(self) -> str:
-        return str(self.body["metadata"]["namespace"])
+        return str(self._identity["namespace"])
+
+    @property
+    def _identity(self) -> Json:
+        identity: Json = self.body["spec"]["commandTargetRef"] if self.kind == "Command" else self.body["metadata"]
+        return identity
+
+
+def in_order(documents: Iterable[Document]) -> list[Document]:
+    """As they can be applied; within a kind as they were given."""
+    return sorted(documents, key=lambda document: KINDS.index(document.kind))
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -111,12 +124,28 @@ def _checked(source: str, body: Any, namespace: str, namespace_given: bool) -> D
     kind = body.get("kind")
     if kind not in KINDS:
         raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}")
+    if kind == "Command":
+        return _checked_command(source, body, namespace, namespace_given)
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         meant = [key for key in get_close_matches("metadata", body) if key != "metadata"]
         hint = f"; did you mean metadata where {meant[0]} stands?" if meant and metadata is None else ""
         raise UsageError(f"{source}: metadata.name: is missing{hint}")
-    own = metadata.get("namespace") or namespace
-    if namespace_given and own != namespace:
-        raise UsageError(f"{source}: metadata.namespace: is {own!r}, the command line says {namespace!r}")
+    own = _namespace(source, "metadata", metadata, namespace, namespace_given)
     return Document(source, {**body, "metadata": {**metadata, "namespace": own}})
+
+
+def _checked_command(source: str, body: Json, namespace: str, namespace_given: bool) -> Document:
+    spec = body.get("spec")
+    target = spec.get("commandTargetRef") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(target, dict) or not isinstance(target.get("name"), str):
+        raise UsageError(f"{source}: spec.commandTargetRef.name: is missing")
+    own = _namespace(source, "spec.commandTargetRef", target, namespace, namespace_given)
+    return Document(source, {**body, "spec": {**spec, "commandTargetRef": {**target, "namespace": own}}})
+
+
+def _namespace(source: str, path: str, identity: Json, namespace: str, given: bool) -> str:
+    own = identity.get("namespace") or namespace
+    if given and own != namespace:
+        raise UsageError(f"{source}: {path}.namespace: is {own!r}, the command line says {namespace!r}")
+    return str(own)

@@ -12,13 +12,20 @@ from rich.live import Live
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import application_names, kind_names
 from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
-from bcs_scheduler.cli.lookup import find_agent, find_taskgroup, find_transaction
+from bcs_scheduler.cli.lookup import find_agent, find_command, find_target, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data, table
-from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE
+from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE, tasks_of
 
 WATCH_INTERVAL = 1.0
 """Seconds between two looks of -w."""
+
+SELECTABLE = ("applications", "taskgroups", "configmaps", "secrets")
+"""Kinds that -l narrows."""
+OF_APPLICATION = ("versions", "commands", "messages")
+"""Kinds that only exist with an application."""
+NAMESPACED = ("applications", "taskgroups", "transactions")
+"""Kinds that are listed with their namespace by -A."""
 
 Found = list[Json] | Json
 
@@ -26,7 +33,7 @@ Found = list[Json] | Json
 def kind_argument(ctx: click.Context, param: click.Parameter, value: str) -> str:
     kind = ALIASES.get(value.lower(), value.lower())
     if kind not in COLUMNS:
-        raise click.BadParameter(f"{value!r} is not one of {', '.join(COLUMNS)} (or app, tg, tx, ag)")
+        raise click.BadParameter(f"{value!r} is not one of {', '.join(COLUMNS)} (or app, tg, tx, cm, ag)")
     return kind
 
 
@@ -44,13 +51,14 @@ def get(
 ) -> None:
     """List KIND, or show one by NAME.
 
-    KIND is applications (app), taskgroups (tg), transactions (tx), agents (ag), offers or versions. For taskgroups and
-    versions NAME may be an application, for transactions too.
+    KIND is applications (app), taskgroups (tg), tasks, transactions (tx), configmaps (cm), secrets, commands,
+    messages, agents (ag), offers or versions. For taskgroups, tasks, transactions, versions, commands and messages
+    NAME may be an application.
     """
-    if selector and kind not in ("applications", "taskgroups"):
-        raise UsageError("-l is for applications and taskgroups")
-    if kind == "versions" and not name:
-        raise UsageError("get versions needs the name of an application")
+    if selector and kind not in SELECTABLE:
+        raise UsageError(f"-l is for {', '.join(SELECTABLE)}")
+    if kind in OF_APPLICATION and not name:
+        raise UsageError(f"get {kind} needs the name of an application")
     form = chosen_format(output)
     namespace = None if everywhere else session.namespace
 
@@ -80,6 +88,32 @@ def _taskgroups(session: Session, namespace: str | None, name: str | None, selec
         return groups
     owners = {(owner["RunAs"], owner["Name"]) for owner in client.applications(namespace, selector=selector)}
     return [group for group in groups if (group["RunAs"], group["AppID"]) in owners]
+
+
+def _tasks(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    groups = find_target(session.client, session.namespace, name).taskgroups if name else None
+    return tasks_of(session.client.taskgroups(namespace) if groups is None else groups)
+
+
+def _configurations(kind: str) -> Callable[[Session, str | None, str | None, str], Found]:
+    def look(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+        if name:
+            return session.client.configuration(kind, namespace or session.namespace, name)
+        return session.client.configurations(kind, namespace, selector=selector)
+
+    return look
+
+
+def _commands(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    assert name is not None
+    if name.startswith("Application-"):
+        return find_command(session.client, session.namespace, name)
+    return session.client.commands(session.namespace, name)
+
+
+def _messages(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    assert name is not None
+    return session.client.messages(session.namespace, name)
 
 
 def _transactions(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
@@ -117,13 +151,18 @@ LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
     "agents": _agents,
     "offers": _offers,
     "versions": _versions,
+    "tasks": _tasks,
+    "configmaps": _configurations("configmap"),
+    "secrets": _configurations("secret"),
+    "commands": _commands,
+    "messages": _messages,
 }
 
 
 def _rendered(kind: str, found: Found, form: str, everywhere: bool) -> Any:
     items = found if isinstance(found, list) else [found]
     columns = COLUMNS[kind]
-    if everywhere and kind in ("applications", "taskgroups", "transactions"):
+    if everywhere and kind in NAMESPACED:
         columns = (NAMESPACE, *columns)
     return table(columns, items, wide=form == "wide")
 

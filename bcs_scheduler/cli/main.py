@@ -12,7 +12,7 @@ import click
 from click.shell_completion import get_completion_class
 from rich.console import Console
 
-from bcs_scheduler.cli import changes, describe, get, operate
+from bcs_scheduler.cli import changes, configure, copying, describe, execute, get, logs, messages, operate
 from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Unreachable
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data
@@ -70,6 +70,15 @@ for command in (
     changes.update,
     changes.rollback,
     changes.delete,
+    configure.create,
+    logs.logs,
+    execute.execute,
+    copying.copy,
+    messages.signal,
+    messages.restart,
+    messages.reload,
+    messages.env,
+    messages.commit,
     operate.reschedule,
     operate.cancel,
     describe.explain,
@@ -85,7 +94,7 @@ for command in (
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs one command line and returns its exit code; whatever goes wrong ends in a message, not a traceback."""
     try:
-        bcs.main(args=None if arguments is None else list(arguments), prog_name="bcs", standalone_mode=False)
+        code = bcs.main(args=None if arguments is None else list(arguments), prog_name="bcs", standalone_mode=False)
     except CliError as error:
         _print_error(error)
         return error.exit_code
@@ -104,7 +113,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (KeyError, TypeError, ValueError) as error:
         _print_error(CliError(f"the server's answer is not understood: {type(error).__name__}: {error}"))
         return CliError.exit_code
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _print_error(error: CliError) -> None:

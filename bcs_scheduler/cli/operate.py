@@ -6,7 +6,7 @@ import click
 
 from bcs_scheduler.cli.complete import agent_names, application_names, taskgroup_ids, transaction_ids
 from bcs_scheduler.cli.lookup import application_of, find_taskgroup, find_transaction
-from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, wait_option
+from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, reporting, wait_option
 from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_gone, wait_until_running
 
 
@@ -16,27 +16,30 @@ from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_gone, wai
 @wait_option
 @connection_options
 @pass_session
+@reporting
 def reschedule(session: Session, taskgroup: str, host_retain: float, wait: bool) -> None:
     """End TASKGROUP (id, or name like web-3) and start its replacement."""
     found = find_taskgroup(session.client, session.namespace, taskgroup)["ID"]
     namespace, application = application_of(found)
     accepted = session.client.reschedule(namespace, application, found, host_retain)
-    session.say(f"taskgroup/{found} rescheduling (transaction {accepted.transaction})")
+    note = f"transaction {accepted.transaction}"
+    session.report("taskgroup", found, "rescheduling", note, transaction=accepted.transaction)
     if wait:
         wait_for_transaction(session, namespace, accepted.transaction)
         wait_until_running(session, namespace, application)
-        session.say(f"application/{application} running")
+        session.report("application", application, "running")
 
 
 @click.command()
 @click.argument("transaction", shell_complete=transaction_ids)
 @connection_options
 @pass_session
+@reporting
 def cancel(session: Session, transaction: str) -> None:
     """End TRANSACTION now and settle its application as it stands."""
     found = find_transaction(session.client, session.namespace, transaction)
     session.client.cancel(found["namespace"], transaction)
-    session.say(f"transaction/{transaction} cancelled")
+    session.report("transaction", transaction, "cancelled")
 
 
 @click.command()
@@ -50,6 +53,7 @@ def cancel(session: Session, transaction: str) -> None:
 )
 @connection_options
 @pass_session
+@reporting
 def wait(session: Session, name: str, condition: str) -> None:
     """Wait until application NAME is running, deleted, or one of its transactions has ended."""
     outcome = f"{condition} finished"
@@ -60,13 +64,14 @@ def wait(session: Session, name: str, condition: str) -> None:
         outcome = condition
     else:
         wait_for_transaction(session, session.namespace, condition)
-    session.say(f"application/{name} {outcome}")
+    session.report("application", name, outcome)
 
 
 @click.command()
 @click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
 @connection_options
 @pass_session
+@reporting
 def enable(session: Session, agents: tuple[str, ...]) -> None:
     """Use the offers of agents again."""
     _switch(session, agents, enabled=True)
@@ -76,6 +81,7 @@ def enable(session: Session, agents: tuple[str, ...]) -> None:
 @click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
 @connection_options
 @pass_session
+@reporting
 def disable(session: Session, agents: tuple[str, ...]) -> None:
     """Place nothing new on agents; what runs there goes on."""
     _switch(session, agents, enabled=False)
@@ -84,4 +90,4 @@ def disable(session: Session, agents: tuple[str, ...]) -> None:
 def _switch(session: Session, agents: tuple[str, ...], *, enabled: bool) -> None:
     session.client.set_agents(list(agents), enabled=enabled)
     for agent in agents:
-        session.say(f"agent/{agent} {'enabled' if enabled else 'disabled'}")
+        session.report("agent", agent, "enabled" if enabled else "disabled")

@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import click
 from rich.console import Console, RenderableType
 
 from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, DEFAULT_SERVER, Client
+from bcs_scheduler.cli.output import print_data
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,6 +45,9 @@ class Session:
     namespace: str = field(default_factory=lambda: os.environ.get("BCS_NAMESPACE") or DEFAULT_NAMESPACE)
     namespace_given: bool = False
     timeout: float | None = None
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    """What was done, for programs."""
+    change_format: str = "text"
 
     @functools.cached_property
     def client(self) -> Client:
@@ -76,6 +80,12 @@ class Session:
         with self.out.capture() as captured:
             self.out.print(renderable)
         sys.stdout.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
+
+    def report(self, kind: str, name: str, done: str, note: str = "", plan: Any = None, **more: Any) -> None:
+        """What a change did: a line at once, or an element of the data printed at the end (`reporting`)."""
+        self.changes.append({"kind": kind, "name": name, "done": done, **more, **({"plan": plan} if plan else {})})
+        if self.change_format == "text":
+            self.say(f"{kind}/{name} {done}{f' ({note})' if note else ''}")
 
     def say(self, text: str) -> None:
         """A line about what was done. Object names are taken literally, not as markup."""
@@ -120,6 +130,23 @@ file_option = click.option(
     "-f", "--filename", "files", multiple=True, required=True, metavar="FILE", help="JSON or YAML, a folder, or -."
 )
 wait_option = click.option("--wait", is_flag=True, help="Wait until the operation has ended.")
+
+
+def reporting(command: Command) -> Command:
+    """-o for a command that changes something. Data is printed once, at the end, also if it failed half way."""
+
+    @functools.wraps(command)
+    def wrapped(session: Session, *arguments: Any, output: str | None, **options: Any) -> Any:
+        session.change_format = output or ("text" if sys.stdout.isatty() else "json")
+        try:
+            return command(session, *arguments, **options)
+        finally:
+            if session.change_format != "text" and session.changes:
+                print_data(session.out, session.changes, session.change_format)
+
+    forms = click.Choice(("text", "json", "yaml"))
+    option = click.option("-o", "--output", type=forms, help="Default: text on a terminal, json otherwise.")
+    return cast(Command, option(wrapped))
 
 
 def chosen_format(output: str | None) -> str:

@@ -17,9 +17,20 @@ from rich.text import Text
 from bcs_scheduler.cli.client import Json
 
 COLOURS = {
-    "green": ("Running", "FINISH", "Finish", "enabled"),
-    "yellow": ("Staging", "Starting", "Deploying", "Operating", "RollingUpdate", "Restarting", "Killing", "INIT"),
-    "red": ("Failed", "Error", "Lost", "Abnormal", "FAIL", "TIMEOUT", "Unknown"),
+    "green": ("Running", "FINISH", "Finish", "enabled", "success"),
+    "yellow": (
+        "Staging",
+        "Starting",
+        "Deploying",
+        "Operating",
+        "RollingUpdate",
+        "Restarting",
+        "Killing",
+        "INIT",
+        "staging",
+        "running",
+    ),
+    "red": ("Failed", "Error", "Lost", "Abnormal", "FAIL", "TIMEOUT", "Unknown", "failed"),
     "dim": ("Killed", "CANCEL", "disabled"),
 }
 STYLE_OF = {word: colour for colour, words in COLOURS.items() for word in words}

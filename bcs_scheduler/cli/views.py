@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.text import Text
@@ -25,6 +25,14 @@ ALIASES = {
     "ag": "agents",
     "offer": "offers",
     "version": "versions",
+    "task": "tasks",
+    "configmap": "configmaps",
+    "cm": "configmaps",
+    "secret": "secrets",
+    "command": "commands",
+    "cmd": "commands",
+    "message": "messages",
+    "msg": "messages",
 }
 
 
@@ -35,6 +43,40 @@ def ports_of(group: Json) -> list[tuple[str, int]]:
         for task in group.get("Taskgroup") or ()
         for port in task.get("PortMappings") or ()
     ]
+
+
+def health_text(task: Json) -> Text:
+    """Of all checks of a task together."""
+    if not task.get("HealthCheckStatus"):
+        return Text("-")
+    if not task.get("Healthy", True):
+        return Text("failing", style="red")
+    return Text("healthy", style="green") if task.get("IsChecked") else Text("not checked yet", style="yellow")
+
+
+def tasks_of(groups: Iterable[Json]) -> list[Json]:
+    """Tasks with the short name of their taskgroup as `Taskgroup`."""
+    return [{**task, "Taskgroup": group["Name"]} for group in groups for task in group.get("Taskgroup") or ()]
+
+
+def _answered(command: Json) -> str:
+    groups = command["status"]["taskgroups"]
+    return f"{sum(1 for group in groups if group['status'] not in ('staging', 'running'))}/{len(groups)}"
+
+
+def _asked(command: Json) -> str:
+    if command["type"] == "command":
+        return one_line(" ".join(command["spec"].get("command") or ()))
+    return one_line(" ".join(f"{key}={value}" for key, value in (command.get("body") or {}).items()))
+
+
+def _exit_codes(message: Json) -> str:
+    outputs = [result.get("commInspect") for result in message.get("results") or message.get("Results") or ()]
+    return ",".join(str(output["exitCode"]) for output in outputs if output)
+
+
+def _created(item: Json) -> str:
+    return age((item.get("metadata") or {}).get("creationTimestamp"))
 
 
 def resources_of(offer: Json) -> dict[str, float]:
@@ -113,6 +155,47 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("AGENT", lambda g: g.get("AgentID"), wide=True),
         Column("VERSION", lambda g: g.get("VersionName"), wide=True),
         Column("MESSAGE", lambda g: g.get("Message"), wide=True),
+    ),
+    "tasks": (
+        Column("TASKGROUP", lambda t: t.get("Taskgroup")),
+        Column("NAME", lambda t: t.get("Name")),
+        Column("STATUS", lambda t: status_text(t["Status"])),
+        Column("HEALTH", health_text),
+        Column("PID", lambda t: t.get("Pid") or "", right=True),
+        Column("EXIT", lambda t: t.get("ExitCode"), right=True),
+        Column("HOST", lambda t: t.get("AgentHostname")),
+        Column("AGE", lambda t: age(t.get("StartTime")), right=True),
+        Column("ID", lambda t: t["ID"], wide=True),
+        Column("MESSAGE", lambda t: t.get("Message")),
+    ),
+    "configmaps": (
+        Column("NAME", lambda c: c["metadata"]["name"]),
+        Column("KEYS", lambda c: ",".join(c.get("datas") or ())),
+        Column("AGE", _created, right=True),
+    ),
+    "secrets": (
+        Column("NAME", lambda s: s["metadata"]["name"]),
+        Column("KEYS", lambda s: ",".join(s.get("datas") or ())),
+        Column("BYTES", lambda s: sum(item.get("size", 0) for item in s["datas"].values()), right=True),
+        Column("AGE", _created, right=True),
+    ),
+    "commands": (
+        Column("ID", lambda c: c["id"]),
+        Column("TYPE", lambda c: c["type"]),
+        Column("STATE", lambda c: status_text(c["state"])),
+        Column("ANSWERED", _answered, right=True),
+        Column("AGE", lambda c: age(c.get("createTime")), right=True),
+        Column("WHAT", _asked),
+    ),
+    "messages": (
+        Column("ID", lambda m: m["Id"]),
+        Column("TYPE", lambda m: m.get("Kind")),
+        Column("TASKGROUP", lambda m: m["TaskGroupId"], wide=True),
+        Column("NAME", lambda m: "-".join(reversed(m["TaskGroupId"].split(".")[:2]))),
+        Column("STATUS", lambda m: status_text(m["Status"])),
+        Column("EXIT", _exit_codes, right=True),
+        Column("AGE", lambda m: age(m.get("CreateTime")), right=True),
+        Column("MESSAGE", lambda m: m.get("Message")),
     ),
     "transactions": (
         Column("ID", lambda t: t["transactionID"]),

@@ -26,12 +26,13 @@ class Look(NamedTuple):
     ended: bool = False
 
 
-def wait_until(session: Session, label: str, look: Callable[[], Look]) -> Look:
-    """Looks until it has ended. Raises TimedOut after the session's limit, and what `look` raises.
+def wait_until(session: Session, label: str, look: Callable[[], Look], limit: float | None = None) -> Look:
+    """Looks until it has ended. Raises TimedOut after `limit` seconds or the session's limit, and what `look` raises.
 
     A server that is away for a moment (a change of leaders) is waited for like everything else.
     """
-    deadline = time.monotonic() + session.wait_limit
+    limit = session.wait_limit if limit is None else limit
+    deadline = time.monotonic() + limit
     pause = FIRST_PAUSE
     text = "nothing was seen"
     with _bar(session, label) as show:
@@ -45,7 +46,7 @@ def wait_until(session: Session, label: str, look: Callable[[], Look]) -> Look:
             except Unreachable as error:
                 text = error.message
             if time.monotonic() + pause > deadline:
-                raise TimedOut(f"{label}: not done after {session.wait_limit:g}s: {text}")
+                raise TimedOut(f"{label}: not done after {limit:g}s: {text}")
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
 

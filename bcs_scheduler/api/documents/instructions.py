@@ -120,11 +120,12 @@ def _check_target(target: CommandTarget, namespace: str, name: str, problems: Pr
 
 
 class LocalFile(Document, frozen=True, kw_only=True):
-    """`ctx` is base64; `right` r or rw."""
+    """`ctx` is base64; `right` r or rw. `mode` is ours: the rights exactly, e.g. 493 for rwxr-xr-x."""
 
     to: str
     user: str = ""
     right: Literal["r", "rw"] = "rw"
+    mode: Annotated[int, Meta(ge=0, le=0o777)] | None = None
     ctx: str
 
 
@@ -236,11 +237,13 @@ def _from_driver(raw: object, problems: Problems) -> Instruction:
     data = decode(document.msgdata, _MSGDATA[document.msgtype], problems, "$.msgdata")
     match data:
         case LocalFile():
-            return _local(data.to, data.ctx, data.right, data.user, ("$.msgdata", "to", "ctx", "user"), problems)
+            fields = ("$.msgdata", "to", "ctx", "user")
+            made = _local(data.to, data.ctx, data.right, data.user, fields, problems)
+            return made if data.mode is None else Instruction("local", {**made.body, "mode": data.mode})
         case RemoteFile():
-            fields = ("$.msgdata", "to", "remote", "user", "remoteUser", "remotePasswd")
+            names = ("$.msgdata", "to", "remote", "user", "remoteUser", "remotePasswd")
             credentials = (data.remote_user, data.remote_passwd)
-            return _remote(data.to, data.remote, data.right, data.user, credentials, fields, problems)
+            return _remote(data.to, data.remote, data.right, data.user, credentials, names, problems)
         case SignalData():
             return _signal(data.signal, data.processname, "$.msgdata.signal", problems)
     return _env(data.env_key, data.env_value, "$.msgdata.env-key", problems)

@@ -23,6 +23,13 @@ from tests.unit.cli.standin import (
     write,
 )
 
+
+@pytest.fixture
+def bcs(bcs: Any) -> Any:
+    """In words, as on a terminal; what programs get is tested at the end."""
+    return lambda *arguments: bcs(*arguments, "-o", "text")
+
+
 UNCHANGED = {"unchanged": True, "namespace": "defaultGroup", "name": "web"}
 
 
@@ -121,7 +128,11 @@ def test_problems_of_a_document_are_printed_one_per_line(server: StandIn, bcs: A
         ("{", "x.json", "not JSON: line 1, column 2"),
         ("a: [", "x.yaml", "not YAML: line 1"),
         ("[]", "x.json", "is not an object"),
-        ('{"kind": "deployments"}', "x.json", "kind: 'deployments' is not known; known: application"),
+        (
+            '{"kind": "deployments"}',
+            "x.json",
+            "kind: 'deployments' is not known; known: configmap, secret, application, process, Command",
+        ),
         ('{"kind": "application"}', "x.json", "metadata.name: is missing"),
         ('{"kind": "application", "metdata": {}}', "x.json", "did you mean metadata where metdata stands?"),
         ("", "x.yaml", "no documents found"),
@@ -215,7 +226,7 @@ def test_rollback_and_deletion_can_be_planned(server: StandIn, bcs: Any) -> None
 
 def test_reschedule_finds_the_taskgroup_by_name(server: StandIn, bcs: Any) -> None:
     group = taskgroup(1)
-    server.on("GET", "/taskgroups", ok([taskgroup(0), group]))
+    server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup(0), group]))
     server.on("PUT", f"{APPS}/web/taskgroups/{group['ID']}/rescheduler", ok(ACCEPTED, 202))
     result = bcs("reschedule", "web-1", "--host-retain", "1m30s")
     assert result.code == 0
