@@ -37,7 +37,7 @@ from bcs_scheduler.mesos.taskinfo import (
     variables_of,
 )
 from offers.model import Claim
-from store.definition import Amounts, Container, HealthCheck, Item, Process
+from store.definition import Amounts, Container, HealthCheck, Process
 from store.records import Task, TaskGroup, Version
 from transactions.injection import Content, Injected
 
@@ -46,9 +46,6 @@ FILE = "bcs-executor.pyz"
 NAME, SOURCE = "bcs-executor", "bcs"
 LAST_SECONDS = 5.0
 """Given to an executor beyond the grace period of its tasks, before the agent destroys what is left of it."""
-SECRET_MODE = 0o400
-"""Of files from secrets, unless their mode is given."""
-_DEFAULT_MODE = Item(type="file", key="", target="").mode
 _LOCAL_CHECKS = ("HTTP", "TCP", "COMMAND")
 Kind = Literal["command", "process", "container"]
 
@@ -290,7 +287,7 @@ def _file(content: Content, variables: Mapping[str, str]) -> wire.File:
         url=content.url,
         user=content.user,
         password=content.password,
-        mode=SECRET_MODE if content.secret and item.mode == _DEFAULT_MODE else item.mode,
+        mode=item.mode,
         owner=item.user,
     )
 
