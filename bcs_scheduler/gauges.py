@@ -105,6 +105,7 @@ class Gauges(Collector):
                 counts.add_metric([app.namespace, app.name, group_status], count)
         yield objects
         yield counts
+        yield _unhealthy(state)
         if self._taskgroup_label:
             info = _family(
                 "taskgroup_info", "Status of a taskgroup as a number", "namespace", "application", "taskgroup"
@@ -152,6 +153,19 @@ def _unreadable(counts: Mapping[str, int]) -> CounterMetricFamily:
     )
     for reason, count in counts.items():
         family.add_metric([reason.replace(" ", "_").lower()], count)
+    return family
+
+
+def _unhealthy(state: State) -> GaugeMetricFamily:
+    """Applications without any have no series."""
+    family = _family("unhealthy_tasks", "Tasks that run and fail a health check", "namespace", "application")
+    count: Tally[tuple[str, str]] = Tally()
+    for group in list(state.taskgroups.values()):
+        for task in group.tasks:
+            if task.healthy is False and not task.ended:
+                count[group.namespace, group.application] += 1
+    for (namespace, application), number in count.items():
+        family.add_metric([namespace, application], number)
     return family
 
 

@@ -19,12 +19,14 @@ from bcs_scheduler.core.effects import Observed, Story
 from bcs_scheduler.exposition import PREFIX
 from bcs_scheduler.gateway import Role
 from bcs_scheduler.gauges import Gauges, Leading
+from bcs_scheduler.prober.probe import Verdict
 from bcs_scheduler.series import ApplicationSeries
 from store.base import Change
 
 __all__ = ["Leading", "Metrics"]
 
 COMMIT_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30_000)
+LAG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 
@@ -55,6 +57,11 @@ class Metrics:
         self._failures = self._counter("storage_operator_failed", "Of these, those that failed", "operator")
         self._latency = self._histogram(
             "storage_operator_latency_ms", "Duration of the commit or load they were part of", ("operator",), COMMIT_MS
+        )
+
+        self._probes = self._counter("health_probe", "Probes of REMOTE health checks that ended", "type", "result")
+        self._probe_lag = self._histogram(
+            "health_probe_lag_seconds", "From a probe's time to its begin: it waited for its turn", (), LAG_SECONDS
         )
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
@@ -91,6 +98,12 @@ class Metrics:
             return
         if self._objects.observe(observed):
             self._objects.prune(leading.core.state, self._clock())
+
+    def probed(self, kind: str, verdict: Verdict, lag: float) -> None:
+        """By the prober. `lag`: seconds."""
+        result = "timeout" if verdict.timed_out else "healthy" if verdict.healthy else "unhealthy"
+        self._probes.labels(kind, result).inc()
+        self._probe_lag.observe(lag)
 
     def told(self, story: Story) -> None:
         self._stories.labels(story.kind, story.reason).inc()

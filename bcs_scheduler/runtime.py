@@ -21,7 +21,7 @@ from bcs_scheduler.core.effects import Reply
 from bcs_scheduler.core.events import Command
 from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
 from bcs_scheduler.metrics import Leading, Metrics
-from bcs_scheduler.term import STALL, DriverFactory, Term
+from bcs_scheduler.term import STALL, DriverFactory, ProberFactory, Term
 from offers.model import Diagnosis, Offer
 from store.base import Loaded, Store, StoreError
 from store.base import Term as StoreTerm
@@ -56,11 +56,17 @@ class Runtime:
     """Implements bcs_scheduler.gateway.Gateway."""
 
     def __init__(
-        self, store: Store, options: CoreOptions, make_driver: DriverFactory, metrics: Metrics, url: str
+        self,
+        store: Store,
+        options: CoreOptions,
+        make_driver: DriverFactory,
+        metrics: Metrics,
+        url: str,
+        make_prober: ProberFactory | None = None,
     ) -> None:
-        """`url`: of this process's API, shown to the others (http://host:port)."""
+        """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe."""
         self._store, self._options, self._make_driver = store, options, make_driver
-        self._metrics, self._url = metrics, url
+        self._metrics, self._url, self._make_prober = metrics, url, make_prober
         self._steps: queue.SimpleQueue[_Step] = queue.SimpleQueue()
         self._candidacy = 0
         """Number of the present candidacy."""
@@ -167,6 +173,7 @@ class Runtime:
             self._make_driver,
             self._metrics,
             lambda reason: self._steps.put(_Step("ended", candidacy, reason=reason)),
+            self._make_prober,
         )
         if self._over >= candidacy:
             return  # subscribing now would only throw the true leader out for a moment

@@ -21,8 +21,10 @@ from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.executorinfo import ExecutorOptions
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.prober.prober import Prober
+from bcs_scheduler.prober.targets import targets
 from bcs_scheduler.runtime import Runtime
-from bcs_scheduler.term import MesosDriver
+from bcs_scheduler.term import MesosDriver, ProberFactory
 from bcs_scheduler.version import VERSION
 from store.factory import open_store
 from transactions.base import Options, Periods
@@ -65,7 +67,12 @@ class Service:
         self._server.bind()
         url = self._settings.api.advertise or self._server.url
         self.runtime = Runtime(
-            store, core_options(self._settings), driver_factory(self._settings, url), self.metrics, url
+            store,
+            core_options(self._settings),
+            driver_factory(self._settings, url),
+            self.metrics,
+            url,
+            prober_factory(self._settings, self.metrics),
         )
         self._gateway.runtime = self.runtime
         self._server.start()
@@ -118,6 +125,14 @@ def core_options(settings: Settings) -> CoreOptions:
         executor=settings.executor.default,
         answer_timeout=settings.executor.answer_timeout,
     )
+
+
+def prober_factory(settings: Settings, metrics: Metrics) -> ProberFactory | None:
+    """None where an outside module probes."""
+    if not settings.health.prober:
+        return None
+    concurrency = settings.health.concurrency
+    return lambda state, report: Prober(lambda: targets(state), report, concurrency, metrics.probed)
 
 
 def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Event], None]], MesosDriver]:

@@ -22,6 +22,7 @@ from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.pipeline import CommitPipeline
 from store.base import Store
 from store.records import Record
+from store.state import State
 
 log = structlog.get_logger(__name__)
 story = structlog.get_logger("bcs_scheduler.story")
@@ -56,6 +57,20 @@ class MesosDriver(Protocol):
 DriverFactory = Callable[[Callable[[events.Event], None]], MesosDriver]
 
 
+class HealthProber(Protocol):
+    """What a term needs of the prober (bcs_scheduler.prober.prober.Prober)."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def status(self) -> dict[str, Any]: ...
+
+
+ProberFactory = Callable[[State, Callable[[events.HealthReported], None]], HealthProber]
+"""Given the state it looks at and where its results go."""
+
+
 class Term:
     """Runs the core for one epoch. `ended` is called, from a thread of the term, when it cannot go on by itself."""
 
@@ -68,12 +83,14 @@ class Term:
         make_driver: DriverFactory,
         metrics: Metrics,
         ended: Callable[[str], None],
+        make_prober: ProberFactory | None = None,
     ) -> None:
         self.epoch = epoch
         self._began = time.monotonic()
         self.inbox = Inbox()
         self.core = Core(records, options, time.time())
         self.driver = make_driver(self._deliver)
+        self._prober = make_prober(self.core.state, self._probed) if make_prober is not None else None
         self._metrics = metrics
         self._ended = ended
         self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
@@ -91,6 +108,8 @@ class Term:
         self._pipeline.start()
         self._thread.start()
         self.driver.start(self.core.state.framework.id)
+        if self._prober is not None:
+            self._prober.start()
 
     def stop(self, reason: str, grace: float = 0.0) -> None:
         """Ends everything; replies that wait are failed. May be called from any thread, more than once.
@@ -116,6 +135,8 @@ class Term:
         # does not end), so it is told by a thread of its own.
         telling = threading.Thread(target=self.driver.stop, name="driver-stop", daemon=True)
         telling.start()
+        if self._prober is not None:
+            self._prober.stop()
         self._join(telling, self._pipeline.thread, self._thread)
 
     def _finish(self, deadline: float) -> None:
@@ -173,6 +194,7 @@ class Term:
             "commit": self._pipeline.depth,
             "replies": len(self._waiting),
             "mesos": int(self.driver.status().get("queued", 0)),
+            "probes": self._prober.status()["queued"] if self._prober is not None else 0,
         }
 
     # --- the core's thread ------------------------------------------------------------------------------------
@@ -204,6 +226,11 @@ class Term:
             self.inbox.put(event)
         except InboxClosed:
             log.debug("event dropped, the term has ended", event_type=type(event).__name__)
+
+    def _probed(self, event: events.HealthReported) -> None:
+        """Called by the prober's thread, which tries again when this raises."""
+        if not self.inbox.offer(event):
+            raise Busy("too many events are waiting")
 
     # --- effects of durable changes ---------------------------------------------------------------------------
 

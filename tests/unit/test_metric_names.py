@@ -13,6 +13,7 @@ import yaml
 from bcs_scheduler.core.effects import Story
 from bcs_scheduler.core.events import AgentsListed
 from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.prober.probe import Verdict
 from store.base import Change
 from tests.unit.metrics_support import (
     NOW,
@@ -35,12 +36,16 @@ def known_names() -> set[str]:
     metrics = Metrics("BCS-1", taskgroup_label=True)
     core = lead(metrics, application("web"), taskgroup("web", 0))
     core.turn([AgentsListed(agents=(agent(1, "10.0.0.1"),))], NOW)
+    sick = taskgroup("web", 1)
+    sick = msgspec.structs.replace(sick, tasks=(msgspec.structs.replace(sick.tasks[0], healthy=False),))
+    core.state.apply("taskgroup", sick.key, sick)
     core.state.apply("transaction", "t-1", transaction("t-1", "LAUNCH"))
     feed(metrics)
     metrics.told(Story(kind="transaction", key="t-1", reason="timeout", message=""))
     metrics.committed([Change("taskgroup", "t", None)], 0.1)
     metrics.commit_failed([Change("taskgroup", "t", None)])
     metrics.loaded(1, 0.1)
+    metrics.probed("REMOTE_TCP", Verdict(False, "connection refused"), 0.1)
     return {name for name, _ in samples(metrics)}
 
 

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bcs_scheduler.core.effects import Observed, Story
 from bcs_scheduler.core.events import AgentsListed
 from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.prober.probe import Verdict
 from bcs_scheduler.series import LINGER
 from store.base import Change
 from store.records import AgentSetting
@@ -321,3 +322,26 @@ def test_label_values_are_escaped_and_the_text_is_what_prometheus_client_writes(
     }
     assert set(ours) == parsed
     assert value(metrics, "cluster_cpu_resource_total", clusterId='a "quoted"\\ name\nof two lines') == 8.0
+
+
+def test_unhealthy_tasks_are_counted_by_application() -> None:
+    metrics = Metrics()
+    groups = [taskgroup("a", 0), taskgroup("a", 1), taskgroup("b", 0), taskgroup("c", 0)]
+    for number, changes in ((0, {"healthy": False}), (1, {"healthy": False}), (3, {"healthy": False, "ended": True})):
+        task = msgspec.structs.replace(groups[number].tasks[0], **changes)
+        groups[number] = msgspec.structs.replace(groups[number], tasks=(task,))
+    lead(metrics, *(application(name) for name in "abc"), *groups)
+    shown = {
+        dict(labels)["application"]: on for (name, labels), on in samples(metrics).items() if name == "unhealthy_tasks"
+    }
+    assert shown == {"a": 2}
+
+
+def test_probes_are_counted_by_type_and_result() -> None:
+    metrics = Metrics()
+    for verdict in (Verdict(True, "200"), Verdict(False, "500"), Verdict(False, "timed out", timed_out=True)):
+        metrics.probed("REMOTE_HTTP", verdict, 0.2)
+    for result in ("healthy", "unhealthy", "timeout"):
+        assert value(metrics, "health_probe_total", type="REMOTE_HTTP", result=result) == 1
+    assert value(metrics, "health_probe_lag_seconds_bucket", le="0.1") == 0
+    assert value(metrics, "health_probe_lag_seconds_bucket", le="0.25") == 3
