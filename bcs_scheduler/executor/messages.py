@@ -6,6 +6,7 @@ there is room, then at least that it was carried out (docs/executor-protocol.md,
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -59,13 +60,17 @@ class Messages:
         except Exception as error:  # absurd nesting or numbers; the text of the error may quote them
             self._unusable(data, f"message: unusable ({type(error).__name__})")
             return
-        if not self._answers.begin(message.id):
-            return
-        try:
-            jobs = self._jobs(message)
-        except (ProtocolError, TaskError) as error:
-            self._answers.finish(message.id, "failed", str(error))
-            return
+        if self._answers.begin(message.id):
+            try:
+                self._take_in(message)
+            except (ProtocolError, TaskError) as error:
+                self._answers.finish(message.id, "failed", str(error))
+            except Exception as error:  # no thread can be started any more
+                log.error("a message could not be taken in: %s", type(error).__name__)
+                self._answers.finish(message.id, "failed", f"internal error of the executor: {type(error).__name__}")
+
+    def _take_in(self, message: Message) -> None:
+        jobs = self._jobs(message)
         if self._work.add(jobs):
             self._reminder.add(message.id)
         else:
@@ -246,15 +251,20 @@ class _Workers:
         self._stopped = False
 
     def add(self, jobs: list[Callable[[], None]]) -> bool:
-        """All or none; False if too many are waiting already."""
+        """All or none; False if too many are waiting already. Raises RuntimeError if there can be no thread at all."""
         with self._condition:
             if self._stopped or len(self._queue) >= self._waiting:
                 return False
-            self._queue.extend(jobs)
-            while self._idle < len(self._queue) and self._threads < self._number:
+            while self._idle < len(self._queue) + len(jobs) and self._threads < self._number:
+                try:
+                    threading.Thread(target=self._run, name=f"message-{self._threads + 1}", daemon=True).start()
+                except RuntimeError:
+                    if self._threads:
+                        break  # those that are there do it
+                    raise
                 self._threads += 1
                 self._idle += 1
-                threading.Thread(target=self._run, name=f"message-{self._threads}", daemon=True).start()
+            self._queue.extend(jobs)
             self._condition.notify(len(jobs))
             return True
 
@@ -285,15 +295,16 @@ class _Reminder:
         self._answers = answers
         self._due: deque[tuple[float, str]] = deque()
         self._condition = threading.Condition()
-        self._thread: threading.Thread | None = None
+        self._running = False
         self._stopped = False
 
     def add(self, identity: str) -> None:
         with self._condition:
             self._due.append((time.monotonic() + PATIENCE, identity))
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="message-reminder", daemon=True)
-                self._thread.start()
+            if not self._running:
+                with contextlib.suppress(RuntimeError):  # no thread to be had: the scheduler asks again by itself
+                    threading.Thread(target=self._run, name="message-reminder", daemon=True).start()
+                    self._running = True
             self._condition.notify()
 
     def stop(self) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
 import socket
 import threading
 import time
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 SLICE = 0.1
@@ -46,7 +48,7 @@ def connect(host: str, port: int, deadline: float, stopping: threading.Event | N
     Raises OSError: socket.timeout at the deadline, Abandoned when `stopping` is set.
     """
     failure: OSError | None = None
-    for family, kind, protocol, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, address in _addresses(host, port, deadline, stopping):
         connection = socket.socket(family, kind, protocol)
         try:
             connection.setblocking(False)
@@ -62,6 +64,40 @@ def connect(host: str, port: int, deadline: float, stopping: threading.Event | N
     raise failure or OSError(f"{host} has no address")
 
 
+def _addresses(host: str, port: int, deadline: float, stopping: threading.Event | None) -> list[Any]:
+    """As of getaddrinfo, which can neither be interrupted nor given a time: names are looked up in a thread of its own,
+    which is left to itself when it takes too long."""
+    with contextlib.suppress(socket.gaierror):
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST)
+    found: list[Any] = []
+    failed: list[Exception] = []
+
+    def look_up() -> None:
+        try:
+            found.extend(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        except (OSError, ValueError) as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=look_up, name="look-up", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        _check(deadline, stopping)
+        thread.join(SLICE)
+    if failed:
+        raise failed[0]
+    return found
+
+
+def _check(deadline: float, stopping: threading.Event | None) -> float:
+    """Seconds that are left. Raises socket.timeout and Abandoned."""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise socket.timeout("timed out")
+    if stopping is not None and stopping.is_set():
+        raise Abandoned
+    return left
+
+
 def _connected(connection: socket.socket, address: object, deadline: float, stopping: threading.Event | None) -> None:
     code = connection.connect_ex(address)  # type: ignore[arg-type]
     if code == 0:
@@ -71,11 +107,7 @@ def _connected(connection: socket.socket, address: object, deadline: float, stop
     poller = select.poll()
     poller.register(connection, select.POLLOUT)
     while True:
-        left = deadline - time.monotonic()
-        if left <= 0:
-            raise socket.timeout("timed out")
-        if stopping is not None and stopping.is_set():
-            raise Abandoned
+        left = _check(deadline, stopping)
         if poller.poll(min(left, SLICE) * 1000):
             failed = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
             if failed:

@@ -206,6 +206,27 @@ def test_stopping_ends_a_connection_attempt(tmp_path: Path) -> None:
             filler.close()
 
 
+def test_a_name_service_that_hangs_delays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release, asked, stopping = threading.Event(), threading.Event(), threading.Event()
+
+    def hang(*args: Any, flags: int = 0, **more: Any) -> Any:
+        if not flags:
+            asked.set()
+            release.wait(20.0)
+        raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+    began = time.monotonic()
+    with pytest.raises(TaskError, match="timed out"):
+        download("http://slow.invalid/x", "", "", 0.3, 10)
+    asked.clear()
+    threading.Thread(target=lambda: asked.wait(20.0) and stopping.set()).start()
+    with pytest.raises(TaskError, match="given up"):
+        fetch_all([Uri("http://slow.invalid/x")], tmp_path, stopping)
+    assert time.monotonic() - began < 10.0
+    release.set()
+
+
 def test_a_full_disk_is_told_and_leaves_nothing(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Full(tempfile.TemporaryDirectory):  # type: ignore[type-arg]
         def __enter__(self) -> str:

@@ -291,6 +291,18 @@ def test_an_unexpected_error_is_told_without_its_text_and_the_worker_survives(ca
     assert SECRET not in caplog.text
 
 
+def test_a_message_is_answered_even_when_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with executor() as found:
+        monkeypatch.setattr(threading.Thread, "start", refuse)
+        assert found.ask("restart", {})["message"] == "internal error of the executor: RuntimeError"
+        monkeypatch.undo()
+        found.send("restart", {}, "2")
+        assert found.final("2")["status"] == "success"
+
+
 def test_too_many_are_refused_and_the_others_carried_out() -> None:
     release = threading.Event()
     with executor(lambda *done: release.wait(20.0)) as found:
