@@ -112,6 +112,16 @@ class CoreGateway:
         ]
         self.feed(*updates)
 
+    def report_taskgroup(self, state: str, taskgroup: str) -> None:
+        """The same status for every task of one taskgroup."""
+        group = self.core.state.taskgroups[taskgroup]
+        self.feed(
+            *(
+                StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, executor_id=group.id, uuid=b"u")
+                for task in group.tasks
+            )
+        )
+
 
 class Switchboard:
     """Stands between one server and the gateway of the test that runs, so that not every test starts a server."""

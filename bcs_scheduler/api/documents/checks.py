@@ -7,6 +7,7 @@ import re
 
 from bcs_scheduler.api.documents.pod import HealthCheckDocument, HttpCheck, TaskDocument, TcpCheck
 from bcs_scheduler.api.documents.walk import Problems, element, member
+from bcs_scheduler.api.redaction import HIDDEN
 
 _PAYLOAD = {"HTTP": "http", "REMOTE_HTTP": "http", "TCP": "tcp", "REMOTE_TCP": "tcp", "COMMAND": "command"}
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z")
@@ -60,6 +61,8 @@ def _check_http(probe: HttpCheck, path: str, problems: Problems) -> None:
             problems.add(at, "is no name of a header")
         elif any(character in value for character in "\r\n"):
             problems.add(at, "must be one line")
+        elif value == HIDDEN:
+            problems.add(at, f"is shown as {HIDDEN} and not known here: give it again")
 
 
 def _check_port(probe: HttpCheck | TcpCheck, task: TaskDocument, path: str, problems: Problems) -> None:
