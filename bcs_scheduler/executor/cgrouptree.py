@@ -35,8 +35,13 @@ def create(run: str, mount: str | None = None) -> str:
     path = os.path.join(home, run)
     try:
         os.makedirs(path, exist_ok=True)
+        entries = os.listdir(home)
     except OSError:
         return ""
+    for entry in entries:
+        pid, dash, _ = entry.partition("-")
+        if dash and entry != run and not os.path.exists(f"/proc/{pid}"):
+            remove(os.path.join(home, entry))  # of an executor that was killed together with its warden
     for level in (mount, home, path):
         for controller in ("cpu", "memory"):
             write(level, "cgroup.subtree_control", f"+{controller}")

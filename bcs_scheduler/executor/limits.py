@@ -17,7 +17,10 @@ PERIOD = 100_000
 MINIMAL_QUOTA = 1_000
 """Microseconds; the kernel refuses less."""
 
-_NAMES = "as core cpu data fsize memlock msgqueue nice nofile nproc rss rtprio rttime sigpending stack".split()
+_NAMES = (
+    *("as", "core", "cpu", "data", "fsize", "memlock", "msgqueue", "nice"),
+    *("nofile", "nproc", "rss", "rtprio", "rttime", "sigpending", "stack"),
+)
 ULIMITS = {
     name: getattr(resource, f"RLIMIT_{name.upper()}") for name in _NAMES if hasattr(resource, f"RLIMIT_{name.upper()}")
 }

@@ -29,6 +29,8 @@ class RotatedFile:
         self._size = 0
         self.dropped = 0
         """Bytes lost since the file was last written."""
+        with contextlib.suppress(OSError):  # tried again when there is something to write
+            self._open()
 
     def write(self, data: bytes) -> None:
         try:

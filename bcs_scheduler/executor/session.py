@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from . import cgrouptree
 from .connection import Connection
 from .group import Taskgroup
 from .host import Host
@@ -46,16 +47,16 @@ class Session:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda _number, _frame: self._signalled.set())
         self._connection.start()
-        next_report = time.monotonic() + self._taskgroup.group.report_interval
+        reported = time.monotonic()
         while not self._taskgroup.ended.wait(TICK):
             if self._signalled.is_set():
                 self._taskgroup.shutdown()
             self._taskgroup.look()
-            now = time.monotonic()
-            if now >= next_report:
-                self._connection.message(self._taskgroup.report())
-            if now >= next_report or not self._described:
-                next_report = now + self._taskgroup.group.report_interval
+            if time.monotonic() >= reported + self._taskgroup.group.report_interval:
+                reported = time.monotonic()
+                report = self._taskgroup.report()
+                if report["tasks"]:
+                    self._connection.message(report)
         self._messages.stop()
         acknowledged = self._lost.is_set() or self._wait_for_acknowledgement()
         self._connection.close()
@@ -120,5 +121,6 @@ class Session:
         log.critical("the warden has died, everything ends")
         while self._host.census.abandon():
             time.sleep(0.01)
+        cgrouptree.remove(self._host.cgroup)
         sys.stderr.flush()
         signal.raise_signal(signal.SIGKILL)

@@ -221,17 +221,11 @@ class StandInAgent:
     def wait_for_state(self, state: str, task: str = "0", seconds: float = 15.0) -> Json:
         """The first update with that state."""
 
-        def found() -> Json | None:
-            return next(
-                (
-                    item
-                    for item in tuple(self.updates)
-                    if item["state"] == f"TASK_{state}" and item["task_id"]["value"] == task
-                ),
-                None,
-            )
+        def found() -> list[Json]:
+            mine = [item for item in tuple(self.updates) if item["task_id"]["value"] == task]
+            return [item for item in mine if item["state"] == f"TASK_{state}"]
 
-        return wait_for(found, seconds, lambda: f"{state} of task {task}: {self.states(task)} {self.log()[-1500:]}")  # type: ignore[return-value]
+        return wait_for(found, seconds, lambda: f"{state} of task {task}: {self.states(task)} {self.log()[-1500:]}")[0]
 
     def start(self, **environment: str) -> subprocess.Popen[bytes]:
         """The executor; its pid is the warden's."""
