@@ -336,6 +336,9 @@ class ConfigItem(Part, frozen=True, kw_only=True):
     user: str = ""
     password: str = ""
 
+    def __repr__(self) -> str:
+        return f"ConfigItem({self.type})"
+
 
 class ConfigMap(Record, frozen=True, kw_only=True):
     """Configuration that containers take as environment or files when they are launched (bcs_api 6.10)."""

@@ -13,6 +13,8 @@ _UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "gpus": "GPUs"}
 
 def reasons(diagnosis: Diagnosis) -> str:
     """E.g. ``7 of 10 agents: not enough cpus; 3 of 10 agents: constraint UNIQUE hostname``."""
+    if diagnosis.reasons and not diagnosis.agents:
+        return waiting(tuple(diagnosis.reasons))
     if not diagnosis.agents:
         return "no agent offers resources at the moment"
     ranked = sorted(diagnosis.reasons.items(), key=lambda item: (-item[1], item[0]))

@@ -69,6 +69,9 @@ class SendMessage(Effect, frozen=True, kw_only=True):
     body: dict[str, Any]
     timeout: float
 
+    def __repr__(self) -> str:
+        return f"SendMessage({self.message_id}, {self.type}, {self.executor_id})"
+
 
 class Acknowledge(Effect, frozen=True, kw_only=True):
     task_id: str

@@ -308,6 +308,9 @@ class Instruct(Command, frozen=True, kw_only=True):
     timeout: float = 60.0
     reserve: float = 86400.0
 
+    def __repr__(self) -> str:
+        return f"Instruct({self.namespace}/{self.name}, {self.type})"
+
 
 class DeleteCommand(Command, frozen=True, kw_only=True):
     """Forgets a command and its messages; what is under way on agents goes on."""

@@ -30,6 +30,7 @@ from store.records import Framework, Record
 from store.state import State
 from store.unit_of_work import Unit
 from transactions.base import Refused
+from transactions.progress import progress
 
 TICK = 1.0
 """Longest pause in seconds between two turns: timers of the controllers have this grain."""
@@ -130,11 +131,14 @@ class Core:
         return self._checker.open_questions
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
-        return self.desk.engine.diagnoses.get(transaction_id)
-
-    def missing(self, transaction_id: str) -> tuple[str, ...]:
-        """Configmaps, secrets and keys an operation waits for, in words (any thread); empty if it waits for none."""
-        return self.desk.engine.missing.get(transaction_id, ())
+        """Why taskgroups of an operation are not placed (any thread). If it waits for configmaps, secrets or keys that
+        do not exist, they are the reasons, in words, and no agent has been asked."""
+        missing = self.desk.engine.missing.get(transaction_id)
+        if missing is None:
+            return self.desk.engine.diagnoses.get(transaction_id)
+        transaction = self.state.transactions.get(transaction_id)
+        wanted = progress(self.state, transaction).remaining if transaction is not None else 0
+        return Diagnosis(transaction_id, wanted, 0, 0, dict.fromkeys(missing, 0))
 
     # --- one event --------------------------------------------------------------------------------------------
 

@@ -9,8 +9,9 @@ import pytest
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.configuration import OBJECT_BYTES
 from store.definition import Amounts, Container, Item, Process, Reference
-from store.records import ConfigItem, ConfigMap, Secret, Version
+from store.records import ConfigItem, ConfigMap, Secret, Transaction, Version
 from tests.unit.lab import Lab, version
+from transactions import explain
 
 PASSWORD = b64encode(b"swordfish").decode()
 
@@ -47,6 +48,12 @@ def lab() -> Lab:
 
 def create(lab: Lab, wanted: Version | None = None, **fields: object) -> effects.Reply:
     return lab.ask(events.CreateApplication(version=wanted or needy(), **fields))  # type: ignore[arg-type]
+
+
+def missing(lab: Lab, transaction: Transaction) -> list[str]:
+    """What the diagnosis of an operation names as its reasons, if no agent has been asked."""
+    diagnosis = lab.core.diagnosis(transaction.id)
+    return list(diagnosis.reasons) if diagnosis is not None and not diagnosis.agents else []
 
 
 # --- the objects ----------------------------------------------------------------------------------------------------
@@ -87,8 +94,12 @@ def test_a_plan_keeps_nothing() -> None:
 
 def test_what_a_secret_holds_is_told_to_nobody() -> None:
     lab = Lab()
+    lab.ask(events.PutConfigMap(config_map=config(x=ConfigItem(type="http", user="u", password="swordfish"))))
     lab.ask(events.PutSecret(secret=secret()))
     told = [repr(effect) for effect in lab.out]
+    told += [repr(record) for record in lab.records()]
+    create(lab)
+    told += [repr(effect) for effect in lab.out]
     lab.ask(events.DeleteSecret(namespace="default", name="db"))
     told += [repr(effect) for effect in lab.out]
     assert not [words for words in told if PASSWORD in words or "swordfish" in words]
@@ -150,12 +161,20 @@ def test_a_secret_that_vanished_before_the_launch_is_waited_for(lab: Lab) -> Non
     transaction = lab.transaction("LAUNCH")
     words = "waiting for configuration: secret default/db does not exist"
     assert transaction.history[-1].text == words and lab.application.message == words
-    assert lab.core.missing(transaction.id) == ("secret default/db does not exist",)
+    assert missing(lab, transaction) == ["secret default/db does not exist"]
     lab.ask(events.PutSecret(secret=secret()))
-    assert not lab.core.missing(transaction.id)
+    assert not missing(lab, transaction)
     lab.offer()
     assert lab.group().status == "Staging"
     assert lab.transaction("LAUNCH").status == "FINISH"
+
+
+def test_the_diagnosis_says_how_many_taskgroups_wait_for_what(lab: Lab) -> None:
+    create(lab, needy(3))
+    lab.ask(events.DeleteSecret(namespace="default", name="db"))
+    diagnosis = lab.core.diagnosis(lab.transaction("LAUNCH").id)
+    assert diagnosis is not None and (diagnosis.wanted, diagnosis.placed) == (3, 0)
+    assert explain.reasons(diagnosis) == "waiting for configuration: secret default/db does not exist"
 
 
 def test_a_key_that_vanished_is_waited_for_while_the_offer_is_held(lab: Lab) -> None:
@@ -163,7 +182,7 @@ def test_a_key_that_vanished_is_waited_for_while_the_offer_is_held(lab: Lab) -> 
     lab.ask(events.PutSecret(secret=secret()))
     create(lab)
     lab.ask(events.PutSecret(secret=secret(other=PASSWORD)))
-    assert lab.core.missing(lab.transaction("LAUNCH").id) == ("secret default/db has no key 'password'",)
+    assert missing(lab, lab.transaction("LAUNCH")) == ["secret default/db has no key 'password'"]
     lab.turn(events.Tick())
     assert not lab.core.desk.engine.demands
 
@@ -184,7 +203,7 @@ def test_a_successor_waits_on_and_goes_on(lab: Lab) -> None:
     lab.offer()
     successor = lab.succeed()
     successor.offer()
-    assert successor.core.missing(successor.transaction("LAUNCH").id) and not successor.groups
+    assert missing(successor, successor.transaction("LAUNCH")) and not successor.groups
     assert len(successor.transaction("LAUNCH").history) == len(lab.transaction("LAUNCH").history)
     successor.ask(events.PutSecret(secret=secret()))
     assert [group.status for group in successor.groups] == ["Staging"]
