@@ -146,8 +146,10 @@ def _started(
         raise TaskError(f"{argv[0]}: may not be executed (in {cwd})") from None
     except OSError as error:
         raise TaskError(f"{argv[0]}: {error.strerror or error}") from None
-    except (ValueError, subprocess.SubprocessError) as error:
+    except ValueError as error:
         raise TaskError(f"{argv[0]}: {error}") from None
+    except subprocess.SubprocessError:
+        raise TaskError(f"{argv[0]}: not started, because its user or its limits could not be set") from None
 
 
 def _wait(

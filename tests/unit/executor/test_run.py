@@ -144,6 +144,11 @@ def test_setup_runs_in_the_child(tmp_path: Path) -> None:
     assert os.umask(0o022) != 0o027
 
 
+def test_a_setup_that_fails_is_told(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="its user or its limits could not be set"):
+        shell("true", tmp_path, setup=lambda: os.close(-1))
+
+
 def test_identity_of_users_and_groups() -> None:
     own = identity("")
     assert (own.uid, own.gid, own.own) == (os.geteuid(), os.getegid(), True)
