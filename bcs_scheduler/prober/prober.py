@@ -32,7 +32,9 @@ log = structlog.get_logger(__name__)
 REFRESH = 1.0
 """Seconds between looks at the targets, and more where a look is costly:"""
 REFRESH_SHARE = 0.02
-"""at most this part of the time is spent looking."""
+"""at most this part of the time is spent looking,"""
+LONGEST_REFRESH = 10.0
+"""as long as this is not exceeded."""
 FIRST_SPREAD = 5.0
 """Seconds over which first probes of new tasks are spread at most: an update waits for them."""
 LEAST_INTERVAL = 0.5
@@ -132,12 +134,7 @@ class Prober:
     async def _main(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
         while not self._stopping.is_set():
-            began = time.perf_counter()
-            try:
-                self._take(self._targets())
-            except Exception:
-                log.exception("the targets of the prober could not be looked up")
-            pause = max(self._refresh, (time.perf_counter() - began) / REFRESH_SHARE)
+            pause = max(self._refresh, min(self._look() / REFRESH_SHARE, LONGEST_REFRESH))
             try:
                 async with asyncio.timeout(pause):
                     await self._end.wait()
@@ -145,6 +142,16 @@ class Prober:
                 continue
         for task in list(self._running):
             task.cancel()
+
+    def _look(self) -> float:
+        """Seconds it took; 0.0 if it failed."""
+        began = time.perf_counter()
+        try:
+            self._take(self._targets())
+        except Exception:
+            log.exception("the targets of the prober could not be looked up")
+            return 0.0
+        return time.perf_counter() - began
 
     def _take(self, targets: Iterable[Target]) -> None:
         """New targets get their times, changed ones too, gone ones are forgotten."""
