@@ -26,6 +26,7 @@ class AgentServer:
         self._server = HttpServer(self._handle)
         self._holder: socket.socket | None = None
         self._host = ""
+        self._listening = False
         self.port = 0
         api = FilesApi(files)
         self._routes: dict[str, Handler] = {
@@ -54,10 +55,14 @@ class AgentServer:
 
     def pause(self) -> None:
         """Connections break, and new ones are refused."""
+        self._listening = False
         self._server.abort()
 
     async def resume(self) -> None:
-        await self._server.start(self._host, self.port)
+        """Raises OSError."""
+        if not self._listening:
+            self._listening = True
+            await self._server.start(self._host, self.port)
 
     def _handle(self, request: Request) -> bytes | Stream:
         handler = self._routes.get(_AGENT.sub("", request.path, count=1))

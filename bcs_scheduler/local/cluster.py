@@ -52,6 +52,7 @@ class Cluster:
         """Of all agents that run no processes."""
         scheduler_api = SchedulerApi(self.master)
         operator_api = OperatorApi(self.master)
+        self._control = Control(self.master)
         self._routes: dict[str, Handler] = {
             "/api/v1/scheduler": scheduler_api,
             "/master/api/v1/scheduler": scheduler_api,
@@ -61,7 +62,7 @@ class Cluster:
             "/master/health": operator_api.health,
             "/state": operator_api.state,
             "/master/state": operator_api.state,
-            "/control": Control(self.master),
+            "/control": self._control,
         }
 
     @property
@@ -99,6 +100,7 @@ class Cluster:
             self.master.add_agent(agent)
 
     async def stop(self) -> None:
+        self._control.stop()
         self.master.stop()
         await self._launcher.stop()
         await self._server.stop()

@@ -7,9 +7,15 @@ An agent is named by its id or host name, a task by its id. `action` is one of
     restart_agent      agent                  It registers again under the same id: tasks that ran on come back, those
                                               that died are reported TASK_FAILED.
     gone_agent         agent                  The operator gives it up (TASK_GONE_BY_OPERATOR).
+    bounce_agent       agent, [seconds]       Its process ends and starts again after that time. Custom executors of
+                                              frameworks that checkpoint live on and must come back in time, or are
+                                              killed; others end at once.
+    pause_api          agent, [seconds]       It does not answer executors and readers of files, for that time or until
+    resume_api         agent                  this.
     drop_updates       count                  The next status updates are lost on their way to the master.
     duplicate_updates  count                  The next status updates arrive twice.
     delay_updates      count, seconds         The next status updates are late.
+    drop_messages      count                  The next messages between scheduler and executors are lost.
     rescind_offers     [agent]                All offers, or those of one agent.
     fail_tasks         tasks | taskgroup | fraction [seed], [state], [message]
                                               Tasks by id, by executor id, or a share of all that run, end. Synthetic
@@ -19,25 +25,29 @@ An agent is named by its id or host name, a task by its id. `action` is one of
     maintenance        agent, start, [duration]   Planned from `start` (Unix seconds): inverse offers go out.
     end_maintenance    agent
     tasks                                     Counts tasks by state, and those with updates that are not acknowledged.
-    processes                                 Lists what runs: task, agent, pid, sandbox.
+    processes                                 Lists what runs: task (of default executors), taskgroup, agent, pid,
+                                              sandbox.
 
 The answer is 200 with a JSON object (what was hit), or 400 with {"error": ...}.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from bcs_scheduler.local.agent import Agent
 from bcs_scheduler.local.errors import ControlError
 from bcs_scheduler.local.http import Request, response
 from bcs_scheduler.local.master import Master
-from bcs_scheduler.local.model import TERMINAL, Task
+from bcs_scheduler.local.model import TERMINAL, Executor, Task
+from bcs_scheduler.local.process import Process
 from bcs_scheduler.local.process_agent import ProcessAgent
 from bcs_scheduler.local.stream import JSON
 from bcs_scheduler.local.synthetic import SyntheticAgent
@@ -52,11 +62,17 @@ class Control:
         self._actions: dict[str, Callable[[Arguments], Arguments]] = {
             name: getattr(self, f"_{name}")
             for name in (
-                "kill_agent", "partition_agent", "restart_agent", "gone_agent", "drop_updates", "duplicate_updates",
-                "delay_updates", "rescind_offers", "fail_tasks", "disconnect_frameworks", "maintenance",
-                "end_maintenance", "tasks", "processes",
+                "kill_agent", "partition_agent", "restart_agent", "gone_agent", "bounce_agent", "pause_api",
+                "resume_api", "drop_updates", "duplicate_updates", "delay_updates", "drop_messages", "rescind_offers",
+                "fail_tasks", "disconnect_frameworks", "maintenance", "end_maintenance", "tasks", "processes",
             )
         }  # fmt: skip
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    def stop(self) -> None:
+        """Nothing comes back any more."""
+        for task in self._under_way:
+            task.cancel()
 
     def __call__(self, request: Request) -> bytes:
         try:
@@ -104,12 +120,53 @@ class Control:
     def _restart_agent(self, arguments: Arguments) -> Arguments:
         agent = self._agent(arguments)
         self._master.return_agent(agent)
+        if isinstance(agent, ProcessAgent):
+            self._start(agent.resume_api())
         return {"agent": agent.id}
 
     def _gone_agent(self, arguments: Arguments) -> Arguments:
         agent = self._agent(arguments)
         self._master.mark_gone(agent)
         return {"agent": agent.id}
+
+    def _bounce_agent(self, arguments: Arguments) -> Arguments:
+        agent = self._process_agent(arguments)
+        self._master.bounce(agent)
+        self._start(self._come_back(agent, float(arguments.get("seconds", 0.0))))
+        return {"agent": agent.id}
+
+    async def _come_back(self, agent: ProcessAgent, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await agent.recover()
+        self._master.return_agent(agent)
+
+    def _pause_api(self, arguments: Arguments) -> Arguments:
+        agent = self._process_agent(arguments)
+        seconds = arguments.get("seconds")
+        agent.pause_api()
+        if seconds is not None:
+            self._start(self._resume_after(agent, float(seconds)))
+        return {"agent": agent.id}
+
+    async def _resume_after(self, agent: ProcessAgent, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        await agent.resume_api()
+
+    def _resume_api(self, arguments: Arguments) -> Arguments:
+        agent = self._process_agent(arguments)
+        self._start(agent.resume_api())
+        return {"agent": agent.id}
+
+    def _process_agent(self, arguments: Arguments) -> ProcessAgent:
+        agent = self._registered(arguments)
+        if not isinstance(agent, ProcessAgent):
+            raise ControlError("synthetic agents have no executors")
+        return agent
+
+    def _start(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
 
     def _maintenance(self, arguments: Arguments) -> Arguments:
         agent = self._registered(arguments)
@@ -134,6 +191,10 @@ class Control:
     def _delay_updates(self, arguments: Arguments) -> Arguments:
         faults = self._master.tasks.faults
         faults.delay_count, faults.delay_seconds = int(arguments["count"]), float(arguments["seconds"])
+        return {}
+
+    def _drop_messages(self, arguments: Arguments) -> Arguments:
+        self._master.tasks.faults.drop_messages = int(arguments["count"])
         return {}
 
     def _rescind_offers(self, arguments: Arguments) -> Arguments:
@@ -186,20 +247,22 @@ class Control:
 
     def _processes(self, arguments: Arguments) -> Arguments:
         agents = [agent for agent in self._master.agents.values() if isinstance(agent, ProcessAgent)]
-        return {
-            "processes": [
-                {
-                    "task": run.task.id,
-                    "taskgroup": run.task.executor.id,
-                    "agent": agent.spec.hostname,
-                    "pid": run.process.pid,
-                    "sandbox": str(run.sandbox),
-                }
-                for agent in agents
-                for run in agent.task_runs
-                if run.process.pid
-            ]
-        }
+        tasks = [
+            _process(run.task.executor, run.process, run.sandbox, run.task.id) for a in agents for run in a.task_runs
+        ]
+        executors = [_process(run.executor, run.process, run.sandbox) for a in agents for run in a.custom_executors]
+        return {"processes": [entry for entry in tasks + executors if entry["pid"]]}
+
+
+def _process(executor: Executor, process: Process, sandbox: Path, task: str = "") -> Arguments:
+    """A custom executor itself has no task id."""
+    return {
+        "task": task,
+        "taskgroup": executor.id,
+        "agent": executor.agent.spec.hostname,
+        "pid": process.pid,
+        "sandbox": str(sandbox),
+    }
 
 
 def _answer(status: int, body: Arguments) -> bytes:

@@ -18,7 +18,7 @@ from bcs_scheduler.local.executor_environment import duration, environment
 from bcs_scheduler.local.fetcher import Fetcher, FetchError
 from bcs_scheduler.local.model import TERMINAL, Executor, Task
 from bcs_scheduler.local.process import Launcher, Process
-from bcs_scheduler.local.sandbox import command_in
+from bcs_scheduler.local.sandbox import command_in, make_sandbox
 from bcs_scheduler.local.settings import ClusterSettings
 from bcs_scheduler.local.stream import EventStream
 from bcs_scheduler.mesos.proto import executor_pb2
@@ -80,11 +80,16 @@ class CustomExecutor:
     # --- process ---
 
     def start(self) -> None:
-        """The sandbox exists. Until it subscribes, tasks wait."""
+        """Until it subscribes, tasks wait."""
         timeout = self._around.settings.executor_registration_timeout
         text = f"Executor did not register within {duration(timeout)}"
         ending = Ending(text, pb.TaskStatus.REASON_EXECUTOR_REGISTRATION_TIMEOUT)
         self._later(timeout, lambda: self._give_up_waiting(ending))
+        try:
+            make_sandbox(self.sandbox)
+        except OSError as error:
+            self._failed(str(error))
+            return
         if self.executor.info.command.uris:
             self._fetching = asyncio.get_running_loop().create_task(self._fetch_and_run())
         else:
@@ -201,7 +206,7 @@ class CustomExecutor:
         self._send(event)
 
     def _kill_queued(self, tasks: list[Task], group: bool) -> None:
-        """The executor never hears of them; one that has nothing else to do ends."""
+        """The executor never hears of them."""
         for task in tasks:
             self.executor.tasks.pop(task.id, None)
             self._reports.task_status(
@@ -211,8 +216,6 @@ class CustomExecutor:
                 reason=pb.TaskStatus.REASON_TASK_KILLED_DURING_LAUNCH,
                 source=pb.TaskStatus.SOURCE_AGENT,
             )
-        if not self.executor.tasks:
-            self.shutdown()
 
     def message(self, data: bytes) -> None:
         """Dropped unless it is subscribed."""

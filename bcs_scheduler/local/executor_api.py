@@ -57,6 +57,8 @@ class ExecutorApi:
             return self._subscribe(call, accepted_type(request))
         if self._executors.recovering:
             raise InvalidCall(503, "Agent has not finished recovery")
+        if call.type == Call.HEARTBEAT:
+            return ACCEPTED
         run = self._executors.custom_executor(call.framework_id.value, call.executor_id.value)
         if run.state is State.REGISTERING:
             raise InvalidCall(403, "Executor is not subscribed")
@@ -64,7 +66,7 @@ class ExecutorApi:
             run.update(call.update.status)
         elif call.type == Call.MESSAGE:
             self._executors.executor_message(run, call.message.data)
-        elif call.type != Call.HEARTBEAT:
+        else:
             raise InvalidCall(501, "")
         return ACCEPTED
 

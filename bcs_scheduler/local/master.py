@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from uuid import uuid4
 
 from bcs_scheduler.local import validation
@@ -19,6 +19,9 @@ from bcs_scheduler.local.stream import EventStream
 from bcs_scheduler.local.tasks import Tasks
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
+
+if TYPE_CHECKING:
+    from bcs_scheduler.local.process_agent import ProcessAgent
 
 log = logging.getLogger(__name__)
 
@@ -210,6 +213,18 @@ class Master:
         for offer in list(agent.offers.values()):
             self.offers.rescind(offer)
         self._drop_inverse_offers(agent.inverse_offers, rescind=True)
+
+    def bounce(self, agent: ProcessAgent) -> None:
+        """The agent's process ends, to come back soon. What does not checkpoint is lost at once."""
+        self.disconnect_agent(agent)
+        agent.stop_agent()
+        message = f"Agent {agent.spec.hostname} disconnected"
+        ended = [task for task in agent.tasks.values() if task.latest not in TERMINAL and not agent.runs(task.executor)]
+        for task in ended:
+            state = pb.TASK_GONE if task.framework.partition_aware else pb.TASK_LOST
+            self.tasks.end_by_master(task, state, message, pb.TaskStatus.REASON_AGENT_DISCONNECTED)
+        for executor in [e for e in agent.executors.values() if not agent.runs(e)]:
+            self.tasks.executor_exited(executor, 9)
 
     def lose_agent(self, agent: Agent) -> None:
         """Contact is lost; unless it comes back in time the agent is marked unreachable."""

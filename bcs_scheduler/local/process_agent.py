@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from bcs_scheduler.local.agent import Agent
@@ -13,7 +14,7 @@ from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.executor_api import ExecutorApi
 from bcs_scheduler.local.files import Files
 from bcs_scheduler.local.model import TERMINAL, Executor, Task
-from bcs_scheduler.local.sandbox import make_sandbox, virtual_path
+from bcs_scheduler.local.sandbox import make_sandbox, sandbox_path, virtual_path
 from bcs_scheduler.local.settings import AgentSpec
 from bcs_scheduler.local.task_run import TaskRun
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
@@ -72,7 +73,9 @@ class ProcessAgent(Agent):
     def _group_sandbox(self, executor: Executor) -> Path:
         sandbox = self._groups.get(executor.container_id)
         if sandbox is None:
-            sandbox = self._groups[executor.container_id] = make_sandbox(self._sandboxes, executor)
+            sandbox = self._groups[executor.container_id] = sandbox_path(self._sandboxes, executor)
+            with suppress(OSError):  # those who need it will say so
+                make_sandbox(sandbox)
             self._files.attach(sandbox, virtual_path(executor))
         return sandbox
 
@@ -94,7 +97,7 @@ class ProcessAgent(Agent):
     def _launch_custom(self, executor: Executor, tasks: list[Task], group: bool) -> None:
         run = self._customs.get((executor.framework.id, executor.id))
         if run is None:
-            sandbox = make_sandbox(self._sandboxes, executor)
+            sandbox = sandbox_path(self._sandboxes, executor)
             self._files.attach(sandbox, virtual_path(executor))
             run = CustomExecutor(executor, sandbox, self._around, self._gone)
             self._customs[executor.framework.id, executor.id] = run
@@ -157,6 +160,7 @@ class ProcessAgent(Agent):
             self.kill(task, None)
 
     def destroy(self) -> None:
+        self.pause_api()
         for run in self.task_runs:
             run.abandon()
         for custom in self.custom_executors:
@@ -174,13 +178,23 @@ class ProcessAgent(Agent):
         self._server.pause()
 
     async def resume_api(self) -> None:
+        """Raises OSError."""
         await self._server.resume()
 
+    def stop_agent(self) -> None:
+        """The agent's process ends. Executors of frameworks that do not checkpoint end with it."""
+        self.pause_api()
+        for custom in self.custom_executors:
+            if not custom.executor.framework.info.checkpoint:
+                custom.abandon()
+                self._gone(custom)
+                custom.executor.tasks.clear()
+
     async def recover(self) -> None:
-        """After a restart: answers again, and waits as long as it does for its executors to come back."""
+        """After `stop_agent`: answers again, and returns when the time of its executors to come back is over."""
         self.recovering = True
-        await self._server.resume()
         for custom in self.custom_executors:
             custom.recover()
+        await self._server.resume()
         await asyncio.sleep(self._around.settings.executor_reregistration_timeout)
         self.recovering = False

@@ -17,15 +17,18 @@ def virtual_path(executor: Executor) -> str:
     return f"/frameworks/{executor.framework.id}/executors/{executor.id}/runs/latest"
 
 
-def make_sandbox(root: Path, executor: Executor) -> Path:
-    """In the layout of a Mesos agent below `root`; ``latest`` links to the newest. Raises OSError."""
+def sandbox_path(root: Path, executor: Executor) -> Path:
+    """In the layout of a Mesos agent below `root`."""
     runs = root / "frameworks" / executor.framework.id / "executors" / executor.id / "runs"
-    sandbox = runs / executor.container_id
+    return runs / executor.container_id
+
+
+def make_sandbox(sandbox: Path) -> None:
+    """``latest`` beside it leads to it. Raises OSError."""
     sandbox.mkdir(parents=True)
-    latest = runs / "latest"
+    latest = sandbox.with_name("latest")
     latest.unlink(missing_ok=True)
-    latest.symlink_to(executor.container_id)
-    return sandbox
+    latest.symlink_to(sandbox.name)
 
 
 def command_in(sandbox: Path, info: pb.CommandInfo, user: str, env: dict[str, str], *, output: Path | None) -> Command:

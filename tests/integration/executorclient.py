@@ -31,6 +31,7 @@ class ExecutorClient:
         self.closed = threading.Event()
         self._changed = threading.Condition()
         self._response: requests.Response | None = None
+        self._session = requests.Session()
 
     # --- subscription ---
 
@@ -101,8 +102,11 @@ class ExecutorClient:
             call[type_.lower()] = body
         return call
 
+    def post(self, call: Json) -> requests.Response:
+        return self._session.post(self.url, json=call)
+
     def call(self, type_: str, body: Json | None = None) -> None:
-        answer = requests.post(self.url, json=self.document(type_, body))
+        answer = self.post(self.document(type_, body))
         assert answer.status_code == 202, answer.text
 
     def status(self, task_id: str, state: str, **more: Any) -> Json:
