@@ -198,7 +198,6 @@ def _complete(
     if inside is not None:
         inside = msgspec.structs.replace(
             inside,
-            hostname=_hostname(container, launch) if isolated else "",
             volumes=_volumes(container, launch.taskgroup.id),
             labels={**common_labels(launch.version), **labels},
         )
@@ -241,6 +240,7 @@ def _container(container: Container, version: Version, given: Injected) -> wire.
         registry=wire.Registry(user=given.registry.user, password=given.registry.password),
         network_mode=mode,
         network=network,
+        hostname=container.hostname,
         privileged=container.privileged,
         parameters=container.parameters,
     )
@@ -255,11 +255,6 @@ def _network(version: Version) -> tuple[str, str]:
     if mode in ("HOST", "BRIDGE"):
         return mode, ""
     return "USER", version.namespace if mode == "USER" else version.network_mode
-
-
-def _hostname(container: Container, launch: Launch) -> str:
-    """Unique by the creation time in the taskgroup id (bcs_api 6.3)."""
-    return f"{container.hostname}-{launch.taskgroup.id.rpartition('.')[2]}" if container.hostname else ""
 
 
 def _volumes(container: Container, taskgroup_id: str) -> tuple[wire.Volume, ...]:

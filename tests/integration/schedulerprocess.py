@@ -22,11 +22,16 @@ class SchedulerProcess:
     """`start` may be called again after `kill` or `stop`: same store, new process, new port."""
 
     def __init__(self, folder: Path, store: str, mesos: str, **settings: str) -> None:
-        """`settings`: further options by path with `__` for the dot, e.g. ``scheduler__offer_hold="1"``."""
+        """`settings`: further options by path with `__` for the dot, e.g. ``scheduler__offer_hold="1"``.
+
+        Taskgroups run on Mesos's own executor unless a test is about ours: what most tests prove does not depend on
+        it, and ours enforces the limits of memory, which for hundreds of tasks on this machine are set too low.
+        """
         self._folder = folder
         self._command = [sys.executable, "-m", "bcs_scheduler.main", "serve", f"--store={store}", f"--mesos={mesos}",
                          "--api=127.0.0.1:0"]  # fmt: skip
         self._environment = {k: v for k, v in os.environ.items() if not k.startswith("BCS_")}
+        settings = {"executor__default": "mesos", **settings}
         self._environment |= {f"BCS_{name.replace('__', '_').upper()}": value for name, value in settings.items()}
         self._process: subprocess.Popen[bytes] | None = None
         self._starts = 0
