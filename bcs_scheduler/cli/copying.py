@@ -114,7 +114,7 @@ def _fetch(session: Session, given: Place, destination: str, task: str) -> None:
         raise CliError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     finally:
         unfinished.unlink(missing_ok=True)
-    session.report("file", str(path), "written", f"{copied} bytes", size=copied)
+    session.report("file", path.name, "written", f"{copied} bytes", path=str(path), size=copied)
 
 
 def _whole(given: Place, copied: int, size: int) -> None:

@@ -107,6 +107,8 @@ class Reader:
     def begin(self, tail: int | None, *, rotated: bool) -> None:
         for source in self.sources:
             self._copy(source, source.follower.begin(tail, rotated=rotated))
+            if not self.follow:
+                self._print(source, b"", final=True)
 
     def more(self) -> None:
         """What was written since, by those that are there and those that came."""

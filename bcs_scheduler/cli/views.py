@@ -67,7 +67,7 @@ def _answered(command: Json) -> str:
 def _asked(command: Json) -> str:
     if command["type"] == "command":
         return one_line(" ".join(command["spec"].get("command") or ()))
-    return one_line(" ".join(f"{key}={value}" for key, value in (command.get("body") or {}).items()))
+    return one_line(" ".join(f"{key}={value}" for key, value in (command.get("body") or {}).items() if value))
 
 
 def _exit_codes(message: Json) -> str:
