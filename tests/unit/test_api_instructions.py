@@ -336,3 +336,25 @@ def test_remote_checks_are_reported_from_outside(gateway: CoreGateway, api: Api)
 def test_a_command_keeps_its_values_out_of_its_repr() -> None:
     spec = read_command(command(env=["A=hidden"]), "shop", "web")
     assert "hidden" not in repr(to_instruction(spec))
+
+
+def test_processes_have_a_collection_of_their_own(gateway: CoreGateway, api: Api) -> None:
+    raw = document("daemon", instance=1)
+    raw["kind"] = "process"
+    raw["spec"]["template"]["spec"] = {"processes": [{"procName": "x", "startCmd": "x"}]}
+    processes = "/namespaces/shop/processes"
+    assert paths(api.call("POST", processes, json=document("other"))) == {"$.kind"}
+    gateway.offer()
+    accepted(api.call("POST", processes, json=raw))
+    gateway.offer()
+    gateway.report("TASK_RUNNING", "shop/daemon")
+    assert [item["Name"] for item in api.data(processes)] == ["daemon"]
+    assert api.data(f"{processes}/daemon")["Kind"] == "process"
+    task = api.data("/tasks?namespace=shop&limit=1")[0]
+    assert (task["Kind"], task["Command"], task["AppId"]) == ("process", "x", "daemon")
+    assert len(api.data("/tasks")) == 3
+    for method, path in (("GET", ""), ("PUT", "/scale/2"), ("PUT", "/rollback"), ("DELETE", "")):
+        assert api.call(method, f"{processes}/web{path}").status_code == 404
+    raw["spec"]["template"]["spec"]["processes"][0]["startCmd"] = "y"
+    accepted(api.call("PUT", processes, json=raw))
+    accepted(api.call("DELETE", f"{processes}/daemon"))

@@ -13,6 +13,7 @@ from bcs_scheduler.api.routes import (
     health,
     logs,
     messages,
+    processes,
     service,
     taskgroups,
     transactions,
@@ -21,6 +22,7 @@ from bcs_scheduler.api.routes import (
 
 MODULES = (
     applications,
+    processes,
     versions,
     taskgroups,
     transactions,

@@ -9,7 +9,7 @@ import msgspec
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.application import MAX_INSTANCES, ApplicationDocument
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.validate import read_application
+from bcs_scheduler.api.documents.validate import KINDS, read_application
 from bcs_scheduler.api.documents.walk import Document, Problems, decode
 from bcs_scheduler.api.errors import invalid, not_found
 from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
@@ -69,9 +69,18 @@ def find_application(state: State, namespace: str, name: str) -> Application:
     reasons=(errors.BAD_PARAMETER,),
 )
 def list_applications(call: Call) -> Answer:
+    return listed(call, call.query.get("kind"))
+
+
+def listed(call: Call, kind: str | None) -> Answer:
+    """Of this kind, or of every one."""
     state = call.state()
     namespace = call.path.get("ns")
-    found = (a for a in list(state.applications.values()) if namespace is None or a.namespace == namespace)
+    found = (
+        a
+        for a in list(state.applications.values())
+        if (namespace is None or a.namespace == namespace) and (kind is None or a.type == kind)
+    )
     return page(
         _matching(found, call), lambda a: (a.namespace, a.name), call.query, lambda a: show_application(state, a)
     )
@@ -90,14 +99,8 @@ def list_all_applications(call: Call) -> Answer:
 
 def _matching(found: Iterator[Application], call: Call) -> Iterator[Application]:
     requirements = parse_selector(call.query.get("labelSelector", ""))
-    status, kind = call.query.get("status"), call.query.get("kind")
-    return (
-        a
-        for a in found
-        if (status is None or a.status == status)
-        and (kind is None or a.type == kind)
-        and selected(a.labels, requirements)
-    )
+    status = call.query.get("status")
+    return (a for a in found if (status is None or a.status == status) and selected(a.labels, requirements))
 
 
 @table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", answer=ApplicationView)
@@ -126,18 +129,24 @@ def explain_one(call: Call) -> Answer:
     reasons=(Reason.EXISTS, Reason.INVALID),
 )
 async def create_application(call: Call) -> Answer:
-    document = _read(call, None, creating=True)
+    return await create(call, KINDS)
+
+
+async def create(call: Call, kinds: tuple[str, ...]) -> Answer:
+    """From a document of one of the kinds."""
+    document = _read(call, None, kinds, creating=True)
     return await call.submit(
         CreateApplication(version=to_version(document, 0), type=document.kind, dry_run=call.dry_run, cause=call.cause)
     )
 
 
-def _read(call: Call, name: str | None, *, creating: bool) -> ApplicationDocument:
+def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: bool) -> ApplicationDocument:
     return read_application(
         call.body,
         namespace=call.path["ns"],
         name=name,
         creating=creating,
+        kinds=kinds,
         default_executor=call.settings.default_executor,
     )
 
@@ -151,7 +160,7 @@ def _read(call: Call, name: str | None, *, creating: bool) -> ApplicationDocumen
     answer=Accepted,
 )
 async def update_application(call: Call) -> Answer:
-    return await _update(call, None)
+    return await update(call, None, KINDS)
 
 
 @table.write(
@@ -163,11 +172,12 @@ async def update_application(call: Call) -> Answer:
     answer=Accepted,
 )
 async def update_named_application(call: Call) -> Answer:
-    return await _update(call, call.path["name"])
+    return await update(call, call.path["name"], KINDS)
 
 
-async def _update(call: Call, name: str | None) -> Answer:
-    document = _read(call, name, creating=False)
+async def update(call: Call, name: str | None, kinds: tuple[str, ...]) -> Answer:
+    """To a document of one of the kinds. `name` as in the path, if it is there."""
+    document = _read(call, name, kinds, creating=False)
     stored = find_application(call.state(), document.metadata.namespace, document.metadata.name)
     if document.kind != stored.type:
         raise invalid([Problem("$.kind", f'is "{document.kind}", but {stored.key} is of kind "{stored.type}"')])

@@ -1,0 +1,89 @@
+"""The collection of processes: what applications.py does, for documents and applications of kind process only."""
+
+from __future__ import annotations
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.documents.application import ApplicationDocument
+from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.routes import applications
+from bcs_scheduler.api.routes.applications import ARGS, INSTANCES, MAX_UNAVAILABLE, STATUS, VERSION, Accepted
+from bcs_scheduler.api.views.applications import ApplicationView
+from bcs_scheduler.core.effects import Reason
+
+table = Table("processes")
+KINDS = ("process",)
+PROCESSES = "/namespaces/{ns}/processes"
+PROCESS = f"{PROCESSES}/{{name}}"
+
+
+@table.read(
+    PROCESSES,
+    "List the processes of a namespace",
+    query=(LIMIT, CONTINUE, LABEL_SELECTOR, STATUS),
+    answer=list[ApplicationView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_processes(call: Call) -> Answer:
+    return applications.listed(call, "process")
+
+
+@table.read(PROCESS, "Fetch a process", answer=ApplicationView)
+def get_process(call: Call) -> Answer:
+    _check(call)
+    return applications.get_application(call)
+
+
+@table.write(
+    "POST",
+    PROCESSES,
+    "Create a process",
+    body=ApplicationDocument,
+    answer=Accepted,
+    reasons=(Reason.EXISTS, Reason.INVALID),
+)
+async def create_process(call: Call) -> Answer:
+    return await applications.create(call, KINDS)
+
+
+@table.write(
+    "PUT",
+    PROCESSES,
+    "Update a process to a new definition",
+    query=(INSTANCES, MAX_UNAVAILABLE, ARGS),
+    body=ApplicationDocument,
+    answer=Accepted,
+)
+async def update_process(call: Call) -> Answer:
+    return await applications.update(call, None, KINDS)
+
+
+@table.write("PUT", f"{PROCESS}/rollback", "Roll a process back", query=(VERSION, INSTANCES), answer=Accepted)
+async def rollback_process(call: Call) -> Answer:
+    _check(call)
+    return await applications.rollback_named_application(call)
+
+
+@table.write("PUT", f"{PROCESS}/scale/{{instances}}", "Scale a process", answer=Accepted)
+async def scale_process(call: Call) -> Answer:
+    _check(call)
+    return await applications.scale_application(call)
+
+
+@table.write(
+    "DELETE",
+    PROCESS,
+    "Delete a process",
+    query=(Param("enforce", "bool", "1: forget taskgroups that do not end, e.g. on lost agents."),),
+    answer=Accepted,
+)
+async def delete_process(call: Call) -> Answer:
+    _check(call)
+    return await applications.delete_application(call)
+
+
+def _check(call: Call) -> None:
+    """Raises ApiError (404) if what has the name is no process (W10)."""
+    found = applications.find_application(call.state(), call.path["ns"], call.path["name"])
+    if found.type != "process":
+        raise not_found("process", found.key)
