@@ -1,11 +1,13 @@
 """Which processes belong to which task, also those that forked away or changed their session.
 
 All processes of all tasks descend from the warden. One belongs to the task of its parent; an orphan to the one it was
-seen with before, or whose session it is in, or whose mark is in its environment, or whose control group it is in.
+seen with before, or whose session it is in, or whose mark is in its environment, or whose control group it is in. An
+orphan that got rid of all that before it was seen once is nobody's until only one task is left, then it is that one's.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 
@@ -20,6 +22,7 @@ class Census:
 
     def __init__(self, warden: int, run: str) -> None:
         self._warden = warden
+        self._executor = os.getpid()
         self._run = run
         self._lock = threading.Lock()
         self._groups: dict[str, str] = {}
@@ -35,6 +38,11 @@ class Census:
         """A new task, with its control group (empty = none)."""
         with self._lock:
             self._groups[task] = cgroup
+
+    def leave(self, task: str) -> None:
+        """Nothing of the task is left."""
+        with self._lock:
+            self._groups.pop(task, None)
 
     def leader(self, task: str, pid: int) -> None:
         """A process was started for the task, as leader of its own session."""
@@ -96,6 +104,8 @@ class Census:
         for item in proctree.descendants(self._warden):
             owner = self._known.get(item.identity) or owners.get(item.parent) or self._sessions.get(item.session)
             owner = owner or self._marked(item.pid)
+            if owner is None and item.parent == self._warden and item.pid != self._executor and len(self._groups) == 1:
+                owner = next(iter(self._groups))
             if owner is not None:
                 known[item.identity] = owner
             owners[item.pid] = owner

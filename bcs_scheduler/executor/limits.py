@@ -105,6 +105,8 @@ class Enforcement:
         if mem:
             self._mem = mem
             self._memory_controller = bool(self.path) and cgrouptree.write(self.path, "memory.max", str(size(mem)))
+            if self._memory_controller:  # a task that has lost one of its processes is not left limping
+                cgrouptree.write(self.path, "memory.oom.group", "1")
 
     @property
     def watched(self) -> bool:

@@ -200,6 +200,7 @@ class ProcessRuntime:
             self._launcher.stdout.close()
             self._launcher.stderr.close()
         self._enforcement.remove()
+        self._host.census.leave(self._task.id)
         with self._state:
             self._over = True
             self._gone.set()

@@ -50,6 +50,7 @@ class Session:
         reported = time.monotonic()
         while not self._taskgroup.ended.wait(TICK):
             if self._signalled.is_set():
+                self._signalled.clear()
                 self._taskgroup.shutdown()
             self._taskgroup.look()
             if time.monotonic() >= reported + self._taskgroup.group.report_interval:

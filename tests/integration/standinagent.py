@@ -100,6 +100,8 @@ class StandInAgent:
         self.sandbox = sandbox
         self.group: Json = {"v": 1, "taskgroup": EXECUTOR, "agent_ip": "127.0.0.1", "grace_period": 2.0}
         self.acknowledges = True
+        self.environment: dict[str, str] = {}
+        """Of executors, beyond what agents set."""
         self.updates: list[Json] = []
         self.messages: list[Json] = []
         self.subscriptions: list[Json] = []
@@ -244,6 +246,7 @@ class StandInAgent:
                 "MESOS_RECOVERY_TIMEOUT": "15mins",
                 "MESOS_SUBSCRIPTION_BACKOFF_MAX": "100ms",
                 "MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD": "5secs",
+                **self.environment,
                 **environment,
             },
         )

@@ -43,6 +43,12 @@ def agent(tmp_path: Path) -> Iterator[StandInAgent]:
         assert agent.problems == []
 
 
+@pytest.fixture(params=["on", "off"])
+def control_groups(request: pytest.FixtureRequest, agent: StandInAgent) -> None:
+    """Off: what belongs to a task is found by descent, session and environment alone."""
+    agent.environment["BCS_EXECUTOR_CGROUPS"] = request.param
+
+
 def shell(line: str, **more: Any) -> dict[str, Any]:
     return {"kind": "command", "command": {"shell": True, "value": line}, **more}
 
@@ -187,6 +193,7 @@ class TestLife:
         assert "nobody-at-all" in agent.wait_for_state("FAILED")["message"]
 
 
+@pytest.mark.usefixtures("control_groups")
 class TestEnding:
     def test_a_program_that_ignores_sigterm_is_killed_after_the_grace_period(self, agent: StandInAgent) -> None:
         executor = agent.start()
@@ -217,6 +224,7 @@ class TestEnding:
         pid = pid_in(agent.sandbox / "pid")
         agent.kill()
         agent.wait_for_state("KILLED")
+        agent.wait_for_state("KILLED", "1")
         assert gone(pid)
 
     def test_what_forked_away_ends_with_a_task_that_finishes(self, agent: StandInAgent) -> None:
