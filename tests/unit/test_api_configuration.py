@@ -161,6 +161,17 @@ def test_base64_may_be_folded(gateway: CoreGateway, api: Api) -> None:
     assert gateway.core.state.config_maps["shop/conf"].items["k"].content == text
 
 
+def test_variables_that_are_fetched_need_our_executor(gateway: CoreGateway, api: Api) -> None:
+    gateway.connect()
+    datas = {"plain": {"content": ""}, "fetched": {"type": "http", "content": "http://h/x"}}
+    api.call("POST", CONFIGMAPS, json=config_map(**datas))
+    items = [{"type": "env", "dataKey": key, "keyOrPath": key.upper()} for key in datas]
+    raw = document(configmaps=[{"name": "conf", "items": items}])
+    response = api.call("POST", "/namespaces/shop/applications", json={**raw, "executor": "mesos"})
+    assert paths(response) == {"$.spec.template.spec.containers[0].configmaps[0].items[1]"}
+    assert status(api.call("POST", "/namespaces/shop/applications", json=raw)) == (202, "")
+
+
 def test_an_application_needs_what_it_refers_to(gateway: CoreGateway, api: Api) -> None:
     gateway.connect()
     item = {"type": "env", "dataKey": "a", "keyOrPath": "A"}

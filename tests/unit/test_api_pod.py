@@ -177,6 +177,7 @@ def test_what_mesos_cannot_do_is_refused_where_it_is_asked_to(fields: dict[str, 
 
 def test_mesos_runs_no_processes_and_knows_no_bridge() -> None:
     assert problems_of({**process(), "executor": "mesos"}).keys() == {f"{POD}.processes"}
+    assert version_of(process(), default_executor="mesos").executor == ""
     raw = pod(document(image=IMAGE, ports=[]), networkMode="BRIDGE", executor="mesos")
     assert problems_of(raw).keys() == {f"{POD}.networkMode"}
 

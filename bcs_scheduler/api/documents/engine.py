@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from bcs_scheduler.api.documents.checks import is_remote
 from bcs_scheduler.api.documents.pod import ContainerDocument, ParameterDocument, PodSpec, TaskDocument
@@ -75,6 +75,11 @@ def _is_number(text: str, least: int, most: int) -> bool:
 # --- who can do it --------------------------------------------------------------------------------------------
 
 
+_NEEDS_OURS = "needs the executor of this scheduler, but "
+_SAID = 'this says "mesos"'
+_DEFAULT = 'the scheduler\'s default is "mesos": write "executor": "bcs"'
+
+
 def check_image_needs(container: ContainerDocument, pod: PodSpec, path: str, problems: Problems) -> None:
     """What has a meaning for containers of an engine only."""
     if container.image:
@@ -94,12 +99,30 @@ _SNAKE = {"imagePullUser": "image_pull_user", "imagePullPasswd": "image_pull_pas
 
 def check_executor(pod: PodSpec, executor: str, default: str, path: str, problems: Problems) -> None:
     """With Mesos's default executor: refuses what only our own can do. `executor` empty = `default`."""
-    if (executor or default) != "mesos":
-        return
-    why = "needs the executor of this scheduler, but "
-    why += 'this says "mesos"' if executor else 'the scheduler\'s default is "mesos": write "executor": "bcs"'
-    for at in _beyond_mesos(pod, path):
-        problems.add(at, why)
+    if run_by_mesos(pod, executor, default):
+        for at in _beyond_mesos(pod, path):
+            problems.add(at, _NEEDS_OURS + (_SAID if executor else _DEFAULT))
+
+
+def check_remote_variables(
+    pod: PodSpec, executor: str, fetched: Callable[[str, str], bool], path: str, problems: Problems
+) -> None:
+    """For Mesos's default executor, which fetches no variables. `fetched` says of a configmap's name and key whether
+    its content is a URL."""
+    for i, container in enumerate(pod.containers):
+        references = member(element(member(path, "containers"), i), "configmaps")
+        for j, reference in enumerate(container.configmaps):
+            for k, item in enumerate(reference.items):
+                if item.type == "env" and fetched(reference.name, item.data_key):
+                    at = element(member(element(references, j), "items"), k)
+                    problems.add(
+                        at, "is fetched on the agent, which " + _NEEDS_OURS + (_SAID if executor else _DEFAULT)
+                    )
+
+
+def run_by_mesos(pod: PodSpec, executor: str, default: str) -> bool:
+    """Processes that name no executor are run by ours, whatever the default is."""
+    return (executor or ("bcs" if pod.processes else default)) == "mesos"
 
 
 def _beyond_mesos(pod: PodSpec, path: str) -> Iterator[str]:

@@ -9,7 +9,8 @@ import msgspec
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.application import MAX_INSTANCES, ApplicationDocument
 from bcs_scheduler.api.documents.convert import to_version
-from bcs_scheduler.api.documents.validate import KINDS, read_application
+from bcs_scheduler.api.documents.engine import check_remote_variables, run_by_mesos
+from bcs_scheduler.api.documents.validate import KINDS, POD, read_application
 from bcs_scheduler.api.documents.walk import Document, Problems, decode
 from bcs_scheduler.api.errors import invalid, not_found
 from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
@@ -141,7 +142,7 @@ async def create(call: Call, kinds: tuple[str, ...]) -> Answer:
 
 
 def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: bool) -> ApplicationDocument:
-    return read_application(
+    document = read_application(
         call.body,
         namespace=call.path["ns"],
         name=name,
@@ -149,6 +150,26 @@ def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: boo
         kinds=kinds,
         default_executor=call.settings.default_executor,
     )
+    _check_remote(call, document)
+    return document
+
+
+def _check_remote(call: Call, document: ApplicationDocument) -> None:
+    """Whether content is fetched is written in the configmap, not in the document. Raises ApiError (422)."""
+    pod = document.spec.template.spec
+    executor = pod.executor or document.executor
+    if not run_by_mesos(pod, executor, call.settings.default_executor):
+        return
+    config_maps, namespace = call.state().config_maps, document.metadata.namespace
+
+    def is_remote(name: str, key: str) -> bool:
+        found = config_maps.get(f"{namespace}/{name}")
+        return found is not None and key in found.items and found.items[key].type != "file"
+
+    problems = Problems()
+    check_remote_variables(pod, executor, is_remote, POD, problems)
+    if problems:
+        raise invalid(problems.listed())
 
 
 @table.write(
