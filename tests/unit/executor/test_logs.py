@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bcs_scheduler.executor import logs
+from bcs_scheduler.executor.logs import Pump, RotatedFile
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Writes to regular files fail while the event is set."""
+    full = threading.Event()
+    write = os.write
+
+    def refused(descriptor: int, data: bytes) -> int:
+        if full.is_set() and os.path.isfile(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.ENOSPC, "no space")
+        return write(descriptor, data)
+
+    monkeypatch.setattr(logs.os, "write", refused)
+    return full
+
+
+def test_files_are_rotated_and_the_oldest_is_dropped(tmp_path: Path) -> None:
+    file = RotatedFile(tmp_path / "stdout", 10, 3)
+    for number in range(5):
+        file.write(b"line %d\n" % number)
+    assert (tmp_path / "stdout").read_bytes() == b"line 4\n"
+    assert (tmp_path / "stdout.1").read_bytes() == b"line 3\n"
+    assert (tmp_path / "stdout.2").read_bytes() == b"line 2\n"
+    assert len(list(tmp_path.iterdir())) == 3
+    file.close()
+
+
+def test_a_single_file_begins_anew(tmp_path: Path) -> None:
+    file = RotatedFile(tmp_path / "stdout", 10, 1)
+    file.write(b"line 0\n")
+    file.write(b"line 1\n")
+    assert (tmp_path / "stdout").read_bytes() == b"line 1\n"
+    assert [path.name for path in tmp_path.iterdir()] == ["stdout"]
+    file.close()
+
+
+def test_what_is_there_already_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "stdout").write_bytes(b"before\n")
+    file = RotatedFile(tmp_path / "stdout", 10, 2)
+    file.write(b"after\n")
+    assert (tmp_path / "stdout.1").read_bytes() == b"before\n"
+    file.close()
+
+
+def test_a_full_disk_drops_output_and_says_so_when_there_is_room(tmp_path: Path, full_disk: threading.Event) -> None:
+    file = RotatedFile(tmp_path / "stdout", 1000, 2)
+    file.write(b"a\n")
+    full_disk.set()
+    file.write(b"lost\n")
+    file.write(b"lost as well\n")
+    assert file.dropped == 18
+    full_disk.clear()
+    file.write(b"b\n")
+    assert file.dropped == 0
+    assert (tmp_path / "stdout").read_bytes() == (b"a\n\n[18 bytes of output were dropped: the disk refused them]\nb\n")
+    file.close()
+
+
+def test_a_device_that_is_always_full(tmp_path: Path) -> None:
+    (tmp_path / "stdout").symlink_to("/dev/full")
+    file = RotatedFile(tmp_path / "stdout", 1000, 2)
+    file.write(b"lost\n")
+    assert file.dropped == 5
+    file.close()
+
+
+def test_a_file_that_cannot_be_made(tmp_path: Path) -> None:
+    file = RotatedFile(tmp_path / "missing" / "stdout", 1000, 2)
+    file.write(b"lost\n")
+    assert file.dropped == 5
+    (tmp_path / "missing").mkdir()
+    file.write(b"found\n")
+    assert (tmp_path / "missing/stdout").read_bytes().endswith(b"found\n")
+    file.close()
+
+
+def test_a_task_is_not_held_up_by_a_full_disk(tmp_path: Path, full_disk: threading.Event) -> None:
+    stream = Pump().open(tmp_path / "stdout", 1000, 2)
+    full_disk.set()
+    for _ in range(100):
+        os.write(stream.descriptor, b"x" * 4096)  # more than a pipe holds: this would block
+    full_disk.clear()
+    os.write(stream.descriptor, b"end\n")
+    stream.close()
+    assert b"bytes of output were dropped" in (tmp_path / "stdout").read_bytes() + (
+        (tmp_path / "stdout.1").read_bytes() if (tmp_path / "stdout.1").exists() else b""
+    )
+
+
+def test_closing_waits_for_what_is_in_the_pipe(tmp_path: Path) -> None:
+    pump = Pump()
+    first, second = pump.open(tmp_path / "stdout", 1000, 2), pump.open(tmp_path / "stderr", 1000, 2)
+    os.write(first.descriptor, b"out\n")
+    os.write(second.descriptor, b"err\n")
+    first.close()
+    second.close()
+    assert (tmp_path / "stdout").read_bytes() == b"out\n"
+    assert (tmp_path / "stderr").read_bytes() == b"err\n"
+
+
+def test_closing_does_not_wait_for_somebody_who_holds_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "DRAIN", 0.05)
+    stream = Pump().open(tmp_path / "stdout", 1000, 2)
+    other = os.dup(stream.descriptor)
+    os.write(other, b"out\n")
+    stream.close()
+    wait_for(stream.done.is_set)
+    assert (tmp_path / "stdout").read_bytes() == b"out\n"
+    os.close(other)
