@@ -253,8 +253,9 @@ class Driver:
             self._deliver(event)
 
     def _unreadable(self, record: bytes, error: Exception) -> None:
+        """Its content is not shown: it may be a message of an executor."""
         self._counts["unreadable"] += 1
-        log.error("mesos.event.unreadable", error=repr(error), size=len(record), begin=record[:80].hex())
+        log.error("mesos.event.unreadable", error=repr(error), size=len(record))
 
     def _unusable(self, executor_id: str, kind: wire.UnreadableKind) -> None:
         """Told once for each kind: an executor gone mad would fill the log. Its content may be confidential."""

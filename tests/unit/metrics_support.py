@@ -42,7 +42,7 @@ def leading(core: Core, epoch: int = 3, quarantined: int = 0, connected: bool = 
         epoch=epoch,
         quarantined=quarantined,
         queues=lambda: {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7},
-        mesos=lambda: {"connected": connected},
+        mesos=lambda: {"connected": connected, "garbage": {"not JSON": 3}},
         stalled_for=lambda: 0.0,
     )
 

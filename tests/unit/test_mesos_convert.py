@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from bcs_scheduler.core import effects, events
@@ -136,6 +138,18 @@ class TestStatus:
         status.task_id.value = "task"
         assert convert.status_update(status, "c").message == "x" * convert.MESSAGE_LENGTH
 
+    def test_the_detail_of_our_executor(self) -> None:
+        status = pb.TaskStatus(task_id=pb.TaskID(value="t"), state=pb.TASK_RUNNING, data=b'{"v": 1, "pid": 7}')
+        assert convert.status_update(status, "").detail == events.TaskDetail(pid=7)
+
+    def test_a_detail_that_cannot_be_read_takes_nothing_from_the_rest(self) -> None:
+        seen: list[tuple[str, str]] = []
+        status = pb.TaskStatus(task_id=pb.TaskID(value="t"), state=pb.TASK_FAILED, uuid=b"u", data=b"\xff")
+        status.executor_id.value = "e"
+        update = convert.status_update(status, "", lambda executor, kind: seen.append((executor, kind)))
+        assert (update.task_id, update.state, update.uuid, update.detail) == ("t", "TASK_FAILED", b"u", None)
+        assert seen == [("e", "not JSON")]
+
     def test_a_state_of_a_newer_mesos_is_an_error_not_another_state(self) -> None:
         raw = pb.TaskStatus(task_id=pb.TaskID(value="t"), state=pb.TASK_RUNNING).SerializePartialToString()
         unknown_state = raw.replace(b"\x10\x01", b"\x10\x63")
@@ -150,6 +164,26 @@ def test_failures_tell_executor_from_agent() -> None:
     failure.ClearField("executor_id")
     event = convert.event_of(Event(type=Event.FAILURE, failure=failure), "c", 0.0)
     assert event == events.AgentRemoved(agent_id="s", cause="c")
+
+
+def test_messages_of_executors() -> None:
+    seen: list[tuple[str, str]] = []
+
+    def event_of(data: bytes) -> events.Event | None:
+        event = Event(type=Event.MESSAGE)
+        event.message.agent_id.value, event.message.executor_id.value, event.message.data = "s", "e", data
+        return convert.event_of(event, "c", 0.0, lambda executor, kind: seen.append((executor, kind)))
+
+    answered = event_of(b'{"v": 1, "type": "answer", "id": "7", "status": "running"}')
+    assert answered == events.MessageAnswered(
+        agent_id="s", executor_id="e", message_id="7", status="running", cause="c"
+    )
+    assert event_of(b'{"v": 1, "type": "report", "tasks": []}') == events.TasksReported(
+        agent_id="s", executor_id="e", tasks=(), cause="c"
+    )
+    assert seen == []
+    assert event_of(b"text of somebody else's executor") is None
+    assert seen == [("e", "not JSON")]
 
 
 def test_rescind_inverse_offers_and_error() -> None:
@@ -223,6 +257,30 @@ class TestCalls:
         assert call.type == Call.KILL
         assert not call.kill.HasField("agent_id")
         assert call.kill.kill_policy.grace_period.nanoseconds == 2_500_000_000
+
+    def test_a_message_to_an_executor(self) -> None:
+        effect = effects.SendMessage(
+            agent_id="s",
+            executor_id="e",
+            message_id="7",
+            type="signal",
+            tasks=("t",),
+            body={"signal": 15, "process": ""},
+            timeout=5.0,
+        )
+        call = Call.FromString(CallMaker("f", DefaultExecutorBuilder(), 1000).call(effect))
+        assert (call.type, call.framework_id.value) == (Call.MESSAGE, "f")
+        assert (call.message.agent_id.value, call.message.executor_id.value) == ("s", "e")
+        assert json.loads(call.message.data) == {
+            "v": 1,
+            "type": "message",
+            "id": "7",
+            "kind": "signal",
+            "tasks": ["t"],
+            "timeout": 5.0,
+            "output_limit": 1000,
+            "body": {"signal": 15, "process": ""},
+        }
 
     def test_reconcile_is_explicit_or_implicit(self) -> None:
         explicit = self.call(effects.Reconcile(tasks=(("t1", "s1"), ("t2", "")))).reconcile

@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import pytest
+from structlog.testing import capture_logs
 
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.mesos.detect import make_detector
 from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.errors import DetectionError, SettingsError
 from bcs_scheduler.mesos.http import Master, redirect_target
-from bcs_scheduler.mesos.proto import master_pb2
+from bcs_scheduler.mesos.proto import master_pb2, mesos_pb2
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from offers.model import Claim, Pot
@@ -239,6 +240,36 @@ class TestStream:
         script.streams[0].send(fakemaster.chunk(b"3\n\xff\xff\xff") + fakemaster.event_chunk(rescind))
         assert running.expect(events.OfferRescinded).offer_id == "o1"
         assert running.driver.status()["unreadable"] == 1
+
+    def test_garbage_of_executors_is_counted_and_told_once_without_its_content(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        message = Event(type=Event.MESSAGE)
+        message.message.agent_id.value, message.message.executor_id.value = "s", "e"
+        update = Event(type=Event.UPDATE)
+        update.update.status.task_id.value, update.update.status.state = "t", mesos_pb2.TASK_RUNNING
+        update.update.status.data = b'{"v": 1, "pid": "hidden"}'
+        with capture_logs() as told:
+            for data in (b"hidden", b"hidden", b'{"v": 2, "type": "hidden"}', b'{"v": 1, "type": "hidden"}'):
+                message.message.data = data
+                script.streams[0].send(fakemaster.event_chunk(message))
+            message.message.data = b'{"v": 1, "type": "answer", "id": "7", "status": "running"}'
+            script.streams[0].send(fakemaster.event_chunk(update) + fakemaster.event_chunk(message))
+            assert running.expect(events.StatusUpdate).detail is None
+            assert running.expect(events.MessageAnswered).message_id == "7"
+        assert {kind: count for kind, count in running.driver.status()["garbage"].items() if count} == {
+            "not JSON": 2,
+            "other version": 1,
+            "unknown type": 1,
+            "wrong fields": 1,
+        }
+        assert [line["kind"] for line in told if line["event"] == "mesos.executor.unreadable"] == [
+            "not JSON",
+            "other version",
+            "unknown type",
+            "wrong fields",
+        ]
+        assert "hidden" not in repr(told)
 
     def test_missed_heartbeats_break_the_stream(self, script: Script, run: Run) -> None:
         script.first_event = fakemaster.subscribed(heartbeat=0.05)

@@ -197,6 +197,7 @@ def test_the_leader_shows_its_term_and_queues() -> None:
     assert value(metrics, "mesos_connected") == 0
     assert value(metrics, "framework_removed") == 1
     assert value(metrics, "store_stalled_seconds") == 0
+    assert value(metrics, "executor_unreadable_total", reason="not_json") == 3
     depths = {name: value(metrics, "queue_depth", queue=name) for name in ("inbox", "commit", "replies", "mesos")}
     assert depths == {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7}
     assert value(metrics, "offers_held") == 0
