@@ -90,6 +90,15 @@ def test_a_command_is_sent_and_its_outcome_read(gateway: CoreGateway, api: Api) 
     assert shown["spec"]["command"] == ["ls"] and shown["spec"]["reserveTime"] == 15
 
 
+def test_what_a_killed_command_had_written_is_shown(gateway: CoreGateway, api: Api) -> None:
+    data = accepted(api.call("POST", COMMAND, json=command()))
+    answer(gateway, data["messages"][0], "failed", message="killed after 7 s", stdout="so far", truncated=True)
+    shown = api.data(f"{COMMAND}?id={data['commandID']}")
+    task = shown["status"]["taskgroups"][0]["tasks"][0]
+    inspect = {"exitCode": None, "stdout": "so far", "stderr": "", "truncated": True}
+    assert (task["status"], task["message"], task["commInspect"]) == ("failed", "killed after 7 s", inspect)
+
+
 def test_a_command_says_how_long_and_where(gateway: CoreGateway, api: Api) -> None:
     groups = [group["ID"] for group in api.data(f"{WEB}/taskgroups")]
     spec = command(taskgroups=groups[:1], timeout=2.5, reserveTime=3)

@@ -23,7 +23,8 @@ _TASK_STATUS = {"staging": "staging", "running": "running", "success": "finish",
 class CommandOutput(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`truncated`: one of the streams was longer than what is kept."""
 
-    exit_code: int
+    exit_code: int | None
+    """None: killed before it ended."""
     stdout: str
     stderr: str
     truncated: bool
@@ -205,7 +206,8 @@ def _task(task: str, message: Message, result: MessageResult | None) -> TaskOutc
 
 
 def _output(result: MessageResult) -> CommandOutput | None:
-    if result.exit_code is None:
+    """What a command that was killed at its time-out had written is shown too, without an exit code."""
+    if result.exit_code is None and not (result.stdout or result.stderr):
         return None
     return CommandOutput(
         exit_code=result.exit_code, stdout=result.stdout, stderr=result.stderr, truncated=result.truncated
