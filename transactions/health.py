@@ -62,6 +62,13 @@ def apply_local(checks: tuple[CheckResult, ...], healthy: bool, now: float) -> t
     )
 
 
+def reopen(checks: tuple[CheckResult, ...], now: float) -> tuple[CheckResult, ...]:
+    """The checks of a task that is being restarted in place: what local ones found was true of what ran before."""
+    if not any(check.type in LOCAL and check.healthy is not None for check in checks):
+        return checks
+    return tuple([CheckResult(type=c.type, updated_at=now) if c.type in LOCAL else c for c in checks])
+
+
 def _differs(check: CheckResult, probe: Probe | None) -> bool:
     return probe is not None and (probe.healthy is not check.healthy or probe.message[:WORDS_LIMIT] != check.message)
 

@@ -105,7 +105,8 @@ def reduce_task(task: Task, report: Report, now: float) -> Task:
     message = report.message or (task.message if same else "")
     oom = task.oom or "MEMORY" in report.reason
     container_ip = report.container_ip or task.container_ip
-    known = apply_detail(_probed(task, report, now), report.detail, now)
+    known = _reopened(task, now) if mapped.status == "Restarting" else task
+    known = apply_detail(_probed(known, report, now), report.detail, now)
     if (
         same
         and known is task
@@ -124,6 +125,10 @@ def reduce_task(task: Task, report: Report, now: float) -> Task:
         container_ip=report.container_ip or known.container_ip,
         updated_at=now,
     )
+
+
+def _reopened(task: Task, now: float) -> Task:
+    return task if task.status == "Restarting" else with_checks(task, health.reopen(task.checks, now))
 
 
 def _probed(task: Task, report: Report, now: float) -> Task:
@@ -187,7 +192,7 @@ def apply_steady(task: Task, detail: Detail, now: float) -> Task:
     if task.status not in ("Running", "Restarting") or detail.exit_code is not None or detail.finished_at:
         return task
     status: TaskStatus = "Restarting" if detail.restarting else "Running"
-    known = apply_detail(task, detail, now)
+    known = apply_detail(_reopened(task, now) if status == "Restarting" else task, detail, now)
     if status == task.status:
         return known
     return msgspec.structs.replace(known, status=status, last_status=task.status, updated_at=now)

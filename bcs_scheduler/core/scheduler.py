@@ -239,7 +239,7 @@ class Core:
             self._settle()
         self._plan_waiting()
         self._supply.tick()
-        desk.attempt("core", "messenger", self._messenger.tick)
+        self._messenger.tick()
         desk.cut()
 
     def _settle(self) -> None:

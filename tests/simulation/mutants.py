@@ -189,9 +189,9 @@ def _send_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Every repetition of a message has an id of its own."""
     honest = Messenger._send
 
-    def generous(self: Messenger, message: Any, command: Any, due: Any) -> int:
+    def generous(self: Messenger, message: Any, command: Any, due: Any) -> None:
         again = f"{message.id}0" if due.pause > messenger.RESEND else message.id
-        return honest(self, msgspec.structs.replace(message, id=again), command, due)
+        honest(self, msgspec.structs.replace(message, id=again), command, due)
 
     patch.setattr(Messenger, "_send", generous)
 

@@ -74,6 +74,20 @@ def test_a_restart_in_place_is_shown_and_over_when_it_is_over() -> None:
     assert lab.group().status == "Running"
 
 
+def test_what_was_healthy_before_a_restart_is_probed_anew() -> None:
+    lab = running(1, containers=checked(LOCAL, REMOTE))
+    say(lab, lab.group(), True, "200")
+    lab.turn(events.HealthReported(task_id=lab.group().tasks[0].id, type="REMOTE_TCP", healthy=True))
+    assert lab.group().tasks[0].healthy is True
+    lab.report(lab.group(), "TASK_RUNNING", detail=detail(None, restarting=True))
+    lab.report(lab.group(), "TASK_RUNNING", detail=detail(None))
+    task = lab.group().tasks[0]
+    assert (task.status, task.healthy) == ("Running", None)
+    assert [check.healthy for check in task.checks] == [None, True]
+    say(lab, lab.group(), True, "200")
+    assert lab.group().tasks[0].healthy is True
+
+
 def test_the_verdict_of_the_default_executor_is_that_of_the_local_check() -> None:
     lab = running(1, containers=checked(LOCAL, REMOTE))
     lab.report(lab.group(), "TASK_RUNNING", healthy=False)

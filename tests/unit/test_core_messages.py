@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.controllers.messenger import BURST, OUTPUT_LIMIT, RESEND
+from bcs_scheduler.core.controllers.messenger import BURST, OUTPUT_LIMIT, RESEND, Messenger
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.instructions import COMMAND_BYTES
 from store.definition import Amounts, Container
@@ -187,6 +187,23 @@ def test_a_flood_leaves_in_parts() -> None:
     assert first == BURST
     assert lab.core.next_wakeup(lab.now) < lab.now + RESEND / 10
     assert len([effect for effect in lab.wait(1.0) if isinstance(effect, effects.SendMessage)]) == 100
+
+
+def test_a_message_that_cannot_be_handled_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = running(3, CoreOptions(strict=False))
+    honest, broken = Messenger._send, lab.group(1).id
+
+    def fragile(self: Messenger, message: Message, command: Any, due: Any) -> None:
+        if message.taskgroup == broken:
+            raise ValueError("broken")
+        honest(self, message, command, due)
+
+    monkeypatch.setattr(Messenger, "_send", fragile)
+    instruct(lab, timeout=600.0)
+    assert [m.executor_id for m in lab.sent(effects.SendMessage)] == [lab.group(0).id, lab.group(2).id]
+    monkeypatch.undo()
+    lab.wait(70)
+    assert broken in [m.executor_id for m in lab.sent(effects.SendMessage)]
 
 
 # --- the last word ----------------------------------------------------------------------------------------------------

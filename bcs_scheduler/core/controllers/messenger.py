@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -21,7 +22,7 @@ from store.records import Command, Message, MessageResult, MessageStatus
 RESEND, RESEND_MAX = 5.0, 60.0
 """Seconds until an unanswered message is sent again: at first, and at most (each pause is twice the one before)."""
 BURST = 500
-"""Messages sent in one turn; more follow in the next ones, so that a big command does not hold up everything else."""
+"""Messages looked at in one turn; more follow in the next ones, so that a big command does not hold up all else."""
 BURST_PAUSE = 0.02
 """Seconds until the next turn while more are due."""
 OUTPUT_LIMIT = 100_000
@@ -97,19 +98,24 @@ class Messenger:
 
     def tick(self) -> None:
         """Sends what is due, fails what is overdue or has nobody left to carry it out."""
-        desk, sent = self._desk, 0
-        while self._queue and self._queue[0][0] <= desk.now and sent < BURST:
+        desk, left = self._desk, BURST
+        while self._queue and self._queue[0][0] <= desk.now and left:
             at, key = heapq.heappop(self._queue)
             due = self._due.get(key)
             if due is None or due.at != at:
                 continue
-            message = desk.state.messages.get(key)
-            command = desk.state.commands.get(message.command) if message is not None else None
-            if message is None or command is None or not message.open:
-                del self._due[key]
-            elif not self._fail_if_hopeless(message, command):
-                sent += self._send(message, command, due)
-            desk.checkpoint()
+            left -= 1
+            if desk.attempt("message", key, partial(self._advance, key, due)):
+                self._plan(key, desk.now + RESEND_MAX)
+
+    def _advance(self, key: str, due: _Due) -> None:
+        state = self._desk.state
+        message = state.messages.get(key)
+        command = state.commands.get(message.command) if message is not None else None
+        if message is None or command is None or not message.open:
+            del self._due[key]
+        elif not self._fail_if_hopeless(message, command):
+            self._send(message, command, due)
 
     def _fail_if_hopeless(self, message: Message, command: Command) -> bool:
         group = self._desk.state.taskgroups.get(message.taskgroup)
@@ -122,13 +128,13 @@ class Messenger:
             return False
         return True
 
-    def _send(self, message: Message, command: Command, due: _Due) -> int:
-        """Sends it if its executor can be reached; how many were sent."""
+    def _send(self, message: Message, command: Command, due: _Due) -> None:
+        """Sends it if its executor can be reached."""
         desk = self._desk
         group = desk.state.taskgroups[message.taskgroup]
         if not desk.connected or group.unreachable_since:
             self._plan(message.id, command.deadline, due.pause)
-            return 0
+            return
         desk.emit(
             SendMessage(
                 agent_id=group.agent_id,
@@ -142,7 +148,6 @@ class Messenger:
             )
         )
         self._plan(message.id, min(desk.now + due.pause, command.deadline), min(2 * due.pause, RESEND_MAX))
-        return 1
 
     # --- parts ------------------------------------------------------------------------------------------------
 
