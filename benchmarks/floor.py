@@ -17,8 +17,8 @@ from pathlib import Path
 
 from bcs_scheduler.core.effects import Accept, Acknowledge, Kill, Launch
 from bcs_scheduler.mesos.calls import CallMaker
+from bcs_scheduler.mesos.executorinfo import ExecutorBuilder, ExecutorOptions
 from bcs_scheduler.mesos.proto import mesos_pb2, scheduler_pb2
-from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from benchmarks.processes import StoreKind, running_store
 from offers.model import Claim, Pot
 from store.base import Change, Store, Term
@@ -46,6 +46,9 @@ VERSION = Version(
         ),
     ),
 )
+EXECUTOR = ExecutorOptions(uri="http://127.0.0.1:8080/v4/scheduler/mesos/executor/bcs-executor-0123456789ab.pyz")
+DETAIL = b'{"v": 1, "pid": 4711, "container_ip": "127.0.0.1", "exit_code": null, "started_at": 1700000000.0}'
+"""What an executor says of a task beside its state."""
 CLAIM = Claim(
     scalars=((Pot("cpus", "*"), 100), (Pot("mem", "*"), 96_000), (Pot("disk", "*"), 64_000)),
     ranges=((Pot("ports", "*"), ((31000, 31000),)),),
@@ -91,12 +94,13 @@ def _updates(kind: str, groups: list[TaskGroup]) -> Iterator[bytes]:
             status.state = mesos_pb2.TaskState.Value(state)
             status.uuid = b"0123456789abcdef"
             status.timestamp = 1.7e9
+            status.data = DETAIL
             yield event.SerializeToString()
 
 
 def _messages(kind: str, groups: list[TaskGroup], agents: int, incoming: list[bytes]) -> float:
     """Parses what comes in; makes and writes what goes out."""
-    maker = CallMaker("framework", DefaultExecutorBuilder())
+    maker = CallMaker("framework", ExecutorBuilder(EXECUTOR))
     with _sink() as target:
         began = time.perf_counter()
         for data in incoming:

@@ -20,11 +20,11 @@ from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.mesos.calls import CallMaker
 from bcs_scheduler.mesos.convert import event_of
+from bcs_scheduler.mesos.executorinfo import ExecutorBuilder
 from bcs_scheduler.mesos.proto import mesos_pb2, scheduler_pb2
-from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from bcs_scheduler.pipeline import estimate
 from bcs_scheduler.series import ApplicationSeries
-from benchmarks.floor import VERSION
+from benchmarks.floor import DETAIL, EXECUTOR, VERSION
 from store.base import Change
 from store.codec import encode_changes
 from store.records import Version
@@ -93,7 +93,7 @@ class Parts:
     def _outgoing(self, units: list[Unit]) -> None:
         leaving = [effect for unit in units for effect in unit.effects]
         self._timed("count what happened", lambda: _count(leaving))
-        maker = CallMaker("framework", DefaultExecutorBuilder())
+        maker = CallMaker("framework", ExecutorBuilder(EXECUTOR))
         accepts = [effect for effect in leaving if isinstance(effect, effects.Accept)]
         acknowledgements = [effect for effect in leaving if isinstance(effect, effects.Acknowledge)]
         self._timed("make ACCEPT", lambda: [maker.accept(effect) for effect in accepts])
@@ -143,7 +143,7 @@ def _updates(core: Core, state: str) -> Iterator[bytes]:
         status.executor_id.value = group.id
         status.state = mesos_pb2.TaskState.Value(state)
         status.source = mesos_pb2.TaskStatus.SOURCE_EXECUTOR
-        status.uuid, status.timestamp = os.urandom(16), NOW
+        status.uuid, status.timestamp, status.data = os.urandom(16), NOW, DETAIL
         address = status.container_status.network_infos.add().ip_addresses.add()
         address.ip_address = "127.0.0.1"
         yield event.SerializeToString()
