@@ -22,7 +22,7 @@ from bcs_scheduler.mesos.executorinfo import ExecutorOptions
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
-from bcs_scheduler.prober.targets import targets
+from bcs_scheduler.prober.targets import Lookup
 from bcs_scheduler.runtime import Runtime
 from bcs_scheduler.term import MesosDriver, ProberFactory
 from bcs_scheduler.version import VERSION
@@ -132,7 +132,7 @@ def prober_factory(settings: Settings, metrics: Metrics) -> ProberFactory | None
     if not settings.health.prober:
         return None
     concurrency = settings.health.concurrency
-    return lambda state, report: Prober(lambda: targets(state), report, concurrency, metrics.probed)
+    return lambda state, report: Prober(Lookup(state), report, concurrency, metrics.probed)
 
 
 def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Event], None]], MesosDriver]:

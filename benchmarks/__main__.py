@@ -54,7 +54,9 @@ def _plan(cases: tuple[str, ...], store: StoreKind | None) -> list[tuple[str, St
     stores: tuple[StoreKind, ...] = (store,) if store else ("zookeeper", "sqlite")
     try:
         return [
-            (case, kind) for case in cases for kind in (stores[:1] if parse(case)[0].startswith("place") else stores)
+            (case, kind)
+            for case in cases
+            for kind in (stores[:1] if parse(case)[0].startswith(("place", "probe")) else stores)
         ]
     except Failure as failure:
         raise click.UsageError(str(failure)) from None

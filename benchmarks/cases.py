@@ -5,11 +5,13 @@ scale-N-A      from N to N * 6/5 taskgroups
 delete-N-A     of an application of N taskgroups, to nothing left
 restart-N      kill -9 of a scheduler with N running taskgroups, start again, to ready
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
+probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
 """
 
 from __future__ import annotations
 
 import re
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,7 +21,8 @@ from typing import Any
 
 from benchmarks.floor import floor_seconds, load_floor_seconds
 from benchmarks.placement import place
-from benchmarks.processes import Bench, Failure, StoreKind, Tasks, await_
+from benchmarks.probing import INTERVAL, WINDOW, Cost
+from benchmarks.processes import Bench, Failure, Process, StoreKind, Tasks, await_
 
 SIZES = ((1000, 100), (1000, 10), (5000, 1000))
 DEFAULT = (
@@ -29,7 +32,10 @@ DEFAULT = (
     "launch-10000-5000",
     "restart-10000",
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
+    "probe-1000",
 )
+PROBE_SHARE = 1e-4
+"""Of a core, per target: what probing may cost."""
 APPLICATION = "/namespaces/bench/applications"
 TIMEOUT = 300.0
 PAUSE = 0.02
@@ -62,6 +68,8 @@ class Result:
 def parse(case: str) -> tuple[str, int, int]:
     """Kind, taskgroups, agents. Raises Failure for a name that is not a case."""
     match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)|restart-(\d+)", case)
+    if probing := re.fullmatch(r"probe-(\d+)", case):
+        return "probe", int(probing[1]), 1
     if match is None:
         raise Failure(f"unknown case {case!r}; cases are e.g. launch-1000-100, scale-5000-1000, restart-10000")
     if match[4]:
@@ -73,6 +81,8 @@ def run(case: str, store: StoreKind) -> Result:
     kind, taskgroups, agents = parse(case)
     if kind.startswith("place"):
         return _place(case, kind, taskgroups, agents)
+    if kind == "probe":
+        return _probe(case, taskgroups)
     per_agent = -(-taskgroups * 6 // 5 // agents) + 2
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         # Each taskgroup takes 0.1 cores, 96 MB memory, 64 MB disk and a port, executor included.
@@ -80,6 +90,31 @@ def run(case: str, store: StoreKind) -> Result:
         with Bench(Path(folder), store, agents, **size) as bench:
             _warm_up(bench, min(WARM_UP, taskgroups))
             return _CASES[kind](case, bench, taskgroups)
+
+
+def _probe(case: str, count: int) -> Result:
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        command = [sys.executable, "-m", "benchmarks.probing"]
+        server = Process(command, Path(folder) / "targets.log", r"serving on port (\d+)")
+        try:
+            cost = Cost(count, int(server.url))
+            cpu, probes = cost.measure()
+        finally:
+            server.kill()
+    wanted = count * WINDOW / INTERVAL
+    if cost.unhealthy or probes < 0.95 * wanted:
+        raise Failure(f"{probes} of {wanted:.0f} probes in {WINDOW:.0f} s, {cost.unhealthy} failed")
+    if cpu / WINDOW > PROBE_SHARE * count:
+        raise Failure(f"{cpu / WINDOW:.3f} of a core for {count} targets")
+    return Result(
+        case=case,
+        store="",
+        agents=1,
+        taskgroups=count,
+        seconds=WINDOW,
+        per_second=probes / WINDOW,
+        cpu_us=cpu * 1e6 / probes,
+    )
 
 
 def document(instances: int, name: str = "load") -> dict[str, Any]:

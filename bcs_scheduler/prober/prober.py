@@ -160,7 +160,7 @@ class Prober:
             key = (target.aim.task_id, target.aim.type)
             found.add(key)
             entry = self._entries.get(key)
-            if entry is not None and entry.target.aim == target.aim:
+            if entry is not None and (entry.target is target or entry.target.aim == target.aim):
                 entry.target = target
                 continue
             if entry is not None:

@@ -45,15 +45,41 @@ class Target:
 
 def targets(state: State) -> list[Target]:
     """Every REMOTE check of every task that runs, of every taskgroup that is Running. May be called by any thread."""
-    found: list[Target] = []
-    for key in list(state.applications):
-        for version in list(state.versions_of(key).values()):
-            if not any(check.type in REMOTE for container in version.containers for check in container.health_checks):
-                continue
-            for group in list(state.groups_of(key).values()):
-                if group.version == version.name and group.status == "Running" and not group.killing_since:
-                    found.extend(_of_group(version, group))
-    return found
+    return Lookup(state)()
+
+
+class Lookup:
+    """The targets of a state that is looked at again and again: what has not changed since is not derived anew, and is
+    the same object."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._derived: dict[str, tuple[TaskGroup, tuple[Target, ...]]] = {}
+        """By taskgroup, what was found when; records are never changed, so an identical one says the same."""
+
+    def __call__(self) -> list[Target]:
+        before, self._derived = self._derived, {}
+        found: list[Target] = []
+        for version, group in self._groups():
+            known = before.get(group.id)
+            if known is None or known[0] is not group:
+                known = (group, tuple(_of_group(version, group)))
+            self._derived[group.id] = known
+            found.extend(known[1])
+        return found
+
+    def _groups(self) -> Iterator[tuple[Version, TaskGroup]]:
+        """Those that run a version with REMOTE checks."""
+        state = self._state
+        for key in list(state.applications):
+            for version in list(state.versions_of(key).values()):
+                if not any(
+                    check.type in REMOTE for container in version.containers for check in container.health_checks
+                ):
+                    continue
+                for group in list(state.groups_of(key).values()):
+                    if group.version == version.name and group.status == "Running" and not group.killing_since:
+                        yield version, group
 
 
 def _of_group(version: Version, group: TaskGroup) -> Iterator[Target]:

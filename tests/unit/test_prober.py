@@ -18,7 +18,7 @@ from bcs_scheduler.core.events import HealthReported
 from bcs_scheduler.prober import prober as prober_module
 from bcs_scheduler.prober.probe import LARGEST_BODY, Verdict, _request, probe
 from bcs_scheduler.prober.prober import Prober, phase
-from bcs_scheduler.prober.targets import Aim, Kind, Target, targets
+from bcs_scheduler.prober.targets import Aim, Kind, Lookup, Target, targets
 from store.definition import Container, HealthCheck
 from store.records import Application, BoundPort, CheckResult, Task, TaskGroup, Version
 from store.state import State
@@ -288,6 +288,18 @@ def test_a_check_without_port_is_not_probed(check: HealthCheck) -> None:
 )
 def test_what_does_not_run_is_no_target(changes: dict[str, Any]) -> None:
     assert places(state(msgspec.structs.replace(GROUP, **changes))) == []
+
+
+def test_what_has_not_changed_is_not_derived_anew() -> None:
+    found = state()
+    lookup = Lookup(found)
+    before = lookup()
+    again = lookup()
+    assert len(before) == 2 and all(one is two for one, two in zip(before, again, strict=True))
+    found.apply("taskgroup", GROUP.id, msgspec.structs.replace(GROUP, agent_ip="10.0.0.5"))
+    assert {target.aim.host for target in lookup()} == {"10.0.0.5"}
+    found.apply("taskgroup", GROUP.id, None)
+    assert lookup() == []
 
 
 # --- when, and what is reported -----------------------------------------------------------------------------------
