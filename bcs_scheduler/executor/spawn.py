@@ -23,6 +23,9 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 STEP = 0.05
 """Seconds between looks at whether a command was given up meanwhile."""
 
+USUAL = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that programs can rely on, also where the agent was started by something that ignores them (nohup)."""
+
 
 def base_environment(who: Identity, user: str) -> dict[str, str]:
     found = {"PATH": PATH, **{name: os.environ[name] for name in PASSED_ON if os.environ.get(name)}}
@@ -85,6 +88,8 @@ class Launcher:
         rlimits = self.rlimits
 
         def prepare() -> None:
+            for number in USUAL:
+                signal.signal(number, signal.SIG_DFL)
             if members:
                 descriptor = os.open(members, os.O_WRONLY)
                 os.write(descriptor, b"0")

@@ -36,6 +36,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         agent = self.server.agent
+        agent.answering.wait()
         call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         problem = agent.problem(self, call)
         if problem:
@@ -107,12 +108,19 @@ class StandInAgent:
         self.subscriptions: list[Json] = []
         self.problems: list[str] = []
         self.executors: list[subprocess.Popen[bytes]] = []
+        self.answering = threading.Event()
+        """Cleared: calls are taken and not answered."""
+        self.answering.set()
         self._uuids: set[str] = set()
         self._lock = threading.Lock()
         self._outgoing: queue.Queue[bytes | None] = queue.Queue()
         self._server: _Server | None = None
         self._port = 0
         self.come()
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self._port}"
 
     # ---- faults
 
@@ -238,7 +246,7 @@ class StandInAgent:
             env={
                 "PATH": os.environ["PATH"],
                 "PYTHONPATH": str(REPOSITORY),
-                "MESOS_AGENT_ENDPOINT": f"127.0.0.1:{self._port}",
+                "MESOS_AGENT_ENDPOINT": self.endpoint,
                 "MESOS_FRAMEWORK_ID": FRAMEWORK,
                 "MESOS_EXECUTOR_ID": EXECUTOR,
                 "MESOS_SANDBOX": str(self.sandbox),

@@ -1,0 +1,103 @@
+"""The connection in this process, against the stand-in agent: what takes an executor too long to try."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.executor import connection as module
+from bcs_scheduler.executor.connection import Connection
+from bcs_scheduler.executor.settings import Settings
+from bcs_scheduler.executor.updates import Updates
+from tests.integration.standinagent import EXECUTOR, FRAMEWORK, StandInAgent, stand_in_agent
+from tests.waiting import wait_for
+
+
+class Bench:
+    def __init__(self, agent: StandInAgent) -> None:
+        self.agent = agent
+        self.events: list[dict[str, Any]] = []
+        self.lost = threading.Event()
+        self.updates = Updates()
+        settings = Settings(agent.endpoint, "", FRAMEWORK, EXECUTOR, Path("."), True, 60.0, 0.05, 5.0, "")
+        self.connection = Connection(settings, self.updates, self.events.append, self.lost.set)
+        self.connection.start()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    with stand_in_agent(tmp_path) as agent:
+        bench = Bench(agent)
+        yield bench
+        bench.connection.close()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before `bench`."""
+    monkeypatch.setattr(module, "SILENCE", 0.2)
+    monkeypatch.setattr(module, "TIMEOUT", 0.2)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_stream_that_is_silent_for_too_long_is_opened_anew(tmp_path: Path) -> None:
+    with stand_in_agent(tmp_path) as agent:
+        bench = Bench(agent)
+        wait_for(lambda: len(agent.subscriptions) >= 3, 10)
+        assert not bench.lost.is_set()
+        bench.connection.close()
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_agent_that_does_not_answer_counts_as_away(tmp_path: Path) -> None:
+    with stand_in_agent(tmp_path) as agent:
+        bench = Bench(agent)
+        wait_for(lambda: bench.connection.subscribed)
+        agent.answering.clear()
+        bench.connection.update("t", {"state": "TASK_RUNNING"})
+        wait_for(lambda: not bench.connection.subscribed, 10)
+        agent.answering.set()
+        wait_for(lambda: agent.states("t") == ["RUNNING"], 10)
+        bench.connection.close()
+
+
+def test_updates_come_before_messages_and_in_order(bench: Bench) -> None:
+    for state in ("STARTING", "RUNNING", "FINISHED"):
+        bench.connection.update("t", {"state": f"TASK_{state}"})
+    bench.connection.message({"v": 1, "type": "report", "tasks": []})
+    wait_for(lambda: bench.agent.messages)
+    assert bench.agent.states("t") == ["STARTING", "RUNNING", "FINISHED"]
+    assert bench.updates.wait_until_empty(5)
+
+
+def test_a_call_that_is_refused_does_not_hold_up_the_next(bench: Bench) -> None:
+    bench.connection.update("t", {"state": "TASK_DANCING"})
+    bench.connection.update("t", {"state": "TASK_RUNNING"})
+    wait_for(lambda: bench.agent.states("t") == ["RUNNING"])
+    assert len(bench.agent.subscriptions) == 1
+    assert bench.agent.problems == ["source SOURCE_EXECUTOR or state TASK_DANCING"]
+
+
+def test_messages_wait_for_the_agent(bench: Bench) -> None:
+    wait_for(lambda: bench.connection.subscribed)
+    bench.agent.go()
+    wait_for(lambda: not bench.connection.subscribed)
+    bench.connection.message({"v": 1, "type": "report", "tasks": []})
+    bench.agent.come()
+    assert wait_for(lambda: bench.agent.messages) == [{"v": 1, "type": "report", "tasks": []}]
+
+
+def test_an_event_that_cannot_be_used_is_not_quoted(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    wait_for(lambda: bench.connection.subscribed)
+    with caplog.at_level(logging.WARNING, "executor"):
+        bench.agent.send_record(b'{"type": "ACKNOWLEDGED", "acknowledged": {"hunter2": 1}}')
+        bench.agent.send_record(b'{"hunter2')
+        bench.agent.send("KILL", kill={})
+        wait_for(lambda: [event["type"] for event in bench.events] == ["SUBSCRIBED", "KILL"])
+    assert caplog.text.count("cannot be used") == 2
+    assert "hunter2" not in caplog.text
