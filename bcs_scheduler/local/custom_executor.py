@@ -74,6 +74,7 @@ class CustomExecutor:
         self._received: dict[str, set[bytes]] = {}
         """UUIDs of the updates of each task that were taken over."""
         self._ending = Ending()
+        self._waits = 0
         self._timers: list[asyncio.TimerHandle] = []
         self._fetching: asyncio.Task[None] | None = None
 
@@ -83,8 +84,7 @@ class CustomExecutor:
         """Until it subscribes, tasks wait."""
         timeout = self._around.settings.executor_registration_timeout
         text = f"Executor did not register within {duration(timeout)}"
-        ending = Ending(text, pb.TaskStatus.REASON_EXECUTOR_REGISTRATION_TIMEOUT)
-        self._later(timeout, lambda: self._give_up_waiting(ending))
+        self._await_subscription(timeout, Ending(text, pb.TaskStatus.REASON_EXECUTOR_REGISTRATION_TIMEOUT))
         try:
             make_sandbox(self.sandbox)
         except OSError as error:
@@ -148,10 +148,17 @@ class CustomExecutor:
         if self._stream is not None:
             self._stream.close()
 
-    def _give_up_waiting(self, ending: Ending) -> None:
-        if self.state is State.REGISTERING:
-            self._ending = ending
-            self._destroy()
+    def _await_subscription(self, seconds: float, ending: Ending) -> None:
+        """Otherwise it ends like this."""
+        self._waits += 1
+        number = self._waits
+
+        def give_up() -> None:
+            if self.state is State.REGISTERING and self._waits == number:
+                self._ending = ending
+                self._destroy()
+
+        self._later(seconds, give_up)
 
     def _destroy(self) -> None:
         """The whole container, at once. The launcher tells when that has happened."""
@@ -339,8 +346,7 @@ class CustomExecutor:
         self.state = State.REGISTERING
         timeout = self._around.settings.executor_reregistration_timeout
         text = f"Executor did not reregister within {duration(timeout)}"
-        ending = Ending(text, pb.TaskStatus.REASON_EXECUTOR_REREGISTRATION_TIMEOUT)
-        self._later(timeout, lambda: self._give_up_waiting(ending))
+        self._await_subscription(timeout, Ending(text, pb.TaskStatus.REASON_EXECUTOR_REREGISTRATION_TIMEOUT))
 
     def _later(self, seconds: float, action: Callable[[], None]) -> None:
         self._timers.append(asyncio.get_running_loop().call_later(seconds, action))

@@ -223,5 +223,5 @@ def _kill(pid: int, number: int = signal.SIGKILL) -> None:
 
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the cluster decides when to stop
+        signal.signal(number, lambda *_: None)  # the cluster decides when to stop; SIG_IGN would be inherited
     Launcher(socket.socket(fileno=os.dup(sys.stdin.fileno()))).serve()

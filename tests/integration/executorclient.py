@@ -8,15 +8,21 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 from uuid import uuid4
 
 import requests
 
 from bcs_scheduler.mesos.recordio import Decoder
-from tests.integration.schedulerclient import PATIENCE, SchedulerClient
+from tests.integration.schedulerclient import PATIENCE, SchedulerClient, executor, launch_group, task
+from tests.waiting import wait_for
 
 Json = dict[str, Any]
+
+GRACE = 0.2
+COMMAND = "touch up; exec sleep 1000"
+_numbers = count(1)
 
 
 class ExecutorClient:
@@ -138,3 +144,72 @@ def agent_address(client: SchedulerClient, agent_id: str) -> str:
     agents = answer.json()["get_agents"]["agents"]
     pid: str = next(agent["pid"] for agent in agents if agent["agent_info"]["id"]["value"] == agent_id)
     return pid.partition("@")[2]
+
+
+class Stage:
+    """One custom executor with tasks on some agent, and a client that speaks for it."""
+
+    def __init__(self, client: SchedulerClient) -> None:
+        self.client = client
+        self.executor_id = f"executor-{next(_numbers)}"
+        self.offer = client.offers(1)[0]
+        self.agent_id: str = self.offer["agent_id"]["value"]
+        self.agent = agent_address(client, self.agent_id)
+        self.executor = ExecutorClient(self.agent, client.info["id"]["value"], self.executor_id)
+
+    def info(self, command: str = COMMAND, **more: Any) -> Json:
+        grace = {"shutdown_grace_period": {"nanoseconds": int(GRACE * 1e9)}}
+        command_info = {"shell": True, "value": command, **more.pop("command_info", {})}
+        return executor(self.executor_id, self.client, type="CUSTOM", command=command_info, **grace, **more)
+
+    def task(self, task_id: str) -> Json:
+        info = task(task_id, self.offer, data=base64.b64encode(task_id.encode()).decode())
+        del info["command"]
+        return info
+
+    def launch(self, *task_ids: str, **info: Any) -> Stage:
+        """A group of these tasks."""
+        group = launch_group(self.info(**info), *(self.task(task_id) for task_id in task_ids))
+        self.client.accept([self.offer], group)
+        return self
+
+    def launched(self) -> Stage:
+        """When the agent knows the executor."""
+        call = self.executor.document("MESSAGE", {"data": ""})
+        wait_for(lambda: self.executor.post(call).status_code == 403, what="the executor")
+        return self
+
+    def running(self) -> Stage:
+        """When its process runs, too; that of the default command."""
+        wait_for(lambda: self.get("/files/read", path=f"{self.sandbox}/up").status_code == 200, what="the process")
+        return self
+
+    def started(self, *task_ids: str, **info: Any) -> Stage:
+        """Tasks that run, and their executor is subscribed."""
+        self.launch(*task_ids, **info).launched().executor.subscribe()
+        self.executor.event("LAUNCH_GROUP")
+        for task_id in task_ids:
+            self.executor.update(task_id, "TASK_RUNNING")
+            assert self.status(task_id)["state"] == "TASK_RUNNING"
+        return self
+
+    def leave_offers(self) -> Stage:
+        """To the frameworks of other tests."""
+        self.client.call("SUPPRESS", {})
+        offers = [offer for e in self.client.events if e["type"] == "OFFERS" for offer in e["offers"]["offers"]]
+        self.client.decline(offers, refuse_seconds=1000.0)
+        return self
+
+    def status(self, task_id: str) -> Json:
+        return self.client.update(task_id)
+
+    @property
+    def sandbox(self) -> str:
+        return f"/frameworks/{self.executor.framework_id}/executors/{self.executor_id}/runs/latest"
+
+    def get(self, endpoint: str, /, **query: Any) -> requests.Response:
+        return requests.get(f"http://{self.agent}{endpoint}", params=query)
+
+    def read(self, name: str) -> str:
+        answer = self.get("/files/read", path=f"{self.sandbox}/{name}", offset=0)
+        return answer.json()["data"] if answer.status_code == 200 else ""
