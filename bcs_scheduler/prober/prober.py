@@ -238,7 +238,11 @@ class Prober:
         if entry.reported == (verdict.healthy, message) and self._now() - entry.reported_at < REPEAT:
             return
         try:
-            self._report(HealthReported(task_id=aim.task_id, type=aim.type, healthy=verdict.healthy, message=message))
+            self._report(
+                HealthReported(
+                    cause="prober", task_id=aim.task_id, type=aim.type, healthy=verdict.healthy, message=message
+                )
+            )
         except Exception as error:
             log.debug("a health report was not taken", task_id=aim.task_id, error=str(error))
         else:

@@ -347,7 +347,9 @@ def test_only_changes_are_reported(server: Callable[[Serve], Server], probing: C
     answers["now"] = OK
     wait_for(lambda: len(inbox.events) == 4)
     assert [(e.healthy, e.message) for e in inbox.events[1:]] == [(False, "500"), (False, "503"), (True, "200")]
-    assert inbox.events[0] == HealthReported(task_id="0.0.0.web.ns.c", type="REMOTE_HTTP", healthy=True, message="200")
+    assert inbox.events[0] == HealthReported(
+        cause="prober", task_id="0.0.0.web.ns.c", type="REMOTE_HTTP", healthy=True, message="200"
+    )
 
 
 def test_a_refused_report_comes_again(server: Callable[[Serve], Server], probing: Callable[..., Prober]) -> None:
