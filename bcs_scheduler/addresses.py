@@ -45,6 +45,15 @@ def parse_http_url(text: str) -> str:
     return url.rstrip("/")
 
 
+def check_file_url(text: str) -> None:
+    """Accepts what agents can fetch: ``http(s)://host[:port]/path`` and ``file:///path``."""
+    if text.startswith("file://"):
+        if not text.startswith("file:///") or text.endswith("/"):
+            raise ValueError(f"{text!r} names no file: expected file:///path")
+    elif "://" not in text or not urlsplit(parse_http_url(text)).path.strip("/"):
+        raise ValueError(f"{text!r} names no file: expected http(s)://host[:port]/path or file:///path")
+
+
 def check_mesos_url(text: str) -> None:
     """Accepts ``http://host:port[,host:port]`` and ``zk://[user:password@]host:port,.../path``."""
     scheme, found, rest = text.partition("://")

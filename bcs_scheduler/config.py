@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hin
 
 import msgspec
 
-from bcs_scheduler.addresses import check_mesos_url, parse_address, parse_http_url
+from bcs_scheduler.addresses import check_file_url, check_mesos_url, parse_address, parse_http_url
 from store.factory import open_store
 
 TEN_YEARS = 315_360_000.0
@@ -190,6 +190,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "mesos.webui_url": lambda text: text and parse_http_url(text),
     "api.listen": lambda text: parse_address(text, allow_zero=True),
     "api.advertise": lambda text: text and parse_http_url(text),
+    "executor.url": lambda text: check_file_url(text) if text else None,
 }
 
 

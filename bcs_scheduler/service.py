@@ -152,7 +152,14 @@ def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Even
         output_limit=settings.executor.output_limit,
     )
     options = executor_options(settings, api_url)
+    if _is_local(options.uri) and not _is_local(mesos.url):
+        log.warning("agents cannot fetch the executor: set api.advertise or executor.url", url=options.uri)
     return lambda deliver: Driver(presented, deliver, AnyExecutorBuilder(options))
+
+
+def _is_local(url: str) -> bool:
+    """It means this machine to everybody who reads it."""
+    return any(f"//{host}" in url for host in ("127.", "localhost", "[::1]"))
 
 
 def executor_options(settings: Settings, api_url: str) -> ExecutorOptions:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 import requests
+from structlog.testing import capture_logs
 
 from bcs_scheduler import executor_file as module
 from bcs_scheduler.api.routes import executor as route
-from bcs_scheduler.config import ExecutorSettings, Settings
+from bcs_scheduler.config import ConfigError, ExecutorSettings, MesosSettings, Settings, load_settings
 from bcs_scheduler.executor_file import PACKAGE, build, executor_file, main
-from bcs_scheduler.service import executor_options
+from bcs_scheduler.service import driver_factory, executor_options
 from tests.unit.api_support import CoreGateway, serving
 
 PROGRAM = """
@@ -161,3 +162,28 @@ class TestServing:
             "python3.9",
             3,
         )
+
+    @pytest.mark.parametrize(
+        ("mesos", "advertise", "warned"),
+        [
+            ("http://10.0.0.9:5050", "", True),
+            ("zk://10.0.0.9:2181/mesos", "", True),
+            ("http://10.0.0.9:5050", "http://10.0.0.1:8080", False),
+            ("http://127.0.0.1:5050", "", False),
+        ],
+    )
+    def test_an_address_that_agents_cannot_reach_is_told(self, mesos: str, advertise: str, warned: bool) -> None:
+        with capture_logs() as told:
+            driver_factory(Settings(mesos=MesosSettings(url=mesos)), advertise or "http://127.0.0.1:8080")
+        assert [line["log_level"] for line in told] == ["warning"] * warned
+
+    @pytest.mark.parametrize(
+        "url", ["file:///opt/bcs-executor.pyz", "http://files/bcs.pyz", "https://[::1]:81/a/b.pyz"]
+    )
+    def test_places_that_can_be_named(self, url: str) -> None:
+        assert load_settings(None, {}, {"executor.url": url}).executor.url == url
+
+    @pytest.mark.parametrize("url", ["bcs.pyz", "file://bcs.pyz", "file:///opt/", "http://files/", "ftp://files/b.pyz"])
+    def test_places_that_cannot(self, url: str) -> None:
+        with pytest.raises(ConfigError, match="executor-url"):
+            load_settings(None, {}, {"executor.url": url})
