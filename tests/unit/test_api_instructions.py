@@ -181,7 +181,7 @@ def test_taskgroups_of_others_are_refused(api: Api) -> None:
             {"path": "/a", "url": "http://h/x", "user": "u", "password": "p", "mode": 0o644, "owner": ""},
         ),
         (
-            {"name": "x", "msgtype": "signal", "msgdata": {"signal": 15, "processname": "nginx"}},
+            {"name": "web", "msgtype": "signal", "msgdata": {"signal": 15, "processname": "nginx"}},
             "signal",
             {"signal": 15, "process": "nginx"},
         ),
@@ -193,7 +193,7 @@ def test_taskgroups_of_others_are_refused(api: Api) -> None:
     ],
 )
 def test_both_forms_of_messages_say_what_executors_do(sent: Any, kind: str, body: dict[str, Any]) -> None:
-    made = read_message(sent)
+    made = read_message(sent, "shop", "web")
     assert (made.type, made.body) == (kind, body)
     assert DATA not in repr(made)
 
@@ -218,12 +218,13 @@ def test_both_forms_of_messages_say_what_executors_do(sent: Any, kind: str, body
         ({"Type": 2, "Sig": {"Signal": 1}, "Env": {"Name": "A"}}, "$.Env"),
         ({"Type": 2, "Sig": {"Signal": 1}, "TaskID": {"value": "x"}}, "$.TaskID"),
         ({"Type": 2, "Sig": {"Signal": 1}, "Id": 7}, "$.Id"),
+        ({"name": "other", "msgtype": "signal", "msgdata": {"signal": 1}}, "$.name"),
         ([], "$"),
     ],
 )  # fmt: skip
 def test_problems_of_messages(sent: Any, path: str) -> None:
     with pytest.raises(ApiError) as refused:
-        read_message(sent)
+        read_message(sent, "shop", "web")
     assert path in {problem.path for problem in refused.value.problems}
 
 

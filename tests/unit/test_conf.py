@@ -57,7 +57,7 @@ def test_every_example_request_is_accepted(path: Path) -> None:
     if body.get("kind") == "Command":
         assert read_command(body, "default", "web").command
     else:
-        assert read_message(body).body
+        assert read_message(body, "default", "web").body
 
 
 def test_the_second_version_of_the_example_differs_in_version_and_number_only() -> None:

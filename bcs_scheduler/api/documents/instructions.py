@@ -111,9 +111,14 @@ def _check_target(target: CommandTarget, namespace: str, name: str, problems: Pr
         problems.add(member(path, "kind"), f'"{target.kind}" {LATER}; this route takes "Application"')
     elif target.kind.lower() not in ("application", "process"):
         problems.add(member(path, "kind"), 'must be "Application"', target.kind, ["Application"])
-    for field_name, given, expected in (("namespace", target.namespace, namespace), ("name", target.name, name)):
-        if given and given != expected:
-            problems.add(member(path, field_name), f'is "{given}", but the path says "{expected}"')
+    _check_whom((target.namespace, target.name), (namespace, name), path, problems)
+
+
+def _check_whom(given: tuple[str, str], expected: tuple[str, str], path: str, problems: Problems) -> None:
+    """Both are (namespace, name); what is not given is the path's."""
+    for field_name, said, meant in zip(("namespace", "name"), given, expected, strict=True):
+        if said and said != meant:
+            problems.add(member(path, field_name), f'is "{said}", but the path says "{meant}"')
 
 
 # --- messages -------------------------------------------------------------------------------------------------
@@ -222,18 +227,22 @@ _MSGDATA: dict[str, type[Document]] = {
 }
 
 
-def read_message(raw: object) -> Instruction:
-    """Of a message in either form; the raw one is known by its key `Type`. Raises ApiError (422)."""
+def read_message(raw: object, namespace: str, name: str) -> Instruction:
+    """Of a message in either form; the raw one is known by its key `Type`. Raises ApiError (422).
+
+    `namespace` and `name` of the application as in the path; a message that says otherwise is refused (W8).
+    """
     problems = Problems()
     is_raw = isinstance(raw, dict) and any(isinstance(key, str) and key.lower() == "type" for key in raw)
-    made = _from_raw(raw, problems) if is_raw else _from_driver(raw, problems)
+    made = _from_raw(raw, problems) if is_raw else _from_driver(raw, namespace, name, problems)
     if problems:
         raise invalid(problems.listed())
     return made
 
 
-def _from_driver(raw: object, problems: Problems) -> Instruction:
+def _from_driver(raw: object, namespace: str, name: str, problems: Problems) -> Instruction:
     document: DriverMessage = decode(raw, DriverMessage, problems)
+    _check_whom((document.namespace, document.name), (namespace, name), "$", problems)
     data = decode(document.msgdata, _MSGDATA[document.msgtype], problems, "$.msgdata")
     match data:
         case LocalFile():

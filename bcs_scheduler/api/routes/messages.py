@@ -48,7 +48,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 @table.write("POST", f"{APPLICATION}/message", "Send a message to all taskgroups", body=DriverMessage, answer=Told)
 @table.write("POST", f"{APPS}/message", "Send a message to all taskgroups", body=RawMessage, answer=Told)
 async def send_message(call: Call) -> Answer:
-    return await _tell(call, call.path["ns"], call.path["name"], read_message(call.body))
+    namespace, name = call.path["ns"], call.path["name"]
+    return await _tell(call, namespace, name, read_message(call.body, namespace, name))
 
 
 @table.write(
@@ -60,8 +61,9 @@ async def send_message(call: Call) -> Answer:
 )
 @table.write("POST", f"{APPS}/message/{{taskgroup}}", "Send a message to one taskgroup", body=RawMessage, answer=Told)
 async def send_message_to_taskgroup(call: Call) -> Answer:
-    instruction = read_message(call.body)
-    return await _tell(call, call.path["ns"], call.path["name"], instruction, (call.path["taskgroup"],))
+    namespace, name = call.path["ns"], call.path["name"]
+    instruction = read_message(call.body, namespace, name)
+    return await _tell(call, namespace, name, instruction, (call.path["taskgroup"],))
 
 
 @table.write("POST", f"{APPLICATION}/taskgroups/{{taskgroup}}/restart", "Restart a taskgroup in place", answer=Told)
