@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -34,9 +35,10 @@ EXAMPLES = Path(__file__).resolve().parents[1] / "conf" / "examples"
 AGENTS = 3
 PORTS = 100
 """Per agent."""
-START, LAUNCH, REPLACE, UPDATE, DELETE, STOP = 20.0, 20.0, 15.0, 30.0, 15.0, 15.0
+START, LAUNCH, REPLACE, UPDATE, CHECK, DELETE, STOP = 20.0, 20.0, 15.0, 30.0, 25.0, 15.0, 15.0
 """Seconds each step may take."""
 POLL = 0.05
+CHANGES = ("apply", "scale", "update", "delete")
 
 T = TypeVar("T")
 
@@ -85,7 +87,7 @@ class Demo:
     def run(self) -> None:
         with self._step("starting the scheduler with three agents, all embedded"):
             self._start()
-        self._bcs("apply", "-f", str(EXAMPLES / "web.json"))
+        self._bcs("apply", "-f", str(EXAMPLES / "web.json"), "-f", str(EXAMPLES / "checked.json"))
         with self._step("five taskgroups Running"):
             self._until_running(5)
         with self._step("a page from each"):
@@ -96,11 +98,13 @@ class Demo:
             self._until_running(8)
         self._kill_one()
         self._update()
+        self._look_inside()
+        self._fail_a_check()
         for kind in ("applications", "taskgroups", "transactions"):
             self._bcs("get", kind, "-o", "table")
-        self._bcs("delete", "web")
-        with self._step("application and taskgroups gone"):
-            self._until(DELETE, lambda: not self._applications() or None, "the application is still there")
+        self._bcs("delete", "web", "checked")
+        with self._step("applications and taskgroups gone"):
+            self._until(DELETE, lambda: not self._applications() or None, "an application is still there")
         with self._step("everything stopped"):
             self._stop()
         self._console.print(f"[bold green]done[/] in {time.monotonic() - self._started:.1f} s")
@@ -197,6 +201,53 @@ class Demo:
                     raise DemoError(f"only {watch.lowest} of 8 taskgroups were running at one moment")
                 self._console.print(f"  at least {watch.lowest} of 8 were running all the time", style="dim")
 
+    def _look_inside(self) -> None:
+        """A command in a taskgroup, and what all of them have printed."""
+        shown = self._bcs("exec", "web-0", "--", "sh", "-c", 'echo "$BCS_POD_ID: VERSION is $VERSION"')
+        with self._step("the command ran inside the taskgroup"):
+            wanted = f"{self._taskgroups()[0]['ID']}: VERSION is v2\n"
+            if shown != wanted:
+                raise DemoError(f"it printed {shown!r} instead of {wanted!r}")
+        printed = self._bcs("logs", "web", "--stderr", "--tail", "1")
+        with self._step("the log of each taskgroup names the page that was fetched"):
+            named = {line.partition(" | ")[0] for line in printed.splitlines() if '"GET / HTTP/1.1" 200' in line}
+            if named != {group["Name"] for group in self._taskgroups()}:
+                raise DemoError(f"only those of {', '.join(sorted(named))} do")
+
+    def _fail_a_check(self) -> None:
+        """Takes away the page that a health check asks for, and sees the taskgroup fail and be replaced."""
+
+        def health() -> Json | None:
+            """Of index 0; None while no check of the application has been answered."""
+            groups = self._taskgroups("checked")
+            tasks = [group["Taskgroup"][0] for group in groups if group["InstanceID"] == 0]
+            return {**tasks[0], "group": groups[0]["ID"]} if tasks and tasks[0]["IsChecked"] else None
+
+        def healthy() -> Json | None:
+            task = health()
+            return task if task and task["Healthy"] and task["Status"] == "Running" else None
+
+        with self._step("health checks passing"):
+            first = self._until(CHECK, healthy, "checked-0 is not healthy")
+        self._bcs("exec", "checked-0", "--", "rm", "page/health")
+
+        def failing() -> str | None:
+            task = health()
+            failed = [check for check in (task or first)["HealthCheckStatus"] if not check["result"]]
+            return f"{failed[0]['type']}: {failed[0]['message']}" if failed else None
+
+        with self._step("a health check failing"):
+            self._console.print(f"  {self._until(CHECK, failing, 'no check fails')}", style="dim", markup=False)
+
+        def recovered() -> Json | None:
+            task = healthy()
+            return task if task and task["group"] != first["group"] else None
+
+        with self._step("the taskgroup restarted, and healthy again"):
+            new = self._until(CHECK, recovered, "checked-0 was not restarted")
+            self._console.print(f"  as {new['group']} on {new['AgentHostname']}", style="dim", markup=False)
+        self._bcs("get", "tasks", "checked", "-o", "table")
+
     def _stop(self) -> None:
         assert self._server is not None
         self._server.send_signal(signal.SIGTERM)
@@ -252,8 +303,8 @@ class Demo:
     def _applications(self) -> list[Json]:
         return self._client.applications(DEFAULT_NAMESPACE)
 
-    def _taskgroups(self) -> list[Json]:
-        groups = self._client.taskgroups(DEFAULT_NAMESPACE, "web")
+    def _taskgroups(self, application: str = "web") -> list[Json]:
+        groups = self._client.taskgroups(DEFAULT_NAMESPACE, application)
         return sorted(groups, key=lambda group: int(group["InstanceID"]))
 
     def _page(self, group: Json) -> str | None:
@@ -265,21 +316,24 @@ class Demo:
         except requests.RequestException:
             return None
 
-    def _bcs(self, *arguments: str) -> None:
-        """Runs the user's command and shows it with what it prints."""
-        shown = " ".join(os.path.relpath(a) if a.startswith("/") else a for a in arguments)
+    def _bcs(self, *arguments: str) -> str:
+        """Runs the user's command and shows it with what it prints, which changes print as on a terminal."""
+        form = ("-o", "text") if arguments[0] in CHANGES else ()
+        shown = shlex.join(os.path.relpath(a) if a.startswith("/") else a for a in arguments)
         self._console.print(f"\n[bold]$ bcs {shown}[/]")
         made = subprocess.run(
-            [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments],
+            [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments, *form],
             env={**os.environ, "BCS_SERVER": self._client.server},
             capture_output=True,
             text=True,
             timeout=30,
             check=False,
         )
-        self._console.out(made.stdout.rstrip("\n"), highlight=False)
+        if made.stdout:
+            self._console.out(made.stdout.rstrip("\n"), highlight=False)
         if made.returncode != 0:
             raise DemoError(f"bcs {shown} ended with {made.returncode}: {made.stderr.strip()}")
+        return made.stdout
 
 
 def main() -> int:
