@@ -13,6 +13,7 @@ from typing import Any
 
 from . import cgrouptree
 from .connection import Connection
+from .docker import note
 from .group import Taskgroup
 from .host import Host
 from .messages import Messages
@@ -123,5 +124,6 @@ class Session:
         while self._host.census.abandon():
             time.sleep(0.01)
         cgrouptree.remove(self._host.cgroup)
+        note.follow(str(self._settings.sandbox))
         sys.stderr.flush()
         signal.raise_signal(signal.SIGKILL)

@@ -18,6 +18,7 @@ import sys
 from typing import NamedTuple, NoReturn
 
 from . import cgrouptree, proctree
+from .docker import note
 
 PR_SET_CHILD_SUBREAPER = 36
 """prctl.h of Linux 3.4 and newer."""
@@ -52,6 +53,7 @@ def split() -> Watched:
         os.close(reading)
         _guard(child, writing, cgroup)
     os.close(writing)
+    os.setsid()  # a signal to the process group of one must not end both at once
     if not subreaper:
         print("no child subreaper on this kernel: daemons are found by their environment only", file=sys.stderr)
     return Watched(itself, reading, run, cgroup)
@@ -73,6 +75,7 @@ def _guard(executor: int, pipe: int, cgroup: str) -> NoReturn:
             continue
     kill_descendants(cgroup)
     cgrouptree.remove(cgroup)
+    note.follow(os.environ.get("MESOS_SANDBOX") or ".")  # containers descend from their engine, not from here
     code = os.waitstatus_to_exitcode(status)
     sys.stdout.flush()
     os._exit(code if code >= 0 else 128 - code)

@@ -21,7 +21,7 @@ from .. import fetch, files
 from ..logs import RotatedFile
 from ..model import Amounts, Detail, Group, Task
 from ..runtime import Exit, Output, TaskError
-from . import archive, command, translate
+from . import archive, command, note, translate
 from .engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, NotFound
 from .images import Images
 from .output import Follower
@@ -44,7 +44,7 @@ COMM_LENGTH = 15
 
 class ContainerRuntime:
     def __init__(self, task: Task, group: Group, directory: pathlib.Path) -> None:
-        """`directory`: the task's own, exists."""
+        """`directory`: the task's own, `tasks/<task id>` in the executor's sandbox."""
         self._task, self._group, self._directory = task, group, directory
         self._engine = Engine(group.docker)
         self._images = Images(self._engine)
@@ -82,12 +82,16 @@ class ContainerRuntime:
             self._patiently(self._provide_image, AWAY_AT_START)
             self._patiently(self._create, AWAY_AT_START)
             self._launch()
-        except TaskError as error:
+        except (TaskError, OSError) as error:
             self._discard()
             self._over(Exit(None, str(error)))
+            if isinstance(error, OSError):
+                raise TaskError(f"the task's directory cannot be used: {error}") from None
             raise
 
     def _prepare(self) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        note.leave(str(self._directory.parents[1]), self._group.docker, self._group.taskgroup)
         for path in translate.volume_directories(self._task, self._group, self._directory):
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(0o777)  # as an emptyDir of Kubernetes: whatever user the image has may write

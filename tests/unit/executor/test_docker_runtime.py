@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.executor.docker import command, output, runtime
+from bcs_scheduler.executor.docker import command, note, output, runtime
 from bcs_scheduler.executor.docker.reap import reap
 from bcs_scheduler.executor.docker.runtime import ContainerRuntime
 from bcs_scheduler.executor.model import Container, File, Group, Registry, Task, Volume
@@ -48,15 +48,18 @@ def make(engine: StandInEngine, tmp_path: Path) -> Iterator[Any]:
     made: list[ContainerRuntime] = []
 
     def build(task: Task | None = None, **container: Any) -> ContainerRuntime:
-        (tmp_path / "box").mkdir(exist_ok=True)
         group = Group(taskgroup=TASKGROUP, agent_ip="10.0.0.4", docker=engine.path, grace_period=3.0)
-        made.append(ContainerRuntime(task or container_task(**container), group, tmp_path / "box"))
+        made.append(ContainerRuntime(task or container_task(**container), group, directory_in(tmp_path)))
         return made[-1]
 
     yield build
     engine.back()
     for found in made:
         found.stop(0.0)
+
+
+def directory_in(sandbox: Path) -> Path:
+    return sandbox / "tasks" / ID
 
 
 def container_task(**container: Any) -> Task:
@@ -329,13 +332,13 @@ def test_output_goes_to_the_files_of_the_sandbox(engine: StandInEngine, make: An
     engine.prints(engine.only(), b"x" * 200_000 + b"\n")
     engine.ends(engine.only(), 0)
     found.wait()
-    assert (tmp_path / "box" / "stdout").read_bytes() == b"one\n" + b"x" * 200_000 + b"\n"
-    assert (tmp_path / "box" / "stderr").read_bytes() == b"bad\n"
+    assert (directory_in(tmp_path) / "stdout").read_bytes() == b"one\n" + b"x" * 200_000 + b"\n"
+    assert (directory_in(tmp_path) / "stderr").read_bytes() == b"bad\n"
 
 
 def test_output_has_neither_gap_nor_double_over_a_break(engine: StandInEngine, make: Any, tmp_path: Path) -> None:
     found = started(make)
-    container, file = engine.only(), tmp_path / "box" / "stdout"
+    container, file = engine.only(), directory_in(tmp_path) / "stdout"
     for at, text in (("2024-01-01T00:00:01Z", b"1\n"), ("2024-01-01T00:00:02.5Z", b"2\n")):
         engine.prints(container, text, at=at)
     engine.prints(container, b"3\n", at="2024-01-01T00:00:02.5Z")
@@ -478,7 +481,7 @@ def test_a_restart_with_another_environment_makes_another_container(
     engine.prints(second, b"second\n")
     engine.ends(second, 0)
     assert found.wait() == Exit(0, "exit code 0")
-    assert (tmp_path / "box" / "stdout").read_bytes() == b"first\nsecond\n"
+    assert (directory_in(tmp_path) / "stdout").read_bytes() == b"first\nsecond\n"
 
 
 def test_a_restart_that_fails_ends_the_task_with_its_reason(engine: StandInEngine, make: Any) -> None:
@@ -517,8 +520,8 @@ def test_signals(engine: StandInEngine, make: Any) -> None:
 
 def test_private_volumes_are_made(engine: StandInEngine, make: Any, tmp_path: Path) -> None:
     started(make, volumes=(Volume("", "/data"),))
-    assert (tmp_path / "box" / "volumes" / "0").stat().st_mode & 0o777 == 0o777
-    assert f"{tmp_path}/box/volumes/0:/data" in engine.only().body["HostConfig"]["Binds"]
+    assert (directory_in(tmp_path) / "volumes" / "0").stat().st_mode & 0o777 == 0o777
+    assert f"{directory_in(tmp_path)}/volumes/0:/data" in engine.only().body["HostConfig"]["Binds"]
 
 
 # --- orphans ------------------------------------------------------------------------------------------------------
@@ -532,6 +535,25 @@ def test_containers_of_a_dead_executor_are_removed(engine: StandInEngine, make: 
     )
     reap(engine.path, TASKGROUP)
     assert list(engine.containers) == ["other"]
+
+
+def test_the_note_in_the_sandbox_leads_to_the_containers(
+    engine: StandInEngine, make: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    note.follow(str(tmp_path))
+    started(make)
+    note.follow(str(tmp_path))
+    assert engine.containers == {}
+    engine.away()
+    note.follow(str(tmp_path))
+    assert "containers may be left behind: the container engine does not run" in capfd.readouterr().err
+
+
+def test_a_directory_that_cannot_be_made_is_told(engine: StandInEngine, make: Any, tmp_path: Path) -> None:
+    (tmp_path / "tasks").write_text("in the way")
+    with pytest.raises(TaskError, match="directory cannot be used"):
+        make().start()
+    assert engine.containers == {}
 
 
 def test_one_that_is_to_be_kept_is_only_killed(engine: StandInEngine, make: Any) -> None:
