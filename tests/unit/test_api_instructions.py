@@ -278,7 +278,9 @@ def test_taskgroups_restart_and_reload(gateway: CoreGateway, api: Api, verb: str
 
 
 def test_images_are_committed(gateway: CoreGateway, api: Api) -> None:
-    raw = document("front", image="demo/front:1", instance=1)
+    raw = document("front", image="demo/front:1", instance=1, imagePullUser="me", imagePullPasswd="secret::login||key")
+    login = {"kind": "secret", "metadata": {"name": "login"}, "datas": {"key": {"content": DATA}}}
+    assert api.call("POST", "/namespaces/shop/secrets", json=login).status_code == 200
     gateway.offer()
     accepted(api.call("POST", "/namespaces/shop/applications", json=raw))
     gateway.offer()
@@ -287,10 +289,15 @@ def test_images_are_committed(gateway: CoreGateway, api: Api) -> None:
     accepted(api.call("POST", f"/image/commit/{group}?image=demo/front:1&url=registry/front:2"))
     asked = gateway.commands[-1]
     assert isinstance(asked, Instruct)
-    assert (asked.type, asked.image, asked.body["target"]) == ("commit", "demo/front:1", "registry/front:2")
+    assert (asked.type, asked.image) == ("commit", "demo/front:1")
+    assert asked.body == {"target": "registry/front:2", "user": "me", "password": "content"}
+    assert api.data("/namespaces/shop/applications/front/commands")[0]["body"]["password"] == "***"
     assert api.call("POST", f"/image/commit/{group}?image=demo/front&url=x").status_code == 400
     assert api.call("POST", f"/image/commit/{group}?image=demo/front:1").status_code == 400
     assert api.call("POST", "/image/commit/0.x?image=a&url=b").status_code == 404
+    assert api.call("DELETE", "/secret/shop/login").status_code == 200
+    response = api.call("POST", f"/image/commit/{group}?image=demo/front:1&url=registry/front:2")
+    assert response.status_code == 409 and "secret shop/login" in response.text
 
 
 # --- limits in place, health ----------------------------------------------------------------------------------

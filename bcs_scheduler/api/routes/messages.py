@@ -18,7 +18,8 @@ from bcs_scheduler.api.routes.applications import find_application
 from bcs_scheduler.api.views.messages import MessageView, message_order, show_message
 from bcs_scheduler.core.effects import Problem, Reason
 from bcs_scheduler.core.events import Instruct
-from store.records import TaskGroup
+from store.records import TaskGroup, Version
+from transactions.injection import Credentials, Missing, inject
 
 table = Table("messages")
 APPLICATION = "/namespaces/{ns}/applications/{name}"
@@ -93,11 +94,23 @@ async def commit_image(call: Call) -> Answer:
             raise bad_parameter(name, "is required: an image reference")
     group = _find(call)
     version = call.state().version(f"{group.namespace}/{group.application}", group.version)
-    images = [container.image for container in version.containers if container.image] if version is not None else []
-    if image not in images:
-        listed = f"; they are {', '.join(images)}" if images else "; it has none"
-        raise bad_parameter("image", f"is no image of the taskgroup's containers{listed}")
-    return await _tell_one(call, Instruction("commit", {"target": url, "user": "", "password": ""}), image)
+    images = [container.image for container in version.containers] if version is not None else []
+    if version is None or image not in images:
+        known = ", ".join(filter(None, images))
+        listed = f"they are {known}" if known else "it has none"
+        raise bad_parameter("image", f"is no image of the taskgroup's containers; {listed}")
+    account = _registry_account(call, version, images.index(image))
+    body = {"target": url, "user": account.user, "password": account.password}
+    return await _tell_one(call, Instruction("commit", body), image)
+
+
+def _registry_account(call: Call, version: Version, index: int) -> Credentials:
+    """Of the container with that index, as its secrets hold it now. Raises ApiError (409)."""
+    try:
+        found = inject(call.state(), version)
+    except Missing as error:
+        raise ApiError(Reason.CONFLICT, str(error)) from None
+    return found[index].registry if found else Credentials()
 
 
 @table.read("/message/{id}", "Fetch a message and what came of it", answer=MessageView)
