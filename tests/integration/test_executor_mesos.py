@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import requests
 
+from tests.integration.executortraces import executors_of, processes_of, sandbox, the_task, wait_gone
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
@@ -49,10 +50,6 @@ def start_scheduler(tmp_path: Path) -> Iterator[StartScheduler]:
         scheduler.stop()
 
 
-def the_task(taskgroup: Record) -> Record:
-    return taskgroup["Taskgroup"][0]
-
-
 def page(taskgroup: Record) -> int:
     """Status of the page a taskgroup serves; 0 while nothing listens."""
     port = the_task(taskgroup)["PortMappings"][0]["HostPort"]
@@ -65,42 +62,6 @@ def page(taskgroup: Record) -> int:
 def wait_pages(taskgroups: list[Record]) -> None:
     for taskgroup in taskgroups:
         wait_for(lambda group=taskgroup: page(group) == 200, 20, "a page")  # type: ignore[misc]
-
-
-def sandbox(mesos: RealMesos, taskgroup_id: str) -> Path:
-    """Of the executor of a taskgroup, whichever agent it is on."""
-    found = mesos.directory.glob(f"*/work/slaves/*/frameworks/*/executors/{taskgroup_id}/runs/latest")
-    return wait_for(lambda: next(found, None), 10, f"the sandbox of {taskgroup_id}")
-
-
-def processes_of(taskgroup_id: str) -> dict[int, list[str]]:
-    """Command lines of all processes of the executor and its tasks, by pid: they inherit its environment or name it in
-    their own."""
-    marks = (f"MESOS_EXECUTOR_ID={taskgroup_id}\0".encode(), f"BCS_POD_ID={taskgroup_id}\0".encode())
-    found = {}
-    for entry in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            environment = Path("/proc", entry, "environ").read_bytes() + b"\0"
-            command = Path("/proc", entry, "cmdline").read_bytes().split(b"\0")[:-1]
-        except OSError:
-            continue  # ended meanwhile
-        if command and any(mark in environment for mark in marks):
-            found[int(entry)] = [word.decode() for word in command]
-    return found
-
-
-def executors_of(taskgroup_id: str) -> list[int]:
-    """Pids of the executor and its warden, the elder first."""
-    return sorted(pid for pid, words in processes_of(taskgroup_id).items() if "bcs-executor.pyz" in words)
-
-
-def wait_gone(*taskgroups: Record) -> None:
-    for group in taskgroups:
-        wait_for(
-            lambda identity=group["ID"]: not processes_of(identity),  # type: ignore[misc]
-            20,
-            lambda identity=group["ID"]: f"the end of {processes_of(identity)}",  # type: ignore[misc]
-        )
 
 
 def wait_replaced(scheduler: SchedulerProcess, name: str, old: Record, count: int = 1) -> Record:
