@@ -85,6 +85,15 @@ def inject(state: State, version: Version) -> tuple[Injected, ...]:
     return found
 
 
+def resolve(state: State, namespace: str, user: str, password: str) -> Credentials:
+    """Credentials of which either part may be a reference to a secret of the namespace. Raises Missing."""
+    lookup = _Lookup(state, namespace)
+    found = lookup.credentials(user, password)
+    if lookup.missing:
+        raise Missing(tuple(lookup.missing))
+    return found
+
+
 class Injections:
     """Lookups of one placement pass: a version that is launched a thousand times is looked up once."""
 
@@ -137,8 +146,8 @@ class _Lookup:
         contents += [self._secret(ref.name, item) for ref in container.secrets for item in ref.items]
         return Injected(
             contents=tuple(contents),
-            registry=self._credentials(container.image_pull_user, container.image_pull_password),
-            uris=tuple(self._credentials(uri.user, uri.password) for uri in container.uris),
+            registry=self.credentials(container.image_pull_user, container.image_pull_password),
+            uris=tuple(self.credentials(uri.user, uri.password) for uri in container.uris),
         )
 
     def _config(self, name: str, item: Item) -> Content:
@@ -149,7 +158,7 @@ class _Lookup:
             value = ConfigItem()
         if value.type == "file":
             return Content(item, data=value.content)
-        return Content(item, url=value.content, user=value.user, password=self._value(value.password))
+        return Content(item, url=value.content, user=self._value(value.user), password=self._value(value.password))
 
     def _secret(self, name: str, item: Item) -> Content:
         return Content(item, data=self._held(name, item.key), secret=True)
@@ -163,7 +172,7 @@ class _Lookup:
             return ""
         return value
 
-    def _credentials(self, user: str, password: str) -> Credentials:
+    def credentials(self, user: str, password: str) -> Credentials:
         return Credentials(self._value(user), self._value(password))
 
     def _value(self, text: str) -> str:

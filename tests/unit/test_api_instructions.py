@@ -252,6 +252,23 @@ def test_contents_of_messages_are_shown_by_digest(api: Api) -> None:
     assert (body["path"], body["size"]) == ("a", 7) and "data" not in body and len(body["digest"]) == 16
 
 
+def test_accounts_of_remote_files_may_lie_in_secrets(gateway: CoreGateway, api: Api) -> None:
+    data = {
+        "to": "/a",
+        "remote": "http://h/x",
+        "remoteUser": "secret::login||key",
+        "remotePasswd": "secret::login||key",
+    }
+    body = {"msgtype": "remote", "msgdata": data}
+    response = api.call("POST", f"{WEB}/message", json=body)
+    assert response.status_code == 409 and "secret shop/login does not exist" in response.text
+    login = {"kind": "secret", "metadata": {"name": "login"}, "datas": {"key": {"content": DATA}}}
+    assert api.call("POST", "/namespaces/shop/secrets", json=login).status_code == 200
+    accepted(api.call("POST", f"{WEB}/message", json=body))
+    asked = gateway.commands[-1]
+    assert isinstance(asked, Instruct) and (asked.body["user"], asked.body["password"]) == ("content", "content")
+
+
 def test_taskgroups_that_cannot_be_told_make_the_request_fail(gateway: CoreGateway, api: Api) -> None:
     """And the answer has the outcome of each, those that were told among them (W18)."""
     group = min(gateway.core.state.taskgroups.values(), key=lambda group: group.index)

@@ -19,7 +19,7 @@ from bcs_scheduler.api.views.messages import MessageView, message_order, show_me
 from bcs_scheduler.core.effects import Problem, Reason
 from bcs_scheduler.core.events import Instruct
 from store.records import TaskGroup, Version
-from transactions.injection import Credentials, Missing, inject
+from transactions.injection import Credentials, Missing, inject, resolve
 
 table = Table("messages")
 APPLICATION = "/namespaces/{ns}/applications/{name}"
@@ -50,7 +50,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 @table.write("POST", f"{APPS}/message", "Send a message to all taskgroups", body=RawMessage, answer=Told)
 async def send_message(call: Call) -> Answer:
     namespace, name = call.path["ns"], call.path["name"]
-    return await _tell(call, namespace, name, read_message(call.body, namespace, name))
+    return await _tell(call, namespace, name, _message(call))
 
 
 @table.write(
@@ -63,8 +63,21 @@ async def send_message(call: Call) -> Answer:
 @table.write("POST", f"{APPS}/message/{{taskgroup}}", "Send a message to one taskgroup", body=RawMessage, answer=Told)
 async def send_message_to_taskgroup(call: Call) -> Answer:
     namespace, name = call.path["ns"], call.path["name"]
-    instruction = read_message(call.body, namespace, name)
-    return await _tell(call, namespace, name, instruction, (call.path["taskgroup"],))
+    return await _tell(call, namespace, name, _message(call), (call.path["taskgroup"],))
+
+
+def _message(call: Call) -> Instruction:
+    """Of the body, with what the secrets it refers to hold now. Raises ApiError (409, 422)."""
+    namespace = call.path["ns"]
+    instruction = read_message(call.body, namespace, call.path["name"])
+    if instruction.type != "remote":
+        return instruction
+    body = instruction.body
+    try:
+        account = resolve(call.state(), namespace, body["user"], body["password"])
+    except Missing as error:
+        raise ApiError(Reason.CONFLICT, str(error)) from None
+    return Instruction("remote", {**body, "user": account.user, "password": account.password})
 
 
 @table.write("POST", f"{APPLICATION}/taskgroups/{{taskgroup}}/restart", "Restart a taskgroup in place", answer=Told)

@@ -1,0 +1,50 @@
+"""What versions and messages take from configmaps and secrets, resolved."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+import pytest
+
+from store.definition import Container, Item, Reference
+from store.records import ConfigItem, ConfigMap, Secret, Version
+from store.state import State
+from transactions.injection import Content, Credentials, Missing, inject, resolve
+
+
+def base64(text: str) -> str:
+    return b64encode(text.encode()).decode()
+
+
+STATE = State(
+    [
+        Secret(namespace="shop", name="login", items={"user": base64("reader"), "key": base64("pass")}),
+        ConfigMap(
+            namespace="shop",
+            name="conf",
+            items={
+                "rules": ConfigItem(
+                    type="http", content="http://h/x", user="secret::login||user", password="secret::login||key"
+                )
+            },
+        ),
+    ]
+)
+
+
+def test_both_parts_of_an_account_may_lie_in_a_secret() -> None:
+    item = Item(type="env", key="rules", target="RULES")
+    container = Container(configmaps=(Reference(name="conf", items=(item,)),))
+    version = Version(namespace="shop", application="web", containers=(container,))
+    expected = Content(item, url="http://h/x", user="reader", password="pass")
+    assert inject(STATE, version)[0].contents == (expected,)
+
+
+def test_an_account_is_resolved_in_its_namespace() -> None:
+    assert resolve(STATE, "shop", "secret::login||user", "secret::login||key") == Credentials("reader", "pass")
+    assert resolve(STATE, "shop", "me", "literal") == Credentials("me", "literal")
+    with pytest.raises(Missing, match="secret other/login does not exist") as refused:
+        resolve(STATE, "other", "me", "secret::login||key")
+    assert len(refused.value.what) == 1
+    with pytest.raises(Missing, match="has no key 'none'"):
+        resolve(STATE, "shop", "me", "secret::login||none")
