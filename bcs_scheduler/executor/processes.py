@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from . import proctree
@@ -72,7 +73,8 @@ class ProcessRuntime:
         except BaseException:
             self._clear_away()
             raise
-        self._detail = Detail(self._program.pid, "", self._group.agent_ip, started_at=time.time())
+        with self._state:
+            self._detail = replace(self._detail, started_at=time.time())
         self._host.observe(self)
         if self._stopping.is_set():
             self._ask_to_end(self._program, self._deadline - time.monotonic(), self._past_deadline)
@@ -83,11 +85,14 @@ class ProcessRuntime:
 
     def _prepare(self) -> Launcher:
         # The files are opened first, so that everybody finds them where they belong even if preparing fails.
-        self._directory.mkdir(parents=True, exist_ok=True)
-        streams = [
-            self._host.pump.open(self._directory / name, self._group.log_max_bytes, self._group.log_files)
-            for name in ("stdout", "stderr")
-        ]
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            streams = [
+                self._host.pump.open(self._directory / name, self._group.log_max_bytes, self._group.log_files)
+                for name in ("stdout", "stderr")
+            ]
+        except OSError as error:
+            raise TaskError(f"directory of the task: {error.strerror}") from None
         launcher = Launcher(
             self._task.id,
             self._host.census,
@@ -129,15 +134,11 @@ class ProcessRuntime:
             words = self._enforcement.words
             end = Exit(end.code, f"out of memory: killed by the kernel at its limit of {words}", True)
         self._clear_away()
-        self._detail = Detail(
-            self._detail.pid,
-            "",
-            self._group.agent_ip,
-            end.code,
-            end.oom,
-            started_at=self._detail.started_at,
-            finished_at=time.time(),
-        )
+        pid = program.pid if program is not None else 0
+        with self._state:
+            self._detail = replace(
+                self._detail, pid=pid, exit_code=end.code, oom=end.oom, restarting=False, finished_at=time.time()
+            )
         return end
 
     def stop(self, grace: float) -> None:
@@ -226,17 +227,9 @@ class ProcessRuntime:
     def detail(self) -> Detail:
         with self._state:
             known, program = self._detail, self._program
-            pid = program.pid if program is not None and not known.finished_at else known.pid
-            return Detail(
-                pid,
-                "",
-                known.container_ip,
-                known.exit_code,
-                known.oom,
-                self._restarting,
-                known.started_at,
-                known.finished_at,
-            )
+            if program is None or known.finished_at:
+                return known
+            return replace(known, pid=program.pid, restarting=self._restarting)
 
     def address(self) -> str:
         return self._group.agent_ip or "127.0.0.1"
@@ -314,7 +307,10 @@ class ProcessRuntime:
             succeeded = True
         finally:
             with self._state:
-                self._generation += succeeded
+                if succeeded:
+                    self._generation += 1
+                    self._failure, self._exceeded = "", False
+                    self._detail = replace(self._detail, started_at=time.time())
                 self._restarting = False
                 self._state.notify_all()
             self._changed()
@@ -340,6 +336,8 @@ class ProcessRuntime:
             raise
         with self._state:
             self._program = fresh
+        if self._stopping.is_set():
+            self._ask_to_end(fresh, self._deadline - time.monotonic(), self._past_deadline)
 
     def reload(self, timeout: float) -> None:
         if self._task.process.reload:
