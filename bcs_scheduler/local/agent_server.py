@@ -8,7 +8,7 @@ import re
 import socket
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.files import FileInfo, Files, mode_text
@@ -86,7 +86,7 @@ class FilesApi:
         offset = _number(query, "offset")
         length = _number(query, "length")
         size, data = self._files.read(path, offset, length if length >= 0 else None)
-        text = data.decode("utf-8", "replace")
+        text = data.decode("utf-8", "surrogateescape")
         return _json({"data": text, "offset": size if offset == -1 else offset})
 
     def browse(self, request: Request) -> bytes:
@@ -94,13 +94,13 @@ class FilesApi:
 
     def download(self, request: Request) -> bytes:
         name, content = self._files.whole(_path(_query(request)))
-        disposition = f"Content-Disposition: attachment; filename={name}"
+        disposition = f"Content-Disposition: attachment; filename={quote(name)}"
         return response(200, content, "application/octet-stream", disposition)
 
     def call(self, request: Request) -> bytes:
         """The calls of the agent's v1 API that concern files, in JSON."""
         call = _parse_call(request)
-        type_ = call.get("type")
+        type_ = _text(call.get("type", ""))
         if type_ == "GET_HEALTH":
             return _json({"type": type_, "get_health": {"healthy": True}})
         calls: dict[str, Callable[[Json], Json]] = {"READ_FILE": self._read_file, "LIST_FILES": self._list_files}
@@ -115,17 +115,31 @@ class FilesApi:
         missing = [f"read_file.{field}" for field in ("path", "offset") if field not in arguments]
         if missing:
             raise InvalidCall(400, f"Missing required fields: {', '.join(missing)}")
-        size, data = self._files.read(arguments["path"], int(arguments["offset"]), arguments.get("length"))
+        offset, length = _whole(arguments["offset"]), arguments.get("length")
+        size, data = self._files.read(_text(arguments["path"]), offset, None if length is None else _whole(length))
         return {"size": size, "data": base64.b64encode(data).decode("ascii")}
 
     def _list_files(self, arguments: Json) -> Json:
         if "path" not in arguments:
             raise InvalidCall(400, "Missing required fields: list_files.path")
-        return {"file_infos": [_listed(info) for info in self._files.browse(arguments["path"])]}
+        return {"file_infos": [_listed(info) for info in self._files.browse(_text(arguments["path"]))]}
 
 
 def _invalid(field: str) -> str:
     return f"Failed to validate agent::Call: Expecting '{field}' to be present"
+
+
+def _whole(value: object) -> int:
+    """A negative number counts as a huge one, as where numbers have no sign."""
+    if not isinstance(value, int):
+        raise InvalidCall(400, "Failed to convert JSON into Call protobuf: Expecting a number")
+    return value if value >= 0 else 2**64 + value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise InvalidCall(400, "Failed to convert JSON into Call protobuf: Expecting a string")
+    return value
 
 
 def _parse_call(request: Request) -> Json:
@@ -144,7 +158,8 @@ def _parse_call(request: Request) -> Json:
 
 
 def _json(document: object) -> bytes:
-    return response(200, json.dumps(document).encode(), JSON)
+    """Bytes that are no UTF-8 stay as they are, as in the answers of a real agent."""
+    return response(200, json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogateescape"), JSON)
 
 
 def _query(request: Request) -> dict[str, str]:
