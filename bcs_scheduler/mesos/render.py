@@ -83,7 +83,10 @@ def injected(taskgroup: TaskGroup, task: Task) -> dict[str, str]:
 
 
 def injected_in_container(taskgroup: TaskGroup, task: Task, container: Container, version: Version) -> dict[str, str]:
-    """Variables that a container gets: which of them name a port depends on the network (bcs_api 6.7)."""
+    """Variables that a container gets: which of them name a port depends on the network (bcs_api 6.7). Raises
+    LaunchError if the task was placed with other ports than the container has."""
+    if len(task.ports) != len(container.ports):
+        raise LaunchError(f"{len(task.ports)} ports for the {len(container.ports)} of task {task.name!r}")
     values = {}
     mode = version.network_mode.upper()
     for port, bound in zip(container.ports, task.ports, strict=True):

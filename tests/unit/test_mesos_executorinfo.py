@@ -284,6 +284,10 @@ class TestContainer:
         assert task.parameters == ()
         assert task.env["BCS_ETH_NAME"] == task.env["BCS_CNI_NAME"] == "eth1"
 
+    def test_ports_of_another_definition_are_refused(self) -> None:
+        with pytest.raises(LaunchError, match="1 ports for the 2"):
+            task_of(self.IMAGE, self.PORTS[:1], network_mode="BRIDGE")
+
     def test_arguments_of_an_entry_point(self) -> None:
         container = Container(image="nginx:1", args=("-g", "daemon off;"), requests=ONE)
         assert task_of(container).command == model.Command(argv=("-g", "daemon off;"))
