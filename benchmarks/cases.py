@@ -5,6 +5,7 @@ scale-N-A      from N to N * 6/5 taskgroups
 delete-N-A     of an application of N taskgroups, to nothing left
 restart-N      kill -9 of a scheduler with N running taskgroups, start again, to ready
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
+command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
 """
 
@@ -32,11 +33,17 @@ DEFAULT = (
     "launch-10000-5000",
     "restart-10000",
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
+    "command-200",
     "probe-1000",
 )
+COMMAND_SECONDS = 5.0
+"""What a command may take to be answered by all taskgroups it is for."""
+REAL_AGENTS = 4
 PROBE_SHARE = 1e-4
 """Of a core, per target: what probing may cost."""
 APPLICATION = "/namespaces/bench/applications"
+COMMAND = "/command/application/bench/load"
+COMMANDS = 3
 TIMEOUT = 300.0
 PAUSE = 0.02
 """Seconds between looks at the cluster."""
@@ -68,8 +75,8 @@ class Result:
 def parse(case: str) -> tuple[str, int, int]:
     """Kind, taskgroups, agents. Raises Failure for a name that is not a case."""
     match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)|restart-(\d+)", case)
-    if probing := re.fullmatch(r"probe-(\d+)", case):
-        return "probe", int(probing[1]), 1
+    if other := re.fullmatch(r"(probe|command)-(\d+)", case):
+        return other[1], int(other[2]), {"probe": 1, "command": REAL_AGENTS}[other[1]]
     if match is None:
         raise Failure(f"unknown case {case!r}; cases are e.g. launch-1000-100, scale-5000-1000, restart-10000")
     if match[4]:
@@ -87,8 +94,9 @@ def run(case: str, store: StoreKind) -> Result:
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         # Each taskgroup takes 0.1 cores, 96 MB memory, 64 MB disk and a port, executor included.
         size = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
-        with Bench(Path(folder), store, agents, **size) as bench:
-            _warm_up(bench, min(WARM_UP, taskgroups))
+        with Bench(Path(folder), store, agents, synthetic=kind != "command", **size) as bench:
+            if kind != "command":
+                _warm_up(bench, min(WARM_UP, taskgroups))
             return _CASES[kind](case, bench, taskgroups)
 
 
@@ -175,11 +183,51 @@ def _restart(case: str, bench: Bench, taskgroups: int) -> Result:
     )
 
 
+def _command(case: str, bench: Bench, taskgroups: int) -> Result:
+    """Of three commands the slowest counts."""
+    _up(bench, taskgroups)
+    spec = {"commandTargetRef": {"kind": "Application"}, "command": ["/bin/echo", "here"]}
+    cpu, seconds = bench.scheduler.cpu_seconds(), 0.0
+    for _ in range(COMMANDS):
+        began = time.monotonic()
+        told = bench.call("POST", COMMAND, {"apiVersion": "v4", "kind": "Command", "spec": spec})
+        path = f"{COMMAND}?id={told['commandID']}"
+        answers = await_("answers", lambda path=path: _answers(bench, path), TIMEOUT, PAUSE)  # type: ignore[misc]
+        seconds = max(seconds, time.monotonic() - began)
+        if answers != ["here\n"] * taskgroups:
+            raise Failure(f"{answers.count('here' + chr(10))} of {taskgroups} taskgroups carried it out")
+    cpu = (bench.scheduler.cpu_seconds() - cpu) / COMMANDS
+    rss = bench.scheduler.peak_rss()
+    _down(bench)
+    if seconds > COMMAND_SECONDS:
+        raise Failure(f"{seconds:.1f} s for {taskgroups} taskgroups")
+    return Result(
+        case=case,
+        store=bench.store,
+        agents=bench.agents,
+        taskgroups=taskgroups,
+        seconds=seconds,
+        per_second=taskgroups / seconds,
+        cpu_us=cpu * 1e6 / taskgroups,
+        rss_mb=rss,
+    )
+
+
+def _answers(bench: Bench, path: str) -> list[str] | None:
+    """Standard output of all tasks; None while one has not answered."""
+    record = bench.call("GET", path)
+    if record["state"] == "running":
+        return None
+    tasks = [task for group in record["status"]["taskgroups"] for task in group["tasks"]]
+    return [task["commInspect"]["stdout"] if task["commInspect"] else "" for task in tasks]
+
+
 _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "launch": _launch,
     "scale": _scale,
     "delete": _delete,
     "restart": _restart,
+    "command": _command,
 }
 
 

@@ -100,9 +100,11 @@ class Tasks(NamedTuple):
 class Bench:
     """A running scheduler with its store and cluster, and the few calls that cases make."""
 
-    def __init__(self, folder: Path, store: StoreKind, agents: int, **size: float) -> None:
+    def __init__(self, folder: Path, store: StoreKind, agents: int, *, synthetic: bool = True, **size: float) -> None:
+        """Agents that are not synthetic run real executors and processes."""
         self.folder, self.store, self.agents = folder, store, agents
         self._size = size
+        self._kind = ["--synthetic"] if synthetic else []
         self._stack = ExitStack()
         self.session = requests.Session()
         self._control = requests.Session()
@@ -114,7 +116,7 @@ class Bench:
             arguments = [f"--{name}={value:g}" for name, value in self._size.items()]
             self.cluster = Process(
                 [sys.executable, "-m", "bcs_scheduler.main", "local-mesos", "--port=0", f"--agents={self.agents}",
-                 "--synthetic", *arguments, "--attributes=rack:r{n%20};zone:z{n%5}"],
+                 *self._kind, *arguments, "--attributes=rack:r{n%20};zone:z{n%5}"],
                 self.folder / "cluster.log", r"(http://\S+)",
             )  # fmt: skip
             self._stack.callback(self.cluster.stop)
