@@ -3,18 +3,59 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterable
+from typing import Any
 
+from .. import proctree
 from .engine import Engine, EngineError, NotFound
-from .translate import LABEL_KEEP, LABEL_TASKGROUP
+from .translate import LABEL_EXECUTOR, LABEL_KEEP, LABEL_TASKGROUP
 
 
 def reap(socket: str, taskgroup: str) -> None:
     """Kills and removes all containers of a taskgroup; those with rm=false are only killed. `socket`: path of the
     engine's. Raises EngineError for what could not be removed, after the others have been."""
     engine = Engine(socket)
-    filters = json.dumps({"label": [f"{LABEL_TASKGROUP}={taskgroup}"]})
+    _remove_all(engine, _labelled(engine, f"{LABEL_TASKGROUP}={taskgroup}"))
+
+
+def sweep(engine: Engine) -> None:
+    """The same for containers of all executors of this agent that are dead: one may have been killed together with its
+    warden. Raises EngineError."""
+    found = _labelled(engine, LABEL_EXECUTOR)
+    _remove_all(engine, [item for item in found if _is_dead(str((item.get("Labels") or {}).get(LABEL_EXECUTOR, "")))])
+
+
+def executor_mark() -> str:
+    """Names this process: boot, process namespace, pid and start of it."""
+    own = proctree.process(os.getpid())
+    return f"{_namespace()}.{os.getpid()}.{own.started if own else 0}"
+
+
+def _namespace() -> str:
+    """Where a pid means the same process."""
+    with open("/proc/sys/kernel/random/boot_id") as file:
+        boot = file.read().strip()
+    return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
+
+
+def _is_dead(mark: str) -> bool:
+    """Of what lives in another namespace nothing is known."""
+    parts = mark.rsplit(".", 2)
+    if parts[0] != _namespace() or not all(part.isdecimal() for part in parts[1:]):
+        return False
+    process = proctree.process(int(parts[1]))
+    return process is None or process.dead or process.started != int(parts[2])
+
+
+def _labelled(engine: Engine, label: str) -> list[dict[str, Any]]:
+    filters = json.dumps({"label": [label]})
+    return engine.call("GET", "/containers/json", {"all": "true", "filters": filters}) or []
+
+
+def _remove_all(engine: Engine, containers: Iterable[dict[str, Any]]) -> None:
     trouble: EngineError | None = None
-    for found in engine.call("GET", "/containers/json", {"all": "true", "filters": filters}) or ():
+    for found in containers:
         try:
             _remove(engine, found)
         except NotFound:
@@ -25,7 +66,7 @@ def reap(socket: str, taskgroup: str) -> None:
         raise trouble
 
 
-def _remove(engine: Engine, found: dict[str, object]) -> None:
+def _remove(engine: Engine, found: dict[str, Any]) -> None:
     labels = found.get("Labels")
     if not isinstance(labels, dict) or LABEL_KEEP not in labels:
         remove(engine, str(found["Id"]))

@@ -25,7 +25,7 @@ from . import archive, command, note, translate
 from .engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, NotFound
 from .images import Images
 from .output import Follower
-from .reap import remove
+from .reap import executor_mark, remove, sweep
 from .state import State, exit_of, state_of
 
 log = logging.getLogger(__name__)
@@ -92,6 +92,8 @@ class ContainerRuntime:
     def _prepare(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
         note.leave(str(self._directory.parents[1]), self._group.docker, self._group.taskgroup)
+        with contextlib.suppress(EngineError):  # others' leftovers; what the engine lacks shows up with the image
+            sweep(self._engine)
         for path in translate.volume_directories(self._task, self._group, self._directory):
             path.mkdir(parents=True, exist_ok=True)
             path.chmod(0o777)  # as an emptyDir of Kubernetes: whatever user the image has may write
@@ -112,6 +114,7 @@ class ContainerRuntime:
         self._remove(name)
         env = translate.complete_env(self._task, self._group, {**self._remote, **self._env})
         body = translate.create_body(self._task, self._group, self._directory, time.time_ns(), env)
+        body["Labels"][translate.LABEL_EXECUTOR] = executor_mark()
         identity = str(self._engine.call("POST", "/containers/create", {"name": name}, body)["Id"])
         with self._changed:
             self._id = identity

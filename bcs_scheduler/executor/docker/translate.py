@@ -18,6 +18,8 @@ from ..runtime import TaskError
 
 LABEL_TASKGROUP = "io.bcs.taskgroup"
 LABEL_TASK = "io.bcs.task"
+LABEL_EXECUTOR = "io.bcs.executor"
+"""The process that drives the container (.reap.executor_mark)."""
 LABEL_KEEP = "io.bcs.keep"
 """On containers that stay when they have ended (parameter rm=false)."""
 SANDBOX = "/mnt/mesos/sandbox"

@@ -290,7 +290,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         found = [
             {"Id": c.id, "State": "running" if c.running else "exited", "Labels": c.body["Labels"]}
             for c in self.engine.containers.values()
-            if c.body["Labels"].get(wanted[0]) == wanted[2]
+            if wanted[0] in c.body["Labels"] and (not wanted[1] or c.body["Labels"][wanted[0]] == wanted[2])
         ]
         self._say(200, found)
 

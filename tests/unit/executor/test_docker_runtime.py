@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.executor.docker import command, note, output, runtime
-from bcs_scheduler.executor.docker.reap import reap
+from bcs_scheduler.executor.docker.engine import Engine
+from bcs_scheduler.executor.docker.reap import reap, sweep
 from bcs_scheduler.executor.docker.runtime import ContainerRuntime
 from bcs_scheduler.executor.model import Container, File, Group, Registry, Task, Volume
 from bcs_scheduler.executor.runtime import Exit, TaskError
@@ -237,8 +238,8 @@ def test_no_engine_on_the_agent(make: Any, engine: StandInEngine) -> None:
 
 
 def test_something_else_at_the_socket(engine: StandInEngine, make: Any) -> None:
-    engine.faults["GET /_ping"] = [(200, "hello")]
-    engine.faults["GET /version"] = [(200, "hello")]
+    engine.faults["GET /_ping"] = [(200, "hello")] * 9
+    engine.faults["GET /version"] = [(200, "hello")] * 9
     with pytest.raises(TaskError, match="no container engine"):
         make().start()
 
@@ -562,6 +563,26 @@ def test_one_that_is_to_be_kept_is_only_killed(engine: StandInEngine, make: Any)
     assert not engine.only().running
     reap(engine.path, TASKGROUP)
     assert not engine.only().running
+
+
+def test_a_start_removes_what_dead_executors_of_the_agent_have_left(engine: StandInEngine, make: Any) -> None:
+    started(make)
+    mine = engine.only()
+    mark = mine.body["Labels"]["io.bcs.executor"]
+    with subprocess.Popen(["true"]) as process:
+        dead = process.pid
+    marks = {
+        "ended": f"{mark.rsplit('.', 2)[0]}.{dead}.1",
+        "reused-pid": f"{mark}0",
+        "alive": mark,
+        "elsewhere": f"other-boot.1.{dead}.1",
+        "unreadable": "x",
+    }
+    for name, value in marks.items():
+        body = {**mine.body, "Labels": {"io.bcs.executor": value}}
+        engine.containers[name] = replace(mine, id=name, name=name, body=body)
+    sweep(Engine(engine.path))
+    assert set(engine.containers) == {mine.id, "alive", "elsewhere", "unreadable"}
 
 
 def test_one_that_resists_does_not_save_the_others(engine: StandInEngine, make: Any) -> None:
