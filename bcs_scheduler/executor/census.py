@@ -39,10 +39,13 @@ class Census:
         with self._lock:
             self._groups[task] = cgroup
 
-    def leave(self, task: str) -> None:
-        """Nothing of the task is left."""
+    def leave(self, task: str) -> bool:
+        """The task has ended. False = something is left after all: orphans become the last task's only now."""
         with self._lock:
+            if any(owner == task and not item.dead for item, owner in self._look()):
+                return False
             self._groups.pop(task, None)
+            return True
 
     def leader(self, task: str, pid: int) -> None:
         """A process was started for the task, as leader of its own session."""

@@ -195,13 +195,12 @@ class ProcessRuntime:
         while members and time.monotonic() < min(deadline, self._deadline):
             time.sleep(SWEEP)
             members = self._host.census.members(self._task.id)
-        while not self._host.census.kill(self._task.id):
+        while not (self._host.census.kill(self._task.id) and self._host.census.leave(self._task.id)):
             time.sleep(SWEEP)
         if self._launcher is not None:
             self._launcher.stdout.close()
             self._launcher.stderr.close()
         self._enforcement.remove()
-        self._host.census.leave(self._task.id)
         with self._state:
             self._over = True
             self._gone.set()

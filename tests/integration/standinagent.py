@@ -242,6 +242,7 @@ class StandInAgent:
         executor = subprocess.Popen(
             [sys.executable, "-B", "-m", "bcs_scheduler.executor"],
             cwd=self.sandbox,
+            start_new_session=True,  # as agents do
             stderr=(self.sandbox / "executor.log").open("ab"),
             env={
                 "PATH": os.environ["PATH"],

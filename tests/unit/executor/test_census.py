@@ -84,7 +84,7 @@ def test_a_name_with_blanks_and_brackets(started: list[subprocess.Popen[bytes]],
     assert found is not None
     assert (found.parent, found.dead) == (os.getpid(), False)
     assert proctree.executable(found.pid) == os.path.basename(os.path.realpath(sys.executable))
-    assert proctree.own_memory([found.pid]) > 100_000
+    wait_for(lambda: proctree.own_memory([found.pid]) > 100_000)
 
 
 def test_what_is_not_there() -> None:
@@ -94,3 +94,16 @@ def test_what_is_not_there() -> None:
     assert proctree.executable(gone) == proctree.variable(gone, "PATH") == ""
     assert proctree.own_memory([gone]) == 0
     assert not proctree.send(gone, signal.SIGTERM)
+
+
+def test_orphans_of_unknown_descent_are_those_of_the_last_task(started: list[subprocess.Popen[bytes]]) -> None:
+    census = Census(os.getpid(), "run-1")
+    census.join("a", "")
+    census.join("b", "")
+    orphan = sleeper(started, {})
+    assert pids(census, "a") == pids(census, "b") == set()
+    assert census.leave("a")
+    assert not census.leave("b")
+    assert not census.kill("b")
+    assert orphan.wait(5) == -signal.SIGKILL
+    assert census.leave("b")
