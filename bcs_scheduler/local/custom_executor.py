@@ -105,7 +105,7 @@ class CustomExecutor:
             self._run()
 
     def _run(self) -> None:
-        if self.state is State.REGISTERING:
+        if self.state in (State.REGISTERING, State.RUNNING):
             info = self.executor.info.command
             user = info.user or self.executor.framework.info.user
             command = command_in(self.sandbox, info, user, self._env, output=self.sandbox)

@@ -176,7 +176,7 @@ def test_calls_need_a_subscription(stage: Stage) -> None:
 
 
 def test_the_agent_completes_updates_and_takes_them_over(stage: Stage) -> None:
-    stage.launch("a").launched().running().executor.subscribe()
+    stage.launch("a").launched().running().executor.subscribe().event("LAUNCH_GROUP")
     sent = stage.executor.update("a", "TASK_RUNNING", message="up", data="aGk=", healthy=True)
     assert stage.executor.acknowledged(sent)["task_id"] == {"value": "a"}  # before the scheduler has acknowledged
     status = stage.status("a")
@@ -192,7 +192,7 @@ def test_the_agent_completes_updates_and_takes_them_over(stage: Stage) -> None:
 
 
 def test_updates_reach_the_scheduler_one_at_a_time(stage: Stage) -> None:
-    stage.launch("a").launched().executor.subscribe()
+    stage.launch("a").launched().executor.subscribe().event("LAUNCH_GROUP")
     sent = [stage.executor.update("a", state) for state in ("TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED")]
     for status in sent:
         stage.executor.acknowledged(status)
