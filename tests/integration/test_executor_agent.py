@@ -173,12 +173,14 @@ class TestProcess:
         assert agent.output("stderr") == "no luck\n"
         assert executor.wait(10) == 0
 
-    def test_another_program_than_expected(self, agent: StandInAgent) -> None:
+    def test_a_daemon_that_is_another_program_is_not_taken_for_it(self, agent: StandInAgent) -> None:
         agent.start()
         agent.launch(self.process(agent, name="chatd"))
-        pid_in(agent.sandbox / "run_dir/d.pid")
+        pid = pid_in(agent.sandbox / "run_dir/d.pid")
         agent.kill()
-        assert "not chatd" in agent.wait_for_state("KILLED")["message"]
+        agent.wait_for_state("KILLED")
+        assert agent.states() == ["STARTING", "KILLING", "KILLED"]
+        assert gone(pid)
 
     def test_without_pid_file_the_start_line_is_the_process(self, agent: StandInAgent) -> None:
         agent.start()
