@@ -32,6 +32,7 @@ from bcs_scheduler.mesos.taskinfo import (
     check_launch,
     common_labels,
     draw_common,
+    identify,
     own_labels,
     program_of,
     variables_of,
@@ -92,16 +93,11 @@ class ExecutorBuilder:
         labels = own_labels(taskgroup, version)
         parts = zip(taskgroup.tasks, version.containers, group.task_group.tasks, blueprint.plans, given, strict=True)
         for index, (task, container, info, plan, content) in enumerate(parts):
-            info.name = task.name or task.id
-            info.task_id.value = task.id
-            info.agent_id.value = taskgroup.agent_id
-            purse.take_ports([port.host_port for port in task.ports], info)
-            for key, value in labels.items():
-                info.labels.labels.add(key=key, value=value)
-            kind = kind_of(container)
-            facts = injected(taskgroup, task)
-            if kind == "container":
+            identify(info, taskgroup, task, labels, purse)
+            if kind_of(container) == "container":
                 facts = injected_in_container(taskgroup, task, container, version)
+            else:
+                facts = injected(taskgroup, task)
             if plan is None:
                 plan = _plan(index, version, variables_of(taskgroup, container), content, facts)
             info.data = wire.encode(_complete(plan, facts, launch, task, container, labels))

@@ -29,7 +29,7 @@ from bcs_scheduler.mesos.render import (
 from offers.model import Claim, Pot
 from store.definition import Amounts, Container, Process
 from store.definition import Volume as VolumeSpec
-from store.records import TaskGroup, Version
+from store.records import Task, TaskGroup, Version
 from transactions.injection import Content, Credentials, Injected, refers
 from transactions.needs import EXECUTOR, GIVES_UP_FROM
 
@@ -108,12 +108,7 @@ class DefaultExecutorBuilder:
         labels = own_labels(taskgroup, version)
         parts = zip(taskgroup.tasks, version.containers, group.task_group.tasks, blueprint.plans, given, strict=True)
         for task, container, info, uniform, content in parts:
-            info.name = task.name or task.id
-            info.task_id.value = task.id
-            info.agent_id.value = taskgroup.agent_id
-            purse.take_ports([port.host_port for port in task.ports], info)
-            for key, value in labels.items():
-                info.labels.labels.add(key=key, value=value)
+            identify(info, taskgroup, task, labels, purse)
             facts = injected(taskgroup, task)
             if uniform:
                 _add_environment(info.command, facts)
@@ -141,6 +136,16 @@ def check_launch(launch: Launch) -> tuple[Injected, ...]:
     if refers(launch.version):
         raise LaunchError("the launch lacks what its configmaps, secrets and credentials hold")
     return (Injected(),) * len(containers)
+
+
+def identify(info: pb.TaskInfo, taskgroup: TaskGroup, task: Task, labels: Mapping[str, str], purse: Purse) -> None:
+    """Fills in what no other task has: ids, ports, labels of its own."""
+    info.name = task.name or task.id
+    info.task_id.value = task.id
+    info.agent_id.value = taskgroup.agent_id
+    purse.take_ports([port.host_port for port in task.ports], info)
+    for key, value in labels.items():
+        info.labels.labels.add(key=key, value=value)
 
 
 def variables_of(taskgroup: TaskGroup, container: Container) -> dict[str, str]:
