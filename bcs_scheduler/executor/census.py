@@ -21,7 +21,7 @@ class Census:
     """Used by many threads."""
 
     def __init__(self, warden: int, run: str) -> None:
-        self._warden = warden
+        self.warden = warden
         self._executor = os.getpid()
         self._run = run
         self._lock = threading.Lock()
@@ -104,10 +104,10 @@ class Census:
         found: list[tuple[proctree.Process, str | None]] = []
         owners: dict[int, str | None] = {}
         known: dict[tuple[int, int], str] = {}
-        for item in proctree.descendants(self._warden):
+        for item in proctree.descendants(self.warden):
             owner = self._known.get(item.identity) or owners.get(item.parent) or self._sessions.get(item.session)
             owner = owner or self._marked(item.pid)
-            if owner is None and item.parent == self._warden and item.pid != self._executor and len(self._groups) == 1:
+            if owner is None and item.parent == self.warden and item.pid != self._executor and len(self._groups) == 1:
                 owner = next(iter(self._groups))
             if owner is not None:
                 known[item.identity] = owner

@@ -260,6 +260,7 @@ class ProcessRuntime:
             limit=limit,
             setup=launcher.preparation(become=False),
             stopping=self._gone,
+            below=self._host.census.warden,
         )
 
     def put(self, path: str, data: bytes, mode: int, owner: str) -> None:

@@ -11,10 +11,11 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
+from . import proctree
 from .runtime import Output, TaskError
 
 CHUNK = 65536
@@ -88,12 +89,14 @@ def run(
     setup: Callable[[], None] | None = None,
     stopping: threading.Event | None = None,
     keep: bool = False,
+    below: int = 0,
 ) -> Output:
     """Runs a command to its end, at most `timeout` seconds; of each stream the first `limit` bytes are kept.
 
     At the time-out it is killed with all it started. What it leaves running when it ends by itself is killed too unless
     `keep`, for commands whose purpose is to start a daemon. `setup` runs in the child, before it becomes `user`; it
-    must make system calls only (other threads may hold locks). `stopping` ends it early.
+    must make system calls only (other threads may hold locks). `stopping` ends it early. `below` is the child subreaper
+    that everything it starts stays below; 0 = there is none, so that all of /proc has to be searched.
 
     Raises TaskError if it cannot be started, or was given up because of `stopping`.
     """
@@ -104,7 +107,7 @@ def run(
     try:
         ended = _wait(process, streams, deadline, stopping)
         if not ended or not keep:
-            kill_session(process.pid, mark)
+            kill_session(process.pid, mark, below)
         code = process.wait() if ended else _reaped(process)
     finally:
         streams.close()
@@ -228,7 +231,7 @@ class _Streams:
             pipe.close()
 
 
-def kill_session(leader: int, mark: str = "") -> None:
+def kill_session(leader: int, mark: str = "", below: int = 0) -> None:
     """Kills the session of that process, which must not have been reaped yet, all that descends from its members, and
     what was started since with `mark` in its environment: daemons that left the session and lost their parents.
 
@@ -236,7 +239,7 @@ def kill_session(leader: int, mark: str = "") -> None:
     """
     deadline = time.monotonic() + KILLING
     while True:
-        members = _members(leader, mark.encode())
+        members = _members(leader, mark.encode(), below)
         if not members or time.monotonic() > deadline:
             return
         for pid in members:
@@ -245,18 +248,9 @@ def kill_session(leader: int, mark: str = "") -> None:
         time.sleep(TICK / 4)
 
 
-class _Process(NamedTuple):
-    """Of /proc/<pid>/stat."""
-
-    state: str
-    parent: int
-    session: int
-    started: int
-
-
-def _members(leader: int, mark: bytes) -> list[int]:
+def _members(leader: int, mark: bytes, below: int) -> list[int]:
     """Living processes that belong to the session. Zombies lead to their children but need no killing."""
-    table = dict(_table())
+    table = {item.pid: item for item in (proctree.descendants(below) if below else proctree.every())}
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)
@@ -266,10 +260,10 @@ def _members(leader: int, mark: bytes) -> list[int]:
         found |= {pid for pid, process in table.items() if process.started >= since and _marked(pid, mark)}
     todo = list(found)
     while todo:
-        below = [pid for pid in children.get(todo.pop(), ()) if pid not in found]
-        found.update(below)
-        todo += below
-    return [pid for pid in found if table[pid].state not in "ZX"]
+        offspring = [pid for pid in children.get(todo.pop(), ()) if pid not in found]
+        found.update(offspring)
+        todo += offspring
+    return [pid for pid in found if not table[pid].dead]
 
 
 def _marked(pid: int, mark: bytes) -> bool:
@@ -278,17 +272,3 @@ def _marked(pid: int, mark: bytes) -> bool:
             return mark in file.read().split(b"\0")
     except OSError:
         return False
-
-
-def _table() -> Iterator[tuple[int, _Process]]:
-    for name in os.listdir("/proc"):
-        if not name.isdecimal():
-            continue
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                stat = file.read()
-        except OSError:
-            continue
-        # proc(5): pid (name) state ppid pgrp session ... starttime is number 22; the name may contain blanks, brackets
-        rest = stat[stat.rindex(b")") + 2 :].split()
-        yield int(name), _Process(rest[0].decode(), int(rest[1]), int(rest[3]), int(rest[19]))
