@@ -28,7 +28,9 @@ IDLE_SECONDS = 6.0
 @pytest.fixture
 def scheduler(tmp_path: Path) -> Iterator[SchedulerProcess]:
     cluster = LocalMesosProcess(tmp_path, "--synthetic").start()
-    process = SchedulerProcess(tmp_path, f"sqlite:///{tmp_path}/state.db", cluster.url, scheduler__offer_hold="0.5")
+    process = SchedulerProcess(
+        tmp_path, f"sqlite:///{tmp_path}/state.db", cluster.url, scheduler__offer_hold="0.5", executor__default="bcs"
+    )
     try:
         yield process.start().wait_ready()
     finally:
