@@ -15,7 +15,7 @@ import msgspec
 from store.records import Application, TaskGroup, Transaction, Version
 from transactions import base, groups, injection, launch, lifecycle
 from transactions.base import Context, Refused, Slot, Step
-from transactions.lifecycle import is_ready
+from transactions.lifecycle import READY, is_ready
 
 
 def create(
@@ -100,7 +100,8 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     budget = transaction.max_unavailable - (application.instances - sum(map(is_ready, members)))
     lacking = injection.missing(ctx.state, version)
     if not lacking:
-        _end_next(ctx, old, wanted - len(slots) - len(ending), budget)
+        changing = len(slots) + len(ending) + sum(not is_ready(g) for g in new)
+        _end_next(ctx, old, wanted - len(slots) - len(ending), budget, transaction.max_unavailable - changing)
     waiting = [at for at in away.values() if ctx.now < at < math.inf]
     return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0), missing=lacking)
 
@@ -112,15 +113,19 @@ def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) ->
     return math.inf if at is None else at
 
 
-def _end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int) -> None:
+def _end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int, spare: int) -> None:
     """Ends up to `wanted` more old taskgroups: those that are not ready anyway first, then the oldest, while the budget
-    of unavailable ones lasts."""
+    of unavailable ones lasts. One that runs but is not healthy may serve all the same (its check may be wrong, or
+    nobody probes): such end while no more than max_unavailable places are changing, of which `spare` are left."""
     candidates = [g for g in old if not (g.ended or g.killing_since or g.unreachable_since)]
     for group in sorted(candidates, key=lambda g: (is_ready(g), g.created_at, g.index)):
-        ready = is_ready(group)
+        runs, ready = group.status in READY, is_ready(group)
         if wanted <= 0 or (ready and budget <= 0):
             return
+        if runs and not ready and spare <= 0:
+            continue
         budget -= ready
+        spare -= runs
         wanted -= 1
         groups.end(ctx, group, "replaced by a new version")
 

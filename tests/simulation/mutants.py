@@ -217,7 +217,7 @@ MUTANTS = (
     Mutant("acknowledge early", _acknowledge_early, ("I2",)),
     Mutant("launch before durable", _launch_before_durable, ("I6",)),
     Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4"), range(30, 120)),
-    Mutant("place twice", _place_twice, ("I1", "C2"), range(3, 41)),
+    Mutant("place twice", _place_twice, ("I1", "C2", "C4")),
     Mutant("forget ports", _forget_ports, ("I3",)),
     Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
     Mutant("count dying as ready", _count_dying_as_ready, ("I5",)),

@@ -252,6 +252,22 @@ def test_an_unhealthy_old_taskgroup_makes_way_first() -> None:
     assert [group.index for group in lab.groups if group.killing_since] == [1]
 
 
+def test_unhealthy_taskgroups_are_not_taken_down_all_at_once() -> None:
+    lab = running(4, containers=checked(REMOTE))
+    lab.update(4, bound=1, containers=checked(HealthCheck(type="REMOTE_TCP", port=81)))
+    for _ in range(4):
+        lab.run()
+        new = [group for group in lab.groups if group.version == lab.application.version]
+        assert len(new) == len([group for group in new if group.tasks[0].healthy]) + 1
+        lab.turn(events.HealthReported(task_id=unprobed(new), type="REMOTE_TCP", healthy=True))
+    assert lab.transaction("UPDATE").status == "FINISH"
+
+
+def unprobed(groups: list[TaskGroup]) -> str:
+    (found,) = [group.tasks[0].id for group in groups if group.tasks[0].healthy is None]
+    return found
+
+
 def replace_port() -> HealthCheck:
     return HealthCheck(type="HTTP", port=81)
 
