@@ -18,6 +18,7 @@ from random import Random
 
 import requests
 
+from store.records import Executor
 from tests.integration.chaosusers import User
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess
@@ -33,9 +34,18 @@ BAD_LINES = ("Traceback", "core failed", "commit pipeline failed", "change of ro
 class Chaos:
     """Two schedulers, a cluster of three agents, some users, and the one who breaks things."""
 
-    def __init__(self, folder: Path, seed: int, store: str, zookeeper: ZooKeeperServer | None, users: int = 2) -> None:
-        """`zookeeper`: the server of the store, if it is to be hurt too."""
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        store: str,
+        zookeeper: ZooKeeperServer | None,
+        users: int = 2,
+        executor: Executor = "mesos",
+    ) -> None:
+        """`zookeeper`: the server of the store, if it is to be hurt too. `executor`: what runs the taskgroups."""
         self.seed = seed
+        self._executor = executor
         self._random = Random(f"{seed} faults")
         self._zookeeper = zookeeper
         self.cluster = LocalMesosProcess(folder, "--ports=21000-21099", "--cpus=4")
@@ -52,6 +62,7 @@ class Chaos:
             "scheduler__kill_retry": "1",
             "scheduler__staging_timeout": "3",
             "scheduler__offer_hold": "1",
+            "executor__default": self._executor,
         }
         return SchedulerProcess(folder, store, self.cluster.url, **settings).start()
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import requests
 
+from bcs_scheduler.executor.census import MARK
+from bcs_scheduler.processes import living_descendants
 from tests.waiting import wait_for
 
 START_SECONDS = 30.0
@@ -76,7 +78,23 @@ class LocalMesosProcess:
 
     def processes(self) -> dict[str, int]:
         """Task id -> process, of all that run on the agents (also of those that are cut off)."""
-        return {entry["task"]: entry["pid"] for entry in self.control("processes")["processes"]}
+        found = {}
+        for entry in self.control("processes")["processes"]:
+            found |= {entry["task"]: entry["pid"]} if entry["task"] else tasks_below(entry["pid"])
+        return found
+
+
+def tasks_below(executor: int) -> dict[str, int]:
+    """Task id -> process, of the tasks of our executor, which marks what it starts."""
+    found: dict[str, int] = {}
+    for pid in sorted(living_descendants(executor)):
+        try:
+            environment = Path("/proc", str(pid), "environ").read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue  # ended meanwhile
+        for mark in (entry for entry in environment if entry.startswith(f"{MARK}=")):
+            found.setdefault(mark.rpartition("/")[2], pid)
+    return found
 
 
 ENDED = frozenset(

@@ -33,4 +33,4 @@ def test_two_schedulers_on_zookeeper(tmp_path: Path) -> None:
 
 
 def test_two_schedulers_on_sqlite(tmp_path: Path) -> None:
-    survives(Chaos(tmp_path, 2, f"sqlite:///{tmp_path}/state.db", None))
+    survives(Chaos(tmp_path, 2, f"sqlite:///{tmp_path}/state.db", None, executor="bcs"))
