@@ -188,3 +188,11 @@ def test_offers_of_one_agent_do_not_explain_the_whole_cluster() -> None:
     lab.turn(*(events.OfferRescinded(offer_id=f"o{number}") for number in (1, 2, 3)))
     lab.offer("a9", cpus=50)
     assert lab.core.diagnosis(identity) == before
+
+
+def test_work_after_a_new_subscription_revives_whatever_an_older_decision_suppressed() -> None:
+    lab = running(1)
+    lab.wait(10)
+    lab.turn(events.Disconnected(), events.Subscribed(framework_id="framework"))
+    lab.scale(2)
+    assert len(lab.sent(effects.Revive)) == 1

@@ -34,7 +34,9 @@ class Supply:
 
     def subscribed(self) -> None:
         self._desk.pool.clear()
-        self._suppressed = self._refused = False
+        self._suppressed = False
+        # A SUPPRESS or a decline that was decided before may still wait for the store and leave after this.
+        self._refused = True
         self._idle_since = self._desk.now
 
     def disconnected(self) -> None:
