@@ -1,15 +1,12 @@
-"""Every persisted thing as a frozen struct.
+"""Every persisted thing as a frozen struct: what runs here, what it is given and told in store.instructions.
 
 A record is immutable; a change replaces it. Times are Unix seconds (float) unless the name says otherwise;
-0.0 means "not yet". `kind` names the table, `key` is unique within it. Records carry `schema`, the version
-of their layout; store.codec keeps fields that a newer layout added.
+0.0 means "not yet". `kind` names the table, `key` is unique within it.
 """
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
-
-import msgspec
+from typing import ClassVar, Literal
 
 from store.definition import (
     Amounts,
@@ -22,8 +19,16 @@ from store.definition import (
     Toleration,
     UnreachablePolicy,
 )
-
-SCHEMA = 1
+from store.instructions import Command as Command
+from store.instructions import CommandType as CommandType
+from store.instructions import ConfigItem as ConfigItem
+from store.instructions import ConfigMap as ConfigMap
+from store.instructions import Message as Message
+from store.instructions import MessageResult as MessageResult
+from store.instructions import MessageStatus as MessageStatus
+from store.instructions import Secret as Secret
+from store.record import SCHEMA as SCHEMA
+from store.record import Record as Record
 
 TaskStatus = Literal[
     "Staging", "Starting", "Running", "Restarting", "Killing", "Killed", "Finish", "Failed", "Error", "Lost"
@@ -48,27 +53,8 @@ TransactionKind = Literal["LAUNCH", "SCALE", "INNERSCALE", "UPDATE", "RESCHEDULE
 TransactionStatus = Literal["INIT", "FINISH", "FAIL", "TIMEOUT", "CANCEL"]
 
 
-CommandType = Literal["command", "local", "remote", "signal", "env", "restart", "reload", "resources", "commit"]
-"""What executors can be told (bcs_api 7.9): run a command, write a file given or fetched, send a signal, set a variable
-for later restarts, restart, reload, change limits in place, commit an image."""
-MessageStatus = Literal["staging", "running", "success", "failed"]
 Executor = Literal["bcs", "mesos"]
 """What runs a taskgroup on its agent: our own executor, or Mesos's default executor."""
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """Base of all persisted things. Immutable trees have no cycles, so the garbage collector need not look at them:
-    with 100,000s of them each of its full passes would take tenths of a second."""
-
-    kind: ClassVar[str] = ""
-
-    schema: int = SCHEMA
-    extra: dict[str, Any] = {}
-    """Fields of a newer layout, kept by path (store.codec); empty for records of our own layout."""
-
-    @property
-    def key(self) -> str:
-        raise NotImplementedError
 
 
 class Framework(Record, frozen=True, kw_only=True):
@@ -325,126 +311,6 @@ class AgentSetting(Record, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         return self.agent
-
-
-class ConfigItem(Part, frozen=True, kw_only=True):
-    """`type` file: `content` is base64; http, https: `content` is a URL, fetched on the agent, with basic
-    authentication if `user` is given."""
-
-    type: Literal["file", "http", "https"] = "file"
-    content: str = ""
-    user: str = ""
-    password: str = ""
-
-    def __repr__(self) -> str:
-        return f"ConfigItem({self.type})"
-
-
-class ConfigMap(Record, frozen=True, kw_only=True):
-    """Configuration that containers take as environment or files when they are launched (bcs_api 6.10)."""
-
-    kind: ClassVar[str] = "configmap"
-
-    namespace: str
-    name: str
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    items: dict[str, ConfigItem] = {}
-    created_at: float = 0.0
-    updated_at: float = 0.0
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-class Secret(Record, frozen=True, kw_only=True):
-    """Like a configmap, but what it holds is shown to nobody (bcs_api 6.11). `items`: base64 by key."""
-
-    kind: ClassVar[str] = "secret"
-
-    namespace: str
-    name: str
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    items: dict[str, str] = {}
-    created_at: float = 0.0
-    updated_at: float = 0.0
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-    def __repr__(self) -> str:
-        return f"Secret({self.key}, keys: {sorted(self.items)})"
-
-
-class Command(Record, frozen=True, kw_only=True):
-    """Something executors were told to do: what, and to whom. How it went for each taskgroup is in its Messages."""
-
-    kind: ClassVar[str] = "command"
-
-    id: str
-    """``Application-<namespace>-<name>-<unixNano>``."""
-    type: CommandType
-    namespace: str
-    application: str
-    body: dict[str, Any] = {}
-    """By type: docs/executor-protocol.md. May hold what only its taskgroups may see (file contents, variables)."""
-    image: str = ""
-    """Only tasks whose image contains this are meant."""
-    cause: str = ""
-    created_at: float = 0.0
-    timeout: float = 60.0
-    """Seconds the work may take on the agent."""
-    deadline: float = 0.0
-    """What has not been answered by then has failed."""
-    keep_until: float = 0.0
-
-    @property
-    def key(self) -> str:
-        return self.id
-
-    def __repr__(self) -> str:
-        return f"Command({self.id}, {self.type})"
-
-
-class MessageResult(Part, frozen=True, kw_only=True):
-    """What came of a message for one task. Output is cut at a limit; then `truncated`."""
-
-    task: str
-    ok: bool
-    message: str = ""
-    exit_code: int | None = None
-    stdout: str = ""
-    stderr: str = ""
-    truncated: bool = False
-
-
-class Message(Record, frozen=True, kw_only=True):
-    """One Command for one taskgroup: sent (`running`) until its executor answers or the deadline has passed."""
-
-    kind: ClassVar[str] = "message"
-
-    id: str
-    """Decimal Unix nanoseconds, unique; executors carry out each id once."""
-    command: str
-    taskgroup: str
-    tasks: tuple[str, ...] = ()
-    """Ids of the tasks that are meant."""
-    status: MessageStatus = "staging"
-    message: str = ""
-    results: tuple[MessageResult, ...] = ()
-    created_at: float = 0.0
-    completed_at: float = 0.0
-
-    @property
-    def key(self) -> str:
-        return self.id
-
-    @property
-    def open(self) -> bool:
-        return self.status in ("staging", "running")
 
 
 KINDS: dict[str, type[Record]] = {

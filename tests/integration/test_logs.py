@@ -25,7 +25,7 @@ WRITTEN = b"one\n\xfftwo\ngr\xc3\xbcn\n"
 def scheduler(real_mesos: RealMesos, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SchedulerProcess]:
     """With each of the executors in turn: both lay out their sandboxes alike."""
     process = SchedulerProcess(
-        tmp_path, f"sqlite://{tmp_path / 'store.db'}", real_mesos.url, executor__default=request.param
+        tmp_path, f"sqlite:///{tmp_path / 'store.db'}", real_mesos.url, executor__default=request.param
     )
     process.start().wait_ready()
     yield process
