@@ -34,9 +34,9 @@ class Supply:
 
     def subscribed(self) -> None:
         self._desk.pool.clear()
-        self._suppressed = False
         # A SUPPRESS or a decline that was decided before may still wait for the store and leave after this.
-        self._refused = True
+        self._refused = self._suppressed or self._refused
+        self._suppressed = False
         self._idle_since = self._desk.now
 
     def disconnected(self) -> None:
