@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from bcs_scheduler.processes import living_descendants
 from tests.waiting import wait_for
 
 HERE = Path(__file__).resolve().parent / "mesos"
@@ -96,9 +97,9 @@ class RealMesos:
                 os.kill(pid, signal.SIGKILL)
 
     def task_pids(self, agent: str) -> list[int]:
-        """Processes of executors and tasks of the agent, known by their sandbox."""
+        """Processes of executors and tasks of the agent, known by their sandbox, and all below them."""
         mark = f"MESOS_DIRECTORY={self.directory / agent}/".encode()
-        found = []
+        found: set[int] = set()
         for entry in os.listdir("/proc"):
             if not entry.isdigit():
                 continue
@@ -107,8 +108,8 @@ class RealMesos:
             except OSError:
                 continue  # ended meanwhile, or not ours
             if mark in environment:
-                found.append(int(entry))
-        return found
+                found |= {int(entry), *living_descendants(int(entry))}
+        return sorted(found)
 
     def leader(self) -> str:
         """Name of the leading master; empty while there is none."""
