@@ -26,6 +26,9 @@ TIMEOUT = 10.0
 SILENCE = 65 * 60.0
 """Seconds after which a stream without a byte counts as broken: an agent sends a heartbeat every 30 minutes
 (DEFAULT_EXECUTOR_HEARTBEAT_INTERVAL), and calls, which break off the stream when they fail, find out sooner."""
+FIRST = 15.0
+"""Seconds in which the first subscription must succeed, also without checkpointing: an agent that has just been started
+refuses executors while it recovers."""
 BACKOFF = 0.05
 """Seconds; doubled with each attempt up to the maximum that the agent names."""
 MESSAGES = 1000
@@ -54,6 +57,7 @@ class Connection:
         self._subscribed = False
         self._been_subscribed = False
         """In the current stream, also if it was broken off since."""
+        self._ever_subscribed = False
         self._calls: Link | None = None
         self._closed = False
 
@@ -78,6 +82,12 @@ class Connection:
             self._messages.append(json.dumps(document).encode())
             self._wake.notify_all()
 
+    def wait_until_said(self, timeout: float) -> bool:
+        """Whether all messages were sent within `timeout` seconds; without a subscription they cannot be."""
+        with self._wake:
+            self._wake.wait_for(lambda: not (self._messages and self._subscribed), timeout)
+            return not self._messages
+
     @property
     def subscribed(self) -> bool:
         return self._subscribed
@@ -92,20 +102,27 @@ class Connection:
                 self._subscribe()
             except ERRORS as error:
                 log.warning("connection to the agent: %s", error)
+            except Exception as error:  # without this thread the executor would be deaf
+                log.error("connection to the agent: %s", type(error).__name__)
             if self._been_subscribed:
                 attempt, away_since = 0, time.monotonic()
-                self._been_subscribed = False
+                self._been_subscribed, self._ever_subscribed = False, True
             self._drop()
             away = time.monotonic() - away_since
             if self._closed:
                 return
-            if not self._settings.checkpoint or away > self._settings.recovery_timeout:
+            if away > self._patience():
                 log.error("the agent is gone, after %.1f s everything ends", away)
                 self._lost()
                 return
             limit = min(self._settings.backoff_max, BACKOFF * 2 ** min(attempt, 16))
             attempt += 1
             time.sleep(random.uniform(limit / 2, limit))
+
+    def _patience(self) -> float:
+        """Seconds for which the agent may be away."""
+        known = self._settings.recovery_timeout if self._settings.checkpoint else 0.0
+        return known if self._ever_subscribed else max(FIRST, known)
 
     def _subscribe(self) -> None:
         """Returns when the agent ends the stream in order; every other end raises one of ERRORS."""
@@ -174,8 +191,12 @@ class Connection:
                     with self._wake:
                         if self._messages and self._messages[0] is message:
                             self._messages.popleft()
+                            self._wake.notify_all()
             except ERRORS as error:
                 log.warning("call to the agent: %s", error)
+                self._drop()
+            except Exception as error:  # without this thread the executor would be mute
+                log.error("call to the agent: %s", type(error).__name__)
                 self._drop()
 
     def _send(self, kind: str, **content: Any) -> None:

@@ -67,9 +67,13 @@ class Taskgroup:
                 return
             for member in self._members.values():
                 self._show(member, members.STARTING)
-            for member in self._members.values():
-                member.thread = threading.Thread(target=self._run, args=(member,), name=member.id, daemon=True)
+            fresh = tuple(self._members.values())
+        for member in fresh:
+            member.thread = threading.Thread(target=self._run, args=(member,), name=member.id, daemon=True)
+            try:
                 member.thread.start()
+            except RuntimeError as error:
+                self._end(member, Exit(None, f"the executor failed: {error}"))
 
     def _read(self, identity: str, info: dict[str, Any]) -> tuple[Task | None, str]:
         """The task, or why there is none."""
@@ -140,6 +144,8 @@ class Taskgroup:
         if member.checks is not None:
             member.checks.stop()
         with self._lock:
+            if member.ended:
+                return
             member.ends(end)
             if member.failure:
                 self._show(member, members.FAILED, member.failure)
@@ -187,22 +193,30 @@ class Taskgroup:
             alive = [member for member in self._members.values() if not member.ended]
             if first:
                 for member in alive:
+                    if member.checks is not None:
+                        member.checks.stop()
                     if not member.failure:
                         self._show(member, members.KILLING, reason)
             if not alive:
                 self.ended.set()
-            runtimes = [member.runtime for member in alive if member.runtime is not None]
-        for runtime in runtimes:
-            threading.Thread(target=self._stop, args=(runtime, grace), name="stop", daemon=True).start()
+            started = [(member, member.runtime) for member in alive if member.runtime is not None]
+        for member, runtime in started:
+            try:
+                threading.Thread(target=self._stop, args=(member, runtime, grace), name="stop", daemon=True).start()
+            except RuntimeError:  # no thread to be had: one after the other in this one
+                self._stop(member, runtime, grace)
 
-    @staticmethod
-    def _stop(runtime: Runtime, grace: float) -> None:
+    def _stop(self, member: Member, runtime: Runtime, grace: float) -> None:
+        """What cannot be stopped counts as ended: the warden and the agent get one more chance at it, and the
+        scheduler hears what is the matter."""
         try:
             runtime.stop(grace)
         except TaskError as error:
-            log.error("a task cannot be stopped: %s", error)
-        except Exception:
-            log.exception("a task cannot be stopped")
+            log.error("task %s cannot be stopped: %s", member.id, error)
+            self._end(member, Exit(None, str(error)))
+        except Exception as error:
+            log.exception("task %s cannot be stopped", member.id)
+            self._end(member, Exit(None, f"the executor failed: {type(error).__name__}"))
 
     # ---- what others look at
 

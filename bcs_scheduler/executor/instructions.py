@@ -207,8 +207,7 @@ def _resources(message: Message, stopping: threading.Event) -> Instruction:
         limit = limits.get(_index(task))
         if limit is None:
             return Result(task, True, "unchanged")
-        runtime.limit(limit.cpus, limit.mem)
-        return Result(task, True)
+        return Result(task, True, runtime.limit(limit.cpus, limit.mem))
 
     return carry_out
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import os
 import resource
 from collections.abc import Sequence
@@ -11,11 +13,14 @@ from . import cgrouptree
 from .model import Amounts
 from .runtime import TaskError
 
+log = logging.getLogger("executor")
+
 MEGABYTE = 1024 * 1024
 PERIOD = 100_000
 """Microseconds over which cpu.max is counted: the kernel's own default."""
 MINIMAL_QUOTA = 1_000
 """Microseconds; the kernel refuses less."""
+CPU_UNLIMITED = "cpu is not limited on this agent"
 
 _NAMES = (
     *("as", "core", "cpu", "data", "fsize", "memlock", "msgqueue", "nice"),
@@ -80,26 +85,30 @@ class Enforcement:
                 self.path = ""
 
     def apply(self, requests: Amounts, limits: Amounts) -> None:
-        """At start. CPU limits that cannot be enforced are left to the isolators of the agent."""
+        """At start. CPU limits that cannot be enforced are left to the isolators of the agent, and the log says so."""
         if requests.cpus and self.path:
             # A share of 1024 per core is the measure of cgroup v1; the kernel maps it to weights like this.
             weight = 1 + (max(2, min(262144, requests.cpus * 1024 // 1000)) - 2) * 9999 // 262142
             cgrouptree.write(self.path, "cpu.weight", str(weight))
-        self._limit_cpus(limits.cpus)
+        if not self._limit_cpus(limits.cpus):
+            _tell_once(CPU_UNLIMITED)
         self._limit_mem(limits.mem)
         self._kills_before = self._kills()
 
-    def change(self, limits: Amounts, used: int) -> None:
-        """While it runs; 0 = as it is. `used` bytes are in use now. Raises TaskError if that is more than the limit."""
+    def change(self, limits: Amounts, used: int) -> str:
+        """While it runs; 0 = as it is. `used` bytes are in use now. Returns what cannot be enforced, in words; raises
+        TaskError if more memory is in use than the limit."""
         if limits.mem and used > size(limits.mem):
             raise TaskError(f"{used // MEGABYTE} MB are in use, more than the new limit of {limits.mem // 1000} MB")
-        self._limit_cpus(limits.cpus)
         self._limit_mem(limits.mem)
+        return "" if self._limit_cpus(limits.cpus) else CPU_UNLIMITED
 
-    def _limit_cpus(self, cpus: int) -> None:
-        if cpus and self.path:
-            quota = max(MINIMAL_QUOTA, cpus * PERIOD // 1000)
-            cgrouptree.write(self.path, "cpu.max", f"{quota} {PERIOD}")
+    def _limit_cpus(self, cpus: int) -> bool:
+        """False = there is a limit, and nothing here that enforces it."""
+        if not cpus:
+            return True
+        quota = max(MINIMAL_QUOTA, cpus * PERIOD // 1000)
+        return bool(self.path) and cgrouptree.write(self.path, "cpu.max", f"{quota} {PERIOD}")
 
     def _limit_mem(self, mem: int) -> None:
         if mem:
@@ -133,3 +142,9 @@ class Enforcement:
 
     def remove(self) -> None:
         cgrouptree.remove(self.path)
+
+
+@functools.cache
+def _tell_once(words: str) -> None:
+    """A taskgroup of many tasks says it once."""
+    log.warning("%s", words)

@@ -7,13 +7,16 @@ and a line in the file says so as soon as there is room again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import selectors
+import stat
 import threading
 import time
 from pathlib import Path
 
 CHUNK = 65536
+FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 DRAIN = 1.0
 """Seconds for what is still in a pipe after its task has ended, in case something alive still holds the other end."""
 
@@ -56,19 +59,26 @@ class RotatedFile:
         return written
 
     def _open(self) -> None:
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        self._size = os.fstat(self._descriptor).st_size
+        """The directory belongs to the user of the task, who may put a link to something else there, or a pipe that
+        nobody reads: what is no plain file of this one name is not written to. Raises OSError."""
+        descriptor = os.open(self._path, FLAGS, 0o644)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:
+            os.close(descriptor)
+            raise OSError(errno.EPERM, "not a plain file")
+        self._descriptor, self._size = descriptor, found.st_size
 
     def _rotate(self) -> None:
-        self.close()
         if self._files == 1:
-            os.truncate(self._path, 0)
-        else:
-            for number in range(self._files - 1, 0, -1):
-                older = self._path.with_name(f"{self._path.name}.{number}")
-                newer = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else self._path
-                with contextlib.suppress(FileNotFoundError):
-                    os.replace(newer, older)
+            os.ftruncate(self._descriptor, 0)
+            self._size = 0
+            return
+        self.close()
+        for number in range(self._files - 1, 0, -1):
+            older = self._path.with_name(f"{self._path.name}.{number}")
+            newer = self._path.with_name(f"{self._path.name}.{number - 1}") if number > 1 else self._path
+            with contextlib.suppress(FileNotFoundError):
+                os.replace(newer, older)
         self._open()
 
     def close(self) -> None:

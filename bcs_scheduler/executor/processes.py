@@ -25,7 +25,10 @@ from .spawn import Launcher, base_environment
 log = logging.getLogger("executor")
 
 SWEEP = 0.02
-"""Seconds between two looks at whether what was killed has gone."""
+SLOWEST_SWEEP = 0.2
+"""Seconds between two looks at whether what is to end has gone: at first, and when it takes its time."""
+STUBBORN = 10.0
+"""Seconds after which processes that do not die of SIGKILL (uninterruptible sleep) are waited for no longer."""
 
 
 class ProcessRuntime:
@@ -133,7 +136,9 @@ class ProcessRuntime:
         elif end.code != 0 and self._enforcement.out_of_memory():
             words = self._enforcement.words
             end = Exit(end.code, f"out of memory: killed by the kernel at its limit of {words}", True)
-        self._clear_away()
+        left = self._clear_away()
+        if left:
+            end = Exit(end.code, f"{end.message}; {left}" if end.message else left, end.oom)
         pid = program.pid if program is not None else 0
         with self._state:
             self._detail = replace(
@@ -176,7 +181,10 @@ class ProcessRuntime:
             return
         if self._program is not None and not self._over:
             self._kill_program(self._program)
+        given_up = time.monotonic() + STUBBORN
         while not self._gone.is_set():
+            if time.monotonic() > given_up:
+                raise TaskError(self._left())
             self._host.census.kill(self._task.id)
             self._gone.wait(SWEEP)
 
@@ -186,17 +194,22 @@ class ProcessRuntime:
         except TaskError as error:
             log.warning("task %s: kill command: %s", self._task.id, error)
 
-    def _clear_away(self) -> None:
-        """Ends whatever the program left behind, politely at first; then closes the files."""
+    def _left(self) -> str:
+        """Words for what does not die; empty = nothing is left."""
+        pids = [str(item.pid) for item in self._host.census.members(self._task.id)]
+        return f"could not be killed: process {', '.join(pids)}" if pids else ""
+
+    def _clear_away(self) -> str:
+        """Ends whatever the program left behind, politely at first; then closes the files. Returns `_left`."""
         members = self._host.census.members(self._task.id)
         for item in members:
             proctree.send(item.pid, signal.SIGTERM)
-        deadline = min(self._deadline, time.monotonic() + self._group.grace_period)
+        deadline, pause = time.monotonic() + self._group.grace_period, SWEEP
         while members and time.monotonic() < min(deadline, self._deadline):
-            time.sleep(SWEEP)
+            time.sleep(max(0.0, min(pause, self._deadline - time.monotonic())))
+            pause = min(2 * pause, SLOWEST_SWEEP)
             members = self._host.census.members(self._task.id)
-        while not (self._host.census.kill(self._task.id) and self._host.census.leave(self._task.id)):
-            time.sleep(SWEEP)
+        left = self._wipe_out(lambda: self._host.census.leave(self._task.id))
         if self._launcher is not None:
             self._launcher.stdout.close()
             self._launcher.stderr.close()
@@ -205,6 +218,16 @@ class ProcessRuntime:
             self._over = True
             self._gone.set()
             self._state.notify_all()
+        return left
+
+    def _wipe_out(self, done: Callable[[], bool] = lambda: True) -> str:
+        """SIGKILL until nothing is left and it is `done`, for STUBBORN seconds at most. Returns `_left`."""
+        given_up = time.monotonic() + STUBBORN
+        while not (self._host.census.kill(self._task.id) and done()):
+            if time.monotonic() > given_up:
+                return self._left()
+            time.sleep(SWEEP)
+        return ""
 
     def look(self) -> bool:
         """See Observed."""
@@ -294,6 +317,7 @@ class ProcessRuntime:
             if self._restarting or self._stopping.is_set():
                 raise TaskError("the task is being restarted" if self._restarting else "the task is to end")
             self._restarting = True
+            old = self._program
         self._changed()
         succeeded = False
         try:
@@ -301,15 +325,15 @@ class ProcessRuntime:
                 self._program.command("restart", self._task.process.restart, timeout, self._stopping.is_set)
             elif self._task.process.restart:
                 self._run_line("restart", launcher, self._task.process.restart, timeout)
-                return
             else:
                 self._again(launcher, timeout)
             succeeded = True
         finally:
             with self._state:
                 if succeeded:
-                    self._generation += 1
-                    self._failure, self._exceeded = "", False
+                    if self._program is not old or isinstance(old, Daemon):  # otherwise its end is the end
+                        self._generation += 1
+                        self._failure, self._exceeded = "", False
                     self._detail = replace(self._detail, started_at=time.time())
                 self._restarting = False
                 self._state.notify_all()
@@ -325,10 +349,11 @@ class ProcessRuntime:
                 self._state.wait(SWEEP)
         if not self._over and old is not None:
             self._kill_program(old)
-        while not self._host.census.kill(self._task.id):
-            time.sleep(SWEEP)
+        left = self._wipe_out()
         self._refuse_if_stopping()
         try:
+            if left:
+                raise TaskError(left)
             fresh = self._new_program(launcher)
             fresh.start(self._stopping.is_set)
         except TaskError as error:
@@ -337,7 +362,8 @@ class ProcessRuntime:
         with self._state:
             self._program = fresh
         if self._stopping.is_set():
-            self._ask_to_end(fresh, self._deadline - time.monotonic(), self._past_deadline)
+            # `_over` still says that the old program has ended.
+            self._ask_to_end(fresh, self._deadline - time.monotonic(), lambda: time.monotonic() >= self._deadline)
 
     def reload(self, timeout: float) -> None:
         if self._task.process.reload:
@@ -351,10 +377,10 @@ class ProcessRuntime:
             reason = "it was given up" if code is None else f"exit code {code}"
             raise TaskError(f"the {name} command failed: {reason}")
 
-    def limit(self, cpus: int, mem: int) -> None:
+    def limit(self, cpus: int, mem: int) -> str:
         self._running()
         used = proctree.own_memory(item.pid for item in self._host.census.members(self._task.id)) if mem else 0
-        self._enforcement.change(Amounts(cpus, mem), used)
+        return self._enforcement.change(Amounts(cpus, mem), used)
 
     def commit(self, target: str, user: str, password: str, timeout: float) -> str:
         raise TaskError("only a container can be committed as an image")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
+import stat
 import subprocess
 import threading
 import time
@@ -29,6 +31,8 @@ CHECK_FAILURES = 3
 POLL = 0.05
 REPORT = 0.5
 """Seconds within which the warden reports the end of a process that is seen to be gone."""
+
+PID_FILE_BYTES = 32
 
 GivenUp = Callable[[], bool]
 
@@ -95,6 +99,17 @@ class Foreground:
             self._launcher.line(self._kill, KILL_TIMEOUT)
 
 
+def _content(pid_file: Path) -> str:
+    """The task may have put anything there: a pipe that nobody writes to, a device without end. Raises OSError."""
+    descriptor = os.open(pid_file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "not a plain file")
+        return os.read(descriptor, PID_FILE_BYTES).decode(errors="replace")
+    finally:
+        os.close(descriptor)
+
+
 class Daemon:
     """Started by a command that returns; its pid is in a file, the name of its program is known."""
 
@@ -146,7 +161,7 @@ class Daemon:
     def _look(self) -> tuple[proctree.Process | None, str]:
         """The daemon if it is alive, or why it is not thought to be."""
         try:
-            text = self._pid_file.read_text(errors="replace").strip()
+            text = _content(self._pid_file).strip()
         except OSError as error:
             return None, f"pid file {self._pid_file}: {error.strerror}"
         if not text.isascii() or not text.isdecimal():

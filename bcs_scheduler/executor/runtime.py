@@ -46,7 +46,7 @@ class Runtime(Protocol):
 
     def stop(self, grace: float) -> None:
         """Asks it to end, after `grace` seconds kills all of it; returns when nothing of it is left. May be called
-        again with a shorter grace, also while the first call is waiting."""
+        again with a shorter grace, also while the first call is waiting. Raises TaskError if it does not die."""
 
     def detail(self) -> Detail:
         """What is known now, without its checks."""
@@ -83,8 +83,9 @@ class Runtime(Protocol):
     def reload(self, timeout: float) -> None:
         """Raises TaskError."""
 
-    def limit(self, cpus: int, mem: int) -> None:
-        """New limits in thousandths (0 = unchanged), at once. Raises TaskError if they cannot be enforced."""
+    def limit(self, cpus: int, mem: int) -> str:
+        """New limits in thousandths (0 = unchanged), at once. Raises TaskError if memory cannot be limited to that;
+        what else is not enforced here is returned in words, empty = nothing."""
 
     def commit(self, target: str, user: str, password: str, timeout: float) -> str:
         """Makes an image of a container and pushes it; returns its id. Raises TaskError."""

@@ -27,6 +27,10 @@ from .warden import Watched
 
 log = logging.getLogger("executor")
 
+FAREWELL = 2.0
+"""Seconds for the last answers to reach the agent."""
+STUBBORN = 10.0
+"""Seconds after which processes that do not die of SIGKILL (uninterruptible sleep) are waited for no longer."""
 TICK = 1.0
 """Seconds between looks at details that change without anybody telling."""
 
@@ -61,6 +65,8 @@ class Session:
                     self._connection.message(report)
         self._messages.stop()
         acknowledged = self._lost.is_set() or self._wait_for_acknowledgement()
+        if not self._lost.is_set() and not self._connection.wait_until_said(FAREWELL):
+            log.warning("the last answers to messages could not be sent")
         self._connection.close()
         if not acknowledged:
             log.error("the last updates were not acknowledged")
@@ -121,8 +127,11 @@ class Session:
     def _warden_died(self) -> None:
         """Without it nothing holds the taskgroup together: all ends at once, this process last."""
         log.critical("the warden has died, everything ends")
-        while self._host.census.abandon():
+        deadline = time.monotonic() + STUBBORN
+        while (left := self._host.census.abandon()) and time.monotonic() < deadline:
             time.sleep(0.01)
+        if left:
+            log.critical("processes that could not be killed: %s", left)
         cgrouptree.remove(self._host.cgroup)
         note.follow(str(self._settings.sandbox))
         sys.stderr.flush()

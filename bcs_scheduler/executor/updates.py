@@ -29,15 +29,24 @@ class Updates:
         self._pending: list[_Update] = []
         self._launched: dict[str, Json] = {}
         """Task infos of tasks of which no update has been acknowledged yet."""
+        self._arrived: set[str] = set()
+        """All tasks that the agent has ever handed over to this executor."""
 
     def launched(self, info: Json) -> None:
         with self._changed:
             self._launched[info["task_id"]["value"]] = info
+            self._arrived.add(info["task_id"]["value"])
 
     def add(self, task: str, status: Json) -> None:
         """`status` is a TaskStatus without what identifies the update. A TASK_RUNNING that has not been sent yet is
-        replaced by a newer one: while the agent is away, what changes often must not pile up."""
+        replaced by a newer one: while the agent is away, what changes often must not pile up.
+
+        Raises ValueError for a task that the agent has not handed over yet: an agent that has it still queued, or does
+        not know it, fails a CHECK at such an update and dies.
+        """
         with self._changed:
+            if task not in self._arrived:
+                raise ValueError("an update of a task that was not launched here")
             last = next((item for item in reversed(self._pending) if item.task == task), None)
             if last is not None and not last.sent and last.status["state"] == status["state"] == "TASK_RUNNING":
                 self._pending.remove(last)

@@ -15,6 +15,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from typing import NamedTuple, NoReturn
 
 from . import cgrouptree, proctree
@@ -24,6 +25,10 @@ PR_SET_CHILD_SUBREAPER = 36
 """prctl.h of Linux 3.4 and newer."""
 SWITCH = "BCS_EXECUTOR_CGROUPS"
 """Variable that keeps the executor from making control groups, where others own them: `off`."""
+STUBBORN = 10.0
+"""Seconds after which processes that do not die of SIGKILL (uninterruptible sleep) are waited for no longer. What
+contains the warden, the agent's isolation, is the last to try."""
+STEP = 0.02
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -82,16 +87,19 @@ def _guard(executor: int, pipe: int, cgroup: str) -> NoReturn:
 
 
 def kill_descendants(cgroup: str) -> None:
-    """Returns when the calling process has no children left. Stops them first: what is stopped forks no more."""
-    while True:
+    """Returns when the calling process has no children left, or after STUBBORN seconds. Stops them first: what is
+    stopped forks no more."""
+    deadline = time.monotonic() + STUBBORN
+    while time.monotonic() < deadline:
         cgrouptree.kill(cgroup)
         alive = [item for item in proctree.descendants(os.getpid()) if not item.dead]
         for number in (signal.SIGSTOP, signal.SIGKILL):
             for item in alive:
                 proctree.send(item.pid, number)
         try:
-            os.waitpid(-1, 0)
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
+        time.sleep(STEP)
+    print("processes of the taskgroup could not be killed", file=sys.stderr, flush=True)

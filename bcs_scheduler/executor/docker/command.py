@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
+from .. import proctree
 from ..run import kill_session
 from ..runtime import Output, TaskError
 from .engine import Engine, EngineError, Stream
@@ -92,7 +93,8 @@ def _kill(engine: Engine, command: str, mark: str) -> None:
     cannot do it (which shows in the command's state)."""
     state = engine.call("GET", f"/exec/{command}/json")
     pid = state.get("Pid") or 0
-    if state["Running"] and pid > 0:
+    # Where the engine counts processes in another namespace, the number is that of somebody else here.
+    if state["Running"] and pid > 0 and proctree.variable(pid, MARK) == mark.partition("=")[2]:
         kill_session(pid, mark)
 
 

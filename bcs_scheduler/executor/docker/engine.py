@@ -41,6 +41,10 @@ class EngineAway(EngineError):
     """There is no engine to be spoken to at the moment; it may come back."""
 
 
+class EngineSilent(EngineAway):
+    """Nothing came in the time that was given."""
+
+
 class EngineAbsent(EngineAway):
     """There is no socket, or it may not be used: on an agent that was never meant to have an engine."""
 
@@ -147,7 +151,7 @@ class Engine:
             try:
                 data = stream.read(LARGEST_ANSWER, timeout)
             except TimeoutError:
-                raise EngineAway("the container engine does not answer") from None
+                raise EngineSilent("the container engine does not answer") from None
         try:
             return json.loads(data) if data else None
         except ValueError:
@@ -186,7 +190,7 @@ class Engine:
             response = connection.getresponse()
         except socket.timeout:
             connection.close()
-            raise EngineAway("the container engine does not answer") from None
+            raise EngineSilent("the container engine does not answer") from None
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             raise _unreachable(self._path, error) from None

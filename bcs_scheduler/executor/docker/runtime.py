@@ -22,7 +22,7 @@ from ..logs import RotatedFile
 from ..model import Amounts, Detail, Group, Task
 from ..runtime import Exit, Output, TaskError
 from . import archive, command, note, translate
-from .engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, NotFound
+from .engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, EngineSilent, NotFound
 from .images import Images
 from .output import Follower
 from .reap import executor_mark, remove, sweep
@@ -36,6 +36,8 @@ AWAY = 300.0
 AWAY_AT_START = 30.0
 PAUSE = 1.0
 """Seconds between attempts to reach it."""
+LOOK = 30.0
+"""Seconds after which the end of a container is asked for anew: an engine that hangs does not end the old question."""
 LAST_OUTPUT = 5.0
 """Seconds that the rest of the output gets to arrive after the end."""
 COMM_LENGTH = 15
@@ -195,8 +197,9 @@ class ContainerRuntime:
         try:
             ended = self._await_end()
         except Exception as error:
+            # What went wrong is in the log; the text of an unforeseen error may quote what must not be shown.
             log.exception("the watch of a container failed")
-            ended = Exit(None, f"the watch of the container failed: {error}")
+            ended = Exit(None, f"the watch of the container failed: {type(error).__name__}")
         if self._follower is not None:
             self._follower.finish(LAST_OUTPUT)
         self._discard(keep=translate.kept(self._task))
@@ -215,10 +218,10 @@ class ContainerRuntime:
                 return exit_of(state)
 
     def _next_state(self) -> State:
-        """After the container has stopped running. A restart on request is waited for: it may bring another container.
-        Raises NotFound if there is none any more."""
-        with contextlib.suppress(NotFound):
-            self._engine.call("POST", f"/containers/{self._id}/wait", timeout=None)
+        """After the container has stopped running, or LOOK seconds. A restart on request is waited for: it may bring
+        another container. Raises NotFound if there is none any more."""
+        with contextlib.suppress(NotFound, EngineSilent):
+            self._engine.call("POST", f"/containers/{self._id}/wait", timeout=LOOK)
         with self._changed:
             self._changed.wait_for(lambda: not self._restarting)
         return self._inspect()
@@ -342,7 +345,7 @@ class ContainerRuntime:
     def reload(self, timeout: float) -> None:
         self._engine.call("POST", f"/containers/{self._running()}/kill", {"signal": "SIGHUP"}, timeout=timeout)
 
-    def limit(self, cpus: int, mem: int) -> None:
+    def limit(self, cpus: int, mem: int) -> str:
         changes = translate.limits(cpus, mem)
         if not changes:
             raise TaskError("neither a CPU limit nor a memory limit that could be enforced is given")
@@ -350,6 +353,7 @@ class ContainerRuntime:
         with self._changed:
             old = self._task.limits
             self._task = replace(self._task, limits=Amounts(cpus or old.cpus, mem or old.mem))
+        return ""
 
     def commit(self, target: str, user: str, password: str, timeout: float) -> str:
         return self._images.commit(self._running(), target, user, password, timeout)
@@ -390,6 +394,8 @@ class ContainerRuntime:
             except EngineAway as error:
                 since = since or time.monotonic()
                 hopeless = not self._launched and (isinstance(error, EngineAbsent) or self._stopping.is_set())
+                if self._stopping.is_set():
+                    seconds = min(seconds, AWAY_AT_START)
                 if hopeless or time.monotonic() - since > seconds:
                     raise
             time.sleep(PAUSE)

@@ -19,6 +19,8 @@ class FakeRuntime:
         """Called with whatever is done; may wait or raise."""
         self.now = Detail(pid=1, started_at=1.0)
         self.host = "127.0.0.1"
+        self.unlimited = ""
+        """What it answers to `limit`."""
         self._lock = threading.Lock()
 
     def _note(self, *done: Any) -> Any:
@@ -70,8 +72,9 @@ class FakeRuntime:
     def reload(self, timeout: float) -> None:
         self._note("reload", timeout)
 
-    def limit(self, cpus: int, mem: int) -> None:
+    def limit(self, cpus: int, mem: int) -> str:
         self._note("limit", cpus, mem)
+        return self.unlimited
 
     def commit(self, target: str, user: str, password: str, timeout: float) -> str:
         self._note("commit", target, user, password, timeout)

@@ -19,14 +19,20 @@ from tests.waiting import wait_for
 
 
 class Bench:
-    def __init__(self, agent: StandInAgent) -> None:
+    def __init__(self, agent: StandInAgent, checkpoint: bool = True) -> None:
         self.agent = agent
         self.events: list[dict[str, Any]] = []
         self.lost = threading.Event()
         self.updates = Updates()
-        settings = Settings(agent.endpoint, "", FRAMEWORK, EXECUTOR, Path("."), True, 60.0, 0.05, 5.0, "")
-        self.connection = Connection(settings, self.updates, self.events.append, self.lost.set)
+        self.updates.launched({"task_id": {"value": "t"}})
+        settings = Settings(agent.endpoint, "", FRAMEWORK, EXECUTOR, Path("."), checkpoint, 60.0, 0.05, 5.0, "")
+        self.connection = Connection(settings, self.updates, self.handle, self.lost.set)
         self.connection.start()
+
+    def handle(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        if event["type"] == "SHUTDOWN":
+            raise RuntimeError("can't start new thread")
 
 
 @pytest.fixture
@@ -76,6 +82,7 @@ def test_updates_come_before_messages_and_in_order(bench: Bench) -> None:
 
 
 def test_a_call_that_is_refused_does_not_hold_up_the_next(bench: Bench) -> None:
+    wait_for(lambda: bench.connection.subscribed)
     bench.connection.update("t", {"state": "TASK_DANCING"})
     bench.connection.update("t", {"state": "TASK_RUNNING"})
     wait_for(lambda: bench.agent.states("t") == ["RUNNING"])
@@ -101,3 +108,68 @@ def test_an_event_that_cannot_be_used_is_not_quoted(bench: Bench, caplog: pytest
         wait_for(lambda: [event["type"] for event in bench.events] == ["SUBSCRIBED", "KILL"])
     assert caplog.text.count("cannot be used") == 2
     assert "hunter2" not in caplog.text
+
+
+def test_a_handler_that_fails_does_not_deafen_the_executor(bench: Bench) -> None:
+    wait_for(lambda: bench.connection.subscribed)
+    bench.agent.send("SHUTDOWN")
+    bench.agent.send("KILL", kill={})
+    wait_for(lambda: [event["type"] for event in bench.events] == ["SUBSCRIBED", "SHUTDOWN", "KILL"])
+    assert len(bench.agent.subscriptions) == 1
+
+
+@pytest.mark.parametrize("method", ["_subscribe", "_send"])
+def test_unforeseen_errors_are_survived(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str
+) -> None:
+    errors = [MemoryError("hunter2")]
+    real = getattr(Connection, method)
+
+    def failing_once(self: Connection, *arguments: Any, **more: Any) -> Any:
+        if errors:
+            raise errors.pop()
+        return real(self, *arguments, **more)
+
+    monkeypatch.setattr(Connection, method, failing_once)
+    with stand_in_agent(tmp_path) as agent:
+        bench = Bench(agent)
+        wait_for(lambda: bench.connection.subscribed)
+        bench.connection.update("t", {"state": "TASK_RUNNING"})
+        wait_for(lambda: agent.states("t") == ["RUNNING"])
+        bench.connection.close()
+    assert "MemoryError" in caplog.text
+    assert "hunter2" not in caplog.text
+
+
+def test_without_checkpoint_the_agent_is_waited_for_at_first_and_not_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with stand_in_agent(tmp_path) as agent:
+        agent.go()
+        bench = Bench(agent, checkpoint=False)
+        wait_for(lambda: caplog.text.count("connection to the agent") > 2)
+        assert not bench.lost.is_set()
+        agent.come()
+        wait_for(lambda: bench.connection.subscribed)
+        agent.go()
+        assert bench.lost.wait(5)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_without_checkpoint_the_first_subscription_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "FIRST", 0.1)
+    with stand_in_agent(tmp_path) as agent:
+        agent.go()
+        assert Bench(agent, checkpoint=False).lost.wait(5)
+
+
+def test_the_last_messages_can_be_waited_for(bench: Bench) -> None:
+    wait_for(lambda: bench.connection.subscribed)
+    bench.agent.answering.clear()
+    bench.connection.message({"v": 1, "type": "answer", "id": "m"})
+    assert not bench.connection.wait_until_said(0.05)
+    bench.agent.answering.set()
+    assert bench.connection.wait_until_said(5)
+    assert [message["id"] for message in bench.agent.messages] == ["m"]

@@ -198,3 +198,54 @@ def test_the_report_names_all_tasks_and_runtimes_those_that_run(bench: Bench) ->
     details = {item["task"]: item["detail"] for item in report["tasks"]}
     assert (details["a"]["exit_code"], details["b"]["exit_code"]) == (0, None)
     assert details["a"]["finished_at"] > 0
+
+
+def test_one_for_which_there_is_no_thread_fails(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    start = threading.Thread.start
+
+    def refused(thread: threading.Thread) -> None:
+        if thread.name in ("b", "stop"):
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    bench.launch("a", "b")
+    assert bench.wait_for("b", "FAILED")["message"] == "the executor failed: can't start new thread"
+    bench.wait_for("a", "KILLED")
+    assert bench.taskgroup.ended.wait(5)
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (TaskError("could not be killed: process 7"), "could not be killed: process 7"),
+        (ValueError("hunter2"), "the executor failed: ValueError"),
+    ],
+)
+def test_what_cannot_be_stopped_counts_as_ended(bench: Bench, error: Exception, message: str) -> None:
+    def stubborn(*done: Any) -> None:
+        if done[0] == "stop":
+            raise error
+
+    bench.running("a")
+    bench.programs["a"].act = stubborn
+    bench.taskgroup.kill("a", None)
+    assert bench.wait_for("a", "KILLED")["message"] == message
+    assert bench.taskgroup.ended.wait(5)
+    bench.programs["a"].ends(Exit(-9, "ended by SIGKILL"))
+    assert bench.states("a") == ["STARTING", "RUNNING", "KILLING", "KILLED"]
+
+
+def test_checks_end_when_their_task_is_to_end(bench: Bench) -> None:
+    check = {"type": "COMMAND", "command": "exit 0", "delay": 0.0, "interval": 0.1}
+    data = encoded({"v": 1, "checks": [check]})
+    bench.taskgroup.launch([{"task_id": {"value": "a"}, "name": "a", "data": data}])
+    program = wait_for(lambda: bench.programs.get("a"))
+    probed = threading.Event()
+    program.act = lambda *done: probed.set() if done[0] == "execute" else None
+    assert probed.wait(5)
+    bench.taskgroup.kill("a", 600)
+    wait_for(lambda: ("stop", 600) in program.done)
+    wait_for(lambda: not any(thread.name == "check-command" for thread in threading.enumerate()))
+    program.ends(Exit(-15))
+    bench.wait_for("a", "KILLED")

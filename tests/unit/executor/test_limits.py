@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import logging
 import resource
 from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor import cgrouptree
+from bcs_scheduler.executor import cgrouptree, limits
 from bcs_scheduler.executor.limits import Enforcement, rlimits
 from bcs_scheduler.executor.model import Amounts
 from bcs_scheduler.executor.runtime import TaskError
@@ -116,3 +117,30 @@ def test_the_mount_point_is_found(tmp_path: Path) -> None:
     assert cgrouptree.mount_point(str(mounts)) == "/sys/fs/cgroup"
     mounts.write_text("proc /proc proc rw 0 0\n")
     assert cgrouptree.mount_point(str(mounts)) == ""
+
+
+def test_a_cpu_limit_that_nothing_enforces_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    limits._tell_once.cache_clear()
+    with caplog.at_level(logging.WARNING, "executor"):
+        Enforcement("", "0").apply(Amounts(), Amounts())
+        assert caplog.messages == []
+        for name in ("1", "2"):
+            Enforcement("", name).apply(Amounts(), Amounts(cpus=1000))
+    assert caplog.messages == ["cpu is not limited on this agent"]
+
+
+@pytest.mark.parametrize(
+    ("controllers", "change", "words"),
+    [
+        (("cpu.max", "memory.max"), Amounts(cpus=1000, mem=1000), ""),
+        (("memory.max",), Amounts(cpus=1000, mem=1000), "cpu is not limited on this agent"),
+        (("memory.max",), Amounts(mem=1000), ""),
+    ],
+)
+def test_a_change_says_what_is_not_enforced(
+    tmp_path: Path, controllers: tuple[str, ...], change: Amounts, words: str
+) -> None:
+    (tmp_path / "0").mkdir()
+    for name in controllers:
+        (tmp_path / "0" / name).touch()
+    assert Enforcement(str(tmp_path), "0").change(change, 0) == words

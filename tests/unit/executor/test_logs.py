@@ -70,12 +70,47 @@ def test_a_full_disk_drops_output_and_says_so_when_there_is_room(tmp_path: Path,
     file.close()
 
 
-def test_a_device_that_is_always_full(tmp_path: Path) -> None:
-    (tmp_path / "stdout").symlink_to("/dev/full")
+@pytest.mark.parametrize("link", ["symbolic", "hard"])
+@pytest.mark.parametrize("files", [1, 2])
+def test_links_are_not_followed(tmp_path: Path, link: str, files: int) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    if link == "symbolic":
+        (tmp_path / "stdout").symlink_to(precious)
+    else:
+        (tmp_path / "stdout").hardlink_to(precious)
+    file = RotatedFile(tmp_path / "stdout", 5, files)
+    file.write(b"lost\n")
+    assert file.dropped == 5
+    assert precious.read_bytes() == b"precious"
+    file.close()
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_a_link_that_comes_while_it_is_written_is_not_followed(tmp_path: Path, files: int) -> None:
+    precious = tmp_path / "precious"
+    precious.write_bytes(b"precious")
+    file = RotatedFile(tmp_path / "stdout", 5, files)
+    file.write(b"1234\n")
+    (tmp_path / "stdout").unlink()
+    (tmp_path / "stdout").symlink_to(precious)
+    for _ in range(3):
+        file.write(b"5678\n")
+    assert precious.read_bytes() == b"precious"
+    file.close()
+
+
+def test_a_pipe_that_nobody_reads_holds_up_nothing(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "stdout")
     file = RotatedFile(tmp_path / "stdout", 1000, 2)
     file.write(b"lost\n")
     assert file.dropped == 5
     file.close()
+
+
+def test_the_file_is_there_before_anything_is_printed(tmp_path: Path) -> None:
+    Pump().open(tmp_path / "stdout", 1000, 2).close()
+    assert (tmp_path / "stdout").read_bytes() == b""
 
 
 def test_a_file_that_cannot_be_made(tmp_path: Path) -> None:

@@ -183,3 +183,19 @@ def test_words_for_ends(code: int | None, message: str) -> None:
     found = ended(code)
     assert found.code == code
     assert found.message.endswith(message)
+
+
+@pytest.mark.parametrize("content", ["pipe", "device", "directory", "long"])
+def test_a_pid_file_may_be_anything(bench: Bench, content: str) -> None:
+    daemon = bench.daemon()
+    daemon.start(bool)
+    bench.pid_file.unlink()
+    if content == "pipe":
+        os.mkfifo(bench.pid_file)
+    elif content == "device":
+        bench.pid_file.symlink_to("/dev/zero")
+    elif content == "directory":
+        bench.pid_file.mkdir()
+    else:
+        bench.pid_file.write_text("1" * 10_000_000)
+    assert daemon.wait().code is None

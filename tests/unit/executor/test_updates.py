@@ -3,7 +3,16 @@ from __future__ import annotations
 import base64
 import uuid
 
+import pytest
+
 from bcs_scheduler.executor.updates import Updates
+
+
+def launched(*tasks: str) -> Updates:
+    updates = Updates()
+    for task in tasks:
+        updates.launched({"task_id": {"value": task}})
+    return updates
 
 
 def states(updates: Updates) -> list[str]:
@@ -19,7 +28,7 @@ def send_all(updates: Updates) -> list[str]:
 
 
 def test_updates_are_sent_in_order_and_kept_until_acknowledged() -> None:
-    updates = Updates()
+    updates = launched("t")
     for state in ("TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED"):
         updates.add("t", {"state": state})
     first, second, third = send_all(updates)
@@ -33,14 +42,14 @@ def test_updates_are_sent_in_order_and_kept_until_acknowledged() -> None:
 
 
 def test_a_subscription_carries_all_so_that_nothing_is_sent_after_it() -> None:
-    updates = Updates()
+    updates = launched("t")
     updates.add("t", {"state": "TASK_STARTING"})
     assert states(updates) == ["TASK_STARTING"]
     assert updates.next() is None
 
 
 def test_changes_do_not_pile_up_while_nothing_can_be_sent() -> None:
-    updates = Updates()
+    updates = launched("t", "other")
     updates.add("t", {"state": "TASK_STARTING"})
     for message in ("1", "2", "3"):
         updates.add("t", {"state": "TASK_RUNNING", "message": message})
@@ -54,7 +63,7 @@ def test_changes_do_not_pile_up_while_nothing_can_be_sent() -> None:
 
 
 def test_a_running_that_was_sent_is_not_replaced() -> None:
-    updates = Updates()
+    updates = launched("t")
     updates.add("t", {"state": "TASK_RUNNING", "message": "1"})
     send_all(updates)
     updates.add("t", {"state": "TASK_RUNNING", "message": "2"})
@@ -73,7 +82,7 @@ def test_tasks_are_unacknowledged_until_any_of_their_updates_is() -> None:
 
 
 def test_what_identifies_an_update() -> None:
-    updates = Updates()
+    updates = launched("t")
     updates.add("t", {"state": "TASK_STARTING"})
     updates.add("t", {"state": "TASK_RUNNING"})
     first, second = (item["status"] for item in updates.subscription()["unacknowledged_updates"])
@@ -82,3 +91,19 @@ def test_what_identifies_an_update() -> None:
     assert first["uuid"] != second["uuid"]
     assert first["source"] == "SOURCE_EXECUTOR"
     assert first["timestamp"] <= second["timestamp"]
+
+
+def test_there_is_no_update_of_a_task_that_has_not_arrived() -> None:
+    updates = launched("t")
+    with pytest.raises(ValueError, match="not launched here"):
+        updates.add("queued", {"state": "TASK_KILLED"})
+    assert updates.subscription()["unacknowledged_updates"] == []
+
+
+def test_a_task_that_has_arrived_may_be_told_of_after_its_first_acknowledgement() -> None:
+    updates = launched("t")
+    updates.add("t", {"state": "TASK_STARTING"})
+    (first,) = send_all(updates)
+    updates.acknowledged("t", first)
+    updates.add("t", {"state": "TASK_RUNNING"})
+    assert states(updates) == ["TASK_RUNNING"]
