@@ -16,7 +16,6 @@ stopped is in tests.simulation.convergence.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import permutations
 
 from bcs_scheduler.core import effects
 from store.base import Change
@@ -27,7 +26,7 @@ from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
 from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
-from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, recorded
+from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
 from tests.simulation.room import Room
 from tests.simulation.store import Store
 from tests.simulation.users import Users, setting_of
@@ -124,39 +123,15 @@ class Invariants:
         """I7: there is an order of placing in which every new taskgroup satisfies the constraints, taints and extended
         resources of its version."""
         everything = neighbours_in(records.values())
+
+        def site_of(group: TaskGroup) -> Site:
+            return Site(self.master.cluster[group.agent_id], setting_of(records, self._key(group.agent_id)))
+
         for key in dict.fromkeys(f"{group.namespace}/{group.application}" for group in placed):
             fresh = sorted((g for g in placed if f"{g.namespace}/{g.application}" == key), key=lambda g: g.index)
-            words = self._objection(records, everything, fresh)
-            if words and not any(not self._objection(records, everything, order) for order in permutations(fresh)):
-                raise Violation("I7", words, *(group.id for group in fresh))
-        for group in placed:
-            self._groupby_holds(group, everything, removed)
-
-    def _objection(self, records: Records, everything: Neighbours, order: Sequence[TaskGroup]) -> str:
-        """What is wrong if new taskgroups of one application are placed in this order; empty if nothing."""
-        fresh = {group.id for group in order}
-        own = [g for g in everything.of(f"{order[0].namespace}/{order[0].application}") if g.id not in fresh]
-        for group in order:
-            # Of other applications those count that had been placed before: numbers in ids grow.
-            others = [g for g in everything.live if g.application != group.application and _number(g) < _number(group)]
-            version = everything.versions[f"{group.namespace}/{group.application}", group.version]
-            site = Site(self.master.cluster[group.agent_id], setting_of(records, self._key(group.agent_id)))
-            words = objection(version, site, Neighbours([*own, *others], everything.versions), groupby=False)
+            words = objection_in_any_order(fresh, everything, site_of, gone=removed)
             if words:
-                return f"{group.id} was placed on {group.agent_id} ({group.hostname}): {words}"
-            own.append(group)
-        return ""
-
-    def _groupby_holds(self, group: TaskGroup, neighbours: Neighbours, removed: int) -> None:
-        """GROUPBY at the end of a pass: no value has more than its share of all that may have counted."""
-        key = f"{group.namespace}/{group.application}"
-        members = neighbours.of(key)
-        for union in neighbours.versions[key, group.version].constraints:
-            if len(union) == 1 and union[0].operator == "GROUPBY":
-                rule = union[0]
-                same = sum(1 for g in members if recorded(g, rule.name) == recorded(group, rule.name))
-                if same > -(-(len(members) + removed) // len(rule.items)):
-                    raise Violation("I7", f"{group.id}: GROUPBY {rule.name}: {same} of {len(members)}", group.id)
+                raise Violation("I7", words, *(group.id for group in fresh))
 
     def _key(self, agent_id: str) -> str:
         return str(self.master.cluster[agent_id].attributes["InnerIP"])
@@ -389,10 +364,6 @@ def records_of(state: State) -> list[Record]:
     records += [version for key in state.applications for version in state.versions_of(key).values()]
     framework = state.get("framework", "framework")
     return [*records, framework] if framework is not None else records
-
-
-def _number(group: TaskGroup) -> int:
-    return int(group.id.rpartition(".")[2])
 
 
 def _ready(group: TaskGroup) -> bool:

@@ -20,7 +20,7 @@ from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.scheduler import Core
 from offers import matcher
-from offers.constraints import EMPTY_RULES
+from offers.constraints import EMPTY_RULES, Rule
 from offers.model import Claim, Placement
 from store.base import Change
 from store.state import Census
@@ -119,6 +119,12 @@ def _plan_for_real(patch: pytest.MonkeyPatch) -> None:
 
 def _ignore_constraints(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(needs, "rules_of", lambda version: EMPTY_RULES)
+
+
+def _crowd(patch: pytest.MonkeyPatch) -> None:
+    """GROUPBY only looks whether a value is one of its own."""
+    honest = Rule.quota
+    patch.setattr(Rule, "quota", lambda self, total: honest(self, total) if self.operator != "GROUPBY" else 1000)
 
 
 def _revive_the_dead(patch: pytest.MonkeyPatch) -> None:
@@ -225,5 +231,6 @@ MUTANTS = (
     Mutant("ignore deadlines", _ignore_deadlines, ("I4",)),
     Mutant("plan for real", _plan_for_real, ("I12",)),
     Mutant("ignore constraints", _ignore_constraints, ("I7",)),
+    Mutant("crowd", _crowd, ("I7",)),
     Mutant("revive the dead", _revive_the_dead, ("I13", "I14")),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from store.definition import Constraint
@@ -38,22 +38,59 @@ class Neighbours(NamedTuple):
         return [g for g in self.live if f"{g.namespace}/{g.application}" == application]
 
 
-def objection(version: Version, site: Site, neighbours: Neighbours, *, groupby: bool = True) -> str:
-    """Why a taskgroup of this version must not run on this agent; empty if it may. GROUPBY depends on the order in
-    which a pass places, so whoever judges afterwards leaves it out."""
+def objection(version: Version, site: Site, neighbours: Neighbours, *, gone: int = 0) -> str:
+    """Why a taskgroup of this version must not run on this agent; empty if it may. `gone` taskgroups more may have
+    counted for GROUPBY, which admits more the more there are."""
     if site.setting.disabled:
         return "the agent is disabled"
     for key, value in site.setting.taints.items():
         if not any(t.key == key and t.value == value for t in version.tolerations):
             return f"taint {key}={value}"
     for union in version.constraints:
-        if not any(_holds(c, version, site, neighbours, groupby) for c in union):
+        if not any(_holds(c, version, site, neighbours, gone) for c in union):
             return "constraint " + " or ".join(f"{c.operator} {c.name}" for c in union)
     for name, wanted in needs.extended(version).items():
         used = sum(g.extended.get(name, 0) for g in neighbours.live if g.agent_id == site.agent.id)
         if used + wanted > site.setting.extended.get(name, 0):
             return f"extended resource {name}: {used} used, {wanted} wanted"
     return ""
+
+
+def objection_in_any_order(
+    fresh: Sequence[TaskGroup], neighbours: Neighbours, site_of: Callable[[TaskGroup], Site], *, gone: int = 0
+) -> str:
+    """What is wrong with taskgroups of one application that were placed in one turn; empty if there is an order in
+    which each of them was admissible when its turn came.
+
+    The order of their ids tells nothing (they are written agent by agent), and their versions may differ: what GROUPBY
+    of one version did not allow may have come later, under another version. `neighbours` are all that live, these among
+    them; `gone` ones were removed in the same turn.
+    """
+    application = f"{fresh[0].namespace}/{fresh[0].application}"
+    numbers = {group.id for group in fresh}
+    settled = [group for group in neighbours.of(application) if group.id not in numbers]
+    hopeless: set[frozenset[str]] = set()
+    complaints: list[str] = []
+
+    def completed(placed: frozenset[str]) -> bool:
+        if placed == numbers or placed in hopeless:
+            return placed == numbers
+        own = [*settled, *(group for group in fresh if group.id in placed)]
+        for group in fresh:
+            if group.id in placed:
+                continue
+            # Of other applications those count that had been placed before: numbers in ids grow.
+            others = [g for g in neighbours.live if g.application != group.application and _number(g) < _number(group)]
+            version = neighbours.versions[application, group.version]
+            words = objection(version, site_of(group), Neighbours([*own, *others], neighbours.versions), gone=gone)
+            if words:
+                complaints.append(f"{group.id} was placed on {group.agent_id} ({group.hostname}): {words}")
+            elif completed(placed | {group.id}):
+                return True
+        hopeless.add(placed)
+        return False
+
+    return "" if completed(frozenset()) else complaints[0]
 
 
 def shortage(version: Version, room: Room) -> str:
@@ -69,7 +106,7 @@ def shortage(version: Version, room: Room) -> str:
     return ""
 
 
-def _holds(rule: Constraint, version: Version, site: Site, neighbours: Neighbours, groupby: bool) -> bool:
+def _holds(rule: Constraint, version: Version, site: Site, neighbours: Neighbours, gone: int) -> bool:
     application = f"{version.namespace}/{version.application}"
     value = site.attribute(rule.name)
     if rule.operator == "EXCLUDE":
@@ -88,8 +125,8 @@ def _holds(rule: Constraint, version: Version, site: Site, neighbours: Neighbour
         case "MAXPER":
             return same < rule.limit
         case "GROUPBY":
-            total = len(neighbours.of(application))
-            return value in rule.items and (not groupby or same < -(-(total + 1) // len(rule.items)))
+            total = len(neighbours.of(application)) + gone
+            return value in rule.items and same < -(-(total + 1) // len(rule.items))
         case "CLUSTER":
             return value in rule.items
         case "LIKE":
@@ -131,3 +168,7 @@ def neighbours_in(records: Iterable[object]) -> Neighbours:
         elif isinstance(record, Version):
             versions[f"{record.namespace}/{record.application}", record.name] = record
     return Neighbours(live, versions)
+
+
+def _number(group: TaskGroup) -> int:
+    return int(group.id.rpartition(".")[2])
