@@ -10,8 +10,8 @@ from bcs_scheduler.api.views.base import rfc3339
 from offers.model import Diagnosis
 from store.records import Application, TaskGroup, Transaction, Version
 from store.state import State
-from transactions import explain
-from transactions.lifecycle import READY
+from transactions import explain, health
+from transactions.lifecycle import is_ready
 from transactions.progress import progress
 
 TASKGROUPS_SHOWN = 50
@@ -90,7 +90,7 @@ def explain_application(
     operations = [_operation(state, transaction, diagnosis(transaction.id), now) for transaction in active]
     groups = sorted(state.groups_of(application.key).values(), key=lambda group: (group.index, group.id))
     reschedules = {transaction.taskgroup: transaction for transaction in active if transaction.type == "RESCHEDULE"}
-    unready = [group for group in groups if group.status not in READY]
+    unready = [group for group in groups if not is_ready(group)]
     waiting = [
         Waiting(
             id=group.id,
@@ -159,6 +159,8 @@ def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transactio
         return "waits for a place for its replacement"
     if group.ended:
         return f"has ended and is not replaced: {group.message}" if group.message else "has ended and is not replaced"
+    if group.status == "Running":
+        return f"is not healthy: {health.complaints(group)}"
     return group.message or f"is {group.status}"
 
 
