@@ -82,6 +82,10 @@ class Command(Record, frozen=True, kw_only=True):
     """By type: docs/executor-protocol.md. May hold what only its taskgroups may see (file contents, variables)."""
     image: str = ""
     """Only tasks whose image contains this are meant."""
+    version: str = ""
+    """Of a change of limits: the version it brings taskgroups to."""
+    targets: int = 0
+    """How many taskgroups are meant. If there are fewer messages, the leader died while it wrote them."""
     cause: str = ""
     created_at: float = 0.0
     timeout: float = 60.0
@@ -121,6 +125,8 @@ class Message(Record, frozen=True, kw_only=True):
     taskgroup: str
     tasks: tuple[str, ...] = ()
     """Ids of the tasks that are meant."""
+    previous: str = ""
+    """Of a change of limits: the version whose limits the taskgroup has until it is told."""
     status: MessageStatus = "staging"
     message: str = ""
     results: tuple[MessageResult, ...] = ()

@@ -2,7 +2,8 @@
 
 The messages that can be sent are sent by core.controllers.messenger once they are durable; the others are written as
 failed at once, with the reason. A big command is cut into several units: the command comes first, each message together
-with what it changes of its taskgroup, so that a crash in between leaves a smaller command, and its user no answer.
+with what it changes of its taskgroup. A crash in between leaves its user without an answer and a command with fewer
+messages than it has `targets`: whoever reads it sees that it was not carried out everywhere.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def instruct(desk: Desk, asked: events.Instruct) -> Data:
     if asked.type in ("restart", "reload") and application.status in ("Operating", "RollingUpdate"):
         raise Refused("conflict", f"cannot {asked.type} {application.key} while it is {application.status}")
     groups = _members(desk, application, asked.taskgroups)
-    command = _command(desk, application, asked.type, asked.body, asked.timeout, asked.reserve, asked.image)
+    command = _command(
+        desk, application, asked.type, asked.body, asked.timeout, asked.reserve, image=asked.image, targets=len(groups)
+    )
     return _write(desk, command, groups, asked.dry_run)
 
 
@@ -48,17 +51,31 @@ def forget(desk: Desk, asked: events.DeleteCommand) -> Data:
 def discard(desk: Desk, command: Command, checkpoint: Callable[[], None]) -> None:
     """Removes a command after its messages: no message ever lacks its command."""
     for message in list(desk.state.messages_of(command.id).values()):
+        if message.open:
+            take_back(desk, command, message)
         desk.uow.delete(message)
         checkpoint()
     desk.uow.delete(command)
     checkpoint()
 
 
+def take_back(desk: Desk, command: Command, message: Message) -> None:
+    """A taskgroup that lives on without having taken its new limits gets the version back whose limits it has: the
+    same request tells it again, an update replaces it. One that did not answer may have taken them; to be told twice
+    does no harm."""
+    group = desk.state.taskgroups.get(message.taskgroup)
+    if group is None or group.ended or not message.previous or group.version != command.version:
+        return
+    if desk.state.version(f"{group.namespace}/{group.application}", message.previous) is not None:
+        desk.uow.put(msgspec.structs.replace(group, version=message.previous))
+
+
 def change_limits(desk: Desk, asked: events.UpdateApplication) -> Data:
     """Changes limits in place. The newest definition becomes the given one; every taskgroup that runs a definition that
     differs from it in nothing but limits is moved to it and told. Of the others, those that have ended are moved too,
     for their replacement; those that cannot be told (they are starting, or away, or run by Mesos's executor) keep the
-    version whose limits they have, and an update replaces them like those of any older version."""
+    version whose limits they have, or get it back (`take_back`), and an update replaces them like those of any older
+    version."""
     application = _application(desk, asked.version.namespace, asked.version.application)
     base.refuse_if_busy(desk.context, application, "change resources of")
     newest = desk.state.version(application.key, application.version)
@@ -90,8 +107,17 @@ def change_limits(desk: Desk, asked: events.UpdateApplication) -> Data:
     place = {"namespace": application.namespace, "name": application.name, "version": version.name}
     if not told:
         return {**place, "commandID": "", "messages": []}
-    command = _command(desk, application, "resources", {"limits": limits}, RESOURCES_TIMEOUT, RESOURCES_RESERVE)
-    return {**place, **_write(desk, command, told, asked.dry_run, version)}
+    command = _command(
+        desk,
+        application,
+        "resources",
+        {"limits": limits},
+        RESOURCES_TIMEOUT,
+        RESOURCES_RESERVE,
+        version=version.name,
+        targets=len(told),
+    )
+    return {**place, **_write(desk, command, told, asked.dry_run)}
 
 
 # --- whom it concerns ---------------------------------------------------------------------------------------------
@@ -177,7 +203,10 @@ def _command(
     body: Data,
     timeout: float,
     reserve: float,
+    *,
+    targets: int,
     image: str = "",
+    version: str = "",
 ) -> Command:
     size = len(msgspec.json.encode(body))
     if size > COMMAND_BYTES:
@@ -191,6 +220,8 @@ def _command(
             application=application.name,
             body=body,
             image=image,
+            version=version,
+            targets=targets,
             cause=desk.cause,
             created_at=desk.now,
             timeout=timeout,
@@ -200,16 +231,14 @@ def _command(
     )
 
 
-def _write(
-    desk: Desk, command: Command, groups: list[TaskGroup], dry_run: bool, move_to: Version | None = None
-) -> Data:
-    """One message for each taskgroup. Those that can be told are moved to a version, if one is given."""
+def _write(desk: Desk, command: Command, groups: list[TaskGroup], dry_run: bool) -> Data:
+    """One message for each taskgroup. Those that can be told are moved to the version of the command, if it has one."""
     checkpoint = _nothing if dry_run else desk.checkpoint
     written = []
     for group in groups:
         message = _message(desk, command, group)
-        if move_to is not None and message.open:
-            desk.uow.put(msgspec.structs.replace(group, version=move_to.name))
+        if message.previous and message.open:
+            desk.uow.put(msgspec.structs.replace(group, version=command.version))
         desk.uow.put(message)
         written.append(
             {
@@ -240,6 +269,7 @@ def _message(desk: Desk, command: Command, group: TaskGroup) -> Message:
         command=command.id,
         taskgroup=group.id,
         tasks=tasks,
+        previous=group.version if command.version else "",
         status="failed" if objection else "staging",
         message=objection,
         created_at=desk.now,

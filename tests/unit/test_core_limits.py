@@ -7,6 +7,7 @@ from typing import Any
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from store.definition import Amounts, Container, RestartPolicy
+from store.records import MessageStatus
 from tests.unit.lab import Lab, running, version
 
 
@@ -87,3 +88,79 @@ def test_a_plan_changes_nothing() -> None:
     assert len(change(lab, containers=containers(400), dry_run=True).data["messages"]) == 2
     assert lab.application == before and not lab.core.state.commands
     assert len(lab.core.state.versions_of("default/web")) == 1
+
+
+# --- executors that do not take them ----------------------------------------------------------------------------------
+
+
+def answer(lab: Lab, index: int, status: MessageStatus) -> events.MessageAnswered:
+    (message,) = (m for m in lab.core.state.messages.values() if m.taskgroup == lab.group(index).id and m.open)
+    return events.MessageAnswered(
+        agent_id=lab.group(index).agent_id, executor_id=message.taskgroup, message_id=message.id, status=status
+    )
+
+
+def test_one_that_fails_to_take_them_gets_its_version_back_and_is_told_again_on_request() -> None:
+    lab = running(2, containers=containers(200))
+    before = lab.application.version
+    change(lab, containers=containers(400))
+    lab.turn(answer(lab, 0, "success"), answer(lab, 1, "failed"))
+    assert [group.version for group in lab.groups] == [lab.application.version, before]
+    again = change(lab, containers=containers(400))
+    assert [message["taskgroup"] for message in again.data["messages"]] == [lab.group(1).id]
+    lab.turn(answer(lab, 1, "success"))
+    assert change(lab, containers=containers(400)).data["unchanged"] is True
+
+
+def test_one_that_is_silent_for_minutes_gets_its_version_back() -> None:
+    lab = running(1, CoreOptions(strict=True, answer_timeout=30.0), containers=containers(200))
+    before = lab.application.version
+    change(lab, 1, containers=containers(400))
+    sent = len(lab.sent(effects.SendMessage)) + sum(isinstance(e, effects.SendMessage) for e in lab.wait(89))
+    assert sent == 5  # after 0, 5, 15, 35 and 75 s
+    assert lab.group().version == lab.application.version
+    lab.wait(2)
+    (message,) = lab.core.state.messages.values()
+    assert (message.status, message.message) == ("failed", "no answer from the executor within 90 s")
+    assert lab.group().version == before
+    assert len(change(lab, 1, containers=containers(400)).data["messages"]) == 1
+
+
+def test_a_long_answer_timeout_bridges_minutes_without_its_executor() -> None:
+    lab = running(1, CoreOptions(strict=True, answer_timeout=600.0), containers=containers(200))
+    change(lab, 1, containers=containers(400))
+    assert sum(isinstance(e, effects.SendMessage) for e in lab.wait(400)) == 9  # 5, 15, 35, 75 s, then every 60 s
+    group = lab.group()
+    lab.turn(events.TasksReported(agent_id=group.agent_id, executor_id=group.id, tasks=()))
+    assert len(lab.sent(effects.SendMessage)) == 1
+    lab.turn(answer(lab, 0, "success"))
+    lab.wait(300)
+    assert next(iter(lab.core.state.messages.values())).status == "success"
+    assert lab.group().version == lab.application.version
+
+
+def test_a_later_change_is_not_undone_by_the_failure_of_an_earlier_one() -> None:
+    lab = running(1, containers=containers(200))
+    change(lab, 1, containers=containers(400))
+    earlier = answer(lab, 0, "failed")
+    change(lab, 1, containers=containers(800))
+    lab.turn(earlier)
+    assert lab.group().version == lab.application.version
+
+
+def test_forgetting_a_command_that_is_under_way_gives_the_version_back() -> None:
+    lab = running(1, containers=containers(200))
+    before = lab.application.version
+    command = change(lab, 1, containers=containers(400)).data["commandID"]
+    lab.ask(events.DeleteCommand(id=command))
+    assert lab.group().version == before
+
+
+def test_the_replacement_of_one_that_ended_before_it_was_told_has_the_new_limits() -> None:
+    lab = running(1, containers=containers(200))
+    change(lab, 1, containers=containers(400))
+    lab.report(lab.group(), "TASK_FAILED")
+    lab.wait(30)
+    lab.offer()
+    lab.wait(5)
+    assert lab.group().status == "Staging" and lab.group().version == lab.application.version

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api.views.messages import show_command
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.controllers.messenger import BURST, OUTPUT_LIMIT, RESEND, Messenger
 from bcs_scheduler.core.desk import CoreOptions
@@ -113,6 +114,26 @@ def test_a_plan_sends_nothing_even_in_small_units() -> None:
     assert [m["status"] for m in reply.data["messages"]] == ["staging"] * 3
     lab.wait(2)
     assert not lab.sent(effects.SendMessage) and not lab.core.state.messages and not lab.core.state.commands
+
+
+def test_what_a_crash_leaves_of_a_big_command_says_how_many_were_meant() -> None:
+    lab = running(3, CoreOptions(strict=True, unit_changes=1))
+    durable = {(record.kind, record.key): record for record in lab.records()}
+    units = lab.core.turn([events.Instruct(namespace="default", name="web", type="signal")], lab.now)
+    for change in [change for unit in units for change in unit.changes][:3]:
+        assert change.record is not None
+        durable[change.kind, change.key] = change.record
+    successor = Lab(lab.options, durable.values())
+    (left,) = successor.core.state.commands.values()
+    assert show_command(successor.core.state, left).state == "running"
+    for asked in list(successor.core.state.messages.values()):
+        successor.turn(
+            events.MessageAnswered(
+                agent_id="agent-1", executor_id=asked.taskgroup, message_id=asked.id, status="success"
+            )
+        )
+    shown = show_command(successor.core.state, left)
+    assert (shown.state, shown.targets, len(shown.status.taskgroups)) == ("failed", 3, 2)
 
 
 # --- delivery ---------------------------------------------------------------------------------------------------------

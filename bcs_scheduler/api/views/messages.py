@@ -55,7 +55,8 @@ class CommandStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 class CommandView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`spec` as in the document (values of variables hidden) for commands, else empty. Ours: from `type` on; `state`
-    sums up the messages: running while one is open, failed if one failed, else success. Times in Unix seconds."""
+    sums up the messages: running while one is open, failed if one failed or there are fewer of them than `targets`
+    (the taskgroups that were meant: the rest was never told), else success. Times in Unix seconds."""
 
     id: str
     create_time: int
@@ -64,6 +65,7 @@ class CommandView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     type: str
     body: dict[str, Any]
     state: str
+    targets: int
     deadline: int
     keep_until: int
     cause: str
@@ -103,7 +105,8 @@ def show_command(state: State, command: Command) -> CommandView:
         status=CommandStatus(taskgroups=[_outcome(message) for message in messages]),
         type=command.type,
         body={} if command.type == "command" else show_body(command),
-        state=_state(messages),
+        state=_state(command, messages),
+        targets=max(command.targets, len(messages)),
         deadline=int(command.deadline),
         keep_until=int(command.keep_until),
         cause=command.cause,
@@ -175,10 +178,12 @@ def _spec(command: Command, messages: list[Message]) -> dict[str, Any]:
     }
 
 
-def _state(messages: list[Message]) -> str:
+def _state(command: Command, messages: list[Message]) -> str:
     if any(message.open for message in messages):
         return "running"
-    return "failed" if any(message.status == "failed" for message in messages) else "success"
+    if len(messages) < command.targets or any(message.status == "failed" for message in messages):
+        return "failed"
+    return "success"
 
 
 def _outcome(message: Message) -> TaskGroupOutcome:

@@ -14,6 +14,7 @@ from functools import partial
 
 import msgspec
 
+from bcs_scheduler.core import instructions
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import SendMessage
 from bcs_scheduler.core.events import MessageAnswered
@@ -184,6 +185,8 @@ class Messenger:
             )
         )
         if command is not None:
+            if status == "failed":
+                instructions.take_back(desk, command, message)
             desk.count("message_completed", (command.namespace, command.application, command.type, status), 1.0)
 
 
