@@ -6,6 +6,7 @@ A mutant is a function that breaks one thing with a pytest MonkeyPatch, and the 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -194,13 +195,14 @@ def _believe_at_once(patch: pytest.MonkeyPatch) -> None:
 
 def _send_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Every repetition of a message has an id of its own."""
-    honest = Messenger._send
+    sent: Counter[str] = Counter()
 
-    def generous(self: Messenger, message: Any, command: Any, due: Any) -> None:
-        again = f"{message.id}0" if due.pause > messenger.RESEND else message.id
-        honest(self, msgspec.structs.replace(message, id=again), command, due)
+    def generous(**fields: Any) -> effects.SendMessage:
+        identity = fields["message_id"]
+        sent[identity] += 1
+        return effects.SendMessage(**{**fields, "message_id": identity + "0" * (sent[identity] - 1)})
 
-    patch.setattr(Messenger, "_send", generous)
+    patch.setattr(messenger, "SendMessage", generous)
 
 
 def _drop_health(patch: pytest.MonkeyPatch) -> None:
