@@ -123,7 +123,8 @@ def _checked(source: str, body: Any, namespace: str, namespace_given: bool) -> D
         raise UsageError(f"{source}: is not an object")
     kind = body.get("kind")
     if kind not in KINDS:
-        raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}")
+        found = "is missing" if kind is None else f"{kind!r} is not known"
+        raise UsageError(f"{source}: kind: {found}; known: {', '.join(KINDS)}")
     if kind == "Command":
         return _checked_command(source, body, namespace, namespace_given)
     metadata = body.get("metadata")

@@ -17,6 +17,9 @@ from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Unreacha
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data
 
+QUERY = "?"
+"""Begins the path of a problem with a parameter of the request; the message names it already."""
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
 @connection_options
@@ -121,7 +124,9 @@ def _print_error(error: CliError) -> None:
     console.print("[bold red]error:[/] ", end="")
     console.print(error.message, markup=False)
     for problem in error.problems:
-        console.print(f"  {problem.path}: {problem.message}" if problem.path else f"  {problem.message}", markup=False)
+        line = f"{problem.path}: {problem.message}" if problem.path else problem.message
+        if line != error.message and (len(error.problems) > 1 or not problem.path.startswith(QUERY)):
+            console.print(f"  {line}", markup=False)
 
 
 def main() -> None:

@@ -67,7 +67,16 @@ def _answered(command: Json) -> str:
 def _asked(command: Json) -> str:
     if command["type"] == "command":
         return one_line(" ".join(command["spec"].get("command") or ()))
-    return one_line(" ".join(f"{key}={value}" for key, value in (command.get("body") or {}).items() if value))
+    return one_line(body_text(command))
+
+
+def body_text(command: Json) -> str:
+    """What the message of a command holds beside its type."""
+    body = {key: value for key, value in (command.get("body") or {}).items() if value}
+    limits = body.pop("limits", ())
+    parts = [f"{key}={value}" for key, value in body.items()]
+    parts += [f"container {one['index']}: {one['cpus'] / 1000:g} cores, {one['mem'] / 1000:g} MB" for one in limits]
+    return ", ".join(parts)
 
 
 def _exit_codes(message: Json) -> str:

@@ -123,6 +123,21 @@ def test_problems_of_a_document_are_printed_one_per_line(server: StandIn, bcs: A
 
 
 @pytest.mark.parametrize(
+    ("message", "path", "problem"),
+    [
+        ("$.spec.command: is required", "$.spec.command", "is required"),
+        ("query parameter image is required", "?image", "is required"),
+    ],
+)
+def test_what_the_message_says_is_not_said_twice(
+    server: StandIn, bcs: Any, tmp_path: Path, message: str, path: str, problem: str
+) -> None:
+    server.on("GET", f"{APPS}/web", MISSING)
+    server.on("POST", APPS, failed(422, message, "invalid", [{"path": path, "message": problem}]))
+    assert bcs("apply", "-f", write(tmp_path, DOCUMENT)).err.splitlines() == [f"error: {message}"]
+
+
+@pytest.mark.parametrize(
     ("text", "name", "message"),
     [
         ("{", "x.json", "not JSON: line 1, column 2"),
@@ -133,6 +148,7 @@ def test_problems_of_a_document_are_printed_one_per_line(server: StandIn, bcs: A
             "x.json",
             "kind: 'deployments' is not known; known: configmap, secret, application, process, Command",
         ),
+        ('{"msgtype": "signal"}', "x.json", "kind: is missing; known: configmap, secret"),
         ('{"kind": "application"}', "x.json", "metadata.name: is missing"),
         ('{"kind": "application", "metdata": {}}', "x.json", "did you mean metadata where metdata stands?"),
         ("", "x.yaml", "no documents found"),
