@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
@@ -23,8 +24,18 @@ from bcs_scheduler.cli.options import (
     output_option,
     pass_session,
 )
-from bcs_scheduler.cli.output import age, field_list, local_time, moment, one_line, print_data, status_text, table
-from bcs_scheduler.cli.views import COLUMNS, attributes_text, health_text, ports_of
+from bcs_scheduler.cli.output import (
+    age,
+    duration,
+    field_list,
+    local_time,
+    moment,
+    one_line,
+    print_data,
+    status_text,
+    table,
+)
+from bcs_scheduler.cli.views import COLUMNS, attributes_text, body_text, health_text, ports_of
 
 Show = Callable[[Session, str, bool, str], None]
 """Session, name, with its story, format: empty for text."""
@@ -190,7 +201,7 @@ def _command(session: Session, name: str, story: bool, form: str) -> None:
                 ("State", status_text(found["state"])),
                 ("Not told", _not_told(found)),
                 ("Command", " ".join(found["spec"].get("command") or ())),
-                ("Body", _pairs(found.get("body"))),
+                ("Body", body_text(found)),
                 ("Created", _when(found.get("createTime"))),
                 ("Deadline", _when(found.get("deadline"))),
                 ("Kept until", local_time(found.get("keepUntil"))),
@@ -329,4 +340,7 @@ def _pairs(labels: Any) -> str:
 
 
 def _when(value: Any) -> str:
-    return f"{local_time(value)} ({age(value)} ago)" if moment(value) > 0 else ""
+    at, now = moment(value), time.time()
+    if at <= 0:
+        return ""
+    return f"{local_time(value)} (in {duration(at - now)})" if at > now else f"{local_time(value)} ({age(value)} ago)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import time
 from base64 import b64decode, b64encode
 from pathlib import Path
 from typing import Any
@@ -460,6 +461,17 @@ def test_commands_and_messages(web: StandIn, bcs: Any) -> None:
     assert "listing" in shown
     assert "Not told" not in shown
     assert bcs("describe", "command", "Application-other-web-1").code == 2
+
+
+def test_limits_and_deadlines_are_shown_as_people_write_them(web: StandIn, bcs: Any) -> None:
+    told = record().body["data"]
+    limits = [{"index": 0, "cpus": 200, "mem": 128000}, {"index": 1, "cpus": 1500, "mem": 64000}]
+    told |= {"type": "resources", "body": {"limits": limits}, "deadline": time.time() + 119.5, "createTime": 1}
+    web.on("GET", COMMAND, ok(told))
+    shown = bcs("describe", "command", str(TOLD["commandID"])).out
+    assert "container 0: 0.2 cores, 128 MB, container 1: 1.5 cores, 64 MB" in shown
+    deadline = next(line for line in shown.splitlines() if line.startswith("Deadline:"))
+    assert "(in 1m5" in deadline and "ago" not in deadline
 
 
 def test_describe_says_whom_a_command_never_reached(web: StandIn, bcs: Any) -> None:
