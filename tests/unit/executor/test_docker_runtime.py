@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import threading
 from dataclasses import replace
@@ -282,3 +283,43 @@ def test_one_that_resists_does_not_save_the_others(engine: StandInEngine, make: 
 
 def test_frames_are_what_the_engine_documents() -> None:
     assert frame(True, b"abc") == b"\x02\0\0\0\0\0\0\x03abc"
+
+
+def test_a_frozen_engine_hangs_neither_the_watch_nor_a_stop(
+    engine: StandInEngine, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOOK", "AWAY_AT_START", "LAST_OUTPUT"):
+        monkeypatch.setattr(runtime, name, 0.1)
+    monkeypatch.setitem(Engine.call.__kwdefaults__, "timeout", 0.1)
+    found = started(make)
+    engine.away()
+    Path(engine.path).unlink()
+    with socket.socket(socket.AF_UNIX) as frozen:  # takes connections and says nothing
+        frozen.bind(engine.path)
+        frozen.listen(100)
+        thread = stopping(found, 0.0)
+        assert found.wait().message == "lost: the container engine does not answer"
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def test_the_end_is_asked_for_anew_from_time_to_time(
+    engine: StandInEngine, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runtime, "LOOK", 0.05)
+    found = started(make)
+    container = engine.only()
+    wait_for(lambda: engine.lines().count(f"POST /containers/{container.id}/wait") > 2)
+    engine.ends(container, 4)
+    assert found.wait() == Exit(4, "exit code 4")
+
+
+def test_an_unforeseen_error_of_the_watch_is_not_quoted(
+    engine: StandInEngine, make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(self: Any) -> None:
+        raise ValueError("hunter2")
+
+    monkeypatch.setattr(runtime, "LAST_OUTPUT", 0.1)
+    monkeypatch.setattr(runtime.ContainerRuntime, "_next_state", broken)
+    assert started(make).wait() == Exit(None, "the watch of the container failed: ValueError")

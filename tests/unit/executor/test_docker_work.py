@@ -8,13 +8,16 @@ import json
 import os
 import subprocess
 import tarfile
+import uuid
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from bcs_scheduler.executor.docker import command
+from bcs_scheduler.executor.docker.engine import Engine
 from bcs_scheduler.executor.docker.runtime import ContainerRuntime
 from bcs_scheduler.executor.model import File, Registry, Volume
 from bcs_scheduler.executor.runtime import Exit, TaskError
@@ -179,9 +182,11 @@ def test_a_command_that_prints_too_much_is_cut(engine: StandInEngine, make: Any)
     assert done.stdout == b"x" * 100 and done.stderr == b"short" and done.truncated
 
 
-def test_a_command_that_hangs_is_killed(engine: StandInEngine, make: Any) -> None:
+def test_a_command_that_hangs_is_killed(engine: StandInEngine, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = started(make)
-    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as process:
+    mark = uuid.UUID(int=7)
+    monkeypatch.setattr(command.uuid, "uuid4", lambda: mark)
+    with subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True, env={command.MARK: mark.hex}) as process:
         engine.next_command = Command([(False, b"so far")], hangs=True, process=process)
         done = run(found, timeout=0.2)
         assert done.timed_out and done.code is None and done.stdout == b"so far"
@@ -273,3 +278,14 @@ def test_private_volumes_are_made(engine: StandInEngine, make: Any, tmp_path: Pa
     started(make, volumes=(Volume("", "/data"),))
     assert (directory_in(tmp_path) / "volumes" / "0").stat().st_mode & 0o777 == 0o777
     assert f"{directory_in(tmp_path)}/volumes/0:/data" in engine.only().body["HostConfig"]["Binds"]
+
+
+def test_a_process_that_only_has_the_number_of_a_command_is_spared() -> None:
+    with subprocess.Popen(["sleep", "1000"], start_new_session=True) as stranger:
+        answers = {"Running": True, "Pid": stranger.pid}
+        killed = SimpleNamespace(call=lambda *request: answers)
+        try:
+            command._kill(cast(Engine, killed), "id", f"{command.MARK}=another")
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()

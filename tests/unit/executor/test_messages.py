@@ -375,3 +375,11 @@ def test_stopping_answers_what_is_open_and_takes_no_more() -> None:
     ]
     wait_for(lambda: not any(t.name.startswith("message-") for t in threading.enumerate()), 20.0, "the threads to end")
     assert len(found.answers) == 2
+
+
+def test_limits_that_are_not_enforced_are_told() -> None:
+    with executor() as found:
+        found.tasks[FIRST].unlimited = "cpu is not limited on this agent"  # type: ignore[attr-defined]
+        answer = found.ask("resources", {"limits": [{"index": 0, "cpus": 100}]})
+    assert answer["status"] == "success"
+    assert answer["results"] == [result(message="cpu is not limited on this agent")]
