@@ -122,8 +122,12 @@ def test_both_executors_side_by_side(real_mesos: RealMesos, start_scheduler: Sta
         wait_for(lambda name=name: scheduler.application(name) is None, 20, "deletion")  # type: ignore[misc]
 
 
-def test_a_failing_check_is_recovered(real_mesos: RealMesos, start_scheduler: StartScheduler) -> None:
-    """The file that the check looks for is there at first; the replacement makes it again."""
+@pytest.mark.parametrize("executor", ["bcs", "mesos"])
+def test_a_failing_check_is_recovered(
+    real_mesos: RealMesos, start_scheduler: StartScheduler, tmp_path: Path, executor: str
+) -> None:
+    """The file that the check looks for is there at first; the replacement makes it again. Mesos's own executor runs
+    the check itself, in a sandbox of its own."""
     scheduler = start_scheduler(real_mesos)
     check = {
         "type": "COMMAND",
@@ -132,10 +136,11 @@ def test_a_failing_check_is_recovered(real_mesos: RealMesos, start_scheduler: St
         "intervalSeconds": 2,
         "timeoutSeconds": 1,
         "consecutiveFailures": 1,
-        "command": {"value": "test -e well"},
+        "command": {"value": f"test -e {tmp_path}/well"},
     }
-    line = ["/bin/sh", "-c", "touch well; exec sleep 1000"]
-    scheduler.call("POST", APPS, document("checked", 1, line, container={"healthChecks": [check]}, **AT_ONCE))
+    line = ["/bin/sh", "-c", f"touch {tmp_path}/well; exec sleep 1000"]
+    checked = document("checked", 1, line, container={"healthChecks": [check]}, **AT_ONCE)
+    scheduler.call("POST", APPS, checked | {"executor": executor})
     [sick] = scheduler.wait_running("checked", 1)
 
     def healthy() -> bool:
@@ -143,7 +148,7 @@ def test_a_failing_check_is_recovered(real_mesos: RealMesos, start_scheduler: St
         return task["IsChecked"] and task["Healthy"]
 
     wait_for(healthy, 20, lambda: f"health: {scheduler.taskgroups('checked')}")
-    (sandbox(real_mesos, sick["ID"]) / "tasks" / the_task(sick)["ID"] / "well").unlink()
+    (tmp_path / "well").unlink()
     recovered = wait_replaced(scheduler, "checked", sick)
     wait_for(healthy, 20, lambda: f"health: {scheduler.taskgroups('checked')}")
     assert recovered["ReschededTimes"] == 1
