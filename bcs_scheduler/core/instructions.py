@@ -238,6 +238,7 @@ def _write(desk: Desk, command: Command, groups: list[TaskGroup], dry_run: bool)
     for group in groups:
         message = _message(desk, command, group)
         if message.previous and message.open:
+            _supersede(desk, group)
             desk.uow.put(msgspec.structs.replace(group, version=command.version))
         desk.uow.put(message)
         written.append(
@@ -253,6 +254,17 @@ def _write(desk: Desk, command: Command, groups: list[TaskGroup], dry_run: bool)
     return {"commandID": command.id, "messages": written}
 
 
+def _supersede(desk: Desk, group: TaskGroup) -> None:
+    """Earlier limits that the taskgroup has not confirmed are sent no more: repeated after the new ones, they would
+    replace them."""
+    for message in list(desk.state.open_messages_of(group.id).values()):
+        command = desk.state.commands.get(message.command)
+        if command is not None and command.version:
+            words = "limits were changed again before the executor answered"
+            desk.uow.put(msgspec.structs.replace(message, status="failed", message=words, completed_at=desk.now))
+            _count_failure(desk, command)
+
+
 def _message(desk: Desk, command: Command, group: TaskGroup) -> Message:
     version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
     tasks = tuple(
@@ -262,8 +274,7 @@ def _message(desk: Desk, command: Command, group: TaskGroup) -> Message:
     )
     objection = _objection(command, group, tasks)
     if objection:
-        completed = (command.namespace, command.application, command.type, "failed")
-        desk.count("message_completed", completed, 1.0)
+        _count_failure(desk, command)
     return Message(
         id=str(desk.ids.next(desk.now)),
         command=command.id,
@@ -275,6 +286,10 @@ def _message(desk: Desk, command: Command, group: TaskGroup) -> Message:
         created_at=desk.now,
         completed_at=desk.now if objection else 0.0,
     )
+
+
+def _count_failure(desk: Desk, command: Command) -> None:
+    desk.count("message_completed", (command.namespace, command.application, command.type, "failed"), 1.0)
 
 
 def _objection(command: Command, group: TaskGroup, tasks: tuple[str, ...]) -> str:

@@ -148,6 +148,23 @@ def test_a_later_change_is_not_undone_by_the_failure_of_an_earlier_one() -> None
     assert lab.group().version == lab.application.version
 
 
+def test_earlier_limits_are_not_sent_again_after_later_ones() -> None:
+    lab = running(1, containers=containers(200))
+    first = change(lab, 1, containers=containers(400)).data["messages"][0]["messageID"]
+    change(lab, 1, containers=containers(800))
+    assert lab.core.state.messages[first].status == "failed"
+    assert lab.core.state.messages[first].message == "limits were changed again before the executor answered"
+    again = [effect for effect in lab.wait(30) if isinstance(effect, effects.SendMessage)]
+    assert again and {effect.body["limits"][0]["cpus"] for effect in again} == {800}
+
+
+def test_other_messages_of_the_taskgroup_go_on() -> None:
+    lab = running(1, containers=containers(200))
+    lab.ask(events.Instruct(namespace="default", name="web", type="signal", body={"signal": 1}))
+    change(lab, 1, containers=containers(400))
+    assert [message.status for message in lab.core.state.messages.values()] == ["staging", "staging"]
+
+
 def test_forgetting_a_command_that_is_under_way_gives_the_version_back() -> None:
     lab = running(1, containers=containers(200))
     before = lab.application.version
