@@ -13,6 +13,11 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 VERSION = 1
 T = TypeVar("T")
 
+MOST = 1e15
+"""Greatest of all numbers with a fraction; they are times in seconds, which no clock or wait takes without end."""
+SHOWN = 40
+"""Characters of a value that are quoted."""
+
 
 class ProtocolError(Exception):
     """A document cannot be used; the message says where and why."""
@@ -224,12 +229,14 @@ def document(data: bytes, what: str) -> dict[str, Any]:
     """The JSON object in `data`. Raises ProtocolError also for another protocol version."""
     try:
         found = json.loads(data)
-    except (ValueError, UnicodeDecodeError):
+    except (ValueError, RecursionError):
         raise ProtocolError(f"{what}: not JSON") from None
     if not isinstance(found, dict):
         raise ProtocolError(f"{what}: not an object")
-    if found.get("v") != VERSION:
-        raise ProtocolError(f"{what}: protocol version {found.get('v')!r}, this executor speaks {VERSION}")
+    version = found.get("v")
+    if version != VERSION:
+        said = version if isinstance(version, int) else "missing"
+        raise ProtocolError(f"{what}: protocol version {said}, this executor speaks {VERSION}")
     return found
 
 
@@ -258,7 +265,9 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
             raise ProtocolError(f"{path}: not an object")
         inner = get_args(hint)[1]
         return {key: value[key] if inner is Any else _convert(inner, value[key], f"{path}.{key}") for key in value}
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+    if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
+        if not -MOST <= value <= MOST:  # also what is no number, NaN
+            raise ProtocolError(f"{path}: not a number that can be used")
         return float(value)
     if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
         if not isinstance(value, dict):
@@ -277,7 +286,7 @@ def task_of(data: bytes, identity: str, name: str) -> Task:
     """Raises ProtocolError."""
     task = read(Task, document(data, "task data"), "task data", id=identity, name=name)
     if task.kind not in ("command", "process", "container"):
-        raise ProtocolError(f"task data.kind: {task.kind!r} is not known")
+        raise ProtocolError(f"task data.kind: {_shown(task.kind)} is not known")
     return task
 
 
@@ -285,8 +294,13 @@ def message_of(data: bytes) -> Message:
     """Raises ProtocolError."""
     found = document(data, "message")
     if found.get("type") != "message":
-        raise ProtocolError(f"message.type: {found.get('type')!r} is not known")
+        raise ProtocolError(f"message.type: {_shown(found.get('type'))} is not known")
     message = read(Message, found, "message")
     if not message.id:
         raise ProtocolError("message.id: missing")
     return message
+
+
+def _shown(value: object) -> str:
+    """Of what should be one of a few words; what is no word may be anything, also confidential."""
+    return repr(value[:SHOWN]) if isinstance(value, str) else type(value).__name__
