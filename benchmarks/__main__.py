@@ -56,7 +56,7 @@ def _plan(cases: tuple[str, ...], store: StoreKind | None) -> list[tuple[str, St
         return [
             (case, kind)
             for case in cases
-            for kind in (stores[:1] if parse(case)[0].startswith(("place", "probe", "command")) else stores)
+            for kind in (stores[:1] if parse(case)[0].startswith(("place", "probe", "command", "executor")) else stores)
         ]
     except Failure as failure:
         raise click.UsageError(str(failure)) from None

@@ -7,6 +7,8 @@ restart-N      kill -9 of a scheduler with N running taskgroups, start again, to
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
+executor-start the one-file executor from its start to the first RUNNING (benchmarks.starting), median of several runs;
+               fails above 0.5 s, and above 25 MB for executor or warden in any of them
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from benchmarks.floor import floor_seconds, load_floor_seconds
 from benchmarks.placement import place
 from benchmarks.probing import INTERVAL, WINDOW, Cost
 from benchmarks.processes import Bench, Failure, Process, StoreKind, Tasks, await_
+from benchmarks.starting import measure
 
 SIZES = ((1000, 100), (1000, 10), (5000, 1000))
 DEFAULT = (
@@ -35,12 +38,16 @@ DEFAULT = (
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
     "command-200",
     "probe-1000",
+    "executor-start",
 )
 COMMAND_SECONDS = 5.0
 """What a command may take to be answered by all taskgroups it is for."""
 REAL_AGENTS = 4
 PROBE_SHARE = 1e-4
 """Of a core, per target: what probing may cost."""
+START_SECONDS = 0.5
+START_MB = 25.0
+"""What the executor may take to start, beyond the program's own start; executor and warden each."""
 APPLICATION = "/namespaces/bench/applications"
 COMMAND = "/command/application/bench/load"
 COMMANDS = 3
@@ -74,6 +81,8 @@ class Result:
 
 def parse(case: str) -> tuple[str, int, int]:
     """Kind, taskgroups, agents. Raises Failure for a name that is not a case."""
+    if case == "executor-start":
+        return case, 1, 1
     match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)|restart-(\d+)", case)
     if other := re.fullmatch(r"(probe|command)-(\d+)", case):
         return other[1], int(other[2]), {"probe": 1, "command": REAL_AGENTS}[other[1]]
@@ -90,6 +99,8 @@ def run(case: str, store: StoreKind) -> Result:
         return _place(case, kind, taskgroups, agents)
     if kind == "probe":
         return _probe(case, taskgroups)
+    if kind == "executor-start":
+        return _executor_start(case)
     per_agent = -(-taskgroups * 6 // 5 // agents) + 2
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         # Each taskgroup takes 0.1 cores, 96 MB memory, 64 MB disk and a port, executor included.
@@ -122,6 +133,26 @@ def _probe(case: str, count: int) -> Result:
         seconds=WINDOW,
         per_second=probes / WINDOW,
         cpu_us=cpu * 1e6 / probes,
+    )
+
+
+def _executor_start(case: str) -> Result:
+    typical, worst = measure()
+    for name, start in (("median", typical), ("worst", worst)):
+        words = f"executor {start.executor_mb:.1f} MB, warden {start.warden_mb:.1f} MB"
+        print(f"{name}: {start.seconds:.3f} s, {words}", file=sys.stderr)
+    if typical.seconds > START_SECONDS:
+        raise Failure(f"{typical.seconds:.2f} s to the first RUNNING")
+    if max(worst.executor_mb, worst.warden_mb) > START_MB:
+        raise Failure(f"executor {worst.executor_mb:.1f} MB, warden {worst.warden_mb:.1f} MB")
+    return Result(
+        case=case,
+        store="",
+        agents=1,
+        taskgroups=1,
+        seconds=typical.seconds,
+        per_second=1 / typical.seconds,
+        rss_mb=worst.executor_mb,
     )
 
 

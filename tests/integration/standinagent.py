@@ -237,16 +237,16 @@ class StandInAgent:
 
         return wait_for(found, seconds, lambda: f"{state} of task {task}: {self.states(task)} {self.log()[-1500:]}")[0]
 
-    def start(self, **environment: str) -> subprocess.Popen[bytes]:
-        """The executor; its pid is the warden's."""
+    def start(self, program: Path | None = None, /, **environment: str) -> subprocess.Popen[bytes]:
+        """The executor, from its sources or in one file; its pid is the warden's."""
         executor = subprocess.Popen(
-            [sys.executable, "-B", "-m", "bcs_scheduler.executor"],
+            [sys.executable, "-B", *([str(program)] if program else ["-m", "bcs_scheduler.executor"])],
             cwd=self.sandbox,
             start_new_session=True,  # as agents do
             stderr=(self.sandbox / "executor.log").open("ab"),
             env={
                 "PATH": os.environ["PATH"],
-                "PYTHONPATH": str(REPOSITORY),
+                **({} if program else {"PYTHONPATH": str(REPOSITORY)}),
                 "MESOS_AGENT_ENDPOINT": self.endpoint,
                 "MESOS_FRAMEWORK_ID": FRAMEWORK,
                 "MESOS_EXECUTOR_ID": EXECUTOR,
