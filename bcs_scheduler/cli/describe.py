@@ -308,9 +308,31 @@ def _story(client: Client, namespace: str, name: str) -> list[Json]:
         last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group['Message']}".rstrip()
         lines += [
             {"at": made, "about": group["ID"], "text": f"taskgroup made for {group['HostName']}"},
-            {"at": max(made, moment(group["UpdateTime"])), "about": group["ID"], "text": last},
+            {"at": max(made, _turned_at(group)), "about": group["ID"], "text": last},
+            *_health_story(group),
         ]
     return sorted(lines, key=lambda line: line["at"])
+
+
+def _turned_at(group: Json) -> float:
+    """When it took its status. Other things of a taskgroup that runs change as well: its health, its limits."""
+    started = [moment(task.get("StartTime")) for task in group.get("Taskgroup") or ()]
+    return max(started) if started and group["Status"] == "Running" else moment(group["UpdateTime"])
+
+
+def _health_story(group: Json) -> list[Json]:
+    """The last turn of each health check."""
+    return [
+        {
+            "at": moment(check["updateTime"]),
+            "about": group["ID"],
+            "text": f"task {task['Name']}: {check['type']} check {'passes' if check['result'] else 'fails'}: "
+            + (check["message"] or "no details"),
+        }
+        for task in group.get("Taskgroup") or ()
+        for check in task.get("HealthCheckStatus") or ()
+        if check.get("updateTime")
+    ]
 
 
 def _print_story(session: Session, namespace: str, name: str, about: str = "") -> None:

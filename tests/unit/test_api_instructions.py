@@ -354,13 +354,15 @@ def test_remote_checks_are_reported_from_outside(gateway: CoreGateway, api: Api)
     tasks = "/namespaces/shop/applications/checked/tasks"
     task = api.data(tasks)[0]
     assert task["HealthCheckStatus"] == [
-        {"type": "REMOTE_HTTP", "result": True, "message": "remote http check, not reported"}
+        {"type": "REMOTE_HTTP", "result": True, "message": "remote http check, not reported", "updateTime": 0}
     ]
     assert (task["IsChecked"], task["Healthy"]) == (False, True)
     report = {"id": task["ID"], "type": "REMOTE_HTTP", "status": False, "message": "503", "http": {"port": 80}}
     assert api.call("POST", "/healthcheck", json=report).status_code == 200
     task = api.data("/apps/shop/checked/tasks")[0]
-    assert task["HealthCheckStatus"] == [{"type": "REMOTE_HTTP", "result": False, "message": "503"}]
+    [status] = task["HealthCheckStatus"]
+    assert status.pop("updateTime") == task["UpdateTime"] > 0
+    assert status == {"type": "REMOTE_HTTP", "result": False, "message": "503"}
     assert (task["IsChecked"], task["Healthy"]) == (True, False)
     assert api.data("/namespaces/shop/applications/checked/taskgroups")[0]["Healthy"] is False
     assert api.call("POST", "/healthcheck", json={**report, "id": "none"}).status_code == 404

@@ -45,11 +45,13 @@ class AttributeView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class HealthStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`result` is true until a check has failed, as in the original; `message` says if it has not been reported."""
+    """`result` is true until a check has failed, as in the original; `message` says if it has not been reported.
+    `update_time`: since when it says so, in Unix seconds; 0 = not reported."""
 
     type: str
     result: bool
     message: str
+    update_time: int = msgspec.field(name="updateTime")
 
 
 class StatusData(View, frozen=True, kw_only=True):
@@ -352,7 +354,8 @@ def _health(check: CheckResult) -> HealthStatus:
     message = check.message
     if check.healthy is None and not message:
         message = f"{check.type.lower().replace('_', ' ')} check, not reported"
-    return HealthStatus(type=check.type, result=check.healthy is not False, message=message)
+    since = int(check.updated_at) if check.healthy is not None else 0
+    return HealthStatus(type=check.type, result=check.healthy is not False, message=message, update_time=since)
 
 
 def _port(port: BoundPort) -> PortMapping:

@@ -75,6 +75,23 @@ def test_transactions_agents_offers_versions(server: StandIn, bcs: Any) -> None:
     assert bcs("get", "versions").code == 2
 
 
+def test_the_story_tells_of_health(server: StandIn, bcs: Any) -> None:
+    checks = [
+        {"type": "HTTP", "result": False, "message": "503", "updateTime": 1700000500},
+        {"type": "REMOTE_TCP", "result": True, "message": "tcp check, not reported", "updateTime": 0},
+    ]
+    task = {"ID": "t", "Name": "server", "StartTime": 1700000002, "HealthCheckStatus": checks}
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup(UpdateTime=1700000500, Taskgroup=[task])]))
+    server.on("GET", "/transactions/defaultGroup", ok([]))
+    story = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)["story"]
+    assert [(line["at"] - 1700000000, line["text"]) for line in story] == [
+        (0, "taskgroup made for agent0"),
+        (2, "taskgroup Starting -> Running"),
+        (500, "task server: HTTP check fails: 503"),
+    ]
+
+
 def test_describe_shows_taskgroups_transactions_and_the_story(server: StandIn, bcs: Any) -> None:
     server.on("GET", f"{APPS}/web", ok(application(Message="all good [really]")))
     server.on("GET", f"{APPS}/web/taskgroups", ok([taskgroup()]))
@@ -84,8 +101,10 @@ def test_describe_shows_taskgroups_transactions_and_the_story(server: StandIn, b
     for expected in ("all good [really]", taskgroup()["ID"], "2 running, 2 there, 2 wanted", "LAUNCH: launching 2"):
         assert expected in result.out
     data = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)
-    assert [line["text"] for line in data["story"]][:2] == ["taskgroup made for agent0", "LAUNCH: launching 2"] or data[
-        "story"
+    assert sorted(line["text"] for line in data["story"]) == [
+        "LAUNCH: launching 2",
+        "taskgroup Starting -> Running",
+        "taskgroup made for agent0",
     ]
     group = taskgroup()
     server.on("GET", f"/namespaces/defaultGroup/taskgroups/{group['ID']}", ok(group))
