@@ -4,6 +4,7 @@ Errors name variables and objects, never contents."""
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from bcs_scheduler.mesos.errors import LaunchError
 from store.definition import Amounts, Container, EnvVar, Process
 from store.records import Task, TaskGroup, Version
-from transactions.injection import Content, decoded
+from transactions.injection import Content
 from transactions.needs import is_random
 
 POD_ID = "$BCS_POD_ID"
@@ -158,8 +159,11 @@ def _amount(amounts: Amounts, resource: str, name: str) -> int:
 
 
 def _text(content: Content) -> str:
-    """Of a variable; the data is known to be base64. Raises LaunchError for what no environment can hold."""
-    text = decoded(content.data)
+    """Of a variable; the data is known to be base64. Raises LaunchError for what a variable cannot hold as it is."""
+    try:
+        text = b64decode(content.data).decode()
+    except UnicodeDecodeError:
+        raise LaunchError(f"the value for variable {content.item.target!r} is not UTF-8") from None
     if "\0" in text:
         raise LaunchError(f"the value for variable {content.item.target!r} contains a NUL byte")
     return text

@@ -448,6 +448,11 @@ class TestInjected:
                 (Content(Item(type="env", key="k", target="K"), data=encoded(f"{HIDDEN}\0"), secret=True),),
                 "the value for variable 'K' contains a NUL byte",
             ),
+            (
+                Container(command="x", configmaps=(Reference(name="c"),)),
+                (Content(Item(type="env", key="k", target="K"), data=b64encode(b"\xff\xfe").decode()),),
+                "the value for variable 'K' is not UTF-8",
+            ),
         ],
     )
     def test_what_cannot_be(self, container: Container, contents: tuple[Content, ...], message: str) -> None:
