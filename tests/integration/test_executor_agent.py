@@ -22,7 +22,7 @@ from tests.integration.executorprograms import (
     restarted_from,
     shell,
 )
-from tests.integration.standinagent import StandInAgent, stand_in_agent
+from tests.integration.standinagent import StandInAgent, encoded, stand_in_agent
 from tests.waiting import wait_for
 
 
@@ -109,6 +109,34 @@ class TestAgent:
         wait_for(lambda: len(agent.subscriptions) == 2)
         agent.kill()
         agent.wait_for_state("KILLED")
+
+    def test_nothing_is_told_of_tasks_that_have_not_arrived(self, agent: StandInAgent) -> None:
+        """The agent would die of it."""
+        agent.start()
+        wait_for(lambda: agent.subscriptions)
+        agent.kill("queued")
+        agent.launch(shell("exec sleep 60"))
+        agent.wait_for_state("RUNNING")
+        agent.kill("queued")
+        answer = message(agent, "restart", {}, task="queued")
+        assert answer["results"][0]["message"] == "the task is not there"
+        agent.end_stream()
+        wait_for(lambda: len(agent.subscriptions) == 2)
+        agent.kill()
+        agent.wait_for_state("KILLED")
+        assert {item["task_id"]["value"] for item in agent.updates} == {"0"}
+
+    def test_what_is_under_way_is_answered_before_the_end(self, agent: StandInAgent) -> None:
+        executor = agent.start()
+        agent.launch(shell("exec sleep 60"))
+        agent.wait_for_state("RUNNING")
+        document = {"v": 1, "type": "message", "id": "m", "kind": "command", "tasks": ["0"], "timeout": 600.0}
+        body = {"argv": ["/bin/sh", "-c", "touch begun; exec sleep 600"]}
+        agent.send("MESSAGE", message={"data": encoded({**document, "body": body})})
+        wait_for((agent.sandbox / "tasks/0/begun").exists)
+        agent.kill()
+        assert executor.wait(15) == 0
+        assert [item["status"] for item in agent.messages if item.get("id") == "m"][-1] != "running"
 
     def test_steady_reports(self, agent: StandInAgent) -> None:
         agent.group["report_interval"] = 0.1
