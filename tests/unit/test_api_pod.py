@@ -326,6 +326,7 @@ def test_files_belong_to_the_user_of_the_task_unless_they_say_otherwise() -> Non
         ([{**FILE, "type": "link"}], ".items[0].type"),
         ([{**FILE, "keyOrPath": "../k"}], ".items[0].keyOrPath"),
         ([{**FILE, "keyOrPath": "k/"}], ".items[0].keyOrPath"),
+        ([{**FILE, "keyOrPath": "./stdout"}], ".items[0].keyOrPath"),
         ([{**FILE, "subPath": "x"}], ".items[0].subPath"),
         ([{**FILE, "dataKeyAlias": "x"}], ".items[0].dataKeyAlias"),
         ([{**FILE, "dataKey": ""}], ".items[0].dataKey"),

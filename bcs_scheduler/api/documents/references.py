@@ -17,6 +17,8 @@ from transactions.injection import REFERENCE
 
 SANDBOX_PLACES = ("${work_base_dir}", "${run_base_dir}")
 """Directories of the sandbox that paths may begin with (docs/executor-protocol.md)."""
+OUTPUTS = ("stdout", "stderr")
+"""Files in the directory of a task that are not its own."""
 _REFERENCE = re.compile(r"secret::(?P<name>[^|]+)\|\|(?P<key>[^|]+)\Z")
 _USER = re.compile(r"[A-Za-z0-9_$][A-Za-z0-9_.:$-]{0,63}\Z")
 
@@ -68,6 +70,8 @@ def check_file_path(written: str, path: str, problems: Problems, *, absolute: bo
         problems.add(path, "must be the path of a file")
     elif absolute and not written.startswith("/"):
         problems.add(path, "must be an absolute path in the container")
+    elif posixpath.normpath(written) in OUTPUTS:
+        problems.add(path, "is where the output of the task is kept")
 
 
 def check_credentials(user: str, password: str, path: str, fields: tuple[str, str], problems: Problems) -> None:
