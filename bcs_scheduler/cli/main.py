@@ -13,12 +13,9 @@ from click.shell_completion import get_completion_class
 from rich.console import Console
 
 from bcs_scheduler.cli import changes, configure, copying, describe, execute, get, logs, messages, operate
-from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Unreachable
+from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Problem, Unreachable
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data
-
-QUERY = "?"
-"""Begins the path of a problem with a parameter of the request; the message names it already."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
@@ -125,8 +122,13 @@ def _print_error(error: CliError) -> None:
     console.print(error.message, markup=False)
     for problem in error.problems:
         line = f"{problem.path}: {problem.message}" if problem.path else problem.message
-        if line != error.message and (len(error.problems) > 1 or not problem.path.startswith(QUERY)):
+        if line != error.message and (len(error.problems) > 1 or _points_somewhere(problem)):
             console.print(f"  {line}", markup=False)
+
+
+def _points_somewhere(problem: Problem) -> bool:
+    """Its path says more than that the whole document, or a parameter that the message names, is meant."""
+    return problem.path != "$" and not problem.path.startswith("?")
 
 
 def main() -> None:

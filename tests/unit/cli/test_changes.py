@@ -127,6 +127,7 @@ def test_problems_of_a_document_are_printed_one_per_line(server: StandIn, bcs: A
     [
         ("$.spec.command: is required", "$.spec.command", "is required"),
         ("query parameter image is required", "?image", "is required"),
+        ("configmap default/big has 400000 bytes", "$", "configmap default/big has 400000 bytes"),
     ],
 )
 def test_what_the_message_says_is_not_said_twice(
