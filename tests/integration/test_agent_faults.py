@@ -3,10 +3,12 @@ be: each has a clear outcome, nothing is lost, and nothing is left behind."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import resource
 import signal
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -131,8 +133,19 @@ def test_a_check_that_hangs_fails_its_taskgroup(mesos: RealMesos, scheduler: Sch
 # --- what taskgroups are given --------------------------------------------------------------------------------------
 
 
+def packed(name: str, data: bytes) -> bytes:
+    """A tar.gz with one executable file."""
+    archive = io.BytesIO()
+    entry = tarfile.TarInfo(name)
+    entry.size, entry.mode = len(data), 0o755
+    with tarfile.open(fileobj=archive, mode="w:gz") as file:
+        file.addfile(entry, io.BytesIO(data))
+    return archive.getvalue()
+
+
 def test_everything_a_taskgroup_can_be_given(mesos: RealMesos, scheduler: SchedulerProcess, web: Web) -> None:
     web.pages["/rules"] = protected(b"rule one\n", USER, PASSWORD)
+    web.pages["/tools.tar.gz"] = protected(packed("bin/tool", b"#!/bin/sh\necho tool runs\n"), USER, PASSWORD)
     put_secret(scheduler, "download", PASSWORD)
     remote = {"type": "http", "content": web.url("/rules"), "remoteUser": USER, "remotePasswd": "secret::download||key"}
     datas = {"plain": {"type": "file", "content": encoded(b"plain")}, "remote": remote}
@@ -150,6 +163,7 @@ def test_everything_a_taskgroup_can_be_given(mesos: RealMesos, scheduler: Schedu
     container = {
         "user": "nobody",
         "workingDir": "etc",
+        "uris": [{"value": web.url("/tools.tar.gz"), "user": USER, "pwd": "secret::download||key", "output": "tools/"}],
         "ports": [{"name": "web", "protocol": "tcp", "containerPort": 0, "hostPort": 0}],
         "env": [
             {"name": "PLACE", "value": "${bcs.namespace}/${bcs.taskgroupname}:${bcs.ports.web}"},
@@ -159,7 +173,7 @@ def test_everything_a_taskgroup_can_be_given(mesos: RealMesos, scheduler: Schedu
         "secrets": [{"secretName": "download", "items": secret_items}],
         "configmaps": [{"name": "given", "items": map_items}],
     }
-    create(scheduler, "given", "env; id -un; pwd; exec sleep 1000", container=container)
+    create(scheduler, "given", "env; id -un; ../tools/bin/tool; pwd; exec sleep 1000", container=container)
     group = settled(scheduler, "given", "Running")
     place = home(mesos, group)
     output = wait_for(lambda: (text := (place / "stdout").read_text()).endswith("/etc\n") and text, 10, "the output")
@@ -172,6 +186,7 @@ def test_everything_a_taskgroup_can_be_given(mesos: RealMesos, scheduler: Schedu
         f"BCS_POD_ID={group['ID']}",
         "BCS_CONTAINER_IP=127.0.0.1",
         "nobody",
+        "tool runs",
     }
     assert expected <= set(output.splitlines())
     assert any(line.startswith("MEMORY=32") for line in output.splitlines())
