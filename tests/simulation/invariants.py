@@ -9,7 +9,7 @@
     I7   constraints hold at placement                    I15  Mesos is never asked for what it must refuse
     I8   every command is answered exactly once
 
-Those of messages, configmaps and secrets (I16 to I18) are in tests.simulation.messages; what must hold once faults have
+Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages; what must hold once faults have
 stopped is in tests.simulation.convergence.
 """
 
@@ -186,7 +186,7 @@ class Invariants:
     # --- effects leave ----------------------------------------------------------------------------------------
 
     def leaving(self, term: Term, effect: effects.Effect) -> None:
-        self.messages.leaving(effect)
+        self.messages.leaving(effect, deposed=term.epoch != self.store.epoch)
         match effect:
             case effects.Accept():
                 self.launches_are_durable(effect)

@@ -3,6 +3,7 @@
 I16  nothing is launched without what its configmaps and secrets hold at that moment
 I17  every message comes to its last word by its deadline, and that is final
 I18  a message is carried out at most once, by its taskgroup, and a success was really carried out
+I19  limits are not sent any more once later ones have been
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ class Messages:
         self._stored: dict[str, str] = {}
         """Taskgroup of every message that has ever been durable, by id."""
         self._carried: Counter[str] = Counter()
+        self._limits: dict[str, int] = {}
+        """The latest message with limits that has left, by taskgroup."""
 
     # --- a process decides ------------------------------------------------------------------------------------
 
@@ -79,10 +82,18 @@ class Messages:
 
     # --- effects ----------------------------------------------------------------------------------------------
 
-    def leaving(self, effect: effects.Effect) -> None:
-        """I6: a message leaves only after it is durable."""
-        if isinstance(effect, effects.SendMessage) and effect.message_id not in self._stored:
-            raise Violation("I6", f"message {effect.message_id} is sent before it is stored", effect.message_id)
+    def leaving(self, effect: effects.Effect, *, deposed: bool) -> None:
+        """I6: a message leaves only after it is durable. I19: no limits leave after later ones, except what a leader
+        decided before it was deposed."""
+        if not isinstance(effect, effects.SendMessage):
+            return
+        identity, group = effect.message_id, effect.executor_id
+        if identity not in self._stored:
+            raise Violation("I6", f"message {identity} is sent before it is stored", identity)
+        if effect.type == "resources" and not deposed:
+            if int(identity) < self._limits.get(group, 0):
+                raise Violation("I19", f"{group} is sent older limits by {identity}", identity, group)
+            self._limits[group] = int(identity)
 
     def carried_out(self, group: Group, message: effects.SendMessage) -> None:
         """I18, on the agent."""

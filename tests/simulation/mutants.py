@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, planner
+from bcs_scheduler.core import effects, instructions, planner
 from bcs_scheduler.core.controllers import messenger, supply
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
@@ -193,6 +193,11 @@ def _believe_at_once(patch: pytest.MonkeyPatch) -> None:
     )
 
 
+def _send_older_limits(patch: pytest.MonkeyPatch) -> None:
+    """Limits that were changed again are sent until somebody answers."""
+    patch.setattr(instructions, "_supersede", lambda desk, group: None)
+
+
 def _send_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Every repetition of a message has an id of its own."""
     sent: Counter[str] = Counter()
@@ -217,6 +222,7 @@ MUTANTS = (
     Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",)),
     Mutant("forget messages", _forget_messages, ("I17", "C7")),
     Mutant("believe at once", _believe_at_once, ("I18",)),
+    Mutant("send older limits", _send_older_limits, ("I19",), range(185, 350)),
     Mutant("send everywhere", _send_everywhere, ("I6", "I18")),
     Mutant("drop health", _drop_health, ("C6",)),
     Mutant("answer twice", _answer_twice, ("I8",)),
