@@ -17,7 +17,8 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -28,6 +29,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from bcs_scheduler import processes
 from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, Client, Json
 from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.cli.main import run as bcs
 from bcs_scheduler.cli.views import ports_of
 from bcs_scheduler.local.settings import PORT_STRIDE
 
@@ -48,7 +50,7 @@ class DemoError(Exception):
 
 
 class Watch(threading.Thread):
-    """Looks how many taskgroups of `web` run, as often as it can, while something else goes on."""
+    """Looks how many taskgroups of `web` run, again and again, while something else goes on."""
 
     def __init__(self, server: str) -> None:
         super().__init__(daemon=True)
@@ -65,7 +67,7 @@ class Watch(threading.Thread):
         self.join()
 
     def run(self) -> None:
-        while not self._over.wait(POLL / 5):
+        while not self._over.wait(POLL):
             try:
                 found = self._client.application(DEFAULT_NAMESPACE, "web")
             except CliError:
@@ -317,23 +319,20 @@ class Demo:
             return None
 
     def _bcs(self, *arguments: str) -> str:
-        """Runs the user's command and shows it with what it prints, which changes print as on a terminal."""
-        form = ("-o", "text") if arguments[0] in CHANGES else ()
+        """Runs the user's command and shows it with what it prints, which changes print as on a terminal. In this
+        process: to start a Python for each is most of what a loaded machine would be waited for."""
+        form = ["-o", "text"] if arguments[0] in CHANGES else []
         shown = shlex.join(os.path.relpath(a) if a.startswith("/") else a for a in arguments)
         self._console.print(f"\n[bold]$ bcs {shown}[/]")
-        made = subprocess.run(
-            [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments, *form],
-            env={**os.environ, "BCS_SERVER": self._client.server},
-            capture_output=True,
-            text=True,
-            timeout=30,
-            check=False,
-        )
-        if made.stdout:
-            self._console.out(made.stdout.rstrip("\n"), highlight=False)
-        if made.returncode != 0:
-            raise DemoError(f"bcs {shown} ended with {made.returncode}: {made.stderr.strip()}")
-        return made.stdout
+        out, err = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
+        with redirect_stdout(out), redirect_stderr(err):
+            code = bcs(["--server", self._client.server, "--namespace", DEFAULT_NAMESPACE, *arguments, *form])
+        printed, complaint = (stream.buffer.getvalue().decode() for stream in (out, err))
+        if printed:
+            self._console.out(printed.rstrip("\n"), highlight=False)
+        if code != 0:
+            raise DemoError(f"bcs {shown} ended with {code}: {complaint.strip()}")
+        return printed
 
 
 def main() -> int:
