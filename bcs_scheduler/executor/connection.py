@@ -88,6 +88,10 @@ class Connection:
             self._wake.wait_for(lambda: not (self._messages and self._subscribed), timeout)
             return not self._messages
 
+    def renew(self) -> None:
+        """Ends the subscription; another begins at once."""
+        self._drop()
+
     @property
     def subscribed(self) -> bool:
         return self._subscribed

@@ -73,13 +73,22 @@ class Session:
         return 0 if acknowledged and not self._lost.is_set() else 1
 
     def _wait_for_acknowledgement(self) -> bool:
-        """Waits as long as an agent grants an executor for its end; while the agent is away, until it is given up."""
-        deadline = time.monotonic() + self._settings.shutdown_grace
+        """Waits as long as an agent grants an executor for its end; while the agent is away, until it is given up.
+
+        One that is silent for so long may hang, and lose what it has not acknowledged when it is killed. Whether it
+        lives is seen by subscribing anew, which tells it all of that again.
+        """
+        deadline, renewed = time.monotonic() + self._settings.shutdown_grace, False
         while not self._updates.wait_until_empty(TICK / 4):
+            if self._lost.is_set():
+                return False
             if not self._connection.subscribed:
                 deadline = time.monotonic() + self._settings.shutdown_grace
-            if self._lost.is_set() or time.monotonic() > deadline:
-                return False
+            elif time.monotonic() > deadline:
+                if renewed:
+                    return False
+                deadline, renewed = time.monotonic() + self._settings.shutdown_grace, True
+                self._connection.renew()
         return True
 
     def _runtime(self, task: Task, group: Group, changed: Callable[[], None]) -> Runtime:

@@ -74,6 +74,23 @@ class TestAgent:
         assert executor.wait(10) == 1
         assert agent.states()[-1] == "FINISHED"
 
+    def test_an_agent_that_hangs_and_is_killed_hears_of_the_end_when_it_is_back(self, agent: StandInAgent) -> None:
+        """Without a word: its connections stay open."""
+        executor = agent.start(MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD="300ms")
+        agent.launch(shell("while ! test -e go; do sleep 0.02; done; exit 0"))
+        agent.wait_for_state("RUNNING")
+        message(agent, "signal", {"signal": 0, "process": ""})  # all that is to be acknowledged has been
+        agent.answering.clear()
+        (agent.sandbox / "tasks/0/go").touch()
+        wait_for(lambda: "connection to the agent: " in agent.log(), 10, "doubts about the agent")
+        assert len(agent.subscriptions) == 1
+        agent.go()
+        agent.answering.set()
+        agent.come()
+        assert executor.wait(15) == 0
+        [again] = agent.subscriptions[-1]["unacknowledged_updates"]
+        assert again["status"]["state"] == "TASK_FINISHED"
+
     def test_everything_ends_when_the_recovery_time_is_over(self, agent: StandInAgent) -> None:
         executor = agent.start(MESOS_RECOVERY_TIMEOUT="300ms")
         agent.launch(shell("exec sleep 60"))
