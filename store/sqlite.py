@@ -13,7 +13,9 @@ closed: a gap in the order of commits would be worse than a delay. `healthy` tel
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import os
 import queue
 import sqlite3
 import threading
@@ -84,6 +86,7 @@ class SqliteStore:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._create()
             connection = self._connect()
             connection.executescript(_SCRIPT)
             self._probe = FileLock(self._lock_path)
@@ -111,6 +114,12 @@ class SqliteStore:
 
     def healthy(self) -> bool:
         return self._writer is not None and not self._trouble
+
+    def _create(self) -> None:
+        """The file holds secrets: only its owner may read it. SQLite gives the files beside it the same mode. One that
+        exists is not touched: closing it would release the locks of whoever uses it in this process."""
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)

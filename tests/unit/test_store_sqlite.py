@@ -41,6 +41,19 @@ def test_commits_wait_while_the_file_cannot_be_written(tmp_path: Path) -> None:
     intruder.close()
 
 
+def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
+    """Also a file beside it: both hold secrets. One that exists keeps its mode."""
+    store = SqliteStore(tmp_path / "new.db")
+    store.open()
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.glob("new.db*") if path.suffix != ".lock"}
+    store.close()
+    assert modes == dict.fromkeys(("new.db", "new.db-wal", "new.db-shm"), 0o600)
+    store.path.chmod(0o640)
+    store.open()
+    store.close()
+    assert store.path.stat().st_mode & 0o777 == 0o640
+
+
 @pytest.mark.parametrize("content", [b"this is no database" * 100, None], ids=["garbage", "folder"])
 def test_a_file_that_is_no_database_is_reported_by_open(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "bcs.db"
