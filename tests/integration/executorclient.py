@@ -185,8 +185,12 @@ class Stage:
         return self
 
     def started(self, *task_ids: str, **info: Any) -> Stage:
-        """Tasks that run, and their executor is subscribed."""
-        self.launch(*task_ids, **info).launched().executor.subscribe()
+        """Tasks that run, and their executor is subscribed: not before its own process runs, since an executor is
+        started by its container and a real agent counts on that."""
+        self.launch(*task_ids, **info).launched()
+        if "command" not in info:
+            self.running()
+        self.executor.subscribe()
         self.executor.event("LAUNCH_GROUP")
         for task_id in task_ids:
             self.executor.update(task_id, "TASK_RUNNING")
