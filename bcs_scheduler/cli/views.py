@@ -54,6 +54,12 @@ def health_text(task: Json) -> Text:
     return Text("healthy", style="green") if task.get("IsChecked") else Text("not checked yet", style="yellow")
 
 
+def _complaint(task: Json) -> str:
+    """Its message; without one, what the checks say that fail."""
+    failing = (check for check in task.get("HealthCheckStatus") or () if not check["result"])
+    return task.get("Message") or ", ".join(f"{check['type']}: {check['message']}" for check in failing)
+
+
 def tasks_of(groups: Iterable[Json]) -> list[Json]:
     """Tasks with the short name of their taskgroup as `Taskgroup`."""
     return [{**task, "Taskgroup": group["Name"]} for group in groups for task in group.get("Taskgroup") or ()]
@@ -175,7 +181,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("HOST", lambda t: t.get("AgentHostname")),
         Column("AGE", lambda t: age(t.get("StartTime")), right=True),
         Column("ID", lambda t: t["ID"], wide=True),
-        Column("MESSAGE", lambda t: t.get("Message")),
+        Column("MESSAGE", _complaint),
     ),
     "configmaps": (
         Column("NAME", lambda c: c["metadata"]["name"]),

@@ -414,6 +414,7 @@ def test_tasks_with_their_health_and_exit_codes(web: StandIn, bcs: Any) -> None:
     web.on("GET", f"{APPS}/web/taskgroups", ok([{**group, "Taskgroup": [failing]}]))
     row = bcs("get", "tasks", "web", "-o", "table").out.splitlines()[2].split()
     assert row[:6] == ["web-0", "server", "Running", "failing", "4711", "-9"]
+    assert row[-2:] == ["HTTP:", "503"]
     web.on("GET", f"{APPS}/web-0", MISSING)
     shown = bcs("describe", "tg", "web-0").out
     assert "HTTP fails: 503" in shown
