@@ -374,7 +374,9 @@ def test_no_secret_was_told(mesos: RealMesos, scheduler: SchedulerProcess) -> No
     for text in told:
         assert PASSWORD not in text
         assert encoded(PASSWORD.encode()) not in text
-    kept = [path for path in (mesos.directory).glob("*/work/meta/**/*") if path.is_file()]
+    kept = [
+        path for folder in ("work/meta", "run") for path in mesos.directory.glob(f"*/{folder}/**/*") if path.is_file()
+    ]
     assert kept
     for path in kept:
         assert PASSWORD.encode() not in path.read_bytes(), path
