@@ -159,3 +159,23 @@ def test_a_command_that_fails_by_itself_is_answered_and_undone(monkeypatch: pyte
     reply = lab.create(1)
     assert (reply.error, reply.message) == ("internal", "RuntimeError: cannot be")
     assert lab.records() == before
+
+
+def test_an_executor_that_leaves_kills_without_effect_is_shut_down() -> None:
+    lab = running(1)
+    group = lab.group()
+    lab.delete()
+    lab.wait(15)
+    assert (len(lab.sent(effects.Kill)), lab.sent(effects.Shutdown)) == (1, [])
+    lab.wait(10)
+    assert len(lab.sent(effects.Kill)) == 1
+    assert [(call.executor_id, call.agent_id) for call in lab.sent(effects.Shutdown)] == [(group.id, group.agent_id)]
+
+
+def test_kills_that_no_agent_hears_lead_to_no_shutdown() -> None:
+    lab = running(1)
+    lab.report(lab.group(), "TASK_UNREACHABLE")
+    lab.delete()
+    lab.wait(50)
+    assert lab.sent(effects.Kill)
+    assert not lab.sent(effects.Shutdown)

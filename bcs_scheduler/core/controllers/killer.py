@@ -1,12 +1,25 @@
-"""Ends taskgroups that are marked as unwanted, and keeps at it: a KILL may be lost on the way to a busy agent."""
+"""Ends taskgroups that are marked as unwanted, and keeps at it: a KILL may be lost on the way to a busy agent, and an
+executor may hang."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from bcs_scheduler.core.desk import Desk
-from bcs_scheduler.core.effects import Kill
+from bcs_scheduler.core.effects import Kill, Shutdown
 from store.records import TaskGroup
+
+PATIENCE = 2
+"""KILLs in a row that an executor may leave without effect. Then its agent is told to shut it down, and destroys what
+does not end by itself."""
+
+
+class _Next(NamedTuple):
+    at: float
+    pause: float
+    sent: int = 0
+    """KILLs so far, to an agent that can be reached."""
 
 
 class Killer:
@@ -14,7 +27,7 @@ class Killer:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._due: dict[str, tuple[float, float]] = {}
+        self._due: dict[str, _Next] = {}
         """When each unwanted taskgroup is killed again, and the pause after that, by taskgroup id."""
 
     def recover(self) -> None:
@@ -29,7 +42,7 @@ class Killer:
             if group is None or group.ended:
                 self._due.pop(key, None)
             elif group.killing_since and key not in self._due:
-                self._kill(group, self._desk.options.kill_retry)
+                self._kill(group, self._desk.options.kill_retry, 0)
 
     def abandon(self, group: TaskGroup) -> None:
         """Kills what is left of a taskgroup whose record goes. Once: if it is ever heard of, it is killed again. It is
@@ -39,24 +52,26 @@ class Killer:
     def resend(self) -> None:
         """After a new subscription: everything at once."""
         for key in list(self._due):
-            self._due[key] = (self._desk.now, self._desk.options.kill_retry)
+            self._due[key] = _Next(self._desk.now, self._desk.options.kill_retry)
 
     def tick(self) -> None:
         if not self._desk.connected:
             return
-        for key, (at, pause) in list(self._due.items()):
+        for key, due in list(self._due.items()):
             group = self._desk.state.taskgroups.get(key)
             if group is None:
                 del self._due[key]
-            elif at <= self._desk.now:
-                self._kill(group, min(pause * 2, self._desk.options.kill_retry_max))
+            elif due.at <= self._desk.now:
+                self._kill(group, min(due.pause * 2, self._desk.options.kill_retry_max), due.sent)
 
-    def _kill(self, group: TaskGroup, pause: float) -> None:
+    def _kill(self, group: TaskGroup, pause: float, sent: int) -> None:
         desk = self._desk
         version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
         grace = max(1.0, version.kill_policy.grace_period) if version is not None else 1.0
-        self._due[group.id] = (desk.now + grace + pause, pause)
+        self._due[group.id] = _Next(desk.now + grace + pause, pause, 0 if group.unreachable_since else sent + 1)
         self._emit(group, grace)
+        if sent >= PATIENCE and group.agent_id and not group.unreachable_since:
+            desk.emit(Shutdown(executor_id=group.id, agent_id=group.agent_id, cause=desk.cause))
 
     def _emit(self, group: TaskGroup, grace: float) -> None:
         desk = self._desk
