@@ -1,10 +1,11 @@
 """The documents of conf/examples/ on the embedded cluster with the real executor: each does what it is there to show.
 
-Nothing here has a container engine, so container.json is only read (tests/unit/test_conf.py).
+The container engine is a stand-in: of container.json it is seen what the engine is asked for.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import requests
 
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess
+from tests.unit.executor.standinengine import StandInEngine
 from tests.waiting import wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"
@@ -22,10 +24,19 @@ PATIENCE = 60.0
 
 
 @pytest.fixture(scope="module")
-def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerProcess]:
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandInEngine]:
+    """The container engine of all agents."""
+    found = StandInEngine(tmp_path_factory.mktemp("engine") / "engine.sock")
+    yield found
+    found.away()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory, engine: StandInEngine) -> Iterator[SchedulerProcess]:
     folder = tmp_path_factory.mktemp("examples")
-    cluster = LocalMesosProcess(folder, "--ports=24000-24099", "--agents=2")
-    process = SchedulerProcess(folder, f"sqlite:///{folder / 'state.db'}", cluster.start().url, executor__default="bcs")
+    cluster = LocalMesosProcess(folder, "--ports=24000-24099", "--agents=2").start()
+    settings = {"executor__default": "bcs", "executor__docker_socket": engine.path}
+    process = SchedulerProcess(folder, f"sqlite:///{folder / 'state.db'}", cluster.url, **settings)
     try:
         yield process.start().wait_ready()
     finally:
@@ -130,6 +141,29 @@ def test_a_failing_check_ends_the_task_and_the_policy_replaces_it(scheduler: Sch
 
     wait_for(replaced, PATIENCE, lambda: f"new taskgroups: {scheduler.taskgroups('checked')}")
     remove(scheduler, "checked")
+
+
+def test_containers_are_handed_to_the_engine(scheduler: SchedulerProcess, engine: StandInEngine) -> None:
+    apply(scheduler, "registry-login")
+    groups = apply(scheduler, "container")
+    ports = {group["Taskgroup"][0]["ContainerID"]: group["Taskgroup"][0]["PortMappings"][0] for group in groups}
+    assert ports.keys() == engine.containers.keys()
+    for container in engine.containers.values():
+        host = container.body["HostConfig"]
+        assert container.body["Image"] == "registry.example.org/demo/front:1.4"
+        assert container.body["Cmd"] == ["/srv/front", "--listen", "0.0.0.0:8080"]
+        assert "CPU_LIMIT=1000" in container.body["Env"]
+        assert host["NetworkMode"] == "bridge"
+        assert host["PortBindings"] == {"8080/tcp": [{"HostPort": str(ports[container.id]["HostPort"])}]}
+        assert "/usr/share/zoneinfo:/usr/share/zoneinfo:ro" in host["Binds"]
+        assert (host["CpuShares"], host["CpuQuota"], host["Memory"]) == (256, 100_000, 256 << 20)
+        assert "not-a-real-password" not in str(container.body)
+    pull = engine.last("POST /images/create")
+    assert pull.query == {"fromImage": "registry.example.org/demo/front", "tag": "1.4"}
+    account = json.loads(base64.urlsafe_b64decode(pull.headers["X-Registry-Auth"]))
+    assert (account["username"], account["password"]) == ("puller", "not-a-real-password")
+    remove(scheduler, "front")
+    assert engine.containers == {}
 
 
 def test_mesos_own_executor_takes_no_messages(scheduler: SchedulerProcess) -> None:
