@@ -61,6 +61,7 @@ def mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
 def scheduler(mesos: RealMesos, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerProcess]:
     folder = tmp_path_factory.mktemp("scheduler")
     settings = {"executor__default": "bcs", "executor__log_max_bytes": "20000", "log__level": "debug"}
+    settings |= {"scheduler__kill_retry": "0.5"}
     process = SchedulerProcess(folder, f"sqlite:///{folder}/state.db", mesos.url, **settings)
     try:
         yield process.start().wait_ready()
@@ -100,6 +101,15 @@ def test_programs_of_every_kind(mesos: RealMesos, scheduler: SchedulerProcess) -
     wait_for(lambda: (home(mesos, ignores) / "stdout").read_text(), 10, "the trap")
     wait_for(lambda: len(processes_of(forks["ID"])) >= 5, 10, lambda: f"all processes: {processes_of(forks['ID'])}")
     remove(scheduler, leaks, crashes, finishes, ignores, forks)
+
+
+def test_an_executor_that_hangs_is_ended_with_all_it_runs(scheduler: SchedulerProcess) -> None:
+    """It leaves KILLs without effect; its agent ends it."""
+    create(scheduler, "frozen", "trap '' TERM; setsid sleep 1000 & while :; do sleep 0.2; done")
+    group = settled(scheduler, "frozen", "Running")
+    wait_for(lambda: len(processes_of(group["ID"])) >= 4, 10, lambda: f"all processes: {processes_of(group['ID'])}")
+    os.kill(executors_of(group["ID"])[1], signal.SIGSTOP)
+    remove(scheduler, group)
 
 
 def test_a_check_that_hangs_fails_its_taskgroup(mesos: RealMesos, scheduler: SchedulerProcess) -> None:
