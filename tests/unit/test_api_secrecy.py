@@ -156,7 +156,7 @@ def test_definitions_show_marks_that_are_refused_when_they_come_back(api: Api) -
     }  # fmt: skip
 
 
-def test_the_core_has_what_the_api_hides(gateway: CoreGateway) -> None:
+def test_the_core_has_what_the_api_hides(gateway: CoreGateway, api: Api) -> None:
     version = next(iter(gateway.core.state.versions_of("shop/web").values()))
     assert version.containers[0].image_pull_password == SECRETS["registry"]
     assert version.containers[0].health_checks[0].headers["Authorization"] == SECRETS["header"]
