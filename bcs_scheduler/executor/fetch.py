@@ -185,6 +185,8 @@ def _request(url: str, user: str, password: str, deadline: float, sink: Sink, st
                 where = urljoin(where, answer.headers.get("Location", ""))
         except http.client.IncompleteRead:
             raise ConnectionError("truncated") from None
+        except OSError:
+            raise  # a certificate that is refused is a ValueError too
         except (http.client.HTTPException, ValueError) as error:
             # Its text may quote what the server sent, but not more than a line, and nothing of the request.
             raise TaskError(f"URI {safe(url)}: unusable answer: {type(error).__name__}") from None

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import socket
-import ssl
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,7 +18,7 @@ from bcs_scheduler.executor.model import Check, CheckState
 from bcs_scheduler.executor.probes import ProbeFailed, probe
 from bcs_scheduler.executor.runtime import TaskError
 from tests.unit.executor.fakeruntime import FakeRuntime
-from tests.unit.executor.webserver import Web, content, raw, serving, status
+from tests.unit.executor.webserver import Web, content, raw, serving, serving_tls, status
 from tests.waiting import wait_for
 
 
@@ -107,29 +105,7 @@ def test_a_request_that_cannot_be_sent_is_not(web: Web) -> None:
 
 
 def test_https_is_probed_without_verifying_the_certificate(tmp_path: Path) -> None:
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    subprocess.run(
-        [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "rsa:2048",
-            "-nodes",
-            "-days",
-            "1",
-            *["-subj", "/CN=elsewhere", "-keyout"],
-            str(key),
-            "-out",
-            str(certificate),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, key)
-    with serving() as web:
-        web.server.socket = context.wrap_socket(web.server.socket, server_side=True)
+    with serving_tls(tmp_path, "DNS:elsewhere") as (web, _):
         web.pages["/"] = content(b"fine")
         assert probe(http(web.port, scheme="https"), FakeRuntime()) == "200"
 

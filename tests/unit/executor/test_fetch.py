@@ -17,7 +17,7 @@ from bcs_scheduler.executor import fetch
 from bcs_scheduler.executor.fetch import download, fetch_all
 from bcs_scheduler.executor.model import Uri
 from bcs_scheduler.executor.runtime import TaskError
-from tests.unit.executor.webserver import Web, content, protected, raw, serving, status
+from tests.unit.executor.webserver import Web, content, protected, raw, serving, serving_tls, status
 
 
 @pytest.fixture
@@ -245,8 +245,30 @@ def test_what_is_there_stays_when_a_new_version_cannot_be_fetched(web: Web, tmp_
     assert (tmp_path / "x").read_text() == "old"
 
 
-def test_a_certificate_nobody_signed_is_refused(web: Web, tmp_path: Path) -> None:
-    refused(tmp_path, Uri(f"https://127.0.0.1:{web.port}/x"), "(?i)ssl|wrong version")
+@pytest.mark.parametrize(
+    ("name", "trusted", "words"),
+    [
+        ("IP:127.0.0.1", True, ""),
+        ("IP:127.0.0.1", False, "(?i)certificate"),
+        ("DNS:elsewhere", True, "(?i)certificate"),
+    ],
+    ids=["trusted", "signed by nobody known", "of another"],
+)
+def test_https_with_credentials(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, trusted: bool, words: str
+) -> None:
+    """Credentials are told to no server that is not what it says."""
+    with serving_tls(tmp_path, name) as (web, certificate):
+        if trusted:
+            monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+        web.pages["/rules"] = protected(b"rule one", "reader", "word")
+        uri = Uri(f"https://127.0.0.1:{web.port}/rules", user="reader", password="word")
+        if words:
+            refused(tmp_path, uri, words)
+            assert web.requests == []
+        else:
+            get(tmp_path, uri)
+            assert (tmp_path / "rules").read_bytes() == b"rule one"
 
 
 def test_fetched_files_belong_to_the_owner(web: Web, tmp_path: Path) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import ssl
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -35,6 +38,20 @@ class Web:
 
     def hang(self, handler: BaseHTTPRequestHandler) -> None:
         self.ending.wait(60.0)
+
+
+@contextmanager
+def serving_tls(directory: Path, name: str) -> Iterator[tuple[Web, Path]]:
+    """With https, and its certificate, made for `name` as openssl writes a subjectAltName and signed by itself."""
+    key, certificate = directory / "key.pem", directory / "certificate.pem"
+    subject = ["-subj", "/CN=test", "-addext", f"subjectAltName={name}"]
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving() as web:
+        web.server.socket = context.wrap_socket(web.server.socket, server_side=True)
+        yield web, certificate
 
 
 @contextmanager
