@@ -17,6 +17,10 @@ from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Problem,
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data
 
+COMPLETION = "_BCS_COMPLETE"
+"""Set by the shell that asks for completions."""
+STANDARD_OUTPUT = 1
+
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
 @connection_options
@@ -59,7 +63,7 @@ def completion(shell: str) -> None:
     """
     made = get_completion_class(shell)
     assert made is not None
-    click.echo(made(bcs, {}, "bcs", "_BCS_COMPLETE").source())
+    click.echo(made(bcs, {}, "bcs", COMPLETION).source())
 
 
 for command in (
@@ -106,9 +110,12 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
-    except BrokenPipeError:
-        # The reader (head, less) has seen enough. Standard output must not be flushed into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as leaving:
+        if COMPLETION in os.environ:
+            return leaving.code if isinstance(leaving.code, int) else 0
+        # So click and rich answer a closed pipe: its reader (head, less) has seen enough, which is no fault. What is
+        # buffered must not be flushed into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
         return 0
     except (KeyError, TypeError, ValueError) as error:
         _print_error(CliError(f"the server's answer is not understood: {type(error).__name__}: {error}"))

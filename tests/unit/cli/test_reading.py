@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -156,3 +158,16 @@ def test_version_of_both_sides(server: StandIn, bcs: Any) -> None:
     found = json.loads(bcs("version").out)
     assert found["server"]["version"] == "9.9"
     assert found["client"]
+
+
+@pytest.mark.parametrize("form", ["json", "yaml", "table"])
+def test_a_reader_that_has_seen_enough_is_no_fault(server: StandIn, form: str) -> None:
+    server.on("GET", APPS, ok([application(f"web-{number}") for number in range(400)]))
+    code = "from bcs_scheduler.cli.main import main; main()"
+    line = [sys.executable, "-c", code, "--server", server.url, "get", "apps", "-o", form]
+    reader = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert reader.stdout is not None and reader.stderr is not None
+    reader.stdout.close()
+    with reader.stderr:
+        assert reader.stderr.read() == b""
+    assert reader.wait(30) == 0
