@@ -140,6 +140,32 @@ def test_a_check_that_hangs_fails_its_taskgroup(mesos: RealMesos, scheduler: Sch
     remove(scheduler, group)
 
 
+def test_checks_and_kill_policy_of_the_executor_of_mesos(scheduler: SchedulerProcess) -> None:
+    """Nothing of ours on the agent: one program is ill, both ignore SIGTERM."""
+    check = {
+        "type": "COMMAND",
+        "delaySeconds": 0,
+        "gracePeriodSeconds": 0,
+        "intervalSeconds": 2,
+        "timeoutSeconds": 1,
+        "consecutiveFailures": 1,
+        "command": {"value": "false"},
+    }
+    line = "trap '' TERM; while :; do sleep 0.2; done"
+    for name, container in (("native-ill", {"healthChecks": [check]}), ("native", {})):
+        policies = {**AT_ONCE, "killPolicy": {"gracePeriod": 1}}
+        asked = document(name, 1, ["/bin/sh", "-c", line], container=container, **policies)
+        scheduler.call("POST", APPS, asked | {"executor": "mesos"})
+    well, ill = settled(scheduler, "native", "Running"), settled(scheduler, "native-ill", "Running")
+    wait_for(lambda: not the_task(scheduler.taskgroups("native-ill")[0])["Healthy"], 20, "a failed check")
+    wait_for(lambda: scheduler.taskgroups("native-ill")[0]["ID"] != ill["ID"], 20, "a replacement")
+    wait_gone(ill)
+    assert processes_of(well["ID"])
+    assert not executors_of(well["ID"])
+    assert scheduler.taskgroups("native")[0]["ID"] == well["ID"]
+    remove(scheduler, well, scheduler.taskgroups("native-ill")[0])
+
+
 # --- what taskgroups are given --------------------------------------------------------------------------------------
 
 
