@@ -140,7 +140,7 @@ def _notes(answer: Outcome, *, several: bool) -> list[str]:
     """What the output does not say itself."""
     notes = []
     if answer.truncated:
-        notes.append("output was cut off")
+        notes.append("output was cut off; let the command write a file and fetch it with bcs cp")
     if answer.exit_code is None or not answer.ok:
         if answer.message or not answer.ok:
             notes.append(answer.message or "failed")

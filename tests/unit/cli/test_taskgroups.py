@@ -102,7 +102,11 @@ def test_exec_says_what_could_not_be_run(web: StandIn, bcs: Any) -> None:
     result = bcs("exec", "web-0", "--", "nothing")
     assert result == (1, "", "no such program\n")
     web.on("GET", COMMAND, record(outcome(0, exitCode=0, stdout="x", truncated=True)))
-    assert bcs("exec", "web-0", "--", "yes") == (0, "x", "output was cut off\n")
+    assert bcs("exec", "web-0", "--", "yes") == (
+        0,
+        "x",
+        "output was cut off; let the command write a file and fetch it with bcs cp\n",
+    )
 
 
 def test_exec_as_data(web: StandIn, bcs: Any) -> None:
