@@ -180,13 +180,12 @@ class _Lookup:
         if not text.startswith(REFERENCE):
             return text
         name, _, key = text.removeprefix(REFERENCE).partition("||")
-        return decoded(self._held(name, key))
+        try:
+            return b64decode(self._held(name, key)).decode()
+        except UnicodeDecodeError:
+            self.missing.append(f"secret {self._namespace}/{name}: what key {key!r} holds is not text")
+            return ""
 
     def _miss(self, kind: str, name: str, key: str, exists: bool) -> None:
         where = f"{kind} {self._namespace}/{name}"
         self.missing.append(f"{where} has no key {key!r}" if exists else f"{where} does not exist")
-
-
-def decoded(data: str) -> str:
-    """Text of base64 content that is already known to be valid; bytes that are no UTF-8 become replacement marks."""
-    return b64decode(data).decode("utf-8", "replace")

@@ -175,6 +175,14 @@ def test_what_mesos_cannot_do_is_refused_where_it_is_asked_to(fields: dict[str, 
     assert version_of(pod(raw, executor="bcs"), default_executor="mesos").executor == "bcs"
 
 
+def test_what_only_mesos_may_know_how_to_fetch_is_refused_where_ours_runs() -> None:
+    for url in ("hdfs://h/x.tgz", "FTP://h/x"):
+        raw = document(uris=[{"value": "https://h/x"}, {"value": url}])
+        assert problems_of(raw)[f"{CONTAINER}.uris[1].value"].startswith("cannot be fetched: http, https, file")
+        assert version_of(raw, default_executor="mesos").containers[0].uris[1].value == url
+        assert f"{PROCESS}.uris[0].value" in problems_of(process(uris=[{"value": url}]))
+
+
 def test_mesos_runs_no_processes_and_knows_no_bridge() -> None:
     assert problems_of({**process(), "executor": "mesos"}).keys() == {f"{POD}.processes"}
     assert version_of(process(), default_executor="mesos").executor == ""

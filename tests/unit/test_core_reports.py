@@ -6,6 +6,7 @@ import pytest
 
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
+from store.definition import RestartPolicy
 from store.records import Framework
 from tests.unit.lab import Lab, running
 from transactions import launch
@@ -170,6 +171,17 @@ def test_an_executor_that_leaves_kills_without_effect_is_shut_down() -> None:
     lab.wait(10)
     assert len(lab.sent(effects.Kill)) == 1
     assert [(call.executor_id, call.agent_id) for call in lab.sent(effects.Shutdown)] == [(group.id, group.agent_id)]
+
+
+def test_a_task_that_mesos_ends_for_its_health_has_failed() -> None:
+    lab = running(2, restart_policy=RestartPolicy(policy="Never"))
+    ill, unwanted = lab.group(0), lab.group(1)
+    lab.report(ill, "TASK_KILLED", healthy=False, message="signal 9")
+    assert (lab.group(0).status, lab.group(0).message) == ("Failed", "health check failed: signal 9")
+    lab.scale(1)
+    lab.report(unwanted, "TASK_KILLED", healthy=False)
+    told = [line.reason for line in lab.sent(effects.Story) if line.key == unwanted.id]
+    assert "Killed" in told and "Failed" not in told
 
 
 def test_kills_that_no_agent_hears_lead_to_no_shutdown() -> None:

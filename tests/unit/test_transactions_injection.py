@@ -40,6 +40,13 @@ def test_both_parts_of_an_account_may_lie_in_a_secret() -> None:
     assert inject(STATE, version)[0].contents == (expected,)
 
 
+def test_an_account_that_is_not_text_is_named_and_not_shown() -> None:
+    state = State([Secret(namespace="shop", name="login", items={"key": b64encode(b"pa\xffss").decode()})])
+    with pytest.raises(Missing) as refused:
+        resolve(state, "shop", "me", "secret::login||key")
+    assert refused.value.what == ("secret shop/login: what key 'key' holds is not text",)
+
+
 def test_an_account_is_resolved_in_its_namespace() -> None:
     assert resolve(STATE, "shop", "secret::login||user", "secret::login||key") == Credentials("reader", "pass")
     assert resolve(STATE, "shop", "me", "literal") == Credentials("me", "literal")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from bcs_scheduler.api.documents.checks import is_remote
 from bcs_scheduler.api.documents.pod import ContainerDocument, ParameterDocument, PodSpec, TaskDocument
 from bcs_scheduler.api.documents.ports import BUILT_IN, network_mode
 from bcs_scheduler.api.documents.walk import Problems, Taken, element, member
 
+FETCHED = ("http", "https", "file")
+"""Schemes of URIs that our executor fetches."""
 PARAMETERS = ("oom-kill-disable", "ulimit", "rm", "shm-size", "ipc", "ip")
 LIMITS = (
     "as", "core", "cpu", "data", "fsize", "locks", "memlock", "msgqueue", "nice", "nofile", "nproc", "rss", "rtprio",
@@ -98,10 +100,13 @@ _SNAKE = {"imagePullUser": "image_pull_user", "imagePullPasswd": "image_pull_pas
 
 
 def check_executor(pod: PodSpec, executor: str, default: str, path: str, problems: Problems) -> None:
-    """With Mesos's default executor: refuses what only our own can do. `executor` empty = `default`."""
+    """Refuses what the executor cannot do that will run it. `executor` empty = `default`."""
     if run_by_mesos(pod, executor, default):
         for at in _beyond_mesos(pod, path):
             problems.add(at, _NEEDS_OURS + (_SAID if executor else _DEFAULT))
+    else:
+        for at in _beyond_ours(pod, path):
+            problems.add(at, f"cannot be fetched: {', '.join(FETCHED)} and absolute paths on the agent can")
 
 
 def check_remote_variables(
@@ -123,6 +128,20 @@ def check_remote_variables(
 def run_by_mesos(pod: PodSpec, executor: str, default: str) -> bool:
     """Processes that name no executor are run by ours, whatever the default is."""
     return (executor or ("bcs" if pod.processes else default)) == "mesos"
+
+
+def _beyond_ours(pod: PodSpec, path: str) -> Iterator[str]:
+    """URIs that only a fetcher of Mesos may know."""
+    kinds: tuple[tuple[str, Sequence[TaskDocument]], ...] = (
+        ("containers", pod.containers),
+        ("processes", pod.processes),
+    )
+    for field, tasks in kinds:
+        for i, task in enumerate(tasks):
+            for j, uri in enumerate(task.uris):
+                scheme, colon, _ = uri.value.partition("://")
+                if colon and scheme.lower() not in FETCHED and not uri.value.startswith("$"):
+                    yield member(element(member(element(member(path, field), i), "uris"), j), "value")
 
 
 def _beyond_mesos(pod: PodSpec, path: str) -> Iterator[str]:
