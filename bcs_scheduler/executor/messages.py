@@ -48,6 +48,7 @@ class Messages:
         self._answers = _Answers(answer)
         self._work = _Workers(WORKERS, WAITING)
         self._reminder = _Reminder(self._answers)
+        self._newest = _Newest()
         self._stopping = threading.Event()
 
     def received(self, data: bytes) -> None:
@@ -109,6 +110,8 @@ class Messages:
         if message.output_limit < 0:
             raise ProtocolError("message.output_limit: negative")
         instruction = instruction_of(message, self._stopping)
+        if message.kind == "resources":
+            instruction = self._newest.only(message.id, instruction)
         gathered = _Gathered(message.tasks, lambda results: self._complete(message.id, results))
         return [self._job(gathered, place, task, instruction) for place, task in enumerate(message.tasks)]
 
@@ -135,6 +138,28 @@ class Messages:
         if len(failed) > 1:
             message += f" (and {len(failed) - 1} more)"
         self._answers.finish(identity, "failed" if failed else "success", message, results)
+
+
+class _Newest:
+    """Keeps older limits from replacing newer ones: messages that arrive together are carried out in any order, and
+    one that was delayed arrives late."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, int] = {}
+        self._lock = threading.Lock()
+
+    def only(self, identity: str, instruction: Instruction) -> Instruction:
+        """The instruction, unless a newer one has been carried out for the task. Ids are decimal and grow."""
+        number = int(identity) if identity.isdecimal() and len(identity) < 30 else 0
+
+        def carry_out(task: str, runtime: Runtime) -> Result:
+            with self._lock:
+                if number < self._last.get(task, 0):
+                    return Result(task, False, "newer limits have been set")
+                self._last[task] = number
+                return instruction(task, runtime)
+
+        return carry_out
 
 
 class _Gathered:

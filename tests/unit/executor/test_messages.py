@@ -66,6 +66,16 @@ def result(task: str = FIRST, ok: bool = True, message: str = "", code: int | No
     return {"task": task, "ok": ok, "message": message, "exit_code": code, **blank, **more}
 
 
+def test_older_limits_do_not_replace_newer_ones() -> None:
+    done: list[Any] = []
+    with executor(lambda *what: done.append(what)) as found:
+        for identity, cpus in (("200", 20), ("100", 10), ("300", 30)):
+            found.send("resources", {"limits": [{"index": 0, "cpus": cpus}]}, identity=identity)
+            found.final(identity)
+        assert found.final("100")["results"] == [result(ok=False, message="newer limits have been set")]
+    assert [each for each in done if each[0] == "limit"] == [("limit", 20, 0), ("limit", 30, 0)]
+
+
 def test_a_command_is_run_and_its_output_told() -> None:
     body = {"argv": ["/bin/sh", "-c", "echo $A; echo err >&2; exit 3"], "env": {"A": "ä"}, "privileged": True}
     with executor() as found:
