@@ -170,7 +170,11 @@ def _refuse_other_changes(newest: Version, wanted: Version, application: Applica
         )
     pairs = list(zip(newest.containers, wanted.containers, strict=False))
     problems = tuple(
-        (PATH.format(index) + ".requests", f"requests of container {index} cannot change in place, only limits can")
+        (
+            PATH.format(index) + ".requests",
+            f"requests of container {index} cannot change in place, only limits can; requests that are left out"
+            " equal the limits",
+        )
         for index, (before, after) in enumerate(pairs)
         if before.requests != after.requests or before.extended != after.extended
     )
