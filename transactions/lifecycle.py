@@ -91,6 +91,15 @@ class Report(NamedTuple):
     detail: Detail | None = None
 
 
+def judged(report: Report, *, wanted: bool) -> Report:
+    """The report as it is meant: Mesos's own executor words the end of a task that failed its health check like one
+    that was asked for, although its taskgroup is still `wanted`."""
+    if report.state != "TASK_KILLED" or report.healthy is not False or not wanted:
+        return report
+    message = f"health check failed: {report.message}" if report.message else "health check failed"
+    return report._replace(state="TASK_FAILED", message=message)
+
+
 def reduce_task(task: Task, report: Report, now: float) -> Task:
     """The task after the report; the same object if the report changes nothing."""
     mapped = STATES.get(report.state)

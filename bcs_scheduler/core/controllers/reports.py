@@ -86,12 +86,10 @@ class Reports:
 
     def _reduce(self, group: TaskGroup, task: Task, update: StatusUpdate) -> None:
         desk = self._desk
-        state, message = update.state, update.message
-        if state == "TASK_KILLED" and update.healthy is False and not group.killing_since:
-            # Mesos's own executor words the end of a task that failed its check like one that was asked for.
-            state, message = "TASK_FAILED", f"health check failed: {message}" if message else "health check failed"
-        report = lifecycle.Report(state, message, update.reason, update.healthy, update.container_ip, update.detail)
-        reduced = lifecycle.reduce_task(task, report, desk.now)
+        report = lifecycle.Report(
+            update.state, update.message, update.reason, update.healthy, update.container_ip, update.detail
+        )
+        reduced = lifecycle.reduce_task(task, lifecycle.judged(report, wanted=not group.killing_since), desk.now)
         if reduced is task:
             return
         self._store(group, tuple([reduced if t is task else t for t in group.tasks]))
