@@ -1,4 +1,6 @@
-"""Every persisted thing as a frozen struct: what runs here, what it is given and told in store.instructions.
+"""Every persisted thing as a frozen struct: what runs is here; definitions are in store.version, what owns applications
+in store.workloads, services in store.services, configuration and messages in store.instructions, the rest in
+store.objects.
 
 A record is immutable; a change replaces it. Times are Unix seconds (float) unless the name says otherwise;
 0.0 means "not yet". `kind` names the table, `key` is unique within it.
@@ -8,17 +10,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from store.definition import (
-    Amounts,
-    AttributeValue,
-    Constraint,
-    Container,
-    KillPolicy,
-    Part,
-    RestartPolicy,
-    Toleration,
-    UnreachablePolicy,
-)
+from store.definition import Amounts, AttributeValue, Part
 from store.instructions import Command as Command
 from store.instructions import CommandType as CommandType
 from store.instructions import ConfigItem as ConfigItem
@@ -27,8 +19,29 @@ from store.instructions import Message as Message
 from store.instructions import MessageResult as MessageResult
 from store.instructions import MessageStatus as MessageStatus
 from store.instructions import Secret as Secret
+from store.objects import CustomKind as CustomKind
+from store.objects import CustomObject as CustomObject
+from store.objects import Happening as Happening
+from store.objects import Hook as Hook
+from store.objects import Journal as Journal
+from store.objects import Namespace as Namespace
+from store.objects import Quota as Quota
+from store.objects import Webhook as Webhook
 from store.record import SCHEMA as SCHEMA
 from store.record import Record as Record
+from store.services import Endpoint as Endpoint
+from store.services import Member as Member
+from store.services import MemberPort as MemberPort
+from store.services import Service as Service
+from store.services import ServicePort as ServicePort
+from store.version import Executor as Executor
+from store.version import Version as Version
+from store.workloads import Canary as Canary
+from store.workloads import Daemonset as Daemonset
+from store.workloads import Deployment as Deployment
+from store.workloads import Revision as Revision
+from store.workloads import Rolling as Rolling
+from store.workloads import Strategy as Strategy
 
 TaskStatus = Literal[
     "Staging", "Starting", "Running", "Restarting", "Killing", "Killed", "Finish", "Failed", "Error", "Lost"
@@ -49,12 +62,9 @@ TaskGroupStatus = Literal[
 ApplicationStatus = Literal[
     "Staging", "Operating", "Deploying", "Running", "Abnormal", "Error", "Finish", "RollingUpdate"
 ]
+ApplicationType = Literal["application", "process", "daemonset"]
 TransactionKind = Literal["LAUNCH", "SCALE", "INNERSCALE", "UPDATE", "RESCHEDULE", "DELETE"]
 TransactionStatus = Literal["INIT", "FINISH", "FAIL", "TIMEOUT", "CANCEL"]
-
-
-Executor = Literal["bcs", "mesos"]
-"""What runs a taskgroup on its agent: our own executor, or Mesos's default executor."""
 
 
 class Framework(Record, frozen=True, kw_only=True):
@@ -79,7 +89,11 @@ class Application(Record, frozen=True, kw_only=True):
 
     namespace: str
     name: str
-    type: Literal["application", "process"] = "application"
+    type: ApplicationType = "application"
+    deployment: str = ""
+    """Name of the deployment it belongs to; it is changed through that only. A daemonset has its own name."""
+    rolling: Rolling = ""
+    """Its side in the rolling update of its deployment."""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     instances: int = 0
@@ -96,43 +110,6 @@ class Application(Record, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         return f"{self.namespace}/{self.name}"
-
-
-class Version(Record, frozen=True, kw_only=True):
-    """One immutable, resolved definition of an application. Names are decimal Unix nanoseconds; newest is greatest."""
-
-    kind: ClassVar[str] = "version"
-
-    namespace: str
-    application: str
-    name: str = ""
-    instances: int = 1
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-    pod_labels: dict[str, str] = {}
-    pod_annotations: dict[str, str] = {}
-    executor: Executor | Literal[""] = ""
-    """Empty = the scheduler's default at the time of each launch."""
-    network_mode: str = ""
-    network_type: str = ""
-    containers: tuple[Container, ...] = ()
-    restart_policy: RestartPolicy = RestartPolicy()
-    kill_policy: KillPolicy = KillPolicy()
-    unreachable_policy: UnreachablePolicy = UnreachablePolicy()
-    constraints: tuple[tuple[Constraint, ...], ...] = ()
-    """All of the outer, any of the inner."""
-    tolerations: tuple[Toleration, ...] = ()
-    max_unavailable: int = 0
-    """How many taskgroups a plain update may take down at once; 0 = a quarter, at least one."""
-    role: str = ""
-    """Mesos role whose offers are used; empty = the scheduler's default role."""
-    raw: str = ""
-    """The user's document as JSON, for the definition route and roll back."""
-    created_at: float = 0.0
-
-    @property
-    def key(self) -> str:
-        return f"{self.namespace}/{self.application}/{self.name}"
 
 
 class BoundPort(Part, frozen=True, kw_only=True):
@@ -265,7 +242,7 @@ class Transaction(Record, frozen=True, kw_only=True):
     """Nothing is done before this moment (creation plus delay)."""
     deadline: float
     target: int = 0
-    """LAUNCH, SCALE: wanted instances. UPDATE: taskgroups to bring to `version`. RESCHEDULE: 1."""
+    """LAUNCH, SCALE, INNERSCALE: wanted instances. UPDATE: taskgroups to bring to `version`. RESCHEDULE: 1."""
     version: str = ""
     inner: bool = False
     enforce: bool = False
@@ -277,6 +254,9 @@ class Transaction(Record, frozen=True, kw_only=True):
     restarts: int = 0
     """RESCHEDULE: restarts that count before this one."""
     max_unavailable: int = 0
+    victims: tuple[str, ...] = ()
+    """INNERSCALE of a shrinking side: the taskgroups that are removed, already marked; chosen once, so that a new
+    leader removes the same."""
     message: str = ""
     """The verdict in words, once it has ended; what was missing, if something was."""
     progress: int = 0
@@ -293,6 +273,20 @@ class Transaction(Record, frozen=True, kw_only=True):
         return self.status == "INIT"
 
 
+class Drain(Part, frozen=True, kw_only=True):
+    """Moving taskgroups away from an agent. What is left to do is derived from the taskgroups that are there."""
+
+    since: float
+    at_once: int = 1
+    """Taskgroups of the agent that may be on their way at once."""
+    daemonsets: bool = False
+    """Their taskgroups are ended too; otherwise they stay."""
+    deadline: float = 0.0
+    """From then on nothing more is moved, and the drain counts as failed; 0.0 = none."""
+    done_at: float = 0.0
+    message: str = ""
+
+
 class AgentSetting(Record, frozen=True, kw_only=True):
     """What operators set about an agent, by its InnerIP attribute (or host name where it has none)."""
 
@@ -307,6 +301,8 @@ class AgentSetting(Record, frozen=True, kw_only=True):
     """Capacity of extended resources by name, in thousandths."""
     sockets: dict[str, str] = {}
     """Device plug-in socket by extended resource."""
+    drain: Drain | None = None
+    """It is being emptied, or has been; it is disabled as long as this stands."""
 
     @property
     def key(self) -> str:
@@ -326,5 +322,15 @@ KINDS: dict[str, type[Record]] = {
         Secret,
         Command,
         Message,
+        Deployment,
+        Revision,
+        Daemonset,
+        Service,
+        Endpoint,
+        Namespace,
+        Webhook,
+        CustomKind,
+        CustomObject,
+        Journal,
     )
 }

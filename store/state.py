@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from store.definition import AttributeValue
 from store.records import (
@@ -20,13 +20,23 @@ from store.records import (
     Application,
     Command,
     ConfigMap,
+    CustomKind,
+    CustomObject,
+    Daemonset,
+    Deployment,
+    Endpoint,
     Framework,
+    Journal,
     Message,
+    Namespace,
     Record,
+    Revision,
     Secret,
+    Service,
     TaskGroup,
     Transaction,
     Version,
+    Webhook,
 )
 
 Key = str
@@ -36,6 +46,7 @@ _EMPTY: dict[str, TaskGroup] = {}
 _NO_MESSAGES: dict[str, Message] = {}
 _NO_TRANSACTIONS: dict[str, Transaction] = {}
 _NO_VERSIONS: dict[str, Version] = {}
+_NO_REVISIONS: dict[int, Revision] = {}
 _NO_COUNTS: Mapping[str, int] = Counter()
 _NO_INDEXES: Mapping[int, int] = Counter()
 
@@ -53,6 +64,37 @@ class State:
         self.secrets: dict[Key, Secret] = {}
         self.commands: dict[Key, Command] = {}
         self.messages: dict[Key, Message] = {}
+        self.deployments: dict[Key, Deployment] = {}
+        self.revisions: dict[Key, Revision] = {}
+        self.daemonsets: dict[Key, Daemonset] = {}
+        self.services: dict[Key, Service] = {}
+        self.endpoints: dict[Key, Endpoint] = {}
+        self.namespaces: dict[Key, Namespace] = {}
+        self.webhooks: dict[Key, Webhook] = {}
+        self.custom_kinds: dict[Key, CustomKind] = {}
+        self.custom_objects: dict[Key, CustomObject] = {}
+        self.journals: dict[Key, Journal] = {}
+        self._tables: dict[str, dict[Key, Any]] = {
+            "taskgroup": self.taskgroups,
+            "application": self.applications,
+            "transaction": self.transactions,
+            "agentsetting": self.agent_settings,
+            "configmap": self.config_maps,
+            "secret": self.secrets,
+            "command": self.commands,
+            "message": self.messages,
+            "deployment": self.deployments,
+            "revision": self.revisions,
+            "daemonset": self.daemonsets,
+            "service": self.services,
+            "endpoint": self.endpoints,
+            "namespace": self.namespaces,
+            "webhook": self.webhooks,
+            "customkind": self.custom_kinds,
+            "customobject": self.custom_objects,
+            "journal": self.journals,
+        }
+        self._revisions_of: dict[Key, dict[int, Revision]] = {}
         self._messages_of: dict[Key, dict[str, Message]] = {}
         self._open_messages: dict[str, dict[str, Message]] = {}
         self._versions: dict[Key, dict[str, Version]] = {}
@@ -71,28 +113,15 @@ class State:
 
     def get(self, kind: str, key: Key) -> Record | None:
         """The record of this kind and key, or None."""
-        match kind:
-            case "taskgroup":
-                return self.taskgroups.get(key)
-            case "application":
-                return self.applications.get(key)
-            case "transaction":
-                return self.transactions.get(key)
-            case "agentsetting":
-                return self.agent_settings.get(key)
-            case "configmap":
-                return self.config_maps.get(key)
-            case "secret":
-                return self.secrets.get(key)
-            case "command":
-                return self.commands.get(key)
-            case "message":
-                return self.messages.get(key)
-            case "version":
-                application, _, name = key.rpartition("/")
-                return self._versions.get(application, _NO_VERSIONS).get(name)
-            case "framework":
-                return self.framework if self.framework.id or self.framework.created_at else None
+        table = self._tables.get(kind)
+        if table is not None:
+            found: Record | None = table.get(key)
+            return found
+        if kind == "version":
+            application, _, name = key.rpartition("/")
+            return self._versions.get(application, _NO_VERSIONS).get(name)
+        if kind == "framework":
+            return self.framework if self.framework.id or self.framework.created_at else None
         raise KeyError(kind)
 
     def versions_of(self, application: Key) -> Mapping[str, Version]:
@@ -141,6 +170,10 @@ class State:
     def open_messages(self) -> list[Message]:
         return [m for group in list(self._open_messages.values()) for m in list(group.values())]
 
+    def revisions_of(self, deployment: Key) -> Mapping[int, Revision]:
+        """Revisions of a deployment that are kept, by number."""
+        return self._revisions_of.get(deployment, _NO_REVISIONS)
+
     def active_transactions(self) -> list[Transaction]:
         return [t for group in list(self._active_of.values()) for t in list(group.values())]
 
@@ -158,22 +191,16 @@ class State:
                 self._apply_taskgroup(key, before, record)  # type: ignore[arg-type]
             case "transaction":
                 self._apply_transaction(key, before, record)  # type: ignore[arg-type]
-            case "application":
-                _set(self.applications, key, record)
             case "version":
                 self._apply_version(key, before, record)  # type: ignore[arg-type]
-            case "agentsetting":
-                _set(self.agent_settings, key, record)
-            case "configmap":
-                _set(self.config_maps, key, record)
-            case "secret":
-                _set(self.secrets, key, record)
-            case "command":
-                _set(self.commands, key, record)
             case "message":
                 self._apply_message(key, before, record)  # type: ignore[arg-type]
+            case "revision":
+                self._apply_revision(key, record)  # type: ignore[arg-type]
             case "framework":
                 self.framework = record if isinstance(record, Framework) else Framework()
+            case _:
+                _set(self._tables[kind], key, record)
         return before
 
     def _apply_taskgroup(self, key: Key, before: TaskGroup | None, after: TaskGroup | None) -> None:
@@ -244,6 +271,17 @@ class State:
             if after.open:
                 self._open_messages.setdefault(after.taskgroup, {})[key] = after
         _set(self.messages, key, after)
+
+    def _apply_revision(self, key: Key, after: Revision | None) -> None:
+        deployment, _, number = key.rpartition("/")
+        if after is None:
+            members = self._revisions_of.get(deployment, {})
+            members.pop(int(number), None)
+            if not members:
+                self._revisions_of.pop(deployment, None)
+        else:
+            self._revisions_of.setdefault(deployment, {})[int(number)] = after
+        _set(self.revisions, key, after)
 
     def _apply_version(self, key: Key, before: Version | None, after: Version | None) -> None:
         app, _, name = key.rpartition("/")

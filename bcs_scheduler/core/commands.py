@@ -5,7 +5,9 @@ A refused command raises transactions.base.Refused; the core undoes what it had 
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,6 +20,15 @@ from transactions import delete, launch, reschedule, scale, update
 from transactions.base import Refused
 
 Data = dict[str, Any]
+
+
+class Module(Protocol):
+    """A module that carries out commands: by type of command, what does it."""
+
+    HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], Data]]
+
+
+MODULES: tuple[Module, ...] = (configuration, instructions)
 
 DEFINITION_BYTES = 300_000
 """Longest document an application may have: a version holds it beside its resolved form, and both must fit the smallest
@@ -33,48 +44,27 @@ class Commands:
     def __init__(self, desk: Desk, supply: Supply, health: Health) -> None:
         self._desk = desk
         self._supply = supply
-        self._health = health
+        self._handlers: dict[type[events.Command], Callable[[Any], Data]] = {
+            events.CreateApplication: self._create,
+            events.UpdateApplication: self._update,
+            events.RollbackApplication: self._rollback,
+            events.ScaleApplication: self._scale,
+            events.DeleteApplication: self._delete,
+            events.RescheduleTaskGroup: self._reschedule,
+            events.CancelTransaction: self._cancel,
+            events.SetAgent: self._set_agent,
+            events.DeleteAgentSetting: self._delete_agent_setting,
+            events.ReportHealth: health.reported,
+        }
+        for module in MODULES:
+            for kind, work in module.HANDLERS.items():
+                self._handlers[kind] = partial(work, desk)
 
     def run(self, command: events.Command) -> Data:
-        match command:
-            case events.CreateApplication():
-                return self._create(command)
-            case events.UpdateApplication():
-                return self._update(command)
-            case events.RollbackApplication():
-                return self._rollback(command)
-            case events.ScaleApplication():
-                return self._scale(command)
-            case events.DeleteApplication():
-                return self._delete(command)
-            case events.RescheduleTaskGroup():
-                return self._reschedule(command)
-            case events.CancelTransaction():
-                return self._cancel(command)
-            case events.SetAgent():
-                return self._set_agent(command)
-            case events.DeleteAgentSetting():
-                return self._delete_agent_setting(command)
-            case events.ReportHealth():
-                return self._health.reported(command)
-        return self._run_other(command)
-
-    def _run_other(self, command: events.Command) -> Data:
-        """Commands that start no operation on an application."""
-        match command:
-            case events.PutConfigMap():
-                return configuration.put_config_map(self._desk, command)
-            case events.DeleteConfigMap():
-                return configuration.delete_config_map(self._desk, command)
-            case events.PutSecret():
-                return configuration.put_secret(self._desk, command)
-            case events.DeleteSecret():
-                return configuration.delete_secret(self._desk, command)
-            case events.Instruct():
-                return instructions.instruct(self._desk, command)
-            case events.DeleteCommand():
-                return instructions.forget(self._desk, command)
-        raise Refused("invalid", f"{type(command).__name__} is not a command")
+        handler = self._handlers.get(type(command))
+        if handler is None:
+            raise Refused("invalid", f"{type(command).__name__} is not a command")
+        return handler(command)
 
     def _create(self, command: events.CreateApplication) -> Data:
         refuse_oversized(command.version)

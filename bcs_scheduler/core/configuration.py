@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -66,3 +67,11 @@ def _delete(
     desk.uow.delete(record)
     desk.tell(kind, record.key, "deleted", "what runs keeps what it was launched with")
     return {"namespace": record.namespace, "name": record.name}
+
+
+HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], dict[str, Any]]] = {
+    events.PutConfigMap: put_config_map,
+    events.DeleteConfigMap: delete_config_map,
+    events.PutSecret: put_secret,
+    events.DeleteSecret: delete_secret,
+}

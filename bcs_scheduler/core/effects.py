@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from offers.model import Claim
-from store.records import CommandType, TaskGroup, Version
+from store.records import CommandType, Record, TaskGroup, Version
 from transactions.injection import Injected
 
 
@@ -124,6 +124,14 @@ class Reason:
     INTERNAL = "internal"  # 500: an error of the scheduler itself; nothing was changed
     UNAVAILABLE = "unavailable"  # 503
     STEPPED_DOWN = "stepped_down"  # 503: leadership was lost before the change was durable
+
+
+class Changed(Effect, frozen=True, kw_only=True):
+    """A record that others follow (an endpoint, a deployment) is as given now, and durable; None: it is gone."""
+
+    kind: str
+    key: str
+    record: Record | None
 
 
 class Observed(Effect, frozen=True, kw_only=True):

@@ -8,7 +8,7 @@ messages than it has `targets`: whoever reads it sees that it was not carried ou
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -312,3 +312,9 @@ def _image(version: Version | None, index: int) -> str:
 
 def _nothing() -> None:
     """A plan is undone as a whole: no checkpoint may close a unit in the middle of it."""
+
+
+HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], dict[str, Any]]] = {
+    events.Instruct: instruct,
+    events.DeleteCommand: forget,
+}

@@ -9,9 +9,9 @@ successor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from bcs_scheduler.core import events
 from bcs_scheduler.core.commands import Commands
@@ -40,16 +40,32 @@ ROUNDS = 8
 """Bound on placement passes per turn; each further one only follows from what the one before placed."""
 
 
-PLACELESS = (
-    events.PutConfigMap,
-    events.DeleteConfigMap,
-    events.PutSecret,
-    events.DeleteSecret,
-    events.Instruct,
-    events.DeleteCommand,
-    events.ReportHealth,
+PLACING = (
+    events.CreateApplication,
+    events.UpdateApplication,
+    events.RollbackApplication,
+    events.ScaleApplication,
+    events.RescheduleTaskGroup,
+    events.DeleteApplication,
+    events.CancelTransaction,
 )
-"""Commands whose plans need no offers to look at."""
+"""Commands whose plans need offers to look at."""
+
+
+class Follower(Protocol):
+    """A controller that reacts to changed records, through the same unit of work."""
+
+    def recover(self) -> None:
+        """Derives what it holds from the state, once, after an election."""
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
+        """(kind, key) of what has changed; called until nothing changes any more."""
+
+    def tick(self) -> None:
+        """Once per turn. What is sent with the turn's last unit, like messages, is asked at its end."""
+
+    def next_timer(self) -> float | None:
+        """When it wants a turn at the latest (Unix seconds)."""
 
 
 class Core:
@@ -71,6 +87,9 @@ class Core:
         self.desk.context.abandon = self._killer.abandon
         self._supply = Supply(self.desk)
         self._janitor = Janitor(self.desk)
+        self._controllers: tuple[Follower, ...] = (self._killer,)
+        """In the order in which they are asked. Each belongs to one kind of object."""
+        self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger)
         self._commands = Commands(self.desk, self._supply, self._health)
         self._plans: list[tuple[float, events.Command]] = []
         self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
@@ -92,8 +111,8 @@ class Core:
         }
         self.desk.engine.recover(self.state)
         self._supply.recover()
-        self._killer.recover()
-        self._messenger.recover()
+        for follower in self._followers:
+            follower.recover()
 
     # --- entry points -----------------------------------------------------------------------------------------
 
@@ -106,14 +125,14 @@ class Core:
                 self.desk.emit(Reply(token=event.token, error=Reason.INTERNAL, message=failure, cause=event.cause))
             self.desk.cut()
         self.desk.start(now, "turn")
-        self._controllers()
+        self._rounds()
         self._advance()
         units, self.desk.units = self.desk.units, []
         return units
 
     def next_wakeup(self, now: float) -> float:
         """When the next turn is due at the latest, without any event (Unix seconds)."""
-        timers = (self.desk.engine.next_timer(), self._messenger.next_timer())
+        timers = (self.desk.engine.next_timer(), *(follower.next_timer() for follower in self._followers))
         return min([now + TICK, *(timer for timer in timers if timer is not None)])
 
     def offers(self) -> list[Offer]:
@@ -152,12 +171,7 @@ class Core:
         handler(event)
 
     def _command(self, command: events.Command) -> None:
-        if (
-            command.dry_run
-            and not isinstance(command, PLACELESS)
-            and self.desk.connected
-            and not self.desk.pool.offers()
-        ):
+        if command.dry_run and isinstance(command, PLACING) and self.desk.connected and not self.desk.pool.offers():
             self._supply.revive()
             self._plans.append((self.desk.now + PLAN_PATIENCE, command))
             return
@@ -221,11 +235,12 @@ class Core:
 
     # --- what follows -----------------------------------------------------------------------------------------
 
-    def _controllers(self) -> None:
+    def _rounds(self) -> None:
         for group in self._checker.tick():
             self._reports.lose(group, "long time not report status, and Mesos does not answer for it", ended=False)
             self.desk.checkpoint()
-        self._killer.tick()
+        for controller in self._controllers:
+            self.desk.attempt("core", type(controller).__name__.lower(), controller.tick)
         self.desk.attempt("core", "janitor", self._janitor.tick)
         self.desk.cut()
 
@@ -246,8 +261,8 @@ class Core:
         desk = self.desk
         for _ in range(ROUNDS):
             changed = desk.take_changed()
-            self._killer.notice(changed)
-            self._messenger.notice(changed)
+            for follower in self._followers:
+                follower.notice(changed)
             desk.engine.settle(desk.context, changed)
             if not desk.uow.changed() and not desk.changed:
                 break

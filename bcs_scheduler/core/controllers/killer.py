@@ -54,6 +54,10 @@ class Killer:
         for key in list(self._due):
             self._due[key] = _Next(self._desk.now, self._desk.options.kill_retry)
 
+    def next_timer(self) -> float | None:
+        """None: the grain of the turns is fine enough."""
+        return None
+
     def tick(self) -> None:
         if not self._desk.connected:
             return
