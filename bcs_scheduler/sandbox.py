@@ -104,11 +104,11 @@ class Folder:
         size = self.size(path)
         found = bytearray()
         while len(found) < length and offset + len(found) < size:
-            answer = self._read(path, offset + len(found), min(PIECE, length - len(found)))
-            data = _bytes_of(answer)
-            if not data:
-                break  # it was cut off meanwhile
+            wanted = min(PIECE, length - len(found), size - offset - len(found))
+            data = _bytes_of(self._read(path, offset + len(found), wanted))
             found += data
+            if len(data) < wanted:
+                break  # it was cut off meanwhile, or another file has this name now
         return Piece(bytes(found), offset, size)
 
     def tail(self, path: str, lines: int, most: int) -> Piece:

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import click
 
@@ -22,6 +23,7 @@ LISTING = 2.0
 """Seconds after which -f looks for taskgroups that came and went."""
 LONGEST_LINE = 64 * 1024
 """Bytes of a line that are held back to be printed as one."""
+LOST = "some output may be missing: files were rotated away before they could be read"
 ENDED = frozenset({"Killed", "Finish", "Failed", "Error", "Lost"})
 
 
@@ -156,8 +158,16 @@ class Reader:
                 raise NotFound(f"{group['Name']} has no task {self.task}; its tasks are {listed}")
             for identity, name in wanted:
                 title = f"{group['Name']}/{name}" if len(tasks) > 1 and not self.executor else str(group["Name"])
-                follower = Follower(self.session.client, group["ID"], identity, self.file, executor=self.executor)
-                self.sources.append(Source(group["ID"], follower, f"{title} | ".encode()))
+                prefix = f"{title} | "
+                follower = Follower(
+                    self.session.client,
+                    group["ID"],
+                    identity,
+                    self.file,
+                    executor=self.executor,
+                    lost=partial(self._tell_lost, prefix),
+                )
+                self.sources.append(Source(group["ID"], follower, prefix.encode()))
 
     def _copy(self, source: Source, pieces: Iterable[bytes], *, known: bool = False) -> None:
         """What fails is told once, and tried again with -f; a source that was `known` and is gone is at its end."""
@@ -178,6 +188,9 @@ class Reader:
         if source.prefix not in self.failures:
             self.session.err.print(f"{source.prefix.decode()}{error.message}", markup=False)
         self.failures[source.prefix] = error
+
+    def _tell_lost(self, prefix: str) -> None:
+        self.session.err.print(f"{prefix}{LOST}", markup=False, soft_wrap=True)
 
     def _print(self, source: Source, data: bytes, *, final: bool = False) -> None:
         out = sys.stdout.buffer

@@ -51,6 +51,20 @@ def test_what_is_longer_than_one_answer_is_read_in_pieces(folder: Folder, task: 
     assert b"".join(found.chunks) == content
 
 
+def test_what_comes_under_the_same_name_meanwhile_is_not_mixed_in(
+    folder: Folder, agent: AgentFiles, task: Path
+) -> None:
+    """After the size was asked for, shorter files follow."""
+    (task / "stdout").write_bytes(b"a" * 100)
+
+    def rotate(what: str, query: dict[str, str]) -> None:
+        if query["offset"] != "-1":
+            (task / "stdout").write_bytes(b"b" * 50 if query["offset"] == "0" else b"c" * 100)
+
+    agent.override = rotate
+    assert folder.read("stdout", 0, 1000) == (b"b" * 50, 0, 100)
+
+
 @pytest.mark.parametrize(
     ("content", "lines", "expected"),
     [

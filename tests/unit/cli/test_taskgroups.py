@@ -258,10 +258,10 @@ def test_cp_of_what_is_not_there_leaves_nothing(web: StandIn, bcs: Any, tmp_path
 # --- logs ----------------------------------------------------------------------------------------------------------
 
 
-def log_of(web: StandIn, index: int, stdout: bytes, stderr: bytes = b"") -> None:
+def log_of(web: StandIn, index: int, stdout: bytes, stderr: bytes = b"", **others: bytes) -> None:
     """What one taskgroup has written, as the server answers."""
     group = taskgroup(index)["ID"]
-    contents = {"stdout": stdout, "stderr": stderr}
+    contents = {"stdout": stdout, "stderr": stderr, **others}
 
     def rule(request: Request) -> Answer | None:
         if request.path == f"/taskgroup/{group}/files":
@@ -329,6 +329,24 @@ def test_following_ends_with_the_taskgroup(web: StandIn, bcs: Any, monkeypatch: 
 
     web.rules.insert(0, written)
     assert bcs("logs", "web-0", "-f") == (0, "first\nlast\n", "")
+
+
+def test_following_says_what_it_came_too_late_for(web: StandIn, bcs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("bcs_scheduler.cli.logs.PAUSE", 0.01)
+    monkeypatch.setattr("bcs_scheduler.cli.logs.LISTING", 0.0)
+    log_of(web, 0, b"first\n")
+    path = f"/namespaces/defaultGroup/taskgroups/{GROUP}"
+
+    def rotated(request: Request) -> Answer | None:
+        if request.path == path:
+            log_of(web, 0, b"fourth\n", **{"stdout.1": b"third\n"})
+            return ok({**group_of(0), "Status": "Finish"})
+        return None
+
+    web.rules.insert(0, rotated)
+    result = bcs("logs", "web-0", "-f")
+    assert (result.code, result.out) == (0, "first\nthird\nfourth\n")
+    assert result.err == "web-0 | some output may be missing: files were rotated away before they could be read\n"
 
 
 # --- configuration -------------------------------------------------------------------------------------------------
