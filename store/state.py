@@ -10,11 +10,12 @@ constraints ask, and the active transactions.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from store.definition import AttributeValue
+from store.census import Census as Census
+from store.census import add
 from store.records import (
     AgentSetting,
     Application,
@@ -181,6 +182,13 @@ class State:
         """Agents that hold taskgroups."""
         return list(self._groups_on)
 
+    def records(self) -> list[Record]:
+        """All of them: what a state equal to this one can be made from."""
+        found: list[Record] = [record for table in self._tables.values() for record in list(table.values())]
+        found += [version for versions in list(self._versions.values()) for version in list(versions.values())]
+        framework = self.get("framework", "framework")
+        return [*found, framework] if framework is not None else found
+
     # --- changing ---------------------------------------------------------------------------------------------
 
     def apply(self, kind: str, key: Key, record: Record | None) -> Record | None:
@@ -219,21 +227,21 @@ class State:
         now = after is not None and _unhealthy(after)
         group = after or before
         if was != now and group is not None:
-            _add(self._unhealthy_of, f"{group.namespace}/{group.application}", now - was)
+            add(self._unhealthy_of, f"{group.namespace}/{group.application}", now - was)
 
     def _replace_taskgroup(self, key: Key, before: TaskGroup, after: TaskGroup) -> None:
         """The usual change: a status report. Its identity (application, index) is part of the key."""
         app = f"{after.namespace}/{after.application}"
         if after.status != before.status:
             counts = self._status_of[app]
-            _add(counts, before.status, -1)
+            add(counts, before.status, -1)
             counts[after.status] += 1
         self._groups_of[app][key] = self._groups_on[after.agent_id][key] = self.taskgroups[key] = after
 
     def _remove_taskgroup(self, key: Key, group: TaskGroup) -> None:
         app = f"{group.namespace}/{group.application}"
-        _add(self._status_of[app], group.status, -1)
-        _add(self._indexes_of[app], group.index, -1)
+        add(self._status_of[app], group.status, -1)
+        add(self._indexes_of[app], group.index, -1)
         _discard(self._groups_on, group.agent_id, key)
         _discard(self._groups_of, app, key)
         if app not in self._groups_of:
@@ -292,97 +300,11 @@ class State:
         self.census.version_changed(app, before, after)
 
 
-class Census:
-    """Counts of live taskgroups that constraints ask for (offers.model.Census), kept up to date incrementally.
-
-    A taskgroup is live until it is certain that no task of it runs; one on an unreachable agent still counts.
-    """
-
-    def __init__(self, state: State) -> None:
-        self._state = state
-        self._values: dict[tuple[Key, str], Counter[str | float]] = {}
-        self._totals: Counter[Key] = Counter()
-        self._extended: Counter[tuple[str, str]] = Counter()
-        self._labelled: defaultdict[str, Counter[Key]] = defaultdict(Counter)
-
-    def attribute_counts(self, application: str, attribute: str) -> Mapping[str | float, int]:
-        return self._values.get((application, attribute), Counter())
-
-    def total(self, application: str) -> int:
-        return self._totals[application]
-
-    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
-        found: set[str] = set()
-        for app in self._labelled.get(pair, ()):
-            if app == except_application:
-                continue
-            for group in self._state.groups_of(app).values():
-                version = self._state.version(app, group.version)
-                if not group.ended and version is not None and pair in _pairs(version):
-                    found.add(group.agent_id)
-        return frozenset(found)
-
-    def extended_used(self, agent_id: str, name: str) -> int:
-        return self._extended[agent_id, name]
-
-    def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
-        was = before is not None and not before.ended
-        now = after is not None and not after.ended
-        if was and now and before is not None and after is not None and before.agent_id == after.agent_id:
-            return
-        if was and before is not None:
-            self._count(before, -1)
-        if now and after is not None:
-            self._count(after, +1)
-
-    def version_changed(self, app: Key, before: Version | None, after: Version | None) -> None:
-        for version, step in ((before, -1), (after, +1)):
-            for pair in _pairs(version) if version is not None else ():
-                counts = self._labelled[pair]
-                counts[app] += step
-                if counts[app] <= 0:
-                    del counts[app]
-                if not counts:
-                    del self._labelled[pair]
-
-    def _count(self, group: TaskGroup, step: int) -> None:
-        app = f"{group.namespace}/{group.application}"
-        _add(self._totals, app, step)
-        for name, amount in group.extended.items():
-            _add(self._extended, (group.agent_id, name), step * amount)
-        self._count_value(app, "hostname", group.hostname, step)
-        for name, value in group.attributes.items():
-            if name != "hostname":
-                self._count_value(app, name, _plain(value), step)
-
-    def _count_value(self, app: Key, name: str, value: str | float, step: int) -> None:
-        counts = self._values.get((app, name))
-        if counts is None:
-            counts = self._values[app, name] = Counter()
-        _add(counts, value, step)
-        if not counts:
-            del self._values[app, name]
-
-
 def _unhealthy(group: TaskGroup) -> bool:
     for task in group.tasks:  # noqa: SIM110 (asked twice per status report)
         if task.healthy is False and not task.ended:
             return True
     return False
-
-
-def _plain(value: AttributeValue) -> str | float:
-    return value.text if value.number is None else value.number
-
-
-def _pairs(version: Version) -> list[str]:
-    return [f"{k}:{v}" for k, v in version.labels.items()]
-
-
-def _add(counts: Counter[K], key: K, step: int) -> None:
-    counts[key] += step
-    if not counts[key]:
-        del counts[key]
 
 
 def _set(table: dict[Key, R], key: Key, record: object) -> None:

@@ -358,12 +358,7 @@ class Invariants:
 
 
 def records_of(state: State) -> list[Record]:
-    records: list[Record] = [*state.applications.values(), *state.taskgroups.values(), *state.transactions.values()]
-    records += [*state.agent_settings.values(), *state.config_maps.values(), *state.secrets.values()]
-    records += [*state.commands.values(), *state.messages.values()]
-    records += [version for key in state.applications for version in state.versions_of(key).values()]
-    framework = state.get("framework", "framework")
-    return [*records, framework] if framework is not None else records
+    return state.records()
 
 
 def _ready(group: TaskGroup) -> bool:

@@ -1,0 +1,102 @@
+"""Counts of live taskgroups that placement constraints ask for, kept beside the records they follow from."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeVar
+
+from store.definition import AttributeValue
+from store.records import TaskGroup, Version
+
+if TYPE_CHECKING:
+    from store.state import State
+
+Key = str
+K = TypeVar("K")
+
+
+class Census:
+    """Counts of live taskgroups that constraints ask for (offers.model.Census), kept up to date incrementally.
+
+    A taskgroup is live until it is certain that no task of it runs; one on an unreachable agent still counts.
+    """
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._values: dict[tuple[Key, str], Counter[str | float]] = {}
+        self._totals: Counter[Key] = Counter()
+        self._extended: Counter[tuple[str, str]] = Counter()
+        self._labelled: defaultdict[str, Counter[Key]] = defaultdict(Counter)
+
+    def attribute_counts(self, application: str, attribute: str) -> Mapping[str | float, int]:
+        return self._values.get((application, attribute), Counter())
+
+    def total(self, application: str) -> int:
+        return self._totals[application]
+
+    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
+        found: set[str] = set()
+        for app in self._labelled.get(pair, ()):
+            if app == except_application:
+                continue
+            for group in self._state.groups_of(app).values():
+                version = self._state.version(app, group.version)
+                if not group.ended and version is not None and pair in _pairs(version):
+                    found.add(group.agent_id)
+        return frozenset(found)
+
+    def extended_used(self, agent_id: str, name: str) -> int:
+        return self._extended[agent_id, name]
+
+    def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        was = before is not None and not before.ended
+        now = after is not None and not after.ended
+        if was and now and before is not None and after is not None and before.agent_id == after.agent_id:
+            return
+        if was and before is not None:
+            self._count(before, -1)
+        if now and after is not None:
+            self._count(after, +1)
+
+    def version_changed(self, app: Key, before: Version | None, after: Version | None) -> None:
+        for version, step in ((before, -1), (after, +1)):
+            for pair in _pairs(version) if version is not None else ():
+                counts = self._labelled[pair]
+                counts[app] += step
+                if counts[app] <= 0:
+                    del counts[app]
+                if not counts:
+                    del self._labelled[pair]
+
+    def _count(self, group: TaskGroup, step: int) -> None:
+        app = f"{group.namespace}/{group.application}"
+        add(self._totals, app, step)
+        for name, amount in group.extended.items():
+            add(self._extended, (group.agent_id, name), step * amount)
+        self._count_value(app, "hostname", group.hostname, step)
+        for name, value in group.attributes.items():
+            if name != "hostname":
+                self._count_value(app, name, _plain(value), step)
+
+    def _count_value(self, app: Key, name: str, value: str | float, step: int) -> None:
+        counts = self._values.get((app, name))
+        if counts is None:
+            counts = self._values[app, name] = Counter()
+        add(counts, value, step)
+        if not counts:
+            del self._values[app, name]
+
+
+def _plain(value: AttributeValue) -> str | float:
+    return value.text if value.number is None else value.number
+
+
+def _pairs(version: Version) -> list[str]:
+    return [f"{k}:{v}" for k, v in version.labels.items()]
+
+
+def add(counts: Counter[K], key: K, step: int) -> None:
+    counts[key] += step
+    if not counts[key]:
+        del counts[key]
