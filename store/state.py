@@ -11,7 +11,7 @@ constraints ask, and the active transactions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from store.census import Census as Census
@@ -107,6 +107,7 @@ class State:
         self._active_of: dict[Key, dict[str, Transaction]] = {}
         self._transactions_of: dict[Key, dict[str, Transaction]] = {}
         self.census = Census(self)
+        self._watchers: dict[str, Callable[[Key, Record | None, Record | None], None]] = {}
         for record in records:
             self.apply(record.kind, record.key, record)
 
@@ -209,7 +210,15 @@ class State:
                 self.framework = record if isinstance(record, Framework) else Framework()
             case _:
                 _set(self._tables[kind], key, record)
+        watcher = self._watchers.get(kind)
+        if watcher is not None:
+            watcher(key, before, record)
         return before
+
+    def watch(self, kinds: Iterable[str], watcher: Callable[[Key, Record | None, Record | None], None]) -> None:
+        """Has every change of these kinds told (key, before, after), undone ones too: for sums that are kept elsewhere.
+        One watcher per kind."""
+        self._watchers |= dict.fromkeys(kinds, watcher)
 
     def _apply_taskgroup(self, key: Key, before: TaskGroup | None, after: TaskGroup | None) -> None:
         if before is not None and after is not None and before.agent_id == after.agent_id:

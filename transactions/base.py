@@ -34,8 +34,8 @@ HISTORY_LIMIT = 50
 
 
 class Refused(Exception):
-    """The request cannot be honoured. `reason` is one of not_found, exists, conflict, invalid; `problems` are (path,
-    message) pairs, one for each thing that is wrong if they can be told apart."""
+    """The request cannot be honoured. `reason` is one of not_found, exists, conflict, quota_exceeded, invalid;
+    `problems` are (path, message) pairs, one for each thing that is wrong if they can be told apart."""
 
     def __init__(self, reason: str, message: str, path: str = "", problems: tuple[tuple[str, str], ...] = ()) -> None:
         super().__init__(message)

@@ -21,7 +21,8 @@ def amounts(version: Version) -> Amounts:
     return _amounts(_ById(version))
 
 
-def _sum(version: Version) -> Amounts:
+def total(version: Version) -> Amounts:
+    """As `amounts`, worked out anew: for looks at all versions, which would only wear out its memory."""
     requests = [c.requests for c in version.containers]
     extra = 0 if any(r.cpus >= GIVES_UP_FROM for r in requests) else EXECUTOR.cpus
     return Amounts(
@@ -62,19 +63,19 @@ def all_ports(version: Version) -> list[tuple[Container, Port]]:
 
 @lru_cache(maxsize=256)
 def _amounts(version: _ById) -> Amounts:
-    return _sum(version.value)
+    return total(version.value)
 
 
 @lru_cache(maxsize=256)
 def _need(version: _ById) -> Need:
     v = version.value
-    total = _sum(v)
+    sums = total(v)
     ports = [p for _, p in all_ports(v)]
     return Need(
-        cpus=total.cpus,
-        mem=total.mem,
-        disk=total.disk,
-        gpus=total.gpus,
+        cpus=sums.cpus,
+        mem=sums.mem,
+        disk=sums.disk,
+        gpus=sums.gpus,
         random_ports=sum(1 for p in ports if is_random(v, p)),
         fixed_ports=tuple(sorted(f for f in (fixed_port(v, p) for p in ports) if f)),
         extended=tuple(sorted(extended(v).items())),

@@ -42,12 +42,18 @@ NOT_LEADING = "not_leading"
 NO_LEADER = "no_leader"
 UNKNOWN_OUTCOME = "outcome_unknown"
 AGENT = "agent"
+ADMISSION = "admission"
+UNAUTHENTICATED = "unauthenticated"
+FORBIDDEN = "forbidden"
+TOO_MANY_REQUESTS = "too_many_requests"
+TOO_MANY_WATCHERS = "too_many_watchers"
 INTERNAL = "internal"
 
 TABLE: Mapping[str, Failure] = {
     Reason.NOT_FOUND: Failure(404, 1405202, "there is no such object"),
     Reason.EXISTS: Failure(409, 1405201, "an object of this name exists already"),
     Reason.CONFLICT: Failure(409, 1405200, "the state of the object, or another operation on it, forbids this now"),
+    Reason.QUOTA: Failure(409, 1405200, "the namespace would want more than its quota"),
     Reason.INVALID: Failure(422, 1405008, "the document or a value in it is not acceptable; data.problems says where"),
     Reason.UNAVAILABLE: Failure(503, 1405009, "the scheduler cannot take commands now; nothing was changed"),
     Reason.STEPPED_DOWN: Failure(503, 1405009, "leadership was lost before the change was durable; look, then repeat"),
@@ -59,11 +65,16 @@ TABLE: Mapping[str, Failure] = {
     TOO_LARGE: Failure(413, 1405006, "the body exceeds the limit"),
     TOO_SLOW: Failure(408, 1405006, "head or body did not arrive in time"),
     NOT_JSON: Failure(415, 1405006, "the body's content type is not application/json"),
+    UNAUTHENTICATED: Failure(401, 1405234, "a token, or another one, is needed; WWW-Authenticate says how"),
+    FORBIDDEN: Failure(403, 1405234, "the token is known, but does not go so far; the message says what is missing"),
+    TOO_MANY_REQUESTS: Failure(429, 1405234, "too many requests; Retry-After says in how many seconds to try again"),
     NO_ROUTE: Failure(404, 1405202, "there is no such path"),
     NO_METHOD: Failure(405, 1405007, "the path does not take this method"),
     NOT_LEADING: Failure(307, 1405009, "another scheduler leads; Location names the same path there"),
     NO_LEADER: Failure(503, 1405009, "no scheduler leads at the moment"),
     UNKNOWN_OUTCOME: Failure(503, 1405200, "the command was handed over, its outcome is not known yet"),
+    TOO_MANY_WATCHERS: Failure(503, 1405009, "as many watches and streams are open as may be; try again later"),
+    ADMISSION: Failure(400, 1405234, "an admission webhook refuses the document, or one that must be asked failed"),
     AGENT: Failure(502, 1405200, "the agent does not answer, or not as agents do"),
     INTERNAL: Failure(500, 1405200, "an error of the scheduler itself"),
 }

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from bcs_scheduler.core import configuration, events, instructions
+from bcs_scheduler.core import configuration, events, extensions, instructions, namespaces, services
 from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import Desk
@@ -28,7 +28,7 @@ class Module(Protocol):
     HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], Data]]
 
 
-MODULES: tuple[Module, ...] = (configuration, instructions)
+MODULES: tuple[Module, ...] = (configuration, instructions, services, namespaces, extensions)
 
 DEFINITION_BYTES = 300_000
 """Longest document an application may have: a version holds it beside its resolved form, and both must fit the smallest
@@ -64,7 +64,7 @@ class Commands:
         handler = self._handlers.get(type(command))
         if handler is None:
             raise Refused("invalid", f"{type(command).__name__} is not a command")
-        return handler(command)
+        return self._desk.quotas.guard(partial(handler, command))
 
     def _create(self, command: events.CreateApplication) -> Data:
         refuse_oversized(command.version)

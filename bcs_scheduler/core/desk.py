@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bcs_scheduler.core import effects
+from bcs_scheduler.core.quotas import Quotas
 from offers.matcher import Scoring
 from offers.pool import OfferPool
 from store.records import Executor, TaskGroup
@@ -55,6 +56,7 @@ class Desk:
         self.ids = Ids(_highest_id(state))
         self.pool = OfferPool()
         self.engine = Engine(options.transactions)
+        self.quotas = Quotas(state)
         self.now = 0.0
         self.cause = ""
         self.connected = False

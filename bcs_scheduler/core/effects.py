@@ -120,6 +120,7 @@ class Reason:
     NOT_FOUND = "not_found"  # 404
     EXISTS = "exists"  # 409
     CONFLICT = "conflict"  # 409: wrong state, another operation runs
+    QUOTA = "quota_exceeded"  # 409: the namespace would want more than its quota
     INVALID = "invalid"  # 422: the request cannot be honoured as it stands
     INTERNAL = "internal"  # 500: an error of the scheduler itself; nothing was changed
     UNAVAILABLE = "unavailable"  # 503

@@ -1,0 +1,104 @@
+"""Commands about what extends the system: admission webhooks and custom resources. The core only keeps them: the API
+asks the webhooks, and what custom resources mean is their owners' business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from bcs_scheduler.core import events, orders
+from bcs_scheduler.core.desk import Desk
+from store.records import CustomObject, Webhook
+from transactions.base import Refused
+
+OBJECT_BYTES = 300_000
+"""Largest object: it must fit the smallest record limit of the stores with room for others beside it."""
+R = TypeVar("R", Webhook, CustomObject)
+
+
+def put_webhook(desk: Desk, command: orders.PutWebhook) -> dict[str, Any]:
+    record = command.webhook
+    before = desk.state.webhooks.get(record.key)
+    _put(desk, "webhook", record, before, command.create)
+    return {"namespace": record.namespace, "name": record.name}
+
+
+def delete_webhook(desk: Desk, command: orders.DeleteWebhook) -> dict[str, Any]:
+    record = desk.state.webhooks.get(f"{command.namespace}/{command.name}")
+    if record is None:
+        raise Refused("not_found", f"admission webhook {command.namespace}/{command.name} does not exist")
+    desk.uow.delete(record)
+    desk.tell("webhook", record.key, "deleted", "")
+    return {"namespace": record.namespace, "name": record.name}
+
+
+def put_custom_kind(desk: Desk, command: orders.PutCustomKind) -> dict[str, Any]:
+    """Once registered, a kind stays as it was registered first."""
+    record = command.custom_kind
+    if record.key in desk.state.custom_kinds:
+        return {"kind": record.name, "unchanged": True}
+    _check_size("custom kind", record.name, len(msgspec.json.encode(record)))
+    desk.uow.put(msgspec.structs.replace(record, created_at=desk.now))
+    desk.tell("customkind", record.key, "registered", "")
+    return {"kind": record.name}
+
+
+def delete_custom_kind(desk: Desk, command: orders.DeleteCustomKind) -> dict[str, Any]:
+    record = desk.state.custom_kinds.get(command.name)
+    if record is None:
+        raise Refused("not_found", f"kind {command.name} is not registered")
+    held = sum(1 for custom in desk.state.custom_objects.values() if custom.type == command.name)
+    if held:
+        raise Refused("conflict", f"kind {command.name} cannot be removed: {held} objects of it exist")
+    desk.uow.delete(record)
+    desk.tell("customkind", record.key, "deleted", "")
+    return {"kind": record.name}
+
+
+def put_custom_object(desk: Desk, command: orders.PutCustomObject) -> dict[str, Any]:
+    record = command.custom_object
+    if record.type not in desk.state.custom_kinds:
+        raise Refused("not_found", f"kind {record.type} is not registered", "$.kind")
+    _put(desk, record.type, record, desk.state.custom_objects.get(record.key), command.create)
+    return {"kind": record.type, "namespace": record.namespace, "name": record.name}
+
+
+def delete_custom_object(desk: Desk, command: orders.DeleteCustomObject) -> dict[str, Any]:
+    record = desk.state.custom_objects.get(f"{command.type}/{command.namespace}/{command.name}")
+    if record is None:
+        raise Refused("not_found", f"{command.type} {command.namespace}/{command.name} does not exist")
+    desk.uow.delete(record)
+    desk.tell("customobject", record.key, "deleted", "")
+    return {"kind": record.type, "namespace": record.namespace, "name": record.name}
+
+
+def _put(desk: Desk, what: str, record: R, before: R | None, create: bool | None) -> None:
+    shown = f"{what} {record.namespace}/{record.name}"
+    if create is True and before is not None:
+        raise Refused("exists", f"{shown} exists already", "$.metadata.name")
+    if create is False and before is None:
+        raise Refused("not_found", f"{shown} does not exist", "$.metadata.name")
+    _check_size(what, f"{record.namespace}/{record.name}", len(msgspec.json.encode(record)))
+    created = before.created_at if before is not None else desk.now
+    updated = before.updated_at if before is not None else desk.now
+    record = msgspec.structs.replace(record, created_at=created, updated_at=updated)
+    if record != before:
+        desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
+        desk.tell(record.kind, record.key, "created" if before is None else "updated", "")
+
+
+def _check_size(what: str, name: str, size: int) -> None:
+    if size > OBJECT_BYTES:
+        raise Refused("invalid", f"{what} {name} has {size} bytes, of {OBJECT_BYTES} allowed", "$")
+
+
+HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], dict[str, Any]]] = {
+    orders.PutWebhook: put_webhook,
+    orders.DeleteWebhook: delete_webhook,
+    orders.PutCustomKind: put_custom_kind,
+    orders.DeleteCustomKind: delete_custom_kind,
+    orders.PutCustomObject: put_custom_object,
+    orders.DeleteCustomObject: delete_custom_object,
+}

@@ -1,0 +1,215 @@
+"""Quotas of namespaces: what grows beyond them is refused as a whole, what is there may stay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core import effects, events, orders
+from bcs_scheduler.core.quotas import over
+from store.definition import Amounts, Container
+from store.records import Application, ConfigMap, Deployment, Namespace, Quota, Revision, Strategy, Version
+from store.state import State
+from tests.unit.lab import Lab, running, version
+from transactions import wants
+from transactions.needs import EXECUTOR
+from transactions.wants import Wants
+
+ONE = Wants(cpus=100, mem=32_000 + EXECUTOR.mem, disk=EXECUTOR.disk, taskgroups=1)
+"""One taskgroup of tests.unit.lab.version."""
+
+
+def put(lab: Lab, **quota: Any) -> effects.Reply:
+    return lab.ask(orders.PutNamespace(namespace=Namespace(name="default", quota=Quota(**quota))))
+
+
+def used(lab: Lab) -> Wants:
+    return wants.by_namespace(lab.core.state, "default").get("default", wants.NOTHING)
+
+
+def big(instances: int, cpus: int = 400) -> Version:
+    container = Container(command="serve", requests=Amounts(cpus=cpus, mem=32_000))
+    return version(instances, containers=(container,))
+
+
+def test_what_is_wanted_is_the_number_times_the_need_of_the_newest_version() -> None:
+    lab = Lab()
+    lab.create(3)
+    assert used(lab) == Wants(*(3 * amount for amount in ONE))
+    lab.delete()
+    lab.run()
+    assert used(lab) == wants.NOTHING
+
+
+def test_a_creation_beyond_the_quota_is_refused_and_leaves_nothing() -> None:
+    lab = Lab()
+    put(lab, cpus=250, taskgroups=10)
+    reply = lab.create(3)
+    assert reply.error == "quota_exceeded"
+    assert "cpus: quota 0.25 cores, used 0, 0.3 more asked for" in reply.message
+    assert "taskgroups" not in reply.message
+    assert not lab.core.state.applications and not lab.core.state.transactions
+    assert lab.create(2).error == ""
+
+
+def test_scale_and_update_are_bounded_too() -> None:
+    lab = running(2)
+    put(lab, cpus=400, taskgroups=3)
+    assert lab.scale(4).error == "quota_exceeded"
+    assert lab.application.instances == 2
+    assert lab.scale(3).error == ""
+    lab.run()
+    assert lab.ask(events.UpdateApplication(version=big(3))).error == "quota_exceeded"
+    assert len(lab.core.state.versions_of("default/web")) == 1
+    assert lab.ask(events.UpdateApplication(version=big(3, cpus=133))).error == ""
+
+
+def test_a_quota_below_what_is_there_stops_growth_and_nothing_else() -> None:
+    lab = running(3)
+    assert put(lab, taskgroups=1).error == ""
+    refused = lab.scale(4)
+    assert refused.error == "quota_exceeded" and "taskgroups: quota 1, used 3, 1 more asked for" in refused.message
+    assert lab.ask(events.UpdateApplication(version=big(3))).error == ""
+    lab.run()
+    assert lab.scale(2).error == ""
+    lab.run()
+    assert lab.delete().error == ""
+
+
+def test_other_namespaces_are_not_concerned() -> None:
+    lab = Lab()
+    lab.ask(orders.PutNamespace(namespace=Namespace(name="other", quota=Quota(taskgroups=0))))
+    assert lab.create(3).error == ""
+    reply = lab.ask(events.CreateApplication(version=msgspec.structs.replace(version(1), namespace="other")))
+    assert reply.error == "quota_exceeded"
+
+
+def test_two_commands_of_one_turn_are_not_both_let_in() -> None:
+    lab = Lab()
+    put(lab, taskgroups=3)
+    second = msgspec.structs.replace(version(2), application="api")
+    lab.turn(events.CreateApplication(version=version(2), token=1), events.CreateApplication(version=second, token=2))
+    assert [reply.error for reply in lab.sent(effects.Reply)] == ["", "quota_exceeded"]
+
+
+def test_a_plan_is_judged_and_takes_nothing_away() -> None:
+    lab = Lab()
+    lab.offer()
+    put(lab, taskgroups=3)
+    assert lab.ask(events.CreateApplication(version=version(4), dry_run=True)).error == "quota_exceeded"
+    assert lab.ask(events.CreateApplication(version=version(3), dry_run=True)).error == ""
+    assert lab.create(3).error == ""
+
+
+def test_a_successor_counts_what_it_finds() -> None:
+    lab = running(3)
+    put(lab, taskgroups=4)
+    successor = lab.succeed()
+    assert successor.scale(5).error == "quota_exceeded"
+    assert successor.scale(4).error == ""
+
+
+def test_the_sums_kept_equal_a_look_at_everything() -> None:
+    lab = running(2)
+    put(lab, taskgroups=1000)
+    for number, instances in enumerate((3, 5, 1)):
+        named = msgspec.structs.replace(version(instances), application=f"app{number}")
+        lab.ask(events.CreateApplication(version=named))
+        lab.ask(events.DeleteApplication(namespace="default", name=f"app{number}", enforce=number == 1))
+        lab.run()
+    quotas = lab.core.desk.quotas
+    assert quotas.room("default", ONE, 5000) == 1000 - used(lab).taskgroups
+    lab.scale(7)
+    assert quotas.room("default", ONE, 5000) == 1000 - used(lab).taskgroups
+    lab.ask(orders.DeleteNamespace(name="default"))
+    lab.ask(orders.PutNamespace(namespace=Namespace(name="default")))
+    assert quotas.room("default", ONE, 5000) == 5000
+
+
+def test_room_is_what_the_scarcest_resource_leaves() -> None:
+    lab = running(2)
+    put(lab, cpus=1000, mem=5 * ONE.mem)
+    assert lab.core.desk.quotas.room("default", ONE, 100) == 3
+    assert lab.core.desk.quotas.room("default", ONE, 2) == 2
+    assert lab.core.desk.quotas.room("elsewhere", ONE, 100) == 100
+    put(lab, cpus=100)
+    assert lab.core.desk.quotas.room("default", ONE, 100) == 0
+
+
+def deployed(**fields: Any) -> State:
+    old = msgspec.structs.replace(version(4), application="web", name="1")
+    new = msgspec.structs.replace(big(0), application="web-v2", name="2")
+    deployment = Deployment(
+        namespace="default", name="web", instances=4, application="web", strategy=Strategy(max_surge=2), **fields
+    )
+    return State(
+        [
+            old,
+            new,
+            Application(namespace="default", name="web", deployment="web", instances=4, version="1"),
+            Application(namespace="default", name="web-v2", deployment="web", instances=2, version="2"),
+            deployment,
+        ]
+    )
+
+
+def test_a_deployment_stands_for_its_applications() -> None:
+    assert wants.by_namespace(deployed()) == {"default": Wants(*(4 * amount for amount in ONE))}
+
+
+def test_a_deployment_that_moves_wants_all_and_the_surge_at_the_greater_need() -> None:
+    moving = wants.by_namespace(deployed(successor="web-v2", previous_instances=3))["default"]
+    assert moving == Wants(6 * 400, 6 * ONE.mem, 6 * ONE.disk, 6)
+    shrinking = wants.by_namespace(deployed(successor="web-v2", previous_instances=9))["default"]
+    assert shrinking.taskgroups == 11
+
+
+def test_the_wanted_revision_counts_before_its_application_exists() -> None:
+    state = deployed()
+    revision = Revision(namespace="default", deployment="web", number=1, version=big(4, cpus=700))
+    state.apply("revision", revision.key, revision)
+    assert wants.by_namespace(state)["default"].cpus == 4 * 700
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "named"),
+    [
+        (Wants(taskgroups=5), Wants(taskgroups=5), 0),
+        (Wants(taskgroups=9), Wants(taskgroups=8), 0),
+        (Wants(taskgroups=5), Wants(taskgroups=6), 1),
+        (Wants(), Wants(cpus=1001, taskgroups=5), 2),
+        (Wants(), Wants(cpus=1000, taskgroups=4), 0),
+    ],
+)
+def test_only_growth_beyond_the_quota_is_too_much(before: Wants, after: Wants, named: int) -> None:
+    assert len(over(Quota(cpus=1000, taskgroups=4), before, after)) == named
+
+
+# --- the records ----------------------------------------------------------------------------------------------------
+
+
+def test_settings_of_a_namespace_live_and_die() -> None:
+    lab = Lab()
+    record = Namespace(name="default", labels={"team": "x"})
+    assert lab.ask(orders.PutNamespace(namespace=record, create=False)).error == "not_found"
+    assert lab.ask(orders.PutNamespace(namespace=record, create=True)).data == {"name": "default"}
+    assert lab.ask(orders.PutNamespace(namespace=record, create=True)).error == "exists"
+    assert lab.ask(orders.PutNamespace(namespace=record)).data == {"name": "default", "unchanged": True}
+    lab.now += 5
+    put(lab, cpus=1)
+    kept = lab.core.state.namespaces["default"]
+    assert kept.created_at < kept.updated_at == lab.now
+    assert lab.ask(orders.DeleteNamespace(name="default")).error == ""
+    assert lab.ask(orders.DeleteNamespace(name="default")).error == "not_found"
+
+
+def test_a_namespace_with_anything_in_it_is_not_deleted() -> None:
+    lab = Lab()
+    put(lab, cpus=10_000)
+    lab.ask(events.PutConfigMap(config_map=ConfigMap(namespace="default", name="a")))
+    lab.create(1)
+    reply = lab.ask(orders.DeleteNamespace(name="default"))
+    assert reply.error == "conflict" and "1 applications, 1 configmaps" in reply.message
+    assert "default" in lab.core.state.namespaces

@@ -1,0 +1,97 @@
+"""What workloads want together, whether it runs yet or not: what the quota of a namespace bounds.
+
+An application wants its instances times what one taskgroup of its newest version needs. A deployment stands for its
+applications: while it moves from one definition to another, all its taskgroups and the surge count, at the greater need
+of the two sides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from store.definition import Amounts
+from store.records import Application, Deployment, Quota
+from store.state import State
+from transactions import needs
+
+MOVING = ("Update", "UpdatePaused", "UpdateSuspend")
+"""Statuses of a deployment in which both sides may be there."""
+
+
+class Wants(NamedTuple):
+    """Scalars in thousandths."""
+
+    cpus: int = 0
+    mem: int = 0
+    disk: int = 0
+    taskgroups: int = 0
+
+    def plus(self, other: Wants) -> Wants:
+        return Wants(*(a + b for a, b in zip(self, other, strict=True)))
+
+    def minus(self, other: Wants) -> Wants:
+        return Wants(*(a - b for a, b in zip(self, other, strict=True)))
+
+
+NOTHING = Wants()
+
+
+def of_application(state: State, application: Application) -> Wants:
+    """Nothing for one that belongs to a deployment, which wants in its place."""
+    if application.type != "daemonset" and f"{application.namespace}/{application.deployment}" in state.deployments:
+        return NOTHING
+    version = state.version(application.key, application.version)
+    return _times(application.instances, needs.total(version)) if version is not None else NOTHING
+
+
+def of_deployment(state: State, deployment: Deployment) -> Wants:
+    sides = []
+    count = deployment.instances
+    for name in (deployment.application, deployment.successor):
+        application = state.applications.get(f"{deployment.namespace}/{name}") if name else None
+        version = state.version(application.key, application.version) if application is not None else None
+        if version is not None:
+            sides.append(needs.total(version))
+    revision = state.revisions.get(deployment.revision_key)
+    if revision is not None:
+        sides.append(needs.total(revision.version))
+    if deployment.updating or deployment.status in MOVING:
+        count = max(count, deployment.previous_instances) + deployment.strategy.max_surge
+    most = Amounts(
+        cpus=max((side.cpus for side in sides), default=0),
+        mem=max((side.mem for side in sides), default=0),
+        disk=max((side.disk for side in sides), default=0),
+    )
+    return _times(count, most)
+
+
+def by_namespace(state: State, only: str | None = None) -> dict[str, Wants]:
+    """One look at everything (any thread); `only`: one namespace."""
+    sums: dict[str, Wants] = {}
+    for namespace, wants in _all(state, only):
+        sums[namespace] = sums.get(namespace, NOTHING).plus(wants)
+    return sums
+
+
+def _all(state: State, only: str | None) -> Iterator[tuple[str, Wants]]:
+    for application in list(state.applications.values()):
+        if only is None or application.namespace == only:
+            yield application.namespace, of_application(state, application)
+    for deployment in list(state.deployments.values()):
+        if only is None or deployment.namespace == only:
+            yield deployment.namespace, of_deployment(state, deployment)
+
+
+def bounds(quota: Quota) -> tuple[tuple[str, int | None], ...]:
+    """In the order of Wants."""
+    return (
+        ("cpus", quota.cpus),
+        ("mem", quota.mem),
+        ("disk", quota.disk),
+        ("taskgroups", quota.taskgroups),
+    )
+
+
+def _times(count: int, amounts: Amounts) -> Wants:
+    return Wants(count * amounts.cpus, count * amounts.mem, count * amounts.disk, count)
