@@ -19,6 +19,9 @@ NOTHING = "fits by now"
 because a later demand has made the application larger."""
 
 
+ELSEWHERE = "not on the agent it belongs to"
+TAKEN = "has its taskgroup already"
+"""Reasons of agents that are not acceptable to what may have one taskgroup per agent."""
 PORT = "port "
 """Begins the reason of an agent on which a fixed host port is not to be had."""
 
@@ -34,7 +37,8 @@ class Explainer:
 
     def diagnose(self, demand: Demand, placed: int) -> Diagnosis:
         # Many applications of the same shape wait for the same reason when a cluster is full.
-        alike = (demand.need, demand.rules, demand.role, demand.only_host)
+        agents = (demand.only_agents, demand.except_agents)
+        alike = (demand.need, demand.rules, demand.role, demand.only_host, agents)
         key = (*alike, demand.application if demand.rules.live else "")
         if key not in self._remembered:
             self._remembered[key] = self._judge(demand)
@@ -68,6 +72,8 @@ class Explainer:
         """Tests that more resources would not help to pass, with the name each failure is counted under."""
         eligibility = search.shape.eligibility
         tests: list[tuple[str, Mask]] = []
+        if demand.only_agents or demand.except_agents:
+            tests.append((ELSEWHERE if demand.only_agents else TAKEN, search.shape.agent_mask()))
         if demand.only_host:
             tests.append(("host retention", search.shape.host_mask()))
         tests += [("disabled", eligibility.enabled), ("maintenance", eligibility.available)]

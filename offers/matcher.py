@@ -45,12 +45,20 @@ def match(
     for demand in demands:
         placed = one_pass.place(demand, placements)
         if placed < len(demand.slots):
-            unplaced.append((demand, placed))
+            unplaced.append((_without_used(demand, placements, placed), placed))
     explainer = Explainer(pool, one_pass.ledger)
     result = MatchResult(placements, [explainer.diagnose(demand, placed) for demand, placed in unplaced])
     if dry_run:
         one_pass.undo()
     return result
+
+
+def _without_used(demand: Demand, placements: list[Placement], placed: int) -> Demand:
+    """The demand as what is left of it looks at the agents, those it has just been given included."""
+    if not demand.per_agent or not placed:
+        return demand
+    used = {placement.agent_id for placement in placements[-placed:]}
+    return demand._replace(except_agents=demand.except_agents | used)
 
 
 class _Pass:
@@ -71,12 +79,14 @@ class _Pass:
         walk = self._walk(search, next(ways), demand)
         tally = self.ledger.tally(demand.application)
         drawer = _Drawer(demand.need)
+        used = walk.used
         placed = 0
         for slot in demand.slots:
             row = walk.best()
             while row is None and walk.gave_up:
                 walk.end()
                 walk = self._walk(search, next(ways), demand)
+                walk.used = used
                 row = walk.best()
             if row is None:
                 break
@@ -93,7 +103,8 @@ class _Pass:
         Equal demands share what was worked out for the first of them: many taskgroups that are replaced one by one
         are equal, and so are many small applications.
         """
-        shape_key = (demand.need, demand.rules, demand.role, demand.only_host)
+        agents = (demand.only_agents, demand.except_agents)
+        shape_key = (demand.need, demand.rules, demand.role, demand.only_host, agents)
         own_key = (shape_key, demand.application) if demand.rules.live else shape_key
         search = self._searches.get(own_key)
         if search is None:
@@ -127,7 +138,9 @@ class _Pass:
 
     @staticmethod
     def _walk(search: Search, lanes: Lanes, demand: Demand) -> Walk:
-        return (LaneWalk if search.elastic else Walk)(search, lanes, len(demand.slots))
+        walk = (LaneWalk if search.elastic else Walk)(search, lanes, len(demand.slots))
+        walk.used = set() if demand.per_agent else None
+        return walk
 
     def _placement(self, demand: Demand, slot: Hashable, row: Row, drawer: _Drawer, shape: Shape) -> Placement:
         """Deducts one taskgroup from the row."""

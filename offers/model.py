@@ -97,6 +97,12 @@ class Demand(NamedTuple):
     """Host retention: only this host name is acceptable."""
     labels: tuple[str, ...] = ()
     """Labels of the taskgroups as ``key:value``, so that EXCLUDE of later demands in the pass sees them."""
+    per_agent: bool = False
+    """At most one of the slots goes to an agent."""
+    only_agents: frozenset[str] = frozenset()
+    """Ids of the only agents that are acceptable; empty = any."""
+    except_agents: frozenset[str] = frozenset()
+    """Ids of agents that are not acceptable."""
 
 
 class Placement(NamedTuple):

@@ -100,8 +100,11 @@ class Shape:
         self.wants = [(line, amount) for line, amount in enumerate(self.amounts) if amount > 0]
         self.extended = _summed(need.extended)
         self._only_host = demand.only_host
+        self._only_agents, self._except_agents = demand.only_agents, demand.except_agents
         self._ledger = ledger
-        self._special = bool(self.fixed_ports or self.extended or demand.only_host)
+        self._chosen = bool(demand.only_agents or demand.except_agents)
+        """Some agents are not acceptable whatever they are like."""
+        self._special = bool(self.fixed_ports or self.extended or demand.only_host or self._chosen)
         self._mask: Mask | None = None
 
     def has_room(self, row: Row) -> bool:
@@ -114,6 +117,7 @@ class Shape:
             return False
         return not self._special or (
             self._only_host in ("", row.hostname)
+            and self._accepts(row.agent_id)
             and row.has_ports(self.fixed_ports)
             and all(self._ledger.extended_free(row, name) >= amount for name, amount in self.extended)
         )
@@ -126,6 +130,8 @@ class Shape:
             masks += [self.capacity_mask(name, amount) for name, amount in self.extended]
             if self._only_host:
                 masks.append(self.host_mask())
+            if self._chosen:
+                masks.append(self.agent_mask())
             self._mask = reduce(np.logical_and, masks)
         numbers = ranks & ROW_MASK
         ok = self._mask.take(numbers)
@@ -138,6 +144,16 @@ class Shape:
         column = self.table.attribute("hostname")
         code = column.code_of.get(self._only_host, len(column.values))
         return np.equal(column.codes, code)
+
+    def _accepts(self, agent_id: str) -> bool:
+        return agent_id not in self._except_agents and (not self._only_agents or agent_id in self._only_agents)
+
+    def agent_mask(self) -> Mask:
+        column = self.table.column("agent", lambda row: row.agent_id)
+        excepted = _picked(column, (column.code_of.get(agent, -1) for agent in self._except_agents))
+        if not self._only_agents:
+            return ~excepted
+        return _picked(column, (column.code_of.get(agent, -1) for agent in self._only_agents)) & ~excepted
 
     def capacity_mask(self, name: str, amount: int) -> Mask:
         column = self.table.column(f"extended {name}", lambda row: row.decoration.extended.get(name))

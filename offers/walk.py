@@ -109,6 +109,8 @@ class Walk:
 
     def __init__(self, search: Search, lanes: Lanes, slots: int) -> None:
         self.gave_up = False
+        self.used: set[int] | None = None
+        """Numbers of the rows that have been given away and are not given again, if each may be given only once."""
         self._search = search
         self._lanes = lanes
         self._lane = lanes.lanes[0]
@@ -125,6 +127,9 @@ class Walk:
             row = rows[rank & ROW_MASK]
             if row is None or base + sign * row.score != rank >> ROW_BITS:
                 continue
+            if self.used and row.number in self.used:
+                self._aside.append((lane, rank))
+                continue
             room = has_room(row)
             if room and (not counting or search.admits(row)):
                 return row
@@ -133,8 +138,13 @@ class Walk:
         return None
 
     def again(self, row: Row) -> None:
-        """The row returned last has moved and may take one more."""
-        self._lane.push(self._lanes.order.rank(row))
+        """The row returned last has moved and may take one more, of this demand or of another."""
+        rank = self._lanes.order.rank(row)
+        if self.used is None:
+            self._lane.push(rank)
+        else:
+            self.used.add(row.number)
+            self._aside.append((self._lane, rank))
 
     def end(self) -> None:
         """Puts back what may suit another demand."""
@@ -174,6 +184,8 @@ class LaneWalk(Walk):
             row = rows[rank & ROW_MASK]
             if row is None or order.rank(row) != rank:
                 lane.pop()
+            elif self.used and row.number in self.used:
+                self._aside.append((lane, lane.pop()))
             elif search.waits(row):
                 heappop(self._open)
                 self._waiting.append(index)

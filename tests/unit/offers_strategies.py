@@ -113,6 +113,9 @@ needs = st.builds(
 )
 
 
+some_agents = st.sets(st.integers(0, 9).map(lambda number: f"a{number}"), max_size=5).map(frozenset)
+
+
 @st.composite
 def demands(draw: st.DrawFn) -> list[Demand]:
     return [
@@ -125,6 +128,9 @@ def demands(draw: st.DrawFn) -> list[Demand]:
             "prod" if draw(ONE_IN_TEN) else "*",
             "host-1" if draw(ONE_IN_TEN) else "",
             draw(st.sampled_from(((), ("tier:db",), LABELS))),
+            draw(st.booleans()),
+            draw(some_agents) if draw(ONE_IN_TEN) else frozenset(),
+            draw(some_agents) if draw(ONE_IN_TEN) else frozenset(),
         )
         for number in range(draw(st.integers(1, 4)))
     ]

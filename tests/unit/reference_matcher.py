@@ -86,13 +86,19 @@ def reference(agents: list[Agent], demands: list[Demand], live: list[Live], scor
     census = LiveCensus(live)
     placements: list[Placement] = []
     for demand in demands:
+        used: set[str] = set()
         for slot in demand.slots:
-            feasible = [agent for agent in agents if suits(agent, demand, census)]
+            feasible = [
+                agent
+                for agent in agents
+                if suits(agent, demand, census) and not (demand.per_agent and agent.first.agent_id in used)
+            ]
             if not feasible:
                 break
             best = (max if scoring == "spread" else min)(feasible, key=lambda agent: agent.score)
             claim, ports, best.pots = draw(best.pots, demand.need)
             offer = best.first
+            used.add(offer.agent_id)
             placements.append(
                 Placement(demand.id, slot, offer.agent_id, offer.hostname, offer.ip, claim, ports, best.attributes)
             )
@@ -112,6 +118,8 @@ def suits(agent: Agent, demand: Demand, census: LiveCensus) -> bool:
     return (
         offer.role == demand.role
         and demand.only_host in ("", offer.hostname)
+        and (not demand.only_agents or offer.agent_id in demand.only_agents)
+        and offer.agent_id not in demand.except_agents
         and not agent.decoration.disabled
         and not any(offer.unavailable_from for offer in agent.offers)
         and all(taint in demand.rules.tolerations for taint in agent.decoration.taints.items())

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offers.constraints import RuleSpec, compile_rules
+from offers.explain import ELSEWHERE, TAKEN
 from offers.matcher import match
 from offers.model import Decoration, Demand, Need, Offer, Pot
 from offers.pool import OfferPool
@@ -136,6 +137,8 @@ def test_equals_the_reference_on_a_cluster_with_room(name: str, scoring: Scoring
             ),
             rules if number % 3 else compile_rules([]),
             labels=("tier:db",) if number % 4 == 1 else (),
+            per_agent=number % 5 == 4,
+            except_agents=frozenset(f"a{n}" for n in range(0, 40, 3)) if number % 7 == 3 else frozenset(),
         )
         for number in range(24)
     ]
@@ -144,6 +147,38 @@ def test_equals_the_reference_on_a_cluster_with_room(name: str, scoring: Scoring
         result = match(demands, pool, LiveCensus(live), scoring)
     assert len(result.placements) > 20
     assert result.placements == reference(agents, demands, live, scoring)
+
+
+@pytest.mark.parametrize("threshold", [(48, 24, 64), (-100, 1, 0)])
+@pytest.mark.parametrize("name", ["none", "MAXPER", "GROUPBY", "EXCLUDE"])
+def test_one_per_agent_stays_one_per_agent_when_the_way_of_searching_changes(
+    name: str, threshold: tuple[int, int, int]
+) -> None:
+    pool, agents = cluster(3)
+    rules = compile_rules(RULES[name])
+    demands = [
+        Demand(f"d{n}", f"ns/app-{n}", tuple(range(50)), Need(cpus=100), rules, per_agent=n != 1) for n in range(3)
+    ]
+    with limits(*threshold):
+        result = match(demands, pool, LiveCensus([]))
+    assert result.placements == reference(agents, demands, [], "spread")
+    for demand in (demands[0], demands[2]):
+        used = [placement.agent_id for placement in result.placements if placement.demand == demand.id]
+        assert len(used) == len(set(used)) > 0
+
+
+def test_says_which_agents_have_theirs_and_which_it_is_bound_to() -> None:
+    pool, _ = cluster(1)
+    need, rules = Need(cpus=100), compile_rules([])
+    every = Demand("d", "ns/a", tuple(range(50)), need, rules, per_agent=True, except_agents=frozenset({"a1", "a2"}))
+    bound = Demand("e", "ns/b", (0, 1), need, rules, per_agent=True, only_agents=frozenset({"a3", "a5"}))
+    result = match([every, bound], pool, LiveCensus([]))
+    first, second = result.diagnoses
+    assert first.placed == 36
+    assert first.reasons == {TAKEN: 38, "disabled": 1, "taint dedicated=arena": 1}
+    assert second.placed == 1
+    assert second.reasons == {ELSEWHERE: 39, "disabled": 1}
+    assert [p.agent_id for p in result.placements if p.demand == "e"] == ["a5"]
 
 
 def test_a_dry_run_changes_nothing() -> None:
