@@ -74,10 +74,12 @@ class Command(Record, frozen=True, kw_only=True):
     kind: ClassVar[str] = "command"
 
     id: str
-    """``Application-<namespace>-<name>-<unixNano>``."""
+    """``Application-<namespace>-<name>-<unixNano>``; ``Deployment-...`` for one to a deployment."""
     type: CommandType
     namespace: str
     application: str
+    owner: Literal["application", "deployment"] = "application"
+    """Kind of what `application` names. Of a deployment the taskgroups of both its applications are meant."""
     body: dict[str, Any] = {}
     """By type: docs/executor-protocol.md. May hold what only its taskgroups may see (file contents, variables)."""
     image: str = ""

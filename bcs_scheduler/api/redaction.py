@@ -43,9 +43,9 @@ def hide_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 
 def hide_document(raw: str) -> dict[str, Any]:
-    """A stored document of kind application or process without its passwords."""
+    """A stored document with a pod template without its passwords."""
     document: dict[str, Any] = msgspec.json.decode(raw)
-    pod = document.get("spec", {}).get("template", {}).get("spec", {})
+    pod = (document.get("spec", {}).get("template") or {}).get("spec", {})
     for task in [*pod.get("containers", ()), *pod.get("processes", ())]:
         _hide_in(task, "imagePullPasswd")
         for uri in task.get("uris", ()):

@@ -295,13 +295,15 @@ class DeleteSecret(Command, frozen=True, kw_only=True):
 class Instruct(Command, frozen=True, kw_only=True):
     """Tells the executors of an application's taskgroups to do something: writes a Command and its Messages.
 
-    `taskgroups`: ids; empty = all of the application; each must belong to it. `body` by type as in
+    `owner`: kind of what `name` names; of a deployment the taskgroups of both its applications are meant.
+    `taskgroups`: ids; empty = all of it; each must belong to it. `body` by type as in
     docs/executor-protocol.md, already validated. `reserve`: seconds the outcome stays readable.
     """
 
     namespace: str
     name: str
     type: CommandType
+    owner: Literal["application", "deployment"] = "application"
     body: dict[str, Any] = {}
     taskgroups: tuple[str, ...] = ()
     image: str = ""

@@ -9,7 +9,7 @@ messages than it has `targets`: whoever reads it sees that it was not carried ou
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,6 +20,8 @@ from transactions import base
 from transactions.base import Refused
 
 Data = dict[str, Any]
+Owner = tuple[Literal["application", "deployment"], str, str]
+"""Kind, namespace, name."""
 
 COMMAND_BYTES = 300_000
 """Largest body of a command: it is stored with it, and sent to every taskgroup."""
@@ -30,12 +32,21 @@ PATH = "$.spec.template.spec.containers[{}].resources"
 
 
 def instruct(desk: Desk, asked: events.Instruct) -> Data:
-    application = _application(desk, asked.namespace, asked.name)
-    if asked.type in ("restart", "reload") and application.status in ("Operating", "RollingUpdate"):
-        raise Refused("conflict", f"cannot {asked.type} {application.key} while it is {application.status}")
-    groups = _members(desk, application, asked.taskgroups)
+    applications = _targets(desk, asked)
+    for application in applications:
+        if asked.type in ("restart", "reload") and application.status in ("Operating", "RollingUpdate"):
+            raise Refused("conflict", f"cannot {asked.type} {application.key} while it is {application.status}")
+    owner = f"{asked.owner} {asked.namespace}/{asked.name}"
+    groups = _members(desk, owner, applications, asked.taskgroups)
     command = _command(
-        desk, application, asked.type, asked.body, asked.timeout, asked.reserve, image=asked.image, targets=len(groups)
+        desk,
+        (asked.owner, asked.namespace, asked.name),
+        asked.type,
+        asked.body,
+        asked.timeout,
+        asked.reserve,
+        image=asked.image,
+        targets=len(groups),
     )
     return _write(desk, command, groups, asked.dry_run)
 
@@ -109,7 +120,7 @@ def change_limits(desk: Desk, asked: events.UpdateApplication) -> Data:
         return {**place, "commandID": "", "messages": []}
     command = _command(
         desk,
-        application,
+        ("application", application.namespace, application.name),
         "resources",
         {"limits": limits},
         RESOURCES_TIMEOUT,
@@ -130,14 +141,26 @@ def _application(desk: Desk, namespace: str, name: str) -> Application:
     return application
 
 
-def _members(desk: Desk, application: Application, named: tuple[str, ...]) -> list[TaskGroup]:
-    members = desk.state.groups_of(application.key)
+def _targets(desk: Desk, asked: events.Instruct) -> list[Application]:
+    """The application, or those of the deployment."""
+    if asked.owner == "application":
+        return [_application(desk, asked.namespace, asked.name)]
+    deployment = desk.state.deployments.get(f"{asked.namespace}/{asked.name}")
+    if deployment is None:
+        raise Refused("not_found", f"deployment {asked.namespace}/{asked.name} does not exist")
+    keys = [f"{deployment.namespace}/{name}" for name in (deployment.application, deployment.successor) if name]
+    return [desk.state.applications[key] for key in keys if key in desk.state.applications]
+
+
+def _members(desk: Desk, owner: str, applications: list[Application], named: tuple[str, ...]) -> list[TaskGroup]:
+    """`owner`: kind and key, for messages."""
+    members = {id: group for each in applications for id, group in desk.state.groups_of(each.key).items()}
     if not named:
         if not members:
-            raise Refused("conflict", f"application {application.key} has no taskgroups")
+            raise Refused("conflict", f"{owner} has no taskgroups")
         return sorted(members.values(), key=lambda group: (group.index, group.id))
     problems = tuple(
-        ("taskgroups", f"taskgroup {identity} does not belong to application {application.key}")
+        ("taskgroups", f"taskgroup {identity} does not belong to {owner}")
         for identity in dict.fromkeys(named)
         if identity not in members
     )
@@ -202,7 +225,7 @@ def _alike(one: Iterable[Any], other: Iterable[Any]) -> bool:
 
 def _command(
     desk: Desk,
-    application: Application,
+    owner: Owner,
     kind: CommandType,
     body: Data,
     timeout: float,
@@ -218,10 +241,11 @@ def _command(
     deadline = desk.now + timeout + desk.options.answer_timeout
     return desk.uow.put(
         Command(
-            id=f"Application-{application.namespace}-{application.name}-{desk.ids.next(desk.now)}",
+            id=f"{owner[0].capitalize()}-{owner[1]}-{owner[2]}-{desk.ids.next(desk.now)}",
             type=kind,
-            namespace=application.namespace,
-            application=application.name,
+            owner=owner[0],
+            namespace=owner[1],
+            application=owner[2],
             body=body,
             image=image,
             version=version,

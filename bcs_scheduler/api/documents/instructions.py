@@ -21,6 +21,8 @@ MAX_TIMEOUT = 86_400
 MAX_RESERVE = 365 * 24 * 60
 MAX_TASKGROUPS = 10_000
 MODES = {"r": 0o444, "rw": 0o644}
+Owner = Literal["application", "deployment"]
+_KINDS = {"application": ("application", "process"), "deployment": ("deployment",)}
 
 
 # --- commands -------------------------------------------------------------------------------------------------
@@ -29,7 +31,7 @@ MODES = {"r": 0o444, "rw": 0o644}
 class CommandTarget(Document, frozen=True, kw_only=True):
     """`image`: only tasks whose image contains this are meant."""
 
-    kind: str = "Application"
+    kind: str = ""
     namespace: str = ""
     name: str = ""
     image: str = ""
@@ -65,13 +67,13 @@ class Instruction(NamedTuple):
         return f"Instruction({self.type})"
 
 
-def read_command(raw: object, namespace: str, name: str) -> CommandSpec:
-    """Raises ApiError (422)."""
+def read_command(raw: object, namespace: str, name: str, owner: Owner = "application") -> CommandSpec:
+    """For what `owner` and `name` say. Raises ApiError (422)."""
     problems = Problems()
     check_kind(raw, ("Command",), problems)
     document: CommandDocument = decode(raw, CommandDocument, problems)
     spec = document.spec
-    _check_target(spec.command_target_ref, namespace, name, problems)
+    _check_target(spec.command_target_ref, namespace, name, owner, problems)
     if spec.command and not spec.command[0]:
         problems.add("$.spec.command[0]", "must not be empty: the program to run")
     variables, groups = Taken("variable"), Taken("taskgroup")
@@ -105,12 +107,12 @@ def to_instruction(spec: CommandSpec) -> Instruction:
     )
 
 
-def _check_target(target: CommandTarget, namespace: str, name: str, problems: Problems) -> None:
+def _check_target(target: CommandTarget, namespace: str, name: str, owner: Owner, problems: Problems) -> None:
+    """What names no kind is of the route's."""
     path = "$.spec.commandTargetRef"
-    if target.kind.lower() == "deployment":
-        problems.add(member(path, "kind"), f'"{target.kind}" {LATER}; this route takes "Application"')
-    elif target.kind.lower() not in ("application", "process"):
-        problems.add(member(path, "kind"), 'must be "Application"', target.kind, ["Application"])
+    if target.kind and target.kind.lower() not in _KINDS[owner]:
+        takes = owner.capitalize()
+        problems.add(member(path, "kind"), f'must be "{takes}" on this route', target.kind, [takes])
     _check_whom((target.namespace, target.name), (namespace, name), path, problems)
 
 

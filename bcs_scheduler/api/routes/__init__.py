@@ -9,6 +9,7 @@ from bcs_scheduler.api.routes import (
     cluster,
     commands,
     configuration,
+    deployments,
     executor,
     health,
     logs,
@@ -23,6 +24,7 @@ from bcs_scheduler.api.routes import (
 MODULES = (
     applications,
     processes,
+    deployments,
     versions,
     taskgroups,
     transactions,

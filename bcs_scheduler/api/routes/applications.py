@@ -150,11 +150,11 @@ def _read(call: Call, name: str | None, kinds: tuple[str, ...], *, creating: boo
         kinds=kinds,
         default_executor=call.settings.default_executor,
     )
-    _check_remote(call, document)
+    check_remote(call, document)
     return document
 
 
-def _check_remote(call: Call, document: ApplicationDocument) -> None:
+def check_remote(call: Call, document: ApplicationDocument) -> None:
     """Whether content is fetched is written in the configmap, not in the document. Raises ApiError (422)."""
     pod = document.spec.template.spec
     executor = pod.executor or document.executor
@@ -260,14 +260,14 @@ async def scale_application(call: Call) -> Answer:
         ScaleApplication(
             namespace=call.path["ns"],
             name=call.path["name"],
-            instances=_instances(call.path["instances"]),
+            instances=instances_of(call.path["instances"]),
             dry_run=call.dry_run,
             cause=call.cause,
         )
     )
 
 
-def _instances(text: str) -> int:
+def instances_of(text: str) -> int:
     """Proper whole numbers only (W13); leading zeros, signs and blanks are mistakes."""
     proper = text.isascii() and text.isdigit() and text[0] != "0" and len(text) <= 9
     if not proper or int(text) > MAX_INSTANCES:

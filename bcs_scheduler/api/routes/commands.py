@@ -1,12 +1,16 @@
-"""Commands that are run in running taskgroups, and the record of everything executors were told."""
+"""Commands that are run in running taskgroups, and the record of everything executors were told.
+
+Those to a deployment go to the taskgroups of both its applications.
+"""
 
 from __future__ import annotations
 
-from bcs_scheduler.api.documents.instructions import CommandDocument, read_command, to_instruction
+from bcs_scheduler.api.documents.instructions import CommandDocument, Owner, read_command, to_instruction
 from bcs_scheduler.api.errors import bad_parameter, not_found
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.routes.applications import find_application
+from bcs_scheduler.api.routes.deployments import DEPLOYMENT, find_deployment
 from bcs_scheduler.api.routes.messages import Told
 from bcs_scheduler.api.views.messages import CommandView, show_command
 from bcs_scheduler.core.events import DeleteCommand, Instruct
@@ -14,22 +18,27 @@ from store.records import Command
 
 table = Table("commands")
 COMMAND = "/command/application/{ns}/{name}"
+OF_DEPLOYMENT = "/command/deployment/{ns}/{name}"
 ID = Param("id", "text", "Id of the command.")
 
 
-@table.write(
-    "POST",
-    COMMAND,
-    "Run a command in taskgroups of an application",
-    body=CommandDocument,
-    answer=Told,
-)
+@table.write("POST", COMMAND, "Run a command in taskgroups of an application", body=CommandDocument, answer=Told)
 async def run_command(call: Call) -> Answer:
-    spec = read_command(call.body, call.path["ns"], call.path["name"])
+    return await _run(call, "application")
+
+
+@table.write("POST", OF_DEPLOYMENT, "Run a command in taskgroups of a deployment", body=CommandDocument, answer=Told)
+async def run_command_of_deployment(call: Call) -> Answer:
+    return await _run(call, "deployment")
+
+
+async def _run(call: Call, owner: Owner) -> Answer:
+    spec = read_command(call.body, call.path["ns"], call.path["name"], owner)
     instruction = to_instruction(spec)
     command = Instruct(
         namespace=call.path["ns"],
         name=call.path["name"],
+        owner=owner,
         type=instruction.type,
         body=instruction.body,
         taskgroups=spec.taskgroups,
@@ -44,7 +53,12 @@ async def run_command(call: Call) -> Answer:
 
 @table.read(COMMAND, "Fetch a command and what came of it", query=(ID,), answer=CommandView)
 def get_command(call: Call) -> Answer:
-    return Answer(show_command(call.state(), _find(call)))
+    return Answer(show_command(call.state(), _find(call, "application")))
+
+
+@table.read(OF_DEPLOYMENT, "Fetch a command and what came of it", query=(ID,), answer=CommandView)
+def get_command_of_deployment(call: Call) -> Answer:
+    return Answer(show_command(call.state(), _find(call, "deployment")))
 
 
 @table.read(
@@ -60,25 +74,40 @@ def get_command(call: Call) -> Answer:
     answer=list[CommandView],
 )
 def list_commands(call: Call) -> Answer:
+    find_application(call.state(), call.path["ns"], call.path["name"])
+    return _list(call, "application")
+
+
+@table.read(
+    f"{DEPLOYMENT}/commands",
+    "List what the executors of a deployment were told as such, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[CommandView],
+)
+def list_commands_of_deployment(call: Call) -> Answer:
+    find_deployment(call.state(), call.path["ns"], call.path["name"])
+    return _list(call, "deployment")
+
+
+def _list(call: Call, owner: Owner) -> Answer:
     state = call.state()
-    application = find_application(state, call.path["ns"], call.path["name"])
-    found = [
-        command
-        for command in list(state.commands.values())
-        if f"{command.namespace}/{command.application}" == application.key
-    ]
+    meant = (owner, call.path["ns"], call.path["name"])
+    found = [command for command in list(state.commands.values()) if _target(command) == meant]
     return page(found, order, call.query, lambda command: show_command(state, command))
 
 
-@table.write(
-    "DELETE",
-    COMMAND,
-    "Forget a command; what is under way on agents goes on",
-    query=(ID,),
-    status=200,
-)
+@table.write("DELETE", COMMAND, "Forget a command; what is under way on agents goes on", query=(ID,), status=200)
 async def delete_command(call: Call) -> Answer:
-    command = _find(call)
+    return await _delete(call, "application")
+
+
+@table.write("DELETE", OF_DEPLOYMENT, "Forget a command; what is under way on agents goes on", query=(ID,), status=200)
+async def delete_command_of_deployment(call: Call) -> Answer:
+    return await _delete(call, "deployment")
+
+
+async def _delete(call: Call, owner: Owner) -> Answer:
+    command = _find(call, owner)
     reply = await call.reply(DeleteCommand(id=command.id, dry_run=call.dry_run, cause=call.cause))
     return Answer(reply.data)
 
@@ -87,12 +116,16 @@ def order(command: Command) -> tuple[str | int, ...]:
     return int(command.created_at * 1000), command.id
 
 
-def _find(call: Call) -> Command:
-    """A command of the application in the path; that of another one is none of its (W62)."""
+def _target(command: Command) -> tuple[str, str, str]:
+    return command.owner, command.namespace, command.application
+
+
+def _find(call: Call, owner: Owner) -> Command:
+    """A command of what the path names; that of another one is none of its (W62)."""
     identity = call.query.get("id", "")
     if not identity:
         raise bad_parameter("id", "is required")
     command = call.state().commands.get(identity)
-    if command is None or (command.namespace, command.application) != (call.path["ns"], call.path["name"]):
-        raise not_found("command", f"{identity} of application {call.path['ns']}/{call.path['name']}")
+    if command is None or _target(command) != (owner, call.path["ns"], call.path["name"]):
+        raise not_found("command", f"{identity} of {owner} {call.path['ns']}/{call.path['name']}")
     return command

@@ -33,7 +33,7 @@ APPLICATION = "/namespaces/{ns}/applications/{name}"
 def list_taskgroups(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    return _listed(call, state, list(state.groups_of(application.key).values()))
+    return listed(call, state, list(state.groups_of(application.key).values()))
 
 
 @table.read(
@@ -45,7 +45,7 @@ def list_taskgroups(call: Call) -> Answer:
 )
 def list_all_taskgroups(call: Call) -> Answer:
     state = call.state()
-    return _listed(call, state, _selected(call, state))
+    return listed(call, state, _selected(call, state))
 
 
 def _selected(call: Call, state: State) -> list[TaskGroup]:
@@ -59,7 +59,7 @@ def _selected(call: Call, state: State) -> list[TaskGroup]:
     ]
 
 
-def _listed(call: Call, state: State, groups: list[TaskGroup]) -> Answer:
+def listed(call: Call, state: State, groups: list[TaskGroup]) -> Answer:
     return page(_of_status(call, groups), order, call.query, Presenter(state).taskgroup)
 
 

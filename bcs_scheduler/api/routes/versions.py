@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.errors import ApiError, not_found
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import find_application
 from bcs_scheduler.api.views.versions import VersionView, show_version
+from bcs_scheduler.core.effects import Reason
 
 table = Table("versions")
 VERSIONS = "/namespaces/{ns}/applications/{name}/versions"
@@ -46,6 +47,9 @@ def get_definition(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
     version = state.version(application.key, application.version)
+    if application.deployment and (version is None or not version.raw):
+        owner = f"deployment {application.namespace}/{application.deployment}"
+        raise ApiError(Reason.NOT_FOUND, f"application {application.key} has no document of its own: see {owner}")
     if version is None or not version.raw:
         raise not_found("definition of application", application.key)
     return Answer(hide_document(version.raw))

@@ -162,7 +162,7 @@ def _spec(command: Command, messages: list[Message]) -> dict[str, Any]:
     body = command.body
     return {
         "commandTargetRef": {
-            "kind": "Application",
+            "kind": command.owner.capitalize(),
             "namespace": command.namespace,
             "name": command.application,
             "image": command.image,

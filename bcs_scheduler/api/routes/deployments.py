@@ -1,0 +1,374 @@
+"""Deployments: create or adopt, update in steps, steer the update, roll back, scale, delete, list, fetch, watch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Literal, get_args
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.documents.deployment import (
+    DeploymentDocument,
+    as_application,
+    read_deployment,
+    to_definition,
+    to_deployment,
+)
+from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
+from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.redaction import hide_document
+from bcs_scheduler.api.routes.applications import check_remote, instances_of
+from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
+from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.views.deployments import (
+    DeploymentView,
+    RevisionDetail,
+    RevisionView,
+    show_deployment,
+    show_revision,
+    show_revision_in_full,
+    taskgroups_of,
+)
+from bcs_scheduler.api.views.taskgroups import TaskGroupView
+from bcs_scheduler.core.effects import Reason
+from bcs_scheduler.core.events import Command
+from bcs_scheduler.core.orders import (
+    ControlDeployment,
+    CreateDeployment,
+    DeleteDeployment,
+    RollbackDeployment,
+    ScaleDeployment,
+    UpdateDeployment,
+)
+from store.records import Deployment
+from store.state import State
+from store.workloads import DeploymentStatus
+
+table = Table("deployments")
+DEPLOYMENTS = "/namespaces/{ns}/deployments"
+DEPLOYMENT = f"{DEPLOYMENTS}/{{name}}"
+MAX_REVISION = 10**9
+STATUS = Param("status", "text", "Only those in this status.", choices=get_args(DeploymentStatus))
+ARGS = Param("args", "text", "resource: change nothing but limits, in place.", choices=("resource",))
+REVISION = Param("revision", "int", "Number of the revision; the one before if left out.", 1, MAX_REVISION)
+LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS)
+WATCHING = (
+    Param("watch", "bool", "Answer only when it differs from what the caller knows, or the time is up."),
+    Param("timeoutSeconds", "float", "How long to watch at most; 30 if left out.", 0, 60),
+    Param("resourceVersion", "text", "The resourceVersion the caller knows; any is news if left out."),
+)
+WATCH_SECONDS = 30.0
+LOOK_EVERY = 0.1
+"""Seconds between looks of a watch."""
+
+
+class DeploymentAccepted(msgspec.Struct, rename="camel"):
+    """`transactionID`, `commandID` of what was started first, if there is one; how the deployment gets on is told by
+    itself. `unchanged` instead of it: it is so already."""
+
+    namespace: str
+    name: str
+    revision: int = 0
+    transaction_id: str = msgspec.field(name="transactionID", default="")
+    command_id: str = msgspec.field(name="commandID", default="")
+
+
+def find_deployment(state: State, namespace: str, name: str) -> Deployment:
+    """Raises ApiError (404)."""
+    deployment = state.deployments.get(f"{namespace}/{name}")
+    if deployment is None:
+        raise not_found("deployment", f"{namespace}/{name}")
+    return deployment
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+@table.read(
+    "/deployments",
+    "List the deployments of all namespaces",
+    query=LISTING,
+    answer=list[DeploymentView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_all_deployments(call: Call) -> Answer:
+    return list_deployments(call)
+
+
+@table.read(
+    DEPLOYMENTS,
+    "List the deployments of a namespace",
+    query=LISTING,
+    answer=list[DeploymentView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_deployments(call: Call) -> Answer:
+    state, at = call.state(), now()
+    namespace, status = call.path.get("ns"), call.query.get("status")
+    requirements = parse_selector(call.query.get("labelSelector", ""))
+    found = (
+        deployment
+        for deployment in list(state.deployments.values())
+        if (namespace is None or deployment.namespace == namespace)
+        and (status is None or deployment.status == status)
+        and selected(deployment.labels, requirements)
+    )
+    return page(found, lambda d: (d.namespace, d.name), call.query, lambda d: show_deployment(state, d, at))
+
+
+@table.read(DEPLOYMENT, "Fetch a deployment, or watch it", query=WATCHING, answer=DeploymentView)
+async def get_deployment(call: Call) -> Answer:
+    view = await run_in_threadpool(_look, call)
+    if not call.query.get("watch", False):
+        return Answer(view)
+    wait = min(call.query.get("timeoutSeconds", WATCH_SECONDS), call.settings.watch_limit)
+    deadline = asyncio.get_running_loop().time() + wait
+    while view.resource_version == call.query.get("resourceVersion") and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(LOOK_EVERY)
+        view = await run_in_threadpool(_look, call)
+    return Answer(view)
+
+
+def _look(call: Call) -> DeploymentView:
+    state = call.state()
+    return show_deployment(state, find_deployment(state, call.path["ns"], call.path["name"]), now())
+
+
+@table.read(
+    f"{DEPLOYMENT}/taskgroups",
+    "List the taskgroups of a deployment: during an update those of both its applications",
+    query=(LIMIT, CONTINUE, TASKGROUP_STATUS),
+    answer=list[TaskGroupView],
+)
+def list_taskgroups_of_deployment(call: Call) -> Answer:
+    state = call.state()
+    deployment = find_deployment(state, call.path["ns"], call.path["name"])
+    return taskgroups_listed(call, state, list(taskgroups_of(state, deployment)))
+
+
+@table.read(
+    f"{DEPLOYMENT}/revisions",
+    "List the revisions of a deployment that are kept, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[RevisionView],
+)
+def list_revisions(call: Call) -> Answer:
+    state = call.state()
+    deployment = find_deployment(state, call.path["ns"], call.path["name"])
+    found = list(state.revisions_of(deployment.key).values())
+    return page(found, lambda r: (r.number,), call.query, lambda r: show_revision(deployment, r))
+
+
+@table.read(f"{DEPLOYMENT}/revisions/{{id}}", "Fetch a revision of a deployment", answer=RevisionDetail)
+def get_revision(call: Call) -> Answer:
+    state = call.state()
+    deployment = find_deployment(state, call.path["ns"], call.path["name"])
+    text = call.path["id"]
+    proper = text.isascii() and text.isdigit() and len(text) <= len(str(MAX_REVISION))
+    revision = state.revisions_of(deployment.key).get(int(text)) if proper else None
+    if revision is None:
+        raise not_found("revision", f"{text[:40]} of deployment {deployment.key}")
+    return Answer(show_revision_in_full(deployment, revision))
+
+
+@table.read(
+    "/definition/deployment/{ns}/{name}",
+    "Fetch the user's document of a deployment, without passwords",
+    answer=dict[str, Any],
+)
+def get_definition_of_deployment(call: Call) -> Answer:
+    deployment = find_deployment(call.state(), call.path["ns"], call.path["name"])
+    if not deployment.raw:
+        raise not_found("definition of deployment", deployment.key)
+    return Answer(hide_document(deployment.raw))
+
+
+# --- changing -----------------------------------------------------------------------------------------------------
+
+
+async def _submit(call: Call, command: Command) -> Answer:
+    """202 for whatever is under way then, 200 for a plan and for what is so already."""
+    reply = await call.reply(command)
+    data = reply.data if isinstance(reply.data, dict) else {}
+    return Answer(reply.data, status=200 if call.dry_run or data.get("unchanged") else 202)
+
+
+@table.write(
+    "POST",
+    DEPLOYMENTS,
+    "Create a deployment, or adopt an application as one",
+    body=DeploymentDocument,
+    answer=DeploymentAccepted,
+    reasons=(Reason.EXISTS, Reason.CONFLICT, Reason.INVALID),
+)
+async def create_deployment(call: Call) -> Answer:
+    document = read_deployment(call.body, namespace=call.path["ns"], default_executor=call.settings.default_executor)
+    application = as_application(document)
+    if application is not None:
+        check_remote(call, application)
+    return await _submit(
+        call,
+        CreateDeployment(
+            deployment=to_deployment(document, 0),
+            version=to_definition(document, 0),
+            type="process" if application is not None and application.kind == "process" else "application",
+            dry_run=call.dry_run,
+            cause=call.cause,
+        ),
+    )
+
+
+@table.write(
+    "PUT",
+    DEPLOYMENTS,
+    "Update a deployment to a new definition, strategy or number",
+    query=(ARGS,),
+    body=DeploymentDocument,
+    answer=DeploymentAccepted,
+)
+async def update_deployment(call: Call) -> Answer:
+    return await _update(call, None)
+
+
+@table.write(
+    "PUT",
+    DEPLOYMENT,
+    "Update a deployment to a new definition, strategy or number",
+    query=(ARGS,),
+    body=DeploymentDocument,
+    answer=DeploymentAccepted,
+)
+async def update_named_deployment(call: Call) -> Answer:
+    return await _update(call, call.path["name"])
+
+
+async def _update(call: Call, name: str | None) -> Answer:
+    """`name` as in the path, if it is there. What the number of taskgroups may be left to is looked up before."""
+    stored = _stored(call, name)
+    present = stored.instances if stored is not None else 0
+    document = read_deployment(
+        call.body,
+        namespace=call.path["ns"],
+        name=name,
+        present=present,
+        default_executor=call.settings.default_executor,
+    )
+    found = find_deployment(call.state(), document.metadata.namespace, document.metadata.name)
+    application, version = as_application(document), to_definition(document, found.instances)
+    assert application is not None and version is not None, "an update without a template was let through"
+    check_remote(call, application)
+    return await _submit(
+        call,
+        UpdateDeployment(
+            deployment=to_deployment(document, found.instances),
+            version=version,
+            resources_only=call.query.get("args") == "resource",
+            dry_run=call.dry_run,
+            cause=call.cause,
+        ),
+    )
+
+
+def _stored(call: Call, name: str | None) -> Deployment | None:
+    """The deployment that a body of any shape speaks of."""
+    metadata = call.body.get("metadata") if isinstance(call.body, dict) else None
+    given = metadata.get("name") if isinstance(metadata, dict) else None
+    return call.state().deployments.get(f"{call.path['ns']}/{name or given}")
+
+
+@table.write("PUT", f"{DEPLOYMENT}/scale/{{instances}}", "Scale a deployment", answer=DeploymentAccepted)
+async def scale_deployment(call: Call) -> Answer:
+    return await _submit(
+        call,
+        ScaleDeployment(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            instances=instances_of(call.path["instances"]),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        ),
+    )
+
+
+@table.write(
+    "PUT",
+    f"{DEPLOYMENT}/rollback",
+    "Roll a deployment back to a kept revision",
+    query=(REVISION,),
+    answer=DeploymentAccepted,
+)
+@table.write(
+    "POST",
+    f"{DEPLOYMENT}/rollback",
+    "Roll a deployment back to a kept revision",
+    query=(REVISION,),
+    answer=DeploymentAccepted,
+)
+async def rollback_deployment(call: Call) -> Answer:
+    return await _submit(
+        call,
+        RollbackDeployment(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            revision=call.query.get("revision"),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        ),
+    )
+
+
+@table.write(
+    "DELETE",
+    DEPLOYMENT,
+    "Delete a deployment with its applications",
+    answer=DeploymentAccepted,
+    query=(Param("enforce", "bool", "1: forget taskgroups that do not end, e.g. on lost agents."),),
+)
+async def delete_deployment(call: Call) -> Answer:
+    return await _submit(
+        call,
+        DeleteDeployment(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            enforce=call.query.get("enforce", False),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        ),
+    )
+
+
+Action = Literal["pause", "resume", "cancel", "restart"]
+ACTIONS: dict[str, tuple[Action, str]] = {
+    "pauseupdate": ("pause", "Pause the update of a deployment; a step that runs is completed"),
+    "resumeupdate": ("resume", "Go on with an update that is paused or suspended"),
+    "cancelupdate": ("cancel", "Cancel an update: back to the revision it began with"),
+    "restart": ("restart", "Replace the taskgroups of a deployment in steps, with the same definition"),
+}
+"""By the last part of the path. The original takes POST at one level and PUT at the other (W12); so both are taken."""
+
+
+def _control(action: Action) -> Callable[[Call], Any]:
+    async def control(call: Call) -> Answer:
+        return await _submit(
+            call,
+            ControlDeployment(
+                namespace=call.path["ns"],
+                name=call.path["name"],
+                action=action,
+                dry_run=call.dry_run,
+                cause=call.cause,
+            ),
+        )
+
+    control.__name__ = f"{action}_deployment"
+    return control
+
+
+for word, (action, summary) in ACTIONS.items():
+    handler = _control(action)
+    for method in ("PUT", "POST"):
+        table.write(method, f"{DEPLOYMENT}/{word}", summary, answer=DeploymentAccepted)(handler)

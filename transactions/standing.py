@@ -1,0 +1,101 @@
+"""How a deployment stands: counts, progress and conditions, derived from its record and its taskgroups. Pure.
+
+`Available` says whether it serves within its bounds, `Progressing` whether it gets where it is wanted; their reasons
+are single words that programs may rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from store.records import Deployment, TaskGroup
+from store.state import State
+from transactions.lifecycle import is_ready
+
+
+class Condition(NamedTuple):
+    type: Literal["Progressing", "Available"]
+    status: Literal["True", "False", "Unknown"]
+    reason: str
+    message: str
+
+
+class Standing(NamedTuple):
+    """`old` and `new`: taskgroups on the leaving and the arriving side of an update; without one all are new. `done` of
+    `total` are where they are wanted."""
+
+    old: int
+    new: int
+    new_ready: int
+    ready: int
+    available: int
+    done: int
+    total: int
+    conditions: tuple[Condition, Condition]
+
+
+def ready_since(group: TaskGroup) -> float:
+    """Unix seconds of the moment it has been ready from, as far as is known: when it began to run, or a check of it
+    last changed what it says. Of one that is not ready it means nothing."""
+    checks = [check.updated_at for task in group.tasks for check in task.checks]
+    return max([group.running_since, *checks])
+
+
+def available(group: TaskGroup, min_ready: float, now: float) -> bool:
+    """Ready without a break for `min_ready` seconds."""
+    return is_ready(group) and (group.status == "Finish" or now >= ready_since(group) + min_ready)
+
+
+def standing(state: State, deployment: Deployment, now: float) -> Standing:
+    """`now`: Unix seconds. Any thread may ask."""
+    bound = _groups(state, deployment, deployment.application)
+    successor = _groups(state, deployment, deployment.successor)
+    old, new = (bound, successor) if deployment.updating else ([], bound)
+    everything = [*old, *new]
+    ready = sum(map(is_ready, everything))
+    serving = sum(available(group, deployment.strategy.min_ready, now) for group in everything)
+    wanted, leaving = (old, new) if deployment.back else (new, old)
+    total = deployment.previous_instances if deployment.back else deployment.instances
+    there = sum(available(group, deployment.strategy.min_ready, now) for group in wanted)
+    done = min(there, total) if not leaving else min(there, max(0, total - 1))
+    return Standing(
+        old=len(old),
+        new=len(new),
+        new_ready=sum(map(is_ready, new)),
+        ready=ready,
+        available=serving,
+        done=done,
+        total=total,
+        conditions=(_progressing(deployment, done, total), _available(deployment, serving)),
+    )
+
+
+def _groups(state: State, deployment: Deployment, name: str) -> Sequence[TaskGroup]:
+    return list(state.groups_of(f"{deployment.namespace}/{name}").values()) if name else []
+
+
+def _progressing(deployment: Deployment, done: int, total: int) -> Condition:
+    words = deployment.message
+    match deployment.status:
+        case "UpdateSuspend":
+            return Condition("Progressing", "False", "StepFailed", words or "a step of the update did not end in time")
+        case "UpdatePaused":
+            return Condition("Progressing", "Unknown", "Paused", words or "the update is paused")
+        case "Deleting":
+            return Condition("Progressing", "True", "Deleting", words or "its taskgroups are being ended")
+    if deployment.updating:
+        reason = "RollingBack" if deployment.back else "Updating"
+        return Condition("Progressing", "True", reason, words or f"{done} of {total} taskgroups are as wanted")
+    if deployment.status == "UpdateResource":
+        return Condition("Progressing", "True", "ChangingLimits", words or "limits are being changed in place")
+    if done < total:
+        return Condition("Progressing", "True", "Starting", words or f"{done} of {total} taskgroups are available")
+    return Condition("Progressing", "True", "Complete", words or f"revision {deployment.revision} runs")
+
+
+def _available(deployment: Deployment, serving: int) -> Condition:
+    needed = max(0, deployment.instances - deployment.strategy.max_unavailable)
+    if serving >= needed:
+        return Condition("Available", "True", "Enough", f"{serving} taskgroups are available, {needed} are needed")
+    return Condition("Available", "False", "TooFew", f"{serving} taskgroups are available, {needed} are needed")
