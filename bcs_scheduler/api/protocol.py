@@ -17,6 +17,8 @@ from bcs_scheduler.api.errors import ApiError
 HEAD_SECONDS = 15.0
 """How long the head of a request may take, from the connection or its first byte on."""
 HEAD_BYTES = 64 * 1024
+CERTIFICATE = "bcs.certificate"
+"""Key in the scope of a request: the client's verified certificate as ssl.SSLSocket.getpeercert gives it, if any."""
 
 
 class _SilentTransport:
@@ -55,6 +57,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        certificate = self.transport.get_extra_info("peercert")
+        if certificate:
+            self.scope[CERTIFICATE] = certificate  # type: ignore[typeddict-unknown-key]
         self._head_done()
         self._await_head()
 

@@ -1,0 +1,153 @@
+"""Bearer tokens, and who holds them: the file `api.tokens_file`.
+
+    [[token]]
+    name = "ci"
+    hash = "sha256:…"                      # of the token; `bcs-scheduler token new` makes both
+    role = "operator"                      # viewer, operator, admin
+    namespaces = ["shop", "shop-test"]     # or "*": all, and what belongs to none
+    expires = 2027-01-01T00:00:00Z         # optional
+
+An entry with `certificate` in place of `hash` is for clients that show a certificate of `api.tls_client_ca` with this
+common name. Tokens are 256 random bits, so a plain SHA-256 of them tells nobody anything and needs no slow hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from bcs_scheduler.security.caller import EVERYTHING, ROLES, Caller, Role
+from bcs_scheduler.security.watched import Broken
+
+PREFIX = "bcs_"
+"""So that people and scanners of repositories recognise a token when they see one."""
+BITS = 256
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@-]{0,62}[A-Za-z0-9])?")
+_KNOWN = frozenset({"name", "hash", "certificate", "role", "namespaces", "expires"})
+
+
+class Denied(Exception):
+    """Nobody is known by what was shown. The message may be told to whoever showed it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One holder. Either `hash` or `certificate` is set; `expires` in Unix seconds, 0 = never."""
+
+    name: str
+    role: Role
+    namespaces: frozenset[str] | None
+    hash: str = ""
+    certificate: str = ""
+    expires: float = 0.0
+
+
+class Tokens:
+    """Everybody in the file, at one moment."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self.entries = tuple(entries)
+
+    def by_token(self, token: str, now: float) -> Caller:
+        """Whose token this is. Raises Denied."""
+        shown = hash_of(token)
+        found = None
+        for entry in self.entries:  # all of them: how long it takes tells nothing of which one it was
+            if hmac.compare_digest(entry.hash, shown):
+                found = entry
+        if found is None:
+            raise Denied("the token is not known here")
+        return _caller(found, "token", now)
+
+    def by_certificate(self, common_name: str, now: float) -> Caller:
+        """Whose certificate this is. Raises Denied."""
+        for entry in self.entries:
+            if entry.certificate and entry.certificate == common_name:
+                return _caller(entry, "certificate", now)
+        raise Denied(f"the certificate of {common_name[:80]!r} is not known here")
+
+
+def _caller(entry: Entry, means: Any, now: float) -> Caller:
+    if entry.expires and now >= entry.expires:
+        when = datetime.fromtimestamp(entry.expires, UTC).isoformat()
+        raise Denied(f"the {means} of {entry.name} expired at {when}")
+    return Caller(entry.name, means, entry.role, entry.namespaces)
+
+
+def new_token() -> str:
+    return PREFIX + secrets.token_urlsafe(BITS // 8)
+
+
+def hash_of(token: str) -> str:
+    return "sha256:" + hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def read_tokens(path: Path) -> Tokens:
+    """Raises Broken."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Broken(f"{path}: cannot read the tokens: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise Broken(f"{path}: not a TOML file: {error}") from None
+    unknown = sorted(set(document) - {"token"})
+    listed = document.get("token", [])
+    if unknown or not isinstance(listed, list):
+        raise Broken(f"{path}: {unknown[0] if unknown else 'token'}: entries are written [[token]]")
+    entries = [_entry(f"{path}: token {number}", item) for number, item in enumerate(listed, 1)]
+    for field in ("name", "hash", "certificate"):
+        values = [getattr(entry, field) for entry in entries if getattr(entry, field)]
+        twice = next((value for value in values if values.count(value) > 1), "")
+        if twice:
+            raise Broken(f"{path}: two tokens have the same {field}" + (f" {twice}" if field != "hash" else ""))
+    return Tokens(entries)
+
+
+def _entry(where: str, item: Any) -> Entry:
+    if not isinstance(item, dict):
+        raise Broken(f"{where}: entries are written [[token]]")
+    name = item.get("name")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise Broken(f"{where}: name must be letters, digits, '.', '_', '@' or '-', at most 64")
+    where = f"{where} ({name})"
+    unknown = sorted(set(item) - _KNOWN)
+    if unknown:
+        raise Broken(f"{where}: {unknown[0]} is unknown; known are {', '.join(sorted(_KNOWN))}")
+    role = item.get("role")
+    if role not in ROLES:
+        raise Broken(f"{where}: role must be one of {', '.join(ROLES)}")
+    hash, certificate = item.get("hash", ""), item.get("certificate", "")
+    if not isinstance(hash, str) or not isinstance(certificate, str) or bool(hash) == bool(certificate):
+        raise Broken(f"{where}: give either hash or certificate, as text")
+    if hash and not _HASH.fullmatch(hash):
+        raise Broken(f"{where}: hash must be sha256: and 64 hexadecimal digits, as `bcs-scheduler token new` prints it")
+    return Entry(name, role, _namespaces(where, item), hash, certificate, _expires(where, item))
+
+
+def _namespaces(where: str, item: dict[str, Any]) -> frozenset[str] | None:
+    given = item.get("namespaces")
+    if given == EVERYTHING:
+        return None
+    if isinstance(given, list) and given and all(isinstance(name, str) and name for name in given):
+        if EVERYTHING in given:
+            raise Broken(f'{where}: write namespaces = "*" for all of them')
+        return frozenset(given)
+    raise Broken(f'{where}: namespaces must be a list of names, or "*" for all of them')
+
+
+def _expires(where: str, item: dict[str, Any]) -> float:
+    given = item.get("expires")
+    if given is None:
+        return 0.0
+    if not isinstance(given, datetime) or given.tzinfo is None:
+        raise Broken(f"{where}: expires must be a time with its zone, such as 2027-01-01T00:00:00Z (without quotes)")
+    return given.timestamp()
