@@ -23,7 +23,7 @@ import structlog
 
 from store.base import Change, RecordTooLarge, StaleEpoch, Store, StoreUnavailable
 from store.codec import CHANGE_OVERHEAD
-from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
+from store.records import AgentSetting, Application, Endpoint, Member, Service, TaskGroup, Transaction, Version
 from store.unit_of_work import Unit
 
 log = structlog.get_logger(__name__)
@@ -271,9 +271,20 @@ def estimate(change: Change) -> int:
     elif isinstance(record, AgentSetting):
         size += 300 + _texts(record.strings) + _texts(record.taints) + _texts(record.sockets)
         size += 60 * (len(record.scalars) + len(record.extended))
+    elif isinstance(record, Endpoint):
+        size += 300 + sum(map(_member, record.members))
+    elif isinstance(record, Service):
+        size += 500 + _texts(record.labels) + _texts(record.annotations) + _texts(record.selector) + 2 * len(record.raw)
+        size += 400 * len(record.ports)
     elif record is not None:
         size += 500
     return size
+
+
+def _member(member: Member) -> int:
+    named = len(member.taskgroup) + len(member.name) + len(member.application) + len(member.network_mode)
+    ports = sum([120 + len(port.name) + len(port.address) for port in member.ports])
+    return 220 + named + len(member.node_ip) + len(member.container_ip) + ports
 
 
 def _texts(table: dict[str, str]) -> int:

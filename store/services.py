@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from store.definition import Part
 from store.record import Record
@@ -44,10 +44,17 @@ class Service(Record, frozen=True, kw_only=True):
 
 
 class MemberPort(Part, frozen=True, kw_only=True):
+    """`address` is where consumers reach it: host:port, with an IPv6 host in brackets; empty while it is not known."""
+
     name: str
     protocol: str = "tcp"
     host_port: int = 0
     container_port: int = 0
+    address: str = ""
+
+
+Unready = Literal["", "unhealthy", "restarting", "unreachable", "ending", "no address"]
+"""Why a member is not ready. unhealthy: its checks fail, or have not passed yet."""
 
 
 class Member(Part, frozen=True, kw_only=True):
@@ -61,6 +68,7 @@ class Member(Part, frozen=True, kw_only=True):
     container_ip: str = ""
     ports: tuple[MemberPort, ...] = ()
     ready: bool = False
+    reason: Unready = ""
     weight: int = 1
     """0 = no traffic."""
 
@@ -76,6 +84,8 @@ class Endpoint(Record, frozen=True, kw_only=True):
     """Grows with every change, across leaders: Unix nanoseconds of the change."""
     members: tuple[Member, ...] = ()
     """By application and index."""
+    omitted: int = 0
+    """Members that found no room in the record."""
     updated_at: float = 0.0
 
     @property

@@ -21,6 +21,7 @@ from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.controllers.reports import Reports
+from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import CoreOptions, Desk
 from bcs_scheduler.core.effects import Problem, Reason, Reply
@@ -87,9 +88,10 @@ class Core:
         self.desk.context.abandon = self._killer.abandon
         self._supply = Supply(self.desk)
         self._janitor = Janitor(self.desk)
+        self._services = Services(self.desk)
         self._controllers: tuple[Follower, ...] = (self._killer,)
         """In the order in which they are asked. Each belongs to one kind of object."""
-        self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger)
+        self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)
         self._commands = Commands(self.desk, self._supply, self._health)
         self._plans: list[tuple[float, events.Command]] = []
         self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
@@ -255,6 +257,7 @@ class Core:
         self._plan_waiting()
         self._supply.tick()
         self._messenger.tick()
+        desk.attempt("core", "services", self._services.flush)
         desk.cut()
 
     def _settle(self) -> None:

@@ -136,12 +136,7 @@ class Lab:
 
     def records(self) -> list[Record]:
         """All records, as a successor would load them."""
-        state = self.core.state
-        found: list[Record] = [state.framework, *state.applications.values(), *state.taskgroups.values()]
-        found += [*state.transactions.values(), *state.agent_settings.values()]
-        found += [*state.config_maps.values(), *state.secrets.values()]
-        found += [*state.commands.values(), *state.messages.values()]
-        return found + [v for key in state.applications for v in state.versions_of(key).values()]
+        return self.core.state.records()
 
     def succeed(self) -> Lab:
         """Another process takes over."""

@@ -8,7 +8,22 @@ from bcs_scheduler.pipeline import estimate
 from store.base import Change
 from store.codec import encode_changes, size_of
 from store.definition import AttributeValue
-from store.records import AgentSetting, Application, BoundPort, Note, Record, Task, TaskGroup, Transaction, Version
+from store.records import (
+    AgentSetting,
+    Application,
+    BoundPort,
+    Endpoint,
+    Member,
+    MemberPort,
+    Note,
+    Record,
+    Service,
+    ServicePort,
+    Task,
+    TaskGroup,
+    Transaction,
+    Version,
+)
 
 NAME = "n" * 60
 RECORDS: list[Record] = [
@@ -41,6 +56,33 @@ RECORDS: list[Record] = [
         extended={NAME: 10**9}, attributes={NAME: AttributeValue(text=NAME)}, kill_reason=NAME, restarts=999,
         started=True, killing_since=1.7e9 + 1 / 3, last_restart_at=1.7e9 + 1 / 3, unreachable_since=1.7e9 + 1 / 3,
         created_at=1.7e9 + 1 / 3, running_since=1.7e9 + 1 / 3, ended_at=1.7e9 + 1 / 3, updated_at=1.7e9 + 1 / 3,
+    ),
+    Service(
+        namespace=NAME, name=NAME, labels={NAME: NAME}, annotations={NAME: NAME}, selector={NAME: NAME},
+        type="ClusterIP", cluster_ip=("255.255.255.255",), created_at=1.7e9 + 1 / 3, updated_at=1.7e9 + 1 / 3,
+        ports=tuple(
+            ServicePort(
+                name=NAME, protocol="https", service_port=65535, domain_name=NAME, path=NAME, target_port=65535,
+                node_port=65535,
+            )
+            for _ in range(9)
+        ),
+    ),
+    Endpoint(
+        namespace=NAME, name=NAME, version=10**18, updated_at=1.7e9 + 1 / 3, omitted=99999,
+        members=tuple(
+            Member(
+                taskgroup=4 * NAME, name=NAME, application=NAME, network_mode="BRIDGE", node_ip="255.255.255.255",
+                container_ip="255.255.255.255", ready=True, reason="unreachable", weight=10**6,
+                ports=(
+                    MemberPort(
+                        name=NAME, protocol="https", host_port=65535, container_port=65535,
+                        address="255.255.255.255:65535",
+                    ),
+                ),
+            )
+            for _ in range(9)
+        ),
     ),
     Version(namespace=NAME, application=NAME, name="1" * 19, raw="x" * 2000, labels={NAME: NAME}),
 ]  # fmt: skip
