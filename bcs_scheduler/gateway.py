@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from bcs_scheduler.core.effects import Reply
 from bcs_scheduler.core.events import Command
+from bcs_scheduler.hub import Hub
 from offers.model import Diagnosis, Offer
 from store.state import State
 
@@ -49,6 +50,9 @@ class Gateway(Protocol):
     def submit(self, command: Command) -> Future[Reply]:
         """Hands a command to the core. The future ends when the change is durable (or refused). Raises NotLeading or
         Busy at once. The command's `token` and `cause` are filled in by the gateway (cause is kept if given)."""
+
+    def hub(self) -> Hub:
+        """Gives what becomes durable to those who follow it; of the present term. Raises NotLeading."""
 
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first."""

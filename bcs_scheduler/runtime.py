@@ -20,6 +20,7 @@ from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Reply
 from bcs_scheduler.core.events import Command
 from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
+from bcs_scheduler.hub import Hub
 from bcs_scheduler.metrics import Leading, Metrics
 from bcs_scheduler.term import STALL, DriverFactory, ProberFactory, Term
 from offers.model import Diagnosis, Offer
@@ -243,6 +244,12 @@ class Runtime:
         if term is None:
             raise NotLeading(self.leader_url())
         return term.submit(command)
+
+    def hub(self) -> Hub:
+        term = self._term
+        if term is None:
+            raise NotLeading(self.leader_url())
+        return term.hub
 
     def offers(self) -> list[Offer]:
         term = self._term

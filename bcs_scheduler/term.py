@@ -17,6 +17,7 @@ from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.gateway import Busy
+from bcs_scheduler.hub import Hub, Item
 from bcs_scheduler.inbox import Inbox, InboxClosed
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.pipeline import CommitPipeline
@@ -89,6 +90,7 @@ class Term:
         self._began = time.monotonic()
         self.inbox = Inbox()
         self.core = Core(records, options, time.time())
+        self.hub = Hub()
         self.driver = make_driver(self._deliver)
         self._prober = make_prober(self.core.state, self._probed) if make_prober is not None else None
         self._metrics = metrics
@@ -126,6 +128,7 @@ class Term:
         if grace:
             self._finish(time.monotonic() + grace)
         self._pipeline.close()
+        self.hub.close(f"stepped down: {reason}")
         for token in list(self._waiting):
             self._resolve(
                 effects.Reply(token=token, error=effects.Reason.STEPPED_DOWN, message=f"stepped down: {reason}")
@@ -236,6 +239,7 @@ class Term:
 
     def _leave(self, batch: Sequence[object]) -> None:
         calls: list[effects.Effect] = []
+        news: list[Item] = []
         for effect in batch:
             if isinstance(effect, effects.Story):
                 self._tell(effect)
@@ -243,9 +247,13 @@ class Term:
                 self._metrics.observe(effect)
             elif isinstance(effect, effects.Reply):
                 self._resolve(effect)
+            elif isinstance(effect, effects.Changed):
+                news.append(Item(effect.kind, effect.key, effect.record))
             else:
                 assert isinstance(effect, effects.Effect)
                 calls.append(effect)
+        if news:
+            self.hub.publish(news)
         if calls:
             self.driver.send(calls)
 

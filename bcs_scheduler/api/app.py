@@ -23,6 +23,7 @@ from bcs_scheduler.api.errors import ApiError
 from bcs_scheduler.api.operation import Answered, ApiSettings, Call, Operation, Plain, Streamed, not_leading
 from bcs_scheduler.api.query import read_query
 from bcs_scheduler.api.routes import operations
+from bcs_scheduler.api.sse import EventStream, EventStreamResponse
 from bcs_scheduler.gateway import Gateway
 
 log = structlog.get_logger("bcs_scheduler.api")
@@ -81,12 +82,13 @@ async def _answer(
     operation: Operation, request: Request, gateway: Gateway, settings: ApiSettings, cause: str
 ) -> Response:
     query = read_query(request.query_params.multi_items(), operation.query)
-    if operation.write and gateway.role() != "master":
+    if (operation.write or operation.leader) and gateway.role() != "master":
         raise not_leading(gateway.leader_url())
     data = None
     if operation.body is not None:
         data = await _read_body(request, settings)
-    call = Call(gateway, settings, request.path_params, query, data, cause)
+    resume = request.headers.get("last-event-id") or query.get("lastEventId", "")
+    call = Call(gateway, settings, request.path_params, query, data, cause, resume)
     if inspect.iscoroutinefunction(operation.handler):
         return respond(await operation.handler(call))
     return await run_in_threadpool(lambda: respond(operation.handler(call)))  # type: ignore[arg-type]
@@ -108,6 +110,8 @@ async def _read_body(request: Request, settings: ApiSettings) -> Any:
 
 
 def respond(answer: Answered) -> Response:
+    if isinstance(answer, EventStream):
+        return EventStreamResponse(answer)
     if isinstance(answer, Streamed):
         head = {"Content-Length": str(answer.size)}
         return StreamingResponse(answer.chunks, media_type=answer.media_type, headers=head)

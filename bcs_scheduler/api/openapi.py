@@ -10,6 +10,7 @@ import msgspec
 
 from bcs_scheduler.api.errors import TABLE
 from bcs_scheduler.api.operation import LIMIT, Operation, Param
+from bcs_scheduler.api.sse import MEDIA_TYPE as EVENT_STREAM
 
 REF = "#/components/schemas/{name}"
 _KINDS = {"text": "string", "int": "integer", "bool": "boolean", "float": "number"}
@@ -20,6 +21,13 @@ _PATH_PARAMETERS = {
     "instances": "Wanted number of taskgroups.",
     "taskgroup": "Id of the taskgroup.",
     "file": "Name of the file.",
+}
+_LAST_EVENT_ID = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "required": False,
+    "description": "Id of the last frame the caller has: the stream goes on behind it.",
+    "schema": {"type": "string"},
 }
 _FAILURE = {
     "type": "object",
@@ -78,6 +86,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": [
             *map(_path_parameter, re.findall(r"{(\w+)}", operation.path)),
             *map(_parameter, operation.query),
+            *([_LAST_EVENT_ID] if operation.media_type == EVENT_STREAM else ()),
         ],
         "responses": _responses(operation, schemas),
     }

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from bcs_scheduler.api import errors
+from bcs_scheduler.api.sse import EventStream
 from bcs_scheduler.core.effects import Reason, Reply
 from bcs_scheduler.core.events import Command
 from bcs_scheduler.gateway import Busy, Gateway, NotLeading
@@ -74,7 +75,7 @@ class Streamed(NamedTuple):
     media_type: str = "application/octet-stream"
 
 
-Answered = Answer | Plain | Streamed
+Answered = Answer | Plain | Streamed | EventStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +91,8 @@ class Call:
     """Plain JSON data."""
     cause: str = ""
     """Id of the request; the core carries it through everything it does about it."""
+    last_event_id: str = ""
+    """Where a reader of a stream wants to go on: header Last-Event-ID, or else the parameter lastEventId."""
 
     def state(self) -> State:
         """The current state. Raises ApiError (503) if there is none."""
@@ -164,6 +167,8 @@ class Operation:
     answer: Any = None
     reasons: tuple[str, ...] = ()
     write: bool = False
+    leader: bool = False
+    """A read that only the leader can answer."""
     status: int = 200
     enveloped: bool = True
     media_type: str = "application/json"

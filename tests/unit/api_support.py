@@ -16,10 +16,11 @@ from bcs_scheduler.api.app import create_app
 from bcs_scheduler.api.operation import BASE, ApiSettings
 from bcs_scheduler.api.server import ApiServer
 from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.core.effects import Reply
+from bcs_scheduler.core.effects import Changed, Reply
 from bcs_scheduler.core.events import Command, Event, OffersArrived, StatusUpdate, Subscribed
 from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.gateway import Check, Gateway, Role
+from bcs_scheduler.gateway import Check, Gateway, NotLeading, Role
+from bcs_scheduler.hub import Hub, Item
 from offers.model import Diagnosis, Offer, Pot
 from store.records import Record
 from store.state import State
@@ -42,6 +43,7 @@ class CoreGateway:
         self.ready = [Check("store", True, "connected")]
         self._role: Role = "master"
         self._leader: str | None = "http://127.0.0.1:1"
+        self.follow = Hub()
         self._lock = threading.Lock()
 
     def stand_by(self, leader: str | None) -> None:
@@ -51,7 +53,9 @@ class CoreGateway:
         """Effects that left."""
         with self._lock:
             units = self.core.turn(events, time.time())
-        return [effect for unit in units for effect in unit.effects]
+            left = [effect for unit in units for effect in unit.effects]
+            self.follow.publish([Item(e.kind, e.key, e.record) for e in left if isinstance(e, Changed)])
+        return left
 
     # --- gateway ----------------------------------------------------------------------------------------------
 
@@ -75,6 +79,11 @@ class CoreGateway:
             effects = self.feed(msgspec.structs.replace(command, token=1))
             future.set_result(next(effect for effect in effects if isinstance(effect, Reply)))
         return future
+
+    def hub(self) -> Hub:
+        if self._role != "master":
+            raise NotLeading(self._leader)
+        return self.follow
 
     def offers(self) -> list[Offer]:
         return self.core.offers()

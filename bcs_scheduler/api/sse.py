@@ -1,0 +1,121 @@
+"""Server-sent events on the wire (WHATWG HTML, section 9.2): frames, and the answer that goes on until it is ended.
+
+A stream begins with `retry:` and what the operation wants to say first, then follows its watch of the hub. While
+nothing comes, a comment every HEARTBEAT seconds shows both sides that the other is there. The last frame of a stream
+that we end has the event `end`; its data say why: `slow`, `stepped_down` or `timeout`. Whoever reads connects again,
+and resumes with the id of the last frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+
+from bcs_scheduler.hub import Item, Watch, WatchEnded
+
+log = structlog.get_logger("bcs_scheduler.api")
+MEDIA_TYPE = "text/event-stream"
+HEARTBEAT = 15.0
+"""Seconds of silence before a comment is sent."""
+RETRY_MS = 1_000
+"""Milliseconds that a reader waits before it connects again."""
+STUCK = 20.0
+"""Seconds for which a reader may take nothing before its connection is broken off."""
+LEAST_PAUSE, PAUSE_EACH, MOST_PAUSE = 0.01, 0.0005, 0.5
+"""Seconds between two writes to one reader: more with each reader there is. What comes meanwhile is written together,
+so that many readers cost the process a bounded number of writes per second."""
+HEARTBEAT_FRAME = b":\n\n"
+
+_encoder = msgspec.json.Encoder()
+
+
+def frame(event: str, data: Any, identity: str | int = "") -> bytes:
+    """One frame. `data` is encoded as JSON, which has no line breaks; `identity` is what a reader resumes with."""
+    head = f"event: {event}\n" if identity == "" else f"id: {identity}\nevent: {event}\n"
+    return head.encode() + b"data: " + _encoder.encode(data) + b"\n\n"
+
+
+@dataclass(frozen=True, slots=True)
+class EventStream:
+    """An answer that goes on: first the `opening` frames, then what the watch gives, as `encode` shows it.
+
+    `encode` makes the frame of an item, or b"" if there is nothing to say. It must be the same function for all
+    watchers who are told the same (a function of a module, not a closure), since its results are shared. `opening` is
+    read bit by bit in the event loop. `seconds`: the stream ends by itself after that time; None = it does not.
+    """
+
+    watch: Watch
+    encode: Callable[[Item], bytes]
+    opening: Iterable[bytes] = ()
+    seconds: float | None = None
+
+
+class EventStreamResponse(Response):
+    """Sends an EventStream. It ends when the reader has gone or takes nothing, or when the watch has ended."""
+
+    def __init__(self, stream: EventStream) -> None:
+        super().__init__(media_type=None, headers={"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"})
+        del self.headers["content-length"]
+        self.headers["X-Accel-Buffering"] = "no"  # proxies such as nginx would collect frames
+        self._stream = stream
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        watch = self._stream.watch
+        leaving = asyncio.ensure_future(_left(receive, watch))
+        try:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            if scope["method"] != "HEAD":
+                await self._run(send, leaving)
+            await _write(send, b"", more=False)
+        except (TimeoutError, OSError) as stuck:
+            # Without a proper end uvicorn closes the connection, which is what is wanted.
+            log.info(
+                "reader of a stream given up", path=scope["path"], error=str(stuck) or f"took nothing in {STUCK} s"
+            )
+        finally:
+            leaving.cancel()
+            watch.close()
+
+    async def _run(self, send: Send, leaving: asyncio.Future[None]) -> None:
+        stream = self._stream
+        await _write(send, b"retry: %d\n\n" % RETRY_MS)
+        for chunk in stream.opening:
+            await _write(send, chunk)
+            if leaving.done():
+                return
+        loop = asyncio.get_running_loop()
+        until = loop.time() + stream.seconds if stream.seconds is not None else None
+        try:
+            while not leaving.done():
+                left = HEARTBEAT if until is None else min(HEARTBEAT, until - loop.time())
+                if left <= 0:
+                    raise WatchEnded("timeout", "the time asked for is over")
+                items = await stream.watch.take(left)
+                content = b"".join([item.encoded(stream.encode) for item in items])
+                if content or not items:
+                    await _write(send, content or HEARTBEAT_FRAME)
+                    await asyncio.sleep(min(LEAST_PAUSE + PAUSE_EACH * stream.watch.beside, MOST_PAUSE))
+        except WatchEnded as ended:
+            if not leaving.done():
+                await _write(send, frame("end", {"reason": ended.why, "message": str(ended)}))
+
+
+async def _left(receive: Receive, watch: Watch) -> None:
+    """Until the reader has gone."""
+    while True:
+        message: Message = await receive()
+        if message["type"] == "http.disconnect":
+            watch.close()
+            return
+
+
+async def _write(send: Send, content: bytes, more: bool = True) -> None:
+    async with asyncio.timeout(STUCK):
+        await send({"type": "http.response.body", "body": content, "more_body": more})

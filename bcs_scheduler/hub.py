@@ -1,0 +1,272 @@
+"""The hub: gives what has become durable to everybody who follows it (long polls, server-sent events).
+
+One per term of leadership. `publish` is called by the pipeline's thread and only puts references into a list; the
+watchers live in event loops, where one callback per batch hands the items out. A watcher has a bounded queue of its
+own. Of a record only the last state waits there, so a watcher of records that is slow sees fewer states, not old ones;
+events are all kept. One whose queue is full is ended and told so; it resumes where it was, because events have numbers
+and records can be read again. Items are shared, and what is made of them for the wire is made once (`Item.encoded`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from store.records import Happening, Record
+
+EVENTS = "event"
+"""Kind of the items that are happenings; those of records have the record's kind."""
+QUEUE = 4_000
+"""Items that may wait for one watcher: a burst such as a thousand launches fits."""
+BEHIND = 100_000
+"""Items that may wait for an event loop before all its watchers are ended."""
+SLICE = 20_000
+"""Handings-out (items x watchers) in one go; then the loop gets its turn."""
+
+Why = Literal["slow", "stepped_down", "timeout"]
+
+
+class HubClosed(Exception):
+    """The term has ended; another scheduler leads, or will."""
+
+
+class HubFull(Exception):
+    """There are as many watchers as may be."""
+
+
+class WatchEnded(Exception):
+    """Nothing more comes. `why` is stable, the message says it in words."""
+
+    def __init__(self, why: Why, message: str) -> None:
+        super().__init__(message)
+        self.why: Why = why
+
+
+class Item:
+    """One durable thing: a record as it is now (`value` None: it is gone), or an event, which has a number."""
+
+    __slots__ = ("_encoded", "key", "kind", "number", "value")
+
+    def __init__(self, kind: str, key: str, value: Record | Happening | None, number: int = 0) -> None:
+        self.kind, self.key, self.value, self.number = kind, key, value, number
+        self._encoded: dict[Callable[[Item], bytes], bytes] = {}
+
+    def encoded(self, encode: Callable[[Item], bytes]) -> bytes:
+        """What `encode` makes of it, made once however many ask: give the same function each time."""
+        found = self._encoded.get(encode)
+        if found is None:
+            found = self._encoded[encode] = encode(self)
+        return found
+
+
+class Watch:
+    """What one watcher gets. Made by `Hub.watch`; belongs to the event loop it was made in. Close it in the end."""
+
+    def __init__(
+        self, room: _Room, kind: str, key: str | None, match: Callable[[Item], bool] | None, after: int, most: int
+    ) -> None:
+        self.kind, self.key = kind, key
+        self.after = after
+        """Events up to this number are not given: the watcher has read them from the journal."""
+        self._room, self._match, self._most = room, match, most
+        self._queue: dict[object, Item] = {}
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended: WatchEnded | None = None
+
+    @property
+    def beside(self) -> int:
+        """Watchers in the same event loop, this one among them."""
+        return self._room.size
+
+    async def take(self, timeout: float) -> list[Item]:
+        """What has come since the last call, in order of the last change; waits up to `timeout` seconds for the first,
+        then gives an empty list. Raises WatchEnded when nothing more comes."""
+        if not self._queue and self._ended is None and timeout > 0:
+            loop = self._room.loop
+            self._waiter = waiter = loop.create_future()
+            timer = loop.call_later(timeout, self._wake)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        if not self._queue and self._ended is not None:
+            raise self._ended
+        items = list(self._queue.values())
+        self._queue.clear()
+        return items
+
+    def end(self, why: Why, message: str) -> None:
+        """In its event loop: what waits is still given, then `take` raises; of one that is too slow nothing is."""
+        if self._ended is None:
+            self._ended = WatchEnded(why, message)
+            if why == "slow":
+                self._queue.clear()
+            self._room.remove(self)
+            self._wake()
+
+    def close(self) -> None:
+        """The watcher has gone. May be called more than once."""
+        self.end("timeout", "closed")
+
+    def offer(self, item: Item) -> None:
+        """Called by the hub in the event loop."""
+        if item.number:
+            if item.number <= self.after:
+                return
+            name: object = item.number
+        else:
+            name = (item.kind, item.key)
+        if self._ended is not None or (self._match is not None and not self._match(item)):
+            return
+        self._queue.pop(name, None)
+        self._queue[name] = item
+        if len(self._queue) > self._most:
+            self._room.hub.dropped += 1
+            self.end("slow", f"more than {self._most} changes were waiting for this watcher; it may resume")
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Hub:
+    """Hands out what has become durable. `latest` is the number of the newest durable event: the state, which is ahead
+    of the store, may hold events that no reader must see yet, since a failover would give their numbers to others."""
+
+    def __init__(self, latest: int = 0, most: int = 1_000) -> None:
+        """`most`: watchers there may be at a time."""
+        self.latest = latest
+        self.most = most
+        self.dropped = 0
+        """Watchers that were ended because they were too slow."""
+        self._rooms: dict[asyncio.AbstractEventLoop, _Room] = {}
+        self._lock = threading.Lock()
+        """Guards the rooms, their `incoming` and `scheduled`, and `_closed`; held for a few list operations at most."""
+        self._closed = ""
+
+    @property
+    def watchers(self) -> int:
+        return sum(room.size for room in list(self._rooms.values()))
+
+    def watch(
+        self,
+        kind: str,
+        key: str | None = None,
+        match: Callable[[Item], bool] | None = None,
+        after: int | None = None,
+        queue: int = QUEUE,
+    ) -> Watch:
+        """Follows a kind, or one record of it; must be called in an event loop. What becomes durable from now on is
+        given: read the state after this call, and nothing is missed (something may come twice).
+
+        `match` says which items are wanted; it runs for each item and must be quick. `after`: number of the last event
+        the watcher knows; None = the newest. Raises HubClosed, HubFull.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._closed:
+                raise HubClosed(self._closed)
+            if self.watchers >= self.most:
+                raise HubFull(f"there are {self.most} watchers already")
+            room = self._rooms.get(loop)
+            if room is None:
+                room = self._rooms[loop] = _Room(self, loop)
+            watch = Watch(room, kind, key, match, self.latest if after is None else after, queue)
+            room.add(watch)
+        return watch
+
+    def publish(self, items: Sequence[Item]) -> None:
+        """Any thread; never waits. Events must come in the order of their numbers."""
+        for item in items:
+            if item.number:
+                self.latest = item.number
+        with self._lock:
+            if not self._closed:
+                self._each_room(lambda room: room.take_in(items))
+
+    def close(self, reason: str) -> None:
+        """Ends all watchers, after what was published before. Any thread, more than once."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = reason
+            self._each_room(lambda room: room.loop.call_soon_threadsafe(room.end_all, "stepped_down", reason))
+
+    def _each_room(self, tell: Callable[[_Room], object]) -> None:
+        for loop, room in list(self._rooms.items()):
+            try:
+                tell(room)
+            except RuntimeError:  # the event loop is closed, and its watchers are gone with it
+                del self._rooms[loop]
+
+    def take_from(self, room: _Room, most: int) -> list[Item]:
+        """Items for a room to hand out, at most so many."""
+        with self._lock:
+            items = [room.incoming.popleft() for _ in range(min(most, len(room.incoming)))]
+            room.scheduled = bool(room.incoming)
+        return items
+
+
+class _Room:
+    """The watchers of one event loop. Everything but `take_in` runs in that loop."""
+
+    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop) -> None:
+        self.hub, self.loop = hub, loop
+        self.incoming: deque[Item] = deque()
+        self.scheduled = False
+        self.size = 0
+        self._by_kind: dict[str, dict[Watch, None]] = {}
+        self._by_key: dict[tuple[str, str], dict[Watch, None]] = {}
+
+    def add(self, watch: Watch) -> None:
+        self._table(watch)[watch] = None
+        self.size += 1
+
+    def remove(self, watch: Watch) -> None:
+        table = self._table(watch)
+        if watch in table:
+            del table[watch]
+            self.size -= 1
+            if not table and watch.key is not None:
+                del self._by_key[watch.kind, watch.key]
+
+    def _table(self, watch: Watch) -> dict[Watch, None]:
+        if watch.key is None:
+            return self._by_kind.setdefault(watch.kind, {})
+        return self._by_key.setdefault((watch.kind, watch.key), {})
+
+    def take_in(self, items: Iterable[Item]) -> None:
+        """Called by the publisher, under the hub's lock."""
+        if not self.size:
+            return
+        self.incoming.extend(items)
+        if len(self.incoming) > BEHIND:
+            self.incoming.clear()
+            self.loop.call_soon_threadsafe(self.end_all, "slow", "the scheduler could not keep up; resume")
+        elif self.incoming and not self.scheduled:
+            self.scheduled = True
+            self.loop.call_soon_threadsafe(self._hand_out)
+
+    def _hand_out(self) -> None:
+        self._give(self.hub.take_from(self, 1 + SLICE // (self.size + 1)))
+        if self.scheduled:
+            self.loop.call_soon(self._hand_out)
+
+    def _give(self, items: list[Item]) -> None:
+        for item in items:
+            for table in (self._by_kind.get(item.kind), self._by_key.get((item.kind, item.key))):
+                for watch in list(table or ()):
+                    watch.offer(item)
+
+    def end_all(self, why: Why, message: str) -> None:
+        if why != "slow":
+            self._give(self.hub.take_from(self, BEHIND))
+        for table in [*self._by_kind.values(), *self._by_key.values()]:
+            for watch in list(table):
+                watch.end(why, message)

@@ -1,0 +1,184 @@
+"""Server-sent events and long polls: what is sent, how it resumes, how it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+import requests
+
+from bcs_scheduler.api import app, sse, streaming
+from bcs_scheduler.api.operation import BASE, Answer, Call, Param, Table
+from bcs_scheduler.api.sse import EventStream, frame
+from bcs_scheduler.hub import Hub, Item
+from store.records import Endpoint
+from tests.unit.api_support import TIMEOUT, Api, CoreGateway, serving
+from tests.waiting import wait_for
+
+table = Table("tests")
+
+
+def show(item: Item) -> bytes:
+    if item.value is None:
+        return frame("deleted", {"key": item.key})
+    assert isinstance(item.value, Endpoint)
+    return frame("changed", {"version": item.value.version}, item.value.version)
+
+
+@streaming.streams(table, "/watch/{name}", "Follow an endpoint", answer=dict[str, Any])
+async def watch_endpoint(call: Call) -> EventStream:
+    watch = streaming.watch(call, "endpoint", f"shop/{call.path['name']}")
+    opening = [frame("resumed", call.last_event_id)] if call.last_event_id else []
+    return EventStream(watch, show, opening, call.query.get("timeoutSeconds"))
+
+
+@table.read("/poll/{name}", "Wait for an endpoint", query=(Param("version", "int", "Known.", 0),), answer=int)
+async def poll_endpoint(call: Call) -> Answer:
+    def look() -> int:
+        record = call.state().endpoints.get(f"shop/{call.path['name']}")
+        return record.version if record is not None else 0
+
+    def news(version: int) -> bool:
+        return version > call.query["version"]
+
+    return Answer(await streaming.long_poll(call, look, news, 5.0, "endpoint", f"shop/{call.path['name']}"))
+
+
+class Reader:
+    """Reads a stream in a thread of its own."""
+
+    def __init__(self, api: Api, path: str, **more: Any) -> None:
+        self.answer = requests.get(api.url + BASE + path, stream=True, timeout=TIMEOUT, **more)
+        self.lines: list[str] = []
+        self.ended = threading.Event()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        with contextlib.suppress(requests.RequestException, OSError, ValueError, AttributeError):  # closed meanwhile
+            for line in self.answer.iter_lines(chunk_size=1, decode_unicode=True):
+                self.lines.append(line)
+            self.ended.set()
+
+    def data(self, event: str) -> list[Any]:
+        """Data of the frames of this event so far."""
+        pairs = zip(self.lines, self.lines[1:], strict=False)
+        return [msgspec.json.decode(b.removeprefix("data: ")) for a, b in pairs if a == f"event: {event}"]
+
+
+@pytest.fixture
+def gateway() -> CoreGateway:
+    return CoreGateway()
+
+
+@pytest.fixture
+def api(gateway: CoreGateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    monkeypatch.setattr(app, "operations", lambda: table.operations)
+    with serving(gateway) as served:
+        yield served
+        gateway.follow.close("the test is over")
+
+
+def publish(gateway: CoreGateway, name: str, version: int) -> None:
+    record = Endpoint(namespace="shop", name=name, version=version)
+    gateway.core.state.apply("endpoint", record.key, record)
+    gateway.follow.publish([Item("endpoint", record.key, record)])
+
+
+def test_a_stream_gives_what_its_watch_gives(gateway: CoreGateway, api: Api) -> None:
+    reader = Reader(api, "/watch/web")
+    assert reader.answer.headers["content-type"] == "text/event-stream"
+    assert reader.answer.headers["cache-control"] == "no-store"
+    wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
+    publish(gateway, "web", 7)
+    publish(gateway, "other", 8)
+    wait_for(lambda: reader.data("changed"), what="the first frame")
+    gateway.follow.publish([Item("endpoint", "shop/web", None)])
+    wait_for(lambda: reader.data("deleted"), what="the last frame")
+    assert reader.lines[:2] == ["retry: 1000", ""]
+    assert reader.lines[2:6] == ["id: 7", "event: changed", 'data: {"version":7}', ""]
+    assert reader.data("deleted") == [{"key": "shop/web"}]
+
+
+def test_a_reader_says_where_it_was(gateway: CoreGateway, api: Api) -> None:
+    by_header = Reader(api, "/watch/web", headers={"Last-Event-ID": "41"})
+    by_query = Reader(api, "/watch/web?lastEventId=42")
+    wait_for(lambda: by_header.data("resumed") and by_query.data("resumed"), what="both streams")
+    assert (by_header.data("resumed"), by_query.data("resumed")) == (["41"], ["42"])
+
+
+def test_silence_is_filled_with_comments(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "HEARTBEAT", 0.05)
+    reader = Reader(api, "/watch/web")
+    wait_for(lambda: reader.lines.count(":") >= 2, what="two heartbeats")
+
+
+def test_a_stream_ends_with_the_time_asked_for(api: Api) -> None:
+    reader = Reader(api, "/watch/web?timeoutSeconds=0.1")
+    assert reader.ended.wait(TIMEOUT)
+    assert [last["reason"] for last in reader.data("end")] == ["timeout"]
+
+
+def test_a_stream_ends_with_the_term_and_says_so(gateway: CoreGateway, api: Api) -> None:
+    reader = Reader(api, "/watch/web")
+    wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
+    gateway.follow.close("stepped down: the process stops")
+    assert reader.ended.wait(TIMEOUT)
+    assert reader.data("end") == [{"reason": "stepped_down", "message": "stepped down: the process stops"}]
+
+
+def test_a_reader_that_goes_is_forgotten(gateway: CoreGateway, api: Api) -> None:
+    host, _, port = api.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), TIMEOUT) as connection:
+        connection.sendall(f"GET {BASE}/watch/web HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
+    wait_for(lambda: gateway.follow.watchers == 0, what="the end of the watch")
+
+
+def test_the_number_of_streams_is_bounded(gateway: CoreGateway, api: Api) -> None:
+    gateway.follow = Hub(most=1)
+    Reader(api, "/watch/web")
+    wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
+    refused = api.get("/watch/web")
+    assert refused.status_code == 503
+    assert refused.json()["data"]["reason"] == "too_many_watchers"
+    assert refused.headers["retry-after"] == "1"
+
+
+def test_a_standby_points_streams_to_the_leader(gateway: CoreGateway, api: Api) -> None:
+    gateway.stand_by("http://10.0.0.9:31088")
+    answer = api.get("/watch/web?timeoutSeconds=1")
+    assert answer.status_code == 307
+    assert answer.headers["location"] == f"http://10.0.0.9:31088{BASE}/watch/web?timeoutSeconds=1"
+    gateway.stand_by(None)
+    assert api.get("/watch/web").json()["data"]["reason"] == "no_leader"
+
+
+def test_only_the_head_of_a_stream_can_be_asked_for(gateway: CoreGateway, api: Api) -> None:
+    answer = api.call("HEAD", "/watch/web")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream")
+    wait_for(lambda: gateway.follow.watchers == 0, what="the end of the watch")
+
+
+def test_a_long_poll_answers_as_soon_as_there_is_news(gateway: CoreGateway, api: Api) -> None:
+    publish(gateway, "web", 3)
+    assert api.data("/poll/web?version=2") == 3
+    threading.Timer(0.2, publish, [gateway, "web", 4]).start()
+    answer = api.get("/poll/web?version=3")
+    assert answer.json()["data"] == 4
+    assert answer.elapsed.total_seconds() < streaming.UNTOLD
+    assert gateway.follow.watchers == 0
+
+
+def test_a_long_poll_outlives_the_hub(gateway: CoreGateway, api: Api) -> None:
+    threading.Timer(0.1, gateway.follow.close, ["stepped down"]).start()
+    threading.Timer(0.3, gateway.core.state.apply, ["endpoint", "shop/web", endpoint(5)]).start()
+    assert api.data("/poll/web?version=3") == 5
+
+
+def endpoint(version: int) -> Endpoint:
+    return Endpoint(namespace="shop", name="web", version=version)

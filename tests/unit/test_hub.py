@@ -1,0 +1,229 @@
+"""The hub: what is published reaches every watcher once, in order, and no watcher can hold up another."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.hub import BEHIND, EVENTS, Hub, HubClosed, HubFull, Item, Watch, WatchEnded
+from store.records import Endpoint, Happening
+
+LONG = 10.0
+
+
+def endpoint(name: str, version: int) -> Item:
+    record = Endpoint(namespace="shop", name=name, version=version)
+    return Item("endpoint", record.key, record)
+
+
+def happening(number: int, reason: str = "placed") -> Item:
+    value = Happening(number=number, at=1.0, object="taskgroup", key="k", namespace="shop", reason=reason, message="")
+    return Item(EVENTS, "", value, number)
+
+
+def versions(items: list[Item]) -> list[tuple[str, int]]:
+    return [(item.key, item.value.version) for item in items if isinstance(item.value, Endpoint)]
+
+
+def numbers(items: list[Item]) -> list[int]:
+    return [item.number for item in items]
+
+
+def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(body(), LONG))
+
+
+async def until_ended(watch: Watch) -> tuple[list[Item], WatchEnded]:
+    found: list[Item] = []
+    while True:
+        try:
+            found += await watch.take(LONG)
+        except WatchEnded as ended:
+            return found, ended
+
+
+def test_a_record_waits_once_in_its_last_state() -> None:
+    async def body() -> None:
+        hub = Hub()
+        watch = hub.watch("endpoint")
+        hub.publish([endpoint("a", 1), endpoint("b", 1)])
+        hub.publish([endpoint("a", 2), Item("service", "shop/a", None)])
+        await asyncio.sleep(0)
+        assert versions(await watch.take(LONG)) == [("shop/b", 1), ("shop/a", 2)]
+        assert await watch.take(0) == []
+
+    run(body)
+
+
+def test_one_record_is_followed_without_the_others() -> None:
+    async def body() -> None:
+        hub = Hub()
+        watch = hub.watch("endpoint", "shop/b")
+        hub.publish([endpoint("a", 1), endpoint("b", 1), endpoint("c", 1)])
+        assert versions(await watch.take(LONG)) == [("shop/b", 1)]
+
+    run(body)
+
+
+def test_events_are_all_kept_in_order_and_only_those_that_match() -> None:
+    async def body() -> None:
+        hub = Hub(latest=3)
+        every = hub.watch(EVENTS)
+        some = hub.watch(EVENTS, match=lambda item: item.number % 2 == 0)
+        late = hub.watch(EVENTS, after=5)
+        hub.publish([happening(4), happening(5)])
+        hub.publish([happening(6)])
+        await asyncio.sleep(0)
+        assert [numbers(await watch.take(LONG)) for watch in (every, some, late)] == [[4, 5, 6], [4, 6], [6]]
+        assert hub.latest == 6
+
+    run(body)
+
+
+def test_a_watch_gets_nothing_from_before() -> None:
+    async def body() -> None:
+        hub = Hub()
+        hub.watch(EVENTS)  # somebody follows already, so that this event is on its way
+        hub.publish([happening(1)])
+        watch = hub.watch(EVENTS)
+        hub.publish([happening(2)])
+        assert numbers(await watch.take(LONG)) == [2]
+
+    run(body)
+
+
+def test_waiting_ends_with_the_time() -> None:
+    async def body() -> None:
+        assert await Hub().watch(EVENTS).take(0.01) == []
+
+    run(body)
+
+
+def test_what_comes_while_waiting_wakes_at_once_from_any_thread() -> None:
+    async def body() -> None:
+        hub = Hub()
+        watch = hub.watch(EVENTS)
+        publisher = threading.Timer(0.05, hub.publish, [[happening(1)]])
+        publisher.start()
+        assert numbers(await watch.take(LONG)) == [1]
+
+    run(body)
+
+
+def test_a_slow_watcher_is_ended_and_told_and_the_others_go_on() -> None:
+    async def body() -> None:
+        hub = Hub()
+        slow, quick = hub.watch(EVENTS, queue=2), hub.watch(EVENTS)
+        hub.publish([happening(number) for number in (1, 2, 3)])
+        assert numbers(await quick.take(LONG)) == [1, 2, 3]
+        found, ended = await until_ended(slow)
+        assert (found, ended.why) == ([], "slow")
+        assert "may resume" in str(ended)
+        assert (hub.watchers, hub.dropped) == (1, 1)
+        again = hub.watch(EVENTS)
+        hub.publish([happening(4)])
+        assert numbers(await again.take(LONG)) == [4]
+
+    run(body)
+
+
+def test_records_that_change_often_do_not_make_a_watcher_slow() -> None:
+    async def body() -> None:
+        hub = Hub()
+        watch = hub.watch("endpoint", queue=2)
+        hub.publish([endpoint("a", version) for version in range(1, 100)])
+        assert versions(await watch.take(LONG)) == [("shop/a", 99)]
+
+    run(body)
+
+
+def test_the_end_of_the_term_comes_after_what_was_published() -> None:
+    async def body() -> None:
+        hub = Hub()
+        watch = hub.watch(EVENTS)
+        hub.publish([happening(1)])
+        hub.close("stepped down: deposed")
+        hub.publish([happening(2)])
+        found, ended = await until_ended(watch)
+        assert numbers(found) == [1]
+        assert (ended.why, str(ended)) == ("stepped_down", "stepped down: deposed")
+        with pytest.raises(HubClosed):
+            hub.watch(EVENTS)
+        assert hub.watchers == 0
+
+    run(body)
+
+
+def test_there_are_no_more_watchers_than_allowed() -> None:
+    async def body() -> None:
+        hub = Hub(most=2)
+        first, _ = hub.watch(EVENTS), hub.watch("endpoint", "shop/a")
+        with pytest.raises(HubFull, match="2 watchers"):
+            hub.watch(EVENTS)
+        first.close()
+        first.close()
+        assert hub.watchers == 1
+        hub.watch(EVENTS)
+
+    run(body)
+
+
+def test_an_item_is_encoded_once_for_all() -> None:
+    async def body() -> None:
+        hub, made = Hub(), []
+
+        def encode(item: Item) -> bytes:
+            made.append(item.number)
+            return str(item.number).encode()
+
+        watches = [hub.watch(EVENTS) for _ in range(50)]
+        hub.publish([happening(1)])
+        got = [[item.encoded(encode) for item in await watch.take(LONG)] for watch in watches]
+        assert got == [[b"1"]] * 50
+        assert made == [1]
+
+    run(body)
+
+
+def test_many_items_for_many_watchers_all_arrive() -> None:
+    async def body() -> None:
+        hub = Hub()
+        watches = [hub.watch(EVENTS) for _ in range(300)]
+        hub.publish([happening(number) for number in range(1, 1_001)])
+        for watch in watches:
+            found: list[int] = []
+            while len(found) < 1_000:
+                found += numbers(await watch.take(LONG))
+            assert found == list(range(1, 1_001))
+
+    run(body)
+
+
+def test_publishing_never_waits_for_an_event_loop_that_stands_still() -> None:
+    hub = Hub()
+    loop = asyncio.new_event_loop()
+
+    async def begin() -> Watch:
+        return hub.watch(EVENTS)
+
+    watch = loop.run_until_complete(begin())
+    for first in range(1, BEHIND + 2, 1_000):  # the loop does not run meanwhile
+        hub.publish([happening(number) for number in range(first, first + 1_000)])
+    found, ended = loop.run_until_complete(until_ended(watch))
+    assert (found, ended.why) == ([], "slow")
+    loop.close()
+
+
+def test_an_event_loop_that_has_gone_is_forgotten() -> None:
+    hub = Hub()
+
+    async def begin() -> None:
+        hub.watch(EVENTS)
+
+    asyncio.run(begin())
+    hub.publish([happening(1)])
+    assert hub.watchers == 0
