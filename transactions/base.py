@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from offers.agents import Directory
 from store.records import (
     Application,
     Executor,
@@ -53,6 +54,7 @@ class Periods:
     rolling_down: float = 7500.0
     delete: float = 7500.0
     inner_reschedule: float = 86400.0
+    """Restarts after failures, and what daemonsets do to have their taskgroups."""
     restart_reset: float = 1800.0
     """A taskgroup that ran this long starts its restart count anew."""
     update_delay: float = 0.0
@@ -62,6 +64,8 @@ class Periods:
 
     def life(self, kind: TransactionKind, *, inner: bool, down: bool = False) -> float:
         match kind:
+            case "LAUNCH" | "UPDATE" if inner:
+                return self.inner_reschedule
             case "LAUNCH":
                 return self.launch
             case "DELETE":
@@ -117,6 +121,11 @@ class Step(NamedTuple):
     verdict: Verdict | None = None
     wake_at: float = 0.0
     only_host: str = ""
+    per_agent: bool = False
+    """No two of the slots on one agent."""
+    only_agents: frozenset[str] = frozenset()
+    """Ids of the agents that are acceptable; empty = any."""
+    except_agents: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
     """Configuration without which it cannot go on, in words (transactions.injection)."""
 
@@ -140,6 +149,8 @@ class Context:
     options: Options
     executor: Executor = "bcs"
     """What runs taskgroups whose version does not say."""
+    agents: Directory = field(default_factory=Directory)
+    """The agents Mesos lists."""
     cause: str = ""
     tell: Callable[[str, str, str, str], None] = lambda kind, key, reason, message: None
     """Story line: (kind, key, reason, message)."""
@@ -242,8 +253,10 @@ def own(ctx: Context, application: Application, transaction: Transaction, messag
 
 def refuse_if_busy(ctx: Context, application: Application, what: str, *, inner: bool = False) -> None:
     """One operation at a time works on an application (W-24); raises Refused naming the one that runs. `inner`
-    operations are steps of a rolling update, which keeps all others away. Restarts of taskgroups go on beside."""
-    running = next((t for t in ctx.state.active_of(application.key).values() if t.type != "RESCHEDULE"), None)
+    operations are steps of a rolling update, which keeps all others away. Restarts of taskgroups go on beside, and so
+    does what a daemonset launches."""
+    active = ctx.state.active_of(application.key).values()
+    running = next((t for t in active if t.type != "RESCHEDULE" and not (t.inner and t.type == "LAUNCH")), None)
     if running is not None or (application.status == "RollingUpdate" and not inner):
         raise Refused(
             "conflict",

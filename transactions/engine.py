@@ -16,19 +16,11 @@ import msgspec
 from offers.model import Demand, Diagnosis, Placement
 from store.records import Application, ApplicationStatus, TaskGroup, Transaction, TransactionStatus, Version
 from store.state import State
-from transactions import base, delete, explain, groups, injection, launch, lifecycle, needs, reschedule, scale, update
+from transactions import base, daemons, explain, groups, injection, lifecycle, needs, reschedule, update
 from transactions.base import Context, Options, Slot, Step
 from transactions.injection import Injected, Injections
+from transactions.kinds import look
 from transactions.progress import progress
-
-STEPS = {
-    "LAUNCH": launch.step,
-    "SCALE": scale.step,
-    "INNERSCALE": scale.step,
-    "UPDATE": update.step,
-    "RESCHEDULE": reschedule.step,
-    "DELETE": delete.step,
-}
 
 
 class Placed(NamedTuple):
@@ -108,10 +100,11 @@ class Engine:
         if transaction is None or application is None or demand is None or not transaction.active:
             return None
         version = ctx.state.version(application.key, self._version_of[placement.demand])
-        slot = placement.slot
-        assert isinstance(slot, Slot)
+        slot: Slot | None = placement.slot  # type: ignore[assignment]
+        if demand.per_agent:
+            slot = daemons.slot_on(ctx, application, demand, placement)
         injected = injections.of(version) if version is not None else None
-        if version is None or injected is None or not _still_open(ctx, application.key, slot):
+        if slot is None or version is None or injected is None or not _still_open(ctx, application.key, slot):
             self._fresh.add(transaction.id)
             return None
         group = groups.build(ctx, application, version, slot, placement)
@@ -130,6 +123,10 @@ class Engine:
             max(0.0, ctx.now - created) * 1000.0,
         )
         return Placed(group, version, injected)
+
+    def look_again(self, identities: Iterable[str]) -> None:
+        """These transactions depend on something that is no record and has changed."""
+        self._fresh.update(identities)
 
     def cancel(self, ctx: Context, transaction: Transaction, message: str) -> None:
         """Ends an active transaction on request and settles its application."""
@@ -212,7 +209,7 @@ class Engine:
             else:
                 self._wake(transaction.due_at, identity)
         else:
-            step = STEPS[transaction.type](ctx, transaction)
+            step = look(ctx, transaction)
             if step.verdict is not None:
                 self._finish(ctx, transaction, *step.verdict)
             else:
@@ -249,7 +246,7 @@ class Engine:
                 self._wait(ctx, transaction, missing)
             return
         self.missing.pop(transaction.id, None)
-        demand = needs.demand(transaction.id, version, step.slots, self.options.role, step.only_host)
+        demand = needs.demand(transaction.id, version, step, self.options.role)
         if self.demands.get(transaction.id) != demand:
             self.demands[transaction.id] = demand
             self._version_of[transaction.id] = version.name
@@ -316,10 +313,12 @@ class Engine:
             return
         if self._somebody_cares(ctx, application, group):
             return
-        if group.index >= application.instances:
+        if daemons.leaving(group) or groups.beyond(application, group.index):
             if group.ended:
-                groups.remove(ctx, group, "not wanted any more")
+                groups.remove(ctx, group, group.kill_reason or "not wanted any more")
             return
+        if group.unreachable_since and daemons.is_daemonset(application):
+            return  # it has its place on its agent and nowhere else
         self._restart(ctx, application, group, apps)
 
     def _restart(self, ctx: Context, application: Application, group: TaskGroup, apps: set[str]) -> None:

@@ -82,6 +82,12 @@ def _attributes(version: Version, placement: Placement) -> dict[str, AttributeVa
     return found
 
 
+def beyond(application: Application, index: int) -> bool:
+    """The application does not want an index as high as this. On the sides of a rolling update and for daemonsets the
+    indexes say nothing."""
+    return not application.rolling and application.type != "daemonset" and index >= application.instances
+
+
 def end(ctx: Context, group: TaskGroup, reason: str) -> TaskGroup:
     """Marks a taskgroup as unwanted; the core then kills it (and repeats that) until it has ended."""
     if group.killing_since or group.ended:

@@ -8,7 +8,7 @@ from offers.constraints import Rules, RuleSpec, compile_rules
 from offers.model import Demand, Need
 from store.definition import Amounts, Container, Port
 from store.records import Version
-from transactions.base import Slot
+from transactions.base import Step
 
 EXECUTOR = Amounts(cpus=10, mem=64_000, disk=64_000)
 """What the executor of a taskgroup holds: 0.01 cores, 64 MB, 64 MB disk (bcs_internals 2.4). Its cores come out of the
@@ -119,14 +119,18 @@ def rules_of(version: Version) -> Rules:
     return _rules(_ById(version))
 
 
-def demand(identity: str, version: Version, slots: tuple[Slot, ...], role: str, only_host: str = "") -> Demand:
+def demand(identity: str, version: Version, step: Step, role: str) -> Demand:
+    """What a step of a transaction wants a place for."""
     return Demand(
         id=identity,
         application=f"{version.namespace}/{version.application}",
-        slots=slots,
+        slots=step.slots,
         need=need_of(version),
         rules=rules_of(version),
         role=version.role or role,
-        only_host=only_host,
+        only_host=step.only_host,
         labels=tuple(f"{key}:{value}" for key, value in sorted(version.labels.items())),
+        per_agent=step.per_agent,
+        only_agents=step.only_agents,
+        except_agents=step.except_agents,
     )

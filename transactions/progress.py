@@ -24,6 +24,8 @@ def progress(state: State, transaction: Transaction) -> Progress:
     if not transaction.active:
         return Progress(transaction.progress, max(0, target - transaction.progress))
     application = f"{transaction.namespace}/{transaction.application}"
+    if transaction.type == "LAUNCH" and transaction.inner:
+        return _of_daemonset(state, application, target)
     match transaction.type:
         case "LAUNCH" | "SCALE" | "INNERSCALE":
             held = list(state.indexes_of(application))
@@ -40,3 +42,11 @@ def progress(state: State, transaction: Transaction) -> Progress:
         case "DELETE":
             left = len(state.groups_of(application))
             return Progress(max(0, target - left), left)
+
+
+def _of_daemonset(state: State, key: str, target: int) -> Progress:
+    """Agents that have got their taskgroup, of those that lacked one when the launch began."""
+    application = state.applications.get(key)
+    wanted = application.instances if application is not None else 0
+    lacking = max(0, wanted - len({group.agent_id for group in list(state.groups_of(key).values())}))
+    return Progress(max(0, target - lacking), lacking)

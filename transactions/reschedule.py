@@ -77,7 +77,7 @@ def settled(ctx: Context, transaction: Transaction) -> Verdict | None:
     owner = ctx.state.transactions.get(application.operation)
     if owner is not None and owner.active and update.takes_care_of(owner, group):
         return "FINISH", f"the update {owner.id} replaces it"
-    if group.index >= application.instances:
+    if groups.beyond(application, group.index):
         return "FINISH", "the taskgroup is not wanted any more"
     if transaction.inner and not (group.ended or group.unreachable_since or group.killing_since):
         return "FINISH", f"taskgroup recovered to {group.status.lower()}, id: {group.id}"
@@ -94,6 +94,11 @@ def step(ctx: Context, transaction: Transaction) -> Step:
         groups.end(ctx, group, "rescheduled")
         return Step()
     version = ctx.state.version(application.key, group.version)
+    if application.type == "daemonset":
+        if not group.ended:
+            return Step()  # it may come back with its agent, where there is room for one only
+        agents = frozenset((group.agent_id,))
+        return Step(slots=(Slot(group.index, group.id),), version=group.version, per_agent=True, only_agents=agents)
     if transaction.inner and not group.ended and version is not None:
         # It may have been back in between: the wait counts from when it went away last.
         at = lifecycle.replaceable_at(group, version.unreachable_policy)

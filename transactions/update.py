@@ -101,7 +101,7 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     lacking = injection.missing(ctx.state, version)
     if not lacking:
         changing = len(slots) + len(ending) + sum(not is_ready(g) for g in new)
-        _end_next(ctx, old, wanted - len(slots) - len(ending), budget, transaction.max_unavailable - changing)
+        end_next(ctx, old, wanted - len(slots) - len(ending), budget, transaction.max_unavailable - changing)
     waiting = [at for at in away.values() if ctx.now < at < math.inf]
     return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0), missing=lacking)
 
@@ -113,7 +113,7 @@ def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) ->
     return math.inf if at is None else at
 
 
-def _end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int, spare: int) -> None:
+def end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int, spare: int) -> None:
     """Ends up to `wanted` more old taskgroups: those that are not ready anyway first, then the oldest, while the budget
     of unavailable ones lasts. One that runs but is not healthy may serve all the same (its check may be wrong, or
     nobody probes): such end while no more than max_unavailable places are changing, of which `spare` are left."""

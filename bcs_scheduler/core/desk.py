@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from bcs_scheduler.core import effects
 from bcs_scheduler.core.quotas import Quotas
+from offers.agents import Directory
 from offers.matcher import Scoring
 from offers.pool import OfferPool
 from store.records import Executor, TaskGroup
@@ -56,6 +57,7 @@ class Desk:
         self.ids = Ids(_highest_id(state))
         self.pool = OfferPool()
         self.engine = Engine(options.transactions)
+        self.agents = Directory()
         self.quotas = Quotas(state)
         self.now = 0.0
         self.cause = ""
@@ -73,6 +75,7 @@ class Desk:
             ids=self.ids,
             options=options.transactions,
             executor=options.executor,
+            agents=self.agents,
             tell=self.tell,
             count=self.count,
             attempt=self.attempt,

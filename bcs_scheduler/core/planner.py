@@ -12,9 +12,8 @@ from bcs_scheduler.core.desk import Desk
 from offers.matcher import match
 from offers.model import Diagnosis, Placement
 from store.records import Transaction
-from transactions import explain, injection, needs
+from transactions import explain, injection, kinds, needs
 from transactions.base import Slot
-from transactions.engine import STEPS
 
 
 def plan(desk: Desk, commands: Commands, command: events.Command) -> dict[str, Any]:
@@ -34,18 +33,22 @@ def plan(desk: Desk, commands: Commands, command: events.Command) -> dict[str, A
 def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
     # No checkpoint may close a unit in the middle of what is going to be undone.
     context = replace(desk.context, checkpoint=lambda: None)
-    step = STEPS[transaction.type](context, transaction)
+    step = kinds.look(context, transaction)
     application = f"{transaction.namespace}/{transaction.application}"
     ending = [g for g in desk.state.groups_of(application).values() if g.killing_since == desk.now]
     version = desk.state.version(application, step.version or transaction.version)
     slots = step.slots
+    only_agents = step.only_agents
     if transaction.type in ("UPDATE", "RESCHEDULE"):
         slots = (*slots, *(Slot(g.index, g.id) for g in ending))
+        if step.per_agent:
+            only_agents |= {g.agent_id for g in ending}
     placements: list[Placement] = []
     diagnoses: list[Diagnosis] = []
     missing = injection.missing(desk.state, version) if slots and version is not None else ()
     if slots and version is not None and not missing:
-        demand = needs.demand(transaction.id, version, slots, desk.options.transactions.role, step.only_host)
+        wanted = step._replace(slots=slots, only_agents=only_agents)
+        demand = needs.demand(transaction.id, version, wanted, desk.options.transactions.role)
         placements, diagnoses = match([demand], desk.pool, desk.state.census, desk.options.scoring, dry_run=True)
     return {
         "place": [_placement(p) for p in placements],

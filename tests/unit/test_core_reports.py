@@ -10,7 +10,7 @@ from store.definition import RestartPolicy
 from store.records import Framework
 from tests.unit.lab import Lab, running
 from transactions import launch
-from transactions.engine import STEPS
+from transactions.kinds import STEPS
 
 
 def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:

@@ -1,0 +1,144 @@
+"""Taskgroups of daemonsets: one per agent, each bound to its agent for good.
+
+The application behind a daemonset wants as many taskgroups as there are agents for it (core/controllers/daemonsets.py
+counts them). A LAUNCH fills agents that have none, a RESCHEDULE replaces one that has ended on its own agent, an UPDATE
+ends old ones within its bound and gives their agents new ones. A taskgroup whose agent is not for it any more is ended
+as MISPLACED and never replaced.
+"""
+
+from __future__ import annotations
+
+from itertools import count, islice
+
+from offers.model import Demand, Placement
+from store.records import AgentSetting, Application, TaskGroup, Transaction
+from transactions import base, injection, update
+from transactions.base import Context, Slot, Step
+from transactions.lifecycle import is_ready
+
+MISPLACED = "its agent is not for it any more"
+"""Kill reason of a taskgroup that is not replaced when it has ended."""
+
+
+def is_daemonset(application: Application) -> bool:
+    return application.type == "daemonset"
+
+
+def leaving(group: TaskGroup) -> bool:
+    """It is being ended for good, or is out of reach and will be if it comes back."""
+    return group.kill_reason == MISPLACED
+
+
+def setting_of(ctx: Context, group: TaskGroup) -> AgentSetting | None:
+    """What operators have set about the agent of a taskgroup. One that is not listed is found by address or name."""
+    settings = ctx.state.agent_settings
+    agent = ctx.agents.agents.get(group.agent_id)
+    if agent is not None:
+        return settings.get(agent.key)
+    return settings.get(group.agent_ip) or settings.get(group.hostname)
+
+
+def takes_new(ctx: Context, group: TaskGroup) -> bool:
+    """Its agent may get a new taskgroup: it is listed and not disabled."""
+    setting = setting_of(ctx, group)
+    return group.agent_id in ctx.agents.agents and not (setting is not None and setting.disabled)
+
+
+def begin_launch(ctx: Context, application: Application) -> Transaction:
+    lacking = _lacking(ctx, application)
+    note = f"{lacking} agents are to get a taskgroup"
+    return base.begin(ctx, "LAUNCH", application, inner=True, target=lacking, version=application.version, note=note)
+
+
+def begin_update(ctx: Context, application: Application, bound: int) -> Transaction:
+    """To the newest version. An update that runs gives way to it."""
+    for other in list(ctx.state.active_of(application.key).values()):
+        if other.type == "UPDATE":
+            base.end(ctx, other, "CANCEL", "a newer definition takes its place", 0)
+    old = sum(group.version != application.version for group in staying(ctx, application))
+    transaction = base.begin(
+        ctx,
+        "UPDATE",
+        application,
+        inner=True,
+        target=old,
+        version=application.version,
+        max_unavailable=bound,
+        note=f"daemonset in updating: {old} to version {application.version}, at most {bound} unavailable",
+    )
+    ctx.uow.put(base.own(ctx, application, transaction, "daemonset in updating"))
+    return transaction
+
+
+def staying(ctx: Context, application: Application) -> list[TaskGroup]:
+    return [group for group in ctx.state.groups_of(application.key).values() if not leaving(group)]
+
+
+def _lacking(ctx: Context, application: Application) -> int:
+    return max(0, application.instances - len({group.agent_id for group in staying(ctx, application)}))
+
+
+def launch_step(ctx: Context, transaction: Transaction) -> Step:
+    application = ctx.application(transaction)
+    if application is None:
+        return Step(verdict=("FAIL", "the application is gone"))
+    lacking = _lacking(ctx, application)
+    if not lacking:
+        return Step(verdict=("FINISH", "every agent for it has its taskgroup"))
+    taken = ctx.state.indexes_of(application.key)
+    free = islice((index for index in count() if index not in taken), lacking)
+    return Step(
+        slots=tuple(map(Slot, free)),
+        version=application.version,
+        per_agent=True,
+        except_agents=frozenset(group.agent_id for group in ctx.state.groups_of(application.key).values()),
+    )
+
+
+def update_step(ctx: Context, transaction: Transaction) -> Step:
+    """What is out of reach, or on an agent that takes nothing new, stays as it is for now: nothing there could take its
+    place. It does not count against the bound, because the update makes nothing worse there."""
+    application = ctx.application(transaction)
+    version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", transaction.version)
+    if application is None or version is None:
+        return Step(verdict=("FAIL", "the application or its version is gone"))
+    if not ctx.agents.listed:
+        return Step()
+    near = [group for group in staying(ctx, application) if not group.unreachable_since]
+    new = [group for group in near if group.version == version.name]
+    old = [group for group in near if group.version != version.name and takes_new(ctx, group)]
+    if not old and all(map(is_ready, new)):
+        left = sum(group.version != version.name for group in staying(ctx, application))
+        rest = f", {left} stay as they are until their agents can be used again" if left else ""
+        return Step(verdict=("FINISH", f"{len(new)} taskgroups at version {version.name}{rest}"))
+    gone = sorted((group for group in old if group.ended), key=lambda group: group.index)
+    ending = sum(1 for group in old if group.killing_since and not group.ended)
+    lacking = injection.missing(ctx.state, version)
+    if not lacking:
+        changing = len(gone) + ending + sum(not is_ready(group) for group in new)
+        bound = transaction.max_unavailable
+        budget = bound - sum(not is_ready(group) for group in near)
+        update.end_next(ctx, old, len(old) - len(gone) - ending, budget, bound - changing)
+    return Step(
+        slots=tuple(Slot(group.index, group.id) for group in gone),
+        version=version.name,
+        per_agent=True,
+        only_agents=frozenset(group.agent_id for group in gone),
+        missing=lacking,
+    )
+
+
+def slot_on(ctx: Context, application: Application, demand: Demand, placement: Placement) -> Slot | None:
+    """The slot that belongs on the agent of the placement, None if none does (any more): the slots of a demand are
+    alike to the matcher. The last word on "one taskgroup per agent"."""
+    there = [
+        group.id
+        for group in ctx.state.groups_on(placement.agent_id).values()
+        if (group.namespace, group.application) == (application.namespace, application.name)
+    ]
+    slot = placement.slot
+    assert isinstance(slot, Slot)
+    if not slot.replaces:
+        return None if there else slot
+    slots = (slot for slot in demand.slots if isinstance(slot, Slot))
+    return next((slot for slot in slots if [slot.replaces] == there), None)
