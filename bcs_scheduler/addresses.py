@@ -5,6 +5,7 @@ Every function raises ValueError with a message for people; bcs_scheduler.config
 
 from __future__ import annotations
 
+import ipaddress
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -18,6 +19,14 @@ class HostPort(NamedTuple):
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def loopback(self) -> bool:
+        """Only this machine can reach it. Of names, localhost alone is known to be such."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
 
 
 def parse_address(text: str, *, default_port: int | None = None, allow_zero: bool = False) -> HostPort:

@@ -37,6 +37,13 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
 class StoreSettings(Section, frozen=True, kw_only=True):
     url: Name = "sqlite:////var/lib/bcs-scheduler/state.db"
     session_timeout: Annotated[float, msgspec.Meta(ge=1, le=3600)] = 10.0
+    user: str = ""
+    password_file: str = ""
+    secret_key_file: str = ""
+
+    def password(self) -> str:
+        """Of `user`, empty without `password_file`. Raises ConfigError if it cannot be read."""
+        return _text_of("store.password_file", self.password_file) if self.password_file else ""
 
 
 class MesosSettings(Section, frozen=True, kw_only=True):
@@ -54,12 +61,7 @@ class MesosSettings(Section, frozen=True, kw_only=True):
 
     def secret(self) -> str:
         """The secret of `principal`, empty without `secret_file`. Raises ConfigError if it cannot be read."""
-        if not self.secret_file:
-            return ""
-        try:
-            return Path(self.secret_file).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"mesos.secret_file: cannot read {self.secret_file}: {_reason(error)}") from None
+        return _text_of("mesos.secret_file", self.secret_file) if self.secret_file else ""
 
 
 class ApiSettings(Section, frozen=True, kw_only=True):
@@ -67,6 +69,20 @@ class ApiSettings(Section, frozen=True, kw_only=True):
     advertise: str = ""
     max_body_bytes: Count = 1024 * 1024
     request_timeout: Positive = 30.0
+    tls_cert: str = ""
+    tls_key: str = ""
+    tls_client_ca: str = ""
+    tokens_file: str = ""
+    allow_anonymous: bool = False
+    open_metrics: bool = False
+    rate_limit: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] = 0.0
+    rate_burst: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 200
+    audit_file: str = ""
+
+    @property
+    def protected(self) -> bool:
+        """Clients have to show who they are."""
+        return bool(self.tokens_file or self.tls_client_ca)
 
 
 class SchedulerSettings(Section, frozen=True, kw_only=True):
@@ -113,6 +129,11 @@ class HealthSettings(Section, frozen=True, kw_only=True):
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 256
 
 
+class WebhookSettings(Section, frozen=True, kw_only=True):
+    local: bool = False
+    total_timeout: Annotated[float, msgspec.Meta(ge=0.1, le=300)] = 30.0
+
+
 class MetricsSettings(Section, frozen=True, kw_only=True):
     taskgroup_label: bool = False
 
@@ -133,6 +154,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     transactions: TransactionSettings = TransactionSettings()
     executor: ExecutorSettings = ExecutorSettings()
     health: HealthSettings = HealthSettings()
+    webhooks: WebhookSettings = WebhookSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
@@ -157,8 +179,13 @@ SHORT_FLAGS = {"store.url": "--store", "mesos.url": "--mesos", "api.listen": "--
 
 FOREIGN_VARIABLES = frozenset(
     {
-        "BCS_SERVER",  # of the user's command
+        "BCS_SERVER",  # of the user's command, like those below
         "BCS_NAMESPACE",
+        "BCS_CA_FILE",
+        "BCS_TOKEN",
+        "BCS_TOKEN_FILE",
+        "BCS_CLIENT_CERT",
+        "BCS_CLIENT_KEY",
         "BCS_CONFIG",  # names the file itself
         "BCS_CONTAINER_IP",  # a scheduler may itself run as a taskgroup
         "BCS_NODE_IP",
@@ -296,10 +323,44 @@ def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
         refuse("mesos.secret_file", "a secret needs mesos.principal too")
     if settings.mesos.secret_file:
         settings.mesos.secret()
+    if bool(settings.store.user) != bool(settings.store.password_file):
+        refuse("store.user", "needs store.password_file too, and the other way round")
+    if settings.store.user and not settings.store.url.startswith("zk://"):
+        refuse("store.user", "is for ZooKeeper (zk://...) alone")
+    if ":" in settings.store.user:
+        refuse("store.user", "must not contain ':'")
+    if settings.store.password_file and not settings.store.password():
+        refuse("store.password_file", f"{settings.store.password_file} is empty")
+    _check_api(settings.api, refuse)
     if settings.scheduler.kill_retry_max < settings.scheduler.kill_retry:
         refuse("scheduler.kill_retry_max", "must not be less than scheduler.kill_retry")
     if len(set(settings.mesos.roles)) != len(settings.mesos.roles):
         refuse("mesos.roles", "a role is named twice")
+
+
+def _check_api(api: ApiSettings, refuse: Callable[[str, str], None]) -> None:
+    if bool(api.tls_cert) != bool(api.tls_key):
+        refuse("api.tls_cert" if api.tls_cert else "api.tls_key", "certificate and key belong together: set both")
+    if api.tls_client_ca and not api.tls_cert:
+        refuse("api.tls_client_ca", "needs api.tls_cert and api.tls_key too")
+    if api.advertise and api.tls_cert and not api.advertise.startswith("https://"):
+        refuse("api.advertise", "must be an https URL, because api.tls_cert is set")
+    if api.allow_anonymous and api.protected:
+        refuse("api.allow_anonymous", "contradicts api.tokens_file and api.tls_client_ca")
+    if not (api.protected or api.allow_anonymous or parse_address(api.listen, allow_zero=True).loopback):
+        refuse(
+            "api.listen",
+            f"{api.listen} is reachable by others: set api.tokens_file (or api.allow_anonymous = true, "
+            "and everybody who reaches it may run what they like on the cluster)",
+        )
+
+
+def _text_of(setting: str, path: str) -> str:
+    """A password or the like, without blanks around it. Raises ConfigError."""
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{setting}: cannot read {path}: {_reason(error)}") from None
 
 
 def _bare(type_: Any) -> Any:

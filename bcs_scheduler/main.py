@@ -69,11 +69,11 @@ def serve(config: Path | None, **flags: Any) -> None:
     settings = read_settings(config, flags)
     configure_logging(settings.log)
     end = EndSignal()
-    service = Service(settings)
+    service = made(settings)
     started(service)
     relax_collector()
     click.echo(f"api {service.url}")
-    end.wait()
+    end.wait(service.reload)
     service.stop()
 
 
@@ -102,23 +102,16 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
         cluster.start()
     except Exception as error:
         fail(f"cannot start the embedded cluster: {error}")
-    settings = read_settings(
-        None,
-        {
-            "store.url": f"sqlite:///{data}/state.db",
-            "mesos.url": cluster.url,
-            "api.listen": listen,
-            "log.level": log_level,
-        },
-    )
-    configure_logging(settings.log)
-    service = Service(settings)
+    given = {"store.url": f"sqlite:///{data}/state.db", "mesos.url": cluster.url}
     try:
+        settings = read_settings(None, {**given, "api.listen": listen, "log.level": log_level})
+        configure_logging(settings.log)
+        service = made(settings)
         started(service)
         click.echo(f"api {service.url}")
         click.echo(f"mesos {cluster.url} ({agents} agents), data in {data}")
         click.echo(FIRST_COMMANDS.format(url=service.url))
-        end.wait()
+        end.wait(service.reload)
         service.stop()
     finally:
         cluster.stop()
@@ -134,6 +127,13 @@ def forget_framework(url: str, force: bool) -> None:
     except (maintenance.MaintenanceError, ValueError) as error:
         fail(str(error))
     click.echo(f"framework {dropped} is forgotten; the next leader registers anew")
+
+
+def made(settings: Settings) -> Service:
+    try:
+        return Service(settings)
+    except ConfigError as error:
+        fail(str(error))
 
 
 def started(service: Service) -> None:
@@ -152,7 +152,7 @@ def relax_collector() -> None:
 
 
 class EndSignal:
-    """SIGTERM or SIGINT, caught from the moment this is made.
+    """SIGTERM, SIGINT and SIGHUP, caught from the moment this is made.
 
     The main thread waits for a byte that Python's own handler writes, not for a lock: a signal that arrives while the
     thread is about to wait for a lock is seen only when the lock is given, which would be never.
@@ -162,12 +162,14 @@ class EndSignal:
         self._caught, written = socket.socketpair()
         written.setblocking(False)
         self._written = written
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
 
-    def wait(self) -> None:
-        self._caught.recv(1)
+    def wait(self, hangup: Callable[[], None] = lambda: None) -> None:
+        """Calls `hangup` for every SIGHUP, and returns at the other two."""
+        while self._caught.recv(1) == bytes((signal.SIGHUP,)):
+            hangup()
 
 
 main.add_command(local_mesos)

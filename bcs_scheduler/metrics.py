@@ -64,6 +64,17 @@ class Metrics:
             "health_probe_lag_seconds", "From a probe's time to its begin: it waited for its turn", (), LAG_SECONDS
         )
 
+        self._refusals = self._counter("api_refused", "Requests refused for who sent them, or for how many", "reason")
+        self._broken = self._counter(
+            "broken_files", "Changed files that could not be read; the old content stays", "file"
+        )
+        self._unaudited = self._counter("audit_lost", "Lines that could not be written to the audit log")
+
+        self._webhooks = self._counter("webhook_calls", "Calls of admission webhooks, by outcome", "webhook", "outcome")
+        self._webhook_latency = self._histogram(
+            "webhook_latency_seconds", "Duration of a call of an admission webhook", ("webhook",), LAG_SECONDS
+        )
+
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(PREFIX + name, documentation, labels, registry=self.registry)
 
@@ -104,6 +115,21 @@ class Metrics:
         result = "timeout" if verdict.timed_out else "healthy" if verdict.healthy else "unhealthy"
         self._probes.labels(kind, result).inc()
         self._probe_lag.observe(lag)
+
+    def refused(self, reason: str) -> None:
+        """By the API: unauthenticated, forbidden, too_many_requests."""
+        self._refusals.labels(reason).inc()
+
+    def file_broken(self, what: str) -> None:
+        self._broken.labels(what).inc()
+
+    def audit_lost(self) -> None:
+        self._unaudited.inc()
+
+    def webhook_asked(self, webhook: str, outcome: str, seconds: float) -> None:
+        """By the API. `webhook`: namespace, configuration and name."""
+        self._webhooks.labels(webhook, outcome).inc()
+        self._webhook_latency.labels(webhook).observe(seconds)
 
     def told(self, story: Story) -> None:
         self._stories.labels(story.kind, story.reason).inc()

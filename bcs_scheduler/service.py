@@ -15,7 +15,8 @@ from bcs_scheduler.api.server import ApiServer
 from bcs_scheduler.config import Settings
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.events import Event
-from bcs_scheduler.gateway import Gateway
+from bcs_scheduler.gateway import Check, Gateway
+from bcs_scheduler.guard import Guard, tell_who_may
 from bcs_scheduler.mesos.builders import AnyExecutorBuilder
 from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.executorinfo import ExecutorOptions
@@ -39,7 +40,8 @@ class Service:
         self._settings = settings
         address = parse_address(settings.api.listen, allow_zero=True)
         self.metrics = Metrics(settings.cluster, settings.metrics.taskgroup_label)
-        self._gateway = _LateGateway()
+        self._guard = Guard(settings, self.metrics)
+        self._gateway = _LateGateway(self._guard)
         self._server = ApiServer(
             create_app(
                 cast(Gateway, self._gateway),
@@ -51,9 +53,11 @@ class Service:
                     answer_timeout=settings.executor.answer_timeout,
                     reserve=settings.executor.reserve,
                 ),
+                self._guard.door,
             ),
             address.host,
             address.port,
+            self._guard.tls.context if self._guard.tls else None,
         )
         self.runtime: Runtime | None = None
 
@@ -64,6 +68,7 @@ class Service:
     def start(self) -> None:
         """Raises OSError if the address is taken, ValueError for a store URL that cannot be used."""
         store = open_store(self._settings.store.url, self._settings.store.session_timeout)
+        tell_who_may(self._settings)
         self._server.bind()
         url = self._settings.api.advertise or self._server.url
         self.runtime = Runtime(
@@ -79,11 +84,17 @@ class Service:
         self.runtime.start()
         log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=self._settings.mesos.url)
 
+    def reload(self) -> None:
+        """Reads again what may have changed beside the settings: certificates, tokens; opens the audit log again."""
+        self._guard.reload()
+        log.info("certificates and tokens were looked at, the audit log was opened again")
+
     def stop(self) -> None:
         """Steps down first, so that another scheduler takes over while the last answers are still sent."""
         if self.runtime is not None:
             self.runtime.stop()
         self._server.stop()
+        self._guard.close()
 
 
 class _LateGateway:
@@ -91,6 +102,12 @@ class _LateGateway:
     API serves."""
 
     runtime: Runtime
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def checks(self) -> list[Check]:
+        return [*self.runtime.checks(), *self._guard.checks()]
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.runtime, name)

@@ -7,6 +7,7 @@ import time
 import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -18,21 +19,30 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from bcs_scheduler.api import body, errors
+from bcs_scheduler.api import body, errors, needs
+from bcs_scheduler.api.admission import Admission, blamed
+from bcs_scheduler.api.door import Door
 from bcs_scheduler.api.errors import ApiError
 from bcs_scheduler.api.operation import Answered, ApiSettings, Call, Operation, Plain, Streamed, not_leading
 from bcs_scheduler.api.query import read_query
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.sse import EventStream, EventStreamResponse
 from bcs_scheduler.gateway import Gateway
+from bcs_scheduler.security.caller import Caller
 
 log = structlog.get_logger("bcs_scheduler.api")
 _encoder = msgspec.json.Encoder()
 
 
-def create_app(gateway: Gateway, settings: ApiSettings | None = None) -> Starlette:
-    """The API over a gateway. It holds no state of its own; several apps may share a gateway."""
-    settings = settings or ApiSettings()
+def create_app(
+    gateway: Gateway,
+    settings: ApiSettings | None = None,
+    door: Door | None = None,
+    admission: Admission | None = None,
+) -> Starlette:
+    """The API over a gateway. It holds no state of its own; several apps may share a gateway. Without a `door` it is
+    open to everybody."""
+    settings, door, admission = settings or ApiSettings(), door or Door(), admission or Admission()
     by_path: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
     for operation in operations():
         by_path[operation.path][operation.method] = operation
@@ -40,7 +50,8 @@ def create_app(gateway: Gateway, settings: ApiSettings | None = None) -> Starlet
     paths = sorted(by_path, key=lambda path: [part.startswith("{") for part in path.split("/")])
     app = Starlette(
         routes=[
-            Route(path, _endpoint(by_path[path], gateway, settings), methods=list(by_path[path])) for path in paths
+            Route(path, _endpoint(by_path[path], gateway, settings, door, admission), methods=list(by_path[path]))
+            for path in paths
         ],
         exception_handlers={HTTPException: _http_error},  # type: ignore[dict-item]
     )
@@ -49,20 +60,27 @@ def create_app(gateway: Gateway, settings: ApiSettings | None = None) -> Starlet
 
 
 def _endpoint(
-    methods: dict[str, Operation], gateway: Gateway, settings: ApiSettings
+    methods: dict[str, Operation], gateway: Gateway, settings: ApiSettings, door: Door, admission: Admission
 ) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         operation = methods["GET" if request.method == "HEAD" else request.method]
         started = time.perf_counter()
         cause = f"api-{uuid.uuid4().hex[:12]}"
+        caller, reason = None, ""
         try:
-            response = await _answer(operation, request, gateway, settings, cause)
+            need = door.need_of(operation)
+            caller = door.identify(request, need)
+            needs.check(need, caller, request.path_params, request.query_params)
+            response = await _answer(operation, request, gateway, settings, cause, caller, admission)
         except ApiError as error:
+            reason = error.reason
             response = _failed(error, request)
         except Exception:
+            reason = errors.INTERNAL
             log.exception("request failed", cause=cause, method=request.method, path=request.url.path)
             response = _failed(ApiError(errors.INTERNAL, f"internal error; the log has it as {cause}"), request)
         response.headers["X-Request-Id"] = cause
+        door.record(operation, request, caller, cause, response.status_code, reason)
         report = log.info if operation.write else log.debug
         report(
             "request",
@@ -71,6 +89,7 @@ def _endpoint(
             path=request.url.path,
             query=request.url.query,
             status=response.status_code,
+            who=caller.name if caller else "",
             ms=round((time.perf_counter() - started) * 1000, 1),
         )
         return response
@@ -79,7 +98,13 @@ def _endpoint(
 
 
 async def _answer(
-    operation: Operation, request: Request, gateway: Gateway, settings: ApiSettings, cause: str
+    operation: Operation,
+    request: Request,
+    gateway: Gateway,
+    settings: ApiSettings,
+    cause: str,
+    caller: Caller,
+    admission: Admission,
 ) -> Response:
     query = read_query(request.query_params.multi_items(), operation.query)
     if (operation.write or operation.leader) and gateway.role() != "master":
@@ -87,11 +112,22 @@ async def _answer(
     data = None
     if operation.body is not None:
         data = await _read_body(request, settings)
+        needs.check_document(caller, needs.need_of(operation), data)
     resume = request.headers.get("last-event-id") or query.get("lastEventId", "")
-    call = Call(gateway, settings, request.path_params, query, data, cause, resume)
+    call = Call(gateway, settings, request.path_params, query, data, cause, resume, caller)
     if inspect.iscoroutinefunction(operation.handler):
-        return respond(await operation.handler(call))
+        return respond(await _carried_out(operation, call, admission))
     return await run_in_threadpool(lambda: respond(operation.handler(call)))  # type: ignore[arg-type]
+
+
+async def _carried_out(operation: Operation, call: Call, admission: Admission) -> Answered:
+    """With the document as webhooks leave it."""
+    admitted = await admission.admit(operation, call)
+    try:
+        answer: Answered = await operation.handler(replace(call, body=admitted.document))  # type: ignore[misc]
+    except ApiError as error:
+        raise blamed(error, admitted) from error
+    return answer
 
 
 async def _read_body(request: Request, settings: ApiSettings) -> Any:

@@ -51,6 +51,9 @@ EXCEPTIONS: Mapping[tuple[str, str], Need] = {
     ("GET", f"{BASE}/transactions"): _OWN_READ,
     ("GET", f"{BASE}/configmaps"): _OWN_READ,
     ("GET", f"{BASE}/secrets"): _OWN_READ,
+    ("GET", f"{BASE}/services"): _OWN_READ,
+    ("GET", f"{BASE}/endpoints"): _OWN_READ,
+    ("GET", f"{BASE}/endpoints/watch"): _OWN_READ,
     # Objects that are found by an id alone.
     ("GET", f"{BASE}/message/{{id}}"): _OWN_READ,
     ("GET", f"{BASE}/taskgroup/{{id}}/files"): _OWN_READ,
@@ -64,6 +67,8 @@ EXCEPTIONS: Mapping[tuple[str, str], Need] = {
     ("PUT", f"{BASE}/configmap"): _DOCUMENT,
     ("POST", f"{BASE}/secret"): _DOCUMENT,
     ("PUT", f"{BASE}/secret"): _DOCUMENT,
+    ("POST", f"{BASE}/service"): _DOCUMENT,
+    ("PUT", f"{BASE}/service"): _DOCUMENT,
     # A prober serves every namespace, but needs no more than to report.
     ("POST", f"{BASE}/healthcheck"): Need("operator", "everywhere"),
 }

@@ -11,9 +11,11 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.sse import EventStream
+from bcs_scheduler.api.visible import VisibleState
 from bcs_scheduler.core.effects import Reason, Reply
 from bcs_scheduler.core.events import Command
 from bcs_scheduler.gateway import Busy, Gateway, NotLeading
+from bcs_scheduler.security.caller import ANYBODY, Caller
 from store.state import State
 
 BASE = "/v4/scheduler/mesos"
@@ -94,12 +96,17 @@ class Call:
     last_event_id: str = ""
     """Where a reader of a stream wants to go on: header Last-Event-ID, or else the parameter lastEventId."""
 
+    caller: Caller = ANYBODY
+
     def state(self) -> State:
-        """The current state. Raises ApiError (503) if there is none."""
+        """The current state, as far as it is the caller's to see. Raises ApiError (503) if there is none.
+
+        What does not come from here (the hub, lists of the gateway) is to be cut down by `caller.sees`."""
         try:
-            return self.gateway.state()
+            whole = self.gateway.state()
         except Busy as busy:
             raise errors.ApiError(Reason.UNAVAILABLE, str(busy)) from busy
+        return whole if self.caller.everywhere else VisibleState(whole, self.caller)
 
     @property
     def dry_run(self) -> bool:

@@ -59,7 +59,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().on_message_begin()
         certificate = self.transport.get_extra_info("peercert")
         if certificate:
-            self.scope[CERTIFICATE] = certificate  # type: ignore[typeddict-unknown-key]
+            self.scope[CERTIFICATE] = certificate  # type: ignore[literal-required]
         self._head_done()
         self._await_head()
 

@@ -8,6 +8,7 @@ Exception tree:
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
 
 import uvicorn
@@ -30,17 +31,19 @@ class CannotListen(OSError):
 class ApiServer:
     """One HTTP server; started once. With port 0 the system picks a port, see `url`."""
 
-    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._app, self._host, self._port = app, host, port
+    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+        """`tls`: of the server's side; None = plain HTTP."""
+        self._app, self._host, self._port, self._tls = app, host, port, tls
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
     @property
     def url(self) -> str:
-        """http://host:port as others reach it; a wildcard address is shown as loopback."""
+        """http(s)://host:port as others reach it; a wildcard address is shown as loopback."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]", "": "127.0.0.1"}.get(self._host, self._host)
-        return f"http://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self._port}"
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://{f'[{host}]' if ':' in host and not host.startswith('[') else host}:{self._port}"
 
     def bind(self) -> None:
         """Takes the address without serving yet, so that `url` is known. Raises CannotListen."""
@@ -70,10 +73,13 @@ class ApiServer:
             log_config=None,
             lifespan="off",
             server_header=False,
+            proxy_headers=False,  # an address in a header may be anybody's: limits and the audit log go by connections
             timeout_keep_alive=int(KEEP_ALIVE),
             timeout_graceful_shutdown=STOP_SECONDS,
             limit_concurrency=MAX_CONNECTIONS,
         )
+        config.load()
+        config.ssl = self._tls
         server = _ThreadedServer(config)
         self._server = server
         self._thread = threading.Thread(target=self._serve, args=(server, self._socket), name="api", daemon=True)

@@ -76,7 +76,7 @@ class _Table(dict[Key, R]):
     def __eq__(self, other: object) -> bool:
         return self._kept() == other
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def keys(self) -> Any:
         return self._kept().keys()

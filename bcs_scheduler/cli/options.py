@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
+import ipaddress
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 import click
 from rich.console import Console, RenderableType
 
 from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, DEFAULT_SERVER, Client
+from bcs_scheduler.cli.credentials import Credentials, read_credentials
 from bcs_scheduler.cli.output import print_data
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -45,13 +49,35 @@ class Session:
     namespace: str = field(default_factory=lambda: os.environ.get("BCS_NAMESPACE") or DEFAULT_NAMESPACE)
     namespace_given: bool = False
     timeout: float | None = None
+    ca_file: str | None = None
+    token_file: str | None = None
+    client_cert: str | None = None
+    client_key: str | None = None
+    insecure_skip_verify: bool = False
     changes: list[dict[str, Any]] = field(default_factory=list)
     """What was done, for programs."""
     change_format: str = "text"
 
     @functools.cached_property
     def client(self) -> Client:
-        return Client(self.server, RETRY_LIMIT if self.timeout is None else self.timeout)
+        credentials = read_credentials(
+            os.environ,
+            token_file=self.token_file,
+            ca_file=self.ca_file,
+            insecure=self.insecure_skip_verify,
+            certificate=self.client_cert,
+            key=self.client_key,
+        )
+        self._warn(credentials)
+        return Client(self.server, RETRY_LIMIT if self.timeout is None else self.timeout, credentials=credentials)
+
+    def _warn(self, credentials: Credentials) -> None:
+        parts = urlsplit(self.server if "://" in self.server else f"http://{self.server}")
+        if parts.scheme == "https" and not credentials.verify:
+            warnings.filterwarnings("ignore", "Unverified HTTPS request")
+            self.err.print("[yellow]warning:[/] the server's certificate is not verified")
+        if parts.scheme == "http" and credentials.token and not _local(parts.hostname or ""):
+            self.err.print(f"[yellow]warning:[/] the token travels in clear text to {parts.hostname}")
 
     @property
     def wait_limit(self) -> float:
@@ -93,15 +119,28 @@ class Session:
 
 
 def connection_options(command: Command) -> Command:
-    """--server, --namespace and --timeout, before or after the name of the command; the later wins."""
+    """--server, --namespace, --timeout and what the server is shown and known by: before or after the name of the
+    command; the later wins."""
     for flags, extra, text in (
+        (("--insecure-skip-verify",), {"is_flag": True, "default": None}, "Take any certificate of the server."),
+        (("--client-key",), {"metavar": "FILE"}, "Key of the client certificate; or BCS_CLIENT_KEY."),
+        (("--client-cert",), {"metavar": "FILE"}, "Client certificate, PEM; or BCS_CLIENT_CERT."),
+        (("--token-file",), {"metavar": "FILE"}, "File with the token; or BCS_TOKEN_FILE, or BCS_TOKEN itself."),
+        (("--ca-file",), {"metavar": "FILE"}, "Certificates of the authorities to trust, PEM; or BCS_CA_FILE."),
         (("--timeout",), {"type": Duration()}, "How long to wait: for a busy server (30s), for an operation (120s)."),
         (("-n", "--namespace"), {"metavar": "NS"}, f"Namespace; or BCS_NAMESPACE. Default {DEFAULT_NAMESPACE}."),
         (("--server",), {"metavar": "URL"}, f"URL of the scheduler; or BCS_SERVER. Default {DEFAULT_SERVER}."),
     ):
-        remember = _remember(flags[-1].removeprefix("--"))
+        remember = _remember(flags[-1].removeprefix("--").replace("-", "_"))
         command = click.option(*flags, expose_value=False, callback=remember, help=text, **extra)(command)
     return command
+
+
+def _local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def session_of(ctx: click.Context) -> Session:

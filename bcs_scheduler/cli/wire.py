@@ -14,6 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import requests
 
+from bcs_scheduler.cli.credentials import REDIRECTS, Credentials, redirected
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Problem, TimedOut, Unreachable
 
 PREFIX = "/v4/scheduler/mesos"
@@ -55,6 +56,7 @@ class Wire:
         server: str = DEFAULT_SERVER,
         timeout: float = 30.0,
         *,
+        credentials: Credentials | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -64,6 +66,8 @@ class Wire:
         self._sleep = sleep
         self._session = requests.Session()
         self._session.headers["Accept"] = "application/json"
+        self._credentials = credentials or Credentials()
+        self._credentials.equip(self._session)
         self._session.trust_env = False  # a proxy of the environment has no business between a user and 127.0.0.1
 
     def close(self) -> None:
@@ -139,16 +143,22 @@ class Wire:
     def _send(
         self, method: str, path: str, query: Mapping[str, Any] | None, body: Any, stream: bool
     ) -> requests.Response:
-        return self._session.request(
-            method,
-            self.server + path,
-            params={
-                key: _text(value) for key, value in (query or {}).items() if value is not None and value is not False
-            },
-            json=body,
-            timeout=(CONNECT_TIMEOUT, READ_TIMEOUT),
-            stream=stream,
-        )
+        """Redirects to the leader are followed here: requests would send no token to another host, and to one of
+        another cluster none must go."""
+        given = {key: _text(value) for key, value in (query or {}).items() if value is not None and value is not False}
+        request = requests.Request(method, self.server + path, self._credentials.headers(), params=given, json=body)
+        for _ in range(REDIRECTS):
+            prepared = self._session.prepare_request(request)
+            settings = self._session.merge_environment_settings(prepared.url, {}, stream, None, None)
+            response = self._session.send(
+                prepared, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), allow_redirects=False, **settings
+            )
+            if response.status_code != 307 or "Location" not in response.headers:
+                return response
+            _ = response.content  # so that the connection can be used again
+            target = redirected(str(prepared.url), response.headers["Location"])
+            request = requests.Request(method, target, self._credentials.headers(), json=body)
+        return response
 
 
 def path_of(*parts: str) -> str:

@@ -42,7 +42,7 @@ class Rates:
 
 
 def network_of(address: str) -> str:
-    """What one client is counted by: its IPv4 address, or the /64 of its IPv6 address, all of which one host may have."""
+    """What one client is counted by: an IPv4 address, or the /64 of an IPv6 address: one host may have all of that."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:
