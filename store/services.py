@@ -74,18 +74,22 @@ class Member(Part, frozen=True, kw_only=True):
 
 
 class Endpoint(Record, frozen=True, kw_only=True):
-    """Who answers for the service of the same namespace and name. Written only when it differs."""
+    """Who answers for the service of the same namespace and name. Written only when it differs. Labels and annotations
+    are the service's, for those who read endpoints alone."""
 
     kind: ClassVar[str] = "endpoint"
 
     namespace: str
     name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     version: int = 0
     """Grows with every change, across leaders: Unix nanoseconds of the change."""
     members: tuple[Member, ...] = ()
     """By application and index."""
     omitted: int = 0
     """Members that found no room in the record."""
+    created_at: float = 0.0
     updated_at: float = 0.0
 
     @property

@@ -158,6 +158,13 @@ def test_weights_follow_labels_and_the_deployment() -> None:
     assert [m.weight for m in endpoint(lab).members] == [7]
 
 
+def test_the_endpoint_has_the_labels_of_its_service() -> None:
+    lab = serving(1)
+    put(lab, service(labels={"BCSGROUP": "external"}, annotations={"owner": "shop"}))
+    assert (endpoint(lab).labels, endpoint(lab).annotations) == ({"BCSGROUP": "external"}, {"owner": "shop"})
+    assert len(endpoint(lab).members) == 1
+
+
 def test_nothing_written_by_a_put_that_changes_nothing() -> None:
     lab = serving(1)
     put(lab)

@@ -15,7 +15,7 @@ from bcs_scheduler.api.documents.walk import Problems, decode, member
 from bcs_scheduler.api.errors import invalid
 
 KINDS = ("application", "process")
-KINDS_LATER = ("daemonset", "service", "admissionwebhook")
+KINDS_LATER = ("daemonset", "admissionwebhook")
 POD = "$.spec.template.spec"
 
 

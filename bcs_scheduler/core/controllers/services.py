@@ -226,14 +226,16 @@ class Services:
                 desk.uow.delete(before)
                 desk.emit(Changed(kind="endpoint", key=key, record=None, cause=desk.cause))
             return
+        service = bound.service
         members, omitted = fitting(_ordered(self._members[key].values()))
-        if before is not None and (before.members, before.omitted) == (members, omitted):
-            return
-        known = before or Endpoint(namespace=bound.service.namespace, name=bound.service.name)
-        version = max(known.version + 1, int(desk.now * 1e9))
-        endpoint = desk.uow.put(
-            msgspec.structs.replace(known, version=version, members=members, omitted=omitted, updated_at=desk.now)
+        known = before or Endpoint(namespace=service.namespace, name=service.name, created_at=service.created_at)
+        endpoint = msgspec.structs.replace(
+            known, labels=service.labels, annotations=service.annotations, members=members, omitted=omitted
         )
+        if endpoint == before:
+            return
+        version = max(known.version + 1, int(desk.now * 1e9))
+        endpoint = desk.uow.put(msgspec.structs.replace(endpoint, version=version, updated_at=desk.now))
         desk.emit(Changed(kind="endpoint", key=key, record=endpoint, cause=desk.cause))
         if len(members) > SMALL:
             self._paused[key] = (desk.now, desk.now + PACE * (len(members) - SMALL))

@@ -1,0 +1,129 @@
+"""Documents of kind service (bcs_api 6.12, 6.15), and the records they become."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, field
+
+from bcs_scheduler.api.documents.application import Metadata
+from bcs_scheduler.api.documents.names import check_labels, check_port_name
+from bcs_scheduler.api.documents.ports import PROTOCOLS
+from bcs_scheduler.api.documents.validate import check_identity, check_kind, check_metadata, with_namespace
+from bcs_scheduler.api.documents.walk import Document, Problems, Taken, decode, element, member
+from bcs_scheduler.api.errors import invalid
+from store.records import Service, ServicePort
+from transactions.membership import WEIGHT
+
+MAX_PORTS = 100
+MAX_WEIGHT = 65_535
+RESERVED = "watch"
+"""Names the route that follows all endpoints."""
+_Port = Annotated[int, Meta(ge=0, le=65_535)]
+
+
+class ServicePortDocument(Document, frozen=True, kw_only=True):
+    """`name` is that of a port of the selected taskgroups. The rest is for load balancers."""
+
+    name: str
+    protocol: str = "tcp"
+    service_port: _Port = 0
+    domain_name: Annotated[str, Meta(max_length=253)] = ""
+    path: Annotated[str, Meta(max_length=4096)] = ""
+    target_port: _Port = 0
+    node_port: _Port = 0
+
+
+class ServiceSpec(Document, frozen=True, kw_only=True):
+    """An empty selector selects every taskgroup of the namespace. `type` and `clusterIP` are kept, and mean nothing
+    here."""
+
+    selector: dict[str, str] = field(default_factory=dict)
+    ports: Annotated[tuple[ServicePortDocument, ...], Meta(max_length=MAX_PORTS)] = ()
+    type: Annotated[str, Meta(max_length=63)] = ""
+    cluster_ip: Annotated[tuple[str, ...], Meta(max_length=MAX_PORTS)] = field(name="clusterIP", default=())
+
+
+class ServiceDocument(Document, frozen=True, kw_only=True):
+    refused: ClassVar[dict[str, str]] = {}
+
+    api_version: Literal["v4"] = "v4"
+    kind: Literal["service"]
+    metadata: Metadata
+    spec: ServiceSpec
+
+
+def read_service(raw: object, namespace: str, name: str | None = None) -> Service:
+    """A record without times. An empty `namespace` leaves it to the document. Raises ApiError (422)."""
+    problems = Problems()
+    check_kind(raw, ("service",), problems)
+    document: ServiceDocument = decode(_plain(with_namespace(raw, namespace)), ServiceDocument, problems)
+    given, spec = document.metadata, document.spec
+    if namespace:
+        check_identity(given, namespace, name, problems)
+    elif not given.namespace:
+        problems.add("$.metadata.namespace", "is required")
+    check_metadata(given, problems)
+    if given.name == RESERVED:
+        problems.add("$.metadata.name", f'must not be "{RESERVED}": a route has this name')
+    _check_weights(given.labels, problems)
+    check_labels(spec.selector, "$.spec.selector", problems)
+    ports = _ports(spec.ports, problems)
+    if problems:
+        raise invalid(problems.listed())
+    return Service(
+        namespace=given.namespace,
+        name=given.name,
+        labels=given.labels,
+        annotations=given.annotations,
+        selector=spec.selector,
+        ports=ports,
+        type=spec.type,
+        cluster_ip=spec.cluster_ip,
+    )
+
+
+def _plain(raw: Any) -> Any:
+    """Without what reads add to the metadata, so that what was read can be handed in again."""
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, dict) or "updateTimestamp" not in metadata:
+        return raw
+    return {**raw, "metadata": {key: value for key, value in metadata.items() if key != "updateTimestamp"}}
+
+
+def _check_weights(labels: dict[str, str], problems: Problems) -> None:
+    for key, value in labels.items():
+        if not key.startswith(WEIGHT):
+            continue
+        at = member("$.metadata.labels", key)
+        if key == WEIGHT:
+            problems.add(
+                at, f"must go on with the name of an application or deployment or a label's value: {WEIGHT}web"
+            )
+        elif not (value.isascii() and value.isdigit()) or int(value) > MAX_WEIGHT:
+            problems.add(at, f"must be a whole number from 0 to {MAX_WEIGHT} as text, not {value[:20]!r}")
+
+
+def _ports(given: tuple[ServicePortDocument, ...], problems: Problems) -> tuple[ServicePort, ...]:
+    taken = Taken("port name")
+    for i, port in enumerate(given):
+        at = element("$.spec.ports", i)
+        check_port_name(port.name, member(at, "name"), problems)
+        taken.take(port.name, member(at, "name"), problems)
+        if port.protocol.lower() not in ("", *PROTOCOLS):
+            known = f"must be one of {', '.join(PROTOCOLS)}"
+            problems.add(member(at, "protocol"), known, port.protocol, PROTOCOLS)
+        if port.path and not port.path.startswith("/"):
+            problems.add(member(at, "path"), "must begin with /")
+    return tuple(
+        ServicePort(
+            name=port.name,
+            protocol=port.protocol.lower() or "tcp",
+            service_port=port.service_port,
+            domain_name=port.domain_name,
+            path=port.path,
+            target_port=port.target_port,
+            node_port=port.node_port,
+        )
+        for port in given
+    )

@@ -1,0 +1,236 @@
+"""Services and their endpoints: create, replace, delete, list, fetch; endpoints are followed by long poll and stream.
+
+The older paths /service are the original's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.documents.service import ServiceDocument, read_service
+from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.sse import EventStream, frame
+from bcs_scheduler.api.streaming import long_poll, streams, watch
+from bcs_scheduler.api.views.services import EndpointView, ServiceView, show_endpoint, show_service
+from bcs_scheduler.core.effects import Reason
+from bcs_scheduler.core.orders import DeleteService, PutService
+from bcs_scheduler.hub import Item
+from store.records import Endpoint, Service
+
+table = Table("services")
+R = TypeVar("R", Service, Endpoint)
+SERVICES = "/namespaces/{ns}/services"
+ENDPOINTS = "/namespaces/{ns}/endpoints"
+NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
+NAME = Param("name", "text", "Only the endpoint of this service.")
+LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR)
+WATCHING = (
+    Param("watch", "bool", "Answer only when it differs from what the caller knows, or the time is up."),
+    Param("timeoutSeconds", "float", "How long to watch at most; 30 if left out.", 0, 60),
+    Param("resourceVersion", "text", "The resourceVersion the caller knows; any is news if left out."),
+)
+WATCH_SECONDS = 30.0
+CREATED = (Reason.EXISTS, Reason.INVALID)
+REPLACED = (Reason.NOT_FOUND, Reason.INVALID)
+
+
+class Gone(msgspec.Struct, frozen=True, kw_only=True):
+    """Data of the frame `deleted`."""
+
+    namespace: str
+    name: str
+
+
+class Synced(msgspec.Struct, frozen=True, kw_only=True):
+    """Data of the frame `synced`: how many endpoints there were before it."""
+
+    endpoints: int
+
+
+# --- services -------------------------------------------------------------------------------------------------
+
+
+@table.write("POST", SERVICES, "Create a service", body=ServiceDocument, reasons=CREATED, status=200)
+@table.write("POST", "/service", "Create a service", body=ServiceDocument, reasons=CREATED, status=200)
+async def create_service(call: Call) -> Answer:
+    return await _put(call, create=True)
+
+
+@table.write("PUT", f"{SERVICES}/{{name}}", "Replace a service", body=ServiceDocument, reasons=REPLACED, status=200)
+@table.write("PUT", SERVICES, "Replace a service", body=ServiceDocument, reasons=REPLACED, status=200)
+@table.write("PUT", "/service", "Replace a service", body=ServiceDocument, reasons=REPLACED, status=200)
+async def replace_service(call: Call) -> Answer:
+    return await _put(call, create=False)
+
+
+async def _put(call: Call, *, create: bool) -> Answer:
+    record = read_service(call.body, call.path.get("ns", ""), call.path.get("name"))
+    return await call.submit(PutService(service=record, create=create, dry_run=call.dry_run, cause=call.cause))
+
+
+@table.write(
+    "DELETE",
+    f"{SERVICES}/{{name}}",
+    "Delete a service and its endpoint; its taskgroups stay",
+    reasons=(Reason.NOT_FOUND,),
+    status=200,
+)
+@table.write("DELETE", "/service/{ns}/{name}", "Delete a service", reasons=(Reason.NOT_FOUND,), status=200)
+async def delete_service(call: Call) -> Answer:
+    command = DeleteService(namespace=call.path["ns"], name=call.path["name"], dry_run=call.dry_run, cause=call.cause)
+    return await call.submit(command)
+
+
+@table.read(
+    SERVICES,
+    "List the services of a namespace",
+    query=LISTING,
+    answer=list[ServiceView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+@table.read(
+    "/services",
+    "List the services of all namespaces",
+    query=(*LISTING, NAMESPACE),
+    answer=list[ServiceView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_services(call: Call) -> Answer:
+    return page(_matching(list(call.state().services.values()), call), _order, call.query, show_service)
+
+
+@table.read(f"{SERVICES}/{{name}}", "Fetch a service", answer=ServiceView)
+@table.read("/service/{ns}/{name}", "Fetch a service", answer=ServiceView)
+def get_service(call: Call) -> Answer:
+    key = f"{call.path['ns']}/{call.path['name']}"
+    record = call.state().services.get(key)
+    if record is None:
+        raise not_found("service", key)
+    return Answer(show_service(record))
+
+
+# --- endpoints ------------------------------------------------------------------------------------------------
+
+
+@table.read(
+    ENDPOINTS,
+    "List the endpoints of a namespace",
+    query=LISTING,
+    answer=list[EndpointView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+@table.read(
+    "/endpoints",
+    "List the endpoints of all namespaces",
+    query=(*LISTING, NAMESPACE),
+    answer=list[EndpointView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_endpoints(call: Call) -> Answer:
+    return page(_matching(list(call.state().endpoints.values()), call), _order, call.query, show_endpoint)
+
+
+@table.read(
+    f"{ENDPOINTS}/{{name}}",
+    "Fetch the endpoint of a service: who answers for it, where, and whether they are ready",
+    query=WATCHING,
+    answer=EndpointView,
+    reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER, errors.TOO_MANY_WATCHERS),
+)
+async def get_endpoint(call: Call) -> Answer:
+    key = f"{call.path['ns']}/{call.path['name']}"
+    known = _known(call.query.get("resourceVersion", ""))
+
+    def look() -> Endpoint | None:
+        return call.state().endpoints.get(key)
+
+    def news(record: Endpoint | None) -> bool:
+        # A standby may still have what the caller has seen replaced elsewhere.
+        older_counts = call.gateway.role() == "master"
+        return record is None or record.version > known or (older_counts and record.version != known)
+
+    if call.query.get("watch", False):
+        record = await long_poll(call, look, news, call.query.get("timeoutSeconds", WATCH_SECONDS), "endpoint", key)
+    else:
+        record = await run_in_threadpool(look)
+    if record is None:
+        raise not_found("endpoint", key)
+    return Answer(show_endpoint(record))
+
+
+@streams(
+    table,
+    f"{ENDPOINTS}/watch",
+    "Follow the endpoints of a namespace: frames `endpoint` with what there is, `synced`, then changes; `deleted`",
+    query=(NAME,),
+    answer=EndpointView,
+)
+@streams(
+    table,
+    "/endpoints/watch",
+    "Follow endpoints: frames `endpoint` with what there is, `synced`, then changes as `endpoint` and `deleted`",
+    query=(NAMESPACE, NAME),
+    answer=EndpointView,
+)
+async def watch_endpoints(call: Call) -> EventStream:
+    """Each connection begins with everything there is, so whoever comes back misses nothing: what they have not been
+    told of before `synced` is gone."""
+    namespace = call.path.get("ns", call.query.get("namespace"))
+    name = call.query.get("name")
+    caller = call.caller
+
+    def wanted(item: Item) -> bool:
+        where, _, what = item.key.partition("/")
+        return namespace in (None, where) and name in (None, what) and caller.sees(where)
+
+    key = f"{namespace}/{name}" if namespace is not None and name is not None else None
+    following = watch(call, "endpoint", key, wanted)
+    try:
+        present = call.state().endpoints
+        records = [present[key]] if key in present else [] if key is not None else list(present.values())
+    except BaseException:
+        following.close()
+        raise
+    shown = sorted((record for record in records if wanted(Item("endpoint", record.key, record))), key=_order)
+    return EventStream(following, encode, _opening(shown), call.query.get("timeoutSeconds"))
+
+
+def _opening(records: list[Endpoint]) -> Iterator[bytes]:
+    for record in records:
+        yield encode(Item("endpoint", record.key, record))
+    yield frame("synced", Synced(endpoints=len(records)))
+
+
+def encode(item: Item) -> bytes:
+    """The frame of an endpoint, or of one that is gone."""
+    if isinstance(item.value, Endpoint):
+        return frame("endpoint", show_endpoint(item.value), item.value.version)
+    namespace, _, name = item.key.partition("/")
+    return frame("deleted", Gone(namespace=namespace, name=name))
+
+
+def _known(text: str) -> int:
+    if text and not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise errors.bad_parameter("resourceVersion", "is not one of an endpoint")
+    return int(text or 0)
+
+
+def _order(record: Service | Endpoint) -> tuple[Any, ...]:
+    return (record.namespace, record.name)
+
+
+def _matching(records: Iterable[R], call: Call) -> list[R]:
+    namespace = call.path.get("ns", call.query.get("namespace"))
+    requirements = parse_selector(call.query.get("labelSelector", ""))
+    return [
+        record
+        for record in records
+        if (namespace is None or record.namespace == namespace) and selected(record.labels, requirements)
+    ]
