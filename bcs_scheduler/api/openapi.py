@@ -21,6 +21,7 @@ _PATH_PARAMETERS = {
     "instances": "Wanted number of taskgroups.",
     "taskgroup": "Id of the taskgroup.",
     "file": "Name of the file.",
+    "kind": "Name of a registered kind.",
 }
 _LAST_EVENT_ID = {
     "name": "Last-Event-ID",

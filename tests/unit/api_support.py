@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 import requests
 
+from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.app import create_app
 from bcs_scheduler.api.operation import BASE, ApiSettings
 from bcs_scheduler.api.server import ApiServer
@@ -198,8 +199,10 @@ class Api:
 
 
 @contextmanager
-def serving(gateway: Gateway, settings: ApiSettings | None = None) -> Iterator[Api]:
-    server = ApiServer(create_app(gateway, settings))
+def serving(
+    gateway: Gateway, settings: ApiSettings | None = None, admission: Admission | None = None
+) -> Iterator[Api]:
+    server = ApiServer(create_app(gateway, settings, admission=admission))
     server.start()
     api = Api(server.url)
     try:

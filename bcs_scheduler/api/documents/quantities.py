@@ -41,25 +41,25 @@ class QuantityError(ValueError):
     """The message continues the name of the field: "must be ..."."""
 
 
-def cores(written: Written) -> int:
-    """Thousandths of a core."""
+def cores(written: Written, most: int = MAX_CORES) -> int:
+    """Thousandths of a core; `most`: cores."""
     number, unit = _split(written, 'a number of cores such as 0.5 or "500m"')
     if unit not in ("", "m"):
         raise QuantityError(f'has an unknown unit "{unit}": cores are written 0.5 or "500m"')
     thousandths = number if unit == "m" else number * 1000
     if thousandths != thousandths.to_integral_value():
         raise QuantityError("is finer than a thousandth of a core")
-    return _bounded(int(thousandths), MAX_CORES, "cores", allow_zero=False)
+    return _bounded(int(thousandths), most, "cores", allow_zero=False)
 
 
-def memory(written: Written) -> int:
-    """Thousandths of a MB."""
-    return _bounded(_bytes(written), MAX_MEMORY_MB, "MB", allow_zero=False)
+def memory(written: Written, most: int = MAX_MEMORY_MB) -> int:
+    """Thousandths of a MB; `most`: MB."""
+    return _bounded(_bytes(written), most, "MB", allow_zero=False)
 
 
-def storage(written: Written) -> int:
-    """Thousandths of a MB; 0 asks for none."""
-    return _bounded(_bytes(written), MAX_STORAGE_MB, "MB", allow_zero=True)
+def storage(written: Written, most: int = MAX_STORAGE_MB) -> int:
+    """Thousandths of a MB; 0 asks for none. `most`: MB."""
+    return _bounded(_bytes(written), most, "MB", allow_zero=True)
 
 
 def gpus(written: Written) -> int:
