@@ -102,7 +102,8 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
         cluster.start()
     except Exception as error:
         fail(f"cannot start the embedded cluster: {error}")
-    given = {"store.url": f"sqlite:///{data}/state.db", "mesos.url": cluster.url}
+    # Everything is on this machine here, webhooks too.
+    given = {"store.url": f"sqlite:///{data}/state.db", "mesos.url": cluster.url, "webhooks.local": "true"}
     try:
         settings = read_settings(None, {**given, "api.listen": listen, "log.level": log_level})
         configure_logging(settings.log)

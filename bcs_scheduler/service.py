@@ -8,6 +8,7 @@ from typing import cast
 import structlog
 
 from bcs_scheduler.addresses import parse_address
+from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.app import create_app
 from bcs_scheduler.api.operation import ApiSettings
 from bcs_scheduler.api.routes import executor
@@ -54,6 +55,12 @@ class Service:
                     reserve=settings.executor.reserve,
                 ),
                 self._guard.door,
+                Admission(
+                    local=settings.webhooks.local,
+                    total=settings.webhooks.total_timeout,
+                    limit=settings.api.max_body_bytes,
+                    asked=self.metrics.webhook_asked,
+                ),
             ),
             address.host,
             address.port,

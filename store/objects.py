@@ -62,7 +62,6 @@ class Webhook(Record, frozen=True, kw_only=True):
     """Kind of the documents."""
     mutating: bool = True
     hooks: tuple[Hook, ...] = ()
-    raw: str = ""
     created_at: float = 0.0
     updated_at: float = 0.0
 
@@ -96,8 +95,9 @@ class CustomObject(Record, frozen=True, kw_only=True):
     namespace: str
     name: str
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
     raw: str = ""
-    """The document as JSON."""
+    """Version, spec and status of its document as JSON."""
     created_at: float = 0.0
     updated_at: float = 0.0
 
