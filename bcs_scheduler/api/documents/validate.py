@@ -9,13 +9,12 @@ from bcs_scheduler.api.documents.application import ApplicationDocument, Metadat
 from bcs_scheduler.api.documents.constraints import check_constraint
 from bcs_scheduler.api.documents.containers import check_tasks
 from bcs_scheduler.api.documents.engine import check_executor
-from bcs_scheduler.api.documents.pod import LATER, PodSpec
+from bcs_scheduler.api.documents.pod import PodSpec
 from bcs_scheduler.api.documents.ports import check_network
 from bcs_scheduler.api.documents.walk import Problems, decode, member
 from bcs_scheduler.api.errors import invalid
 
 KINDS = ("application", "process")
-KINDS_LATER = ("daemonset", "admissionwebhook")
 POD = "$.spec.template.spec"
 
 
@@ -78,9 +77,7 @@ def check_kind(raw: object, kinds: tuple[str, ...], problems: Problems) -> None:
         raise invalid(problems.listed())
     kind = raw.get("kind")
     takes = " or ".join(f'"{known}"' for known in kinds)
-    if kind in KINDS_LATER:
-        problems.add("$.kind", f'"{kind}" {LATER}; this route takes {takes}')
-    elif isinstance(kind, str) and kind and kind not in kinds:
+    if isinstance(kind, str) and kind and kind not in kinds:
         problems.add("$.kind", f"must be {takes} on this route", kind, kinds)
     if problems:
         raise invalid(problems.listed())
