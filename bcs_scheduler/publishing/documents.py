@@ -1,0 +1,90 @@
+"""What components of the original find in ZooKeeper (bcs_api 6.15, 6.16, 9.8; bcs_internals 7.2).
+
+They know no readiness, so an endpoint here holds those who should get traffic: who is ready, and, as in the original,
+who cannot be reached, since they may serve all the same.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from store.records import Endpoint, Member, Service
+
+NO_TIME = "0001-01-01T00:00:00Z"
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def service(record: Service) -> bytes:
+    ports = [
+        {
+            "name": port.name,
+            "domainName": port.domain_name,
+            "path": port.path,
+            "protocol": port.protocol,
+            "servicePort": port.service_port,
+            "targetPort": port.target_port,
+            "nodePort": port.node_port,
+        }
+        for port in record.ports
+    ]
+    spec = {
+        "selector": record.selector,
+        "type": record.type,
+        "clusterIP": list(record.cluster_ip),
+        "ports": ports,
+    }
+    return _encoder.encode({"apiVersion": "v4", "kind": "service", "metadata": _metadata(record), "spec": spec})
+
+
+def endpoint(record: Endpoint) -> bytes:
+    """`kind` is `service`, as the original has it (W73), because its readers expect that."""
+    members = [_member(record.namespace, member) for member in record.members if _published(member)]
+    document = {"apiVersion": "v4", "kind": "service", "metadata": _metadata(record), "eps": members or None}
+    return _encoder.encode(document)
+
+
+def _published(member: Member) -> bool:
+    return member.ready or member.reason == "unreachable"
+
+
+def _member(namespace: str, member: Member) -> dict[str, Any]:
+    ports = [
+        {
+            "name": port.name,
+            "hostPort": port.host_port,
+            "containerPort": port.container_port,
+            "hostIP": member.node_ip,
+            "protocol": port.protocol,
+        }
+        for port in member.ports
+    ]
+    return {
+        "networkMode": member.network_mode,
+        "nodeIP": member.node_ip,
+        "containerIP": member.container_ip,
+        "targetRef": {
+            "kind": "taskgroup",
+            "id": member.taskgroup,
+            "name": member.name,
+            "namespace": namespace,
+            "image": "",
+        },
+        "ports": ports,
+    }
+
+
+def _metadata(record: Service | Endpoint) -> dict[str, Any]:
+    created = datetime.fromtimestamp(int(record.created_at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    head: dict[str, Any] = {
+        "name": record.name,
+        "namespace": record.namespace,
+        "creationTimestamp": created if record.created_at else NO_TIME,
+    }
+    if record.labels:
+        head["labels"] = record.labels
+    if record.annotations:
+        head["annotations"] = record.annotations
+    return head

@@ -1,0 +1,221 @@
+"""Services and endpoints in a real ZooKeeper, as components of the original read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+import pytest
+from kazoo.client import KazooClient
+
+from bcs_scheduler.publishing import publisher as publishing
+from bcs_scheduler.publishing.publisher import Publisher
+from bcs_scheduler.publishing.target import Target
+from store.records import Endpoint, Member, MemberPort, Record, Service, ServicePort
+from tests.integration.zookeeper import ZooKeeperServer
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.zookeeper
+
+Begin = Callable[..., Publisher]
+SERVICE = Service(
+    namespace="sandbox",
+    name="hello-svc",
+    selector={"app": "hello"},
+    labels={"BCSGROUP": "external"},
+    ports=(ServicePort(name="web", service_port=8080),),
+)
+
+
+def member(index: int, *, ready: bool = True, **fields: Any) -> Member:
+    port = MemberPort(name="web", host_port=31004, container_port=8080, address="10.10.1.4:31004")
+    return Member(
+        taskgroup=f"{index}.hello.sandbox.demo.17",
+        name=f"hello-{index}",
+        application="hello",
+        network_mode="BRIDGE",
+        node_ip="10.10.1.4",
+        container_ip="172.17.0.3",
+        ports=(port,),
+        ready=ready,
+        **fields,
+    )
+
+
+def endpoint(*members: Member, version: int = 1) -> Endpoint:
+    return Endpoint(namespace="sandbox", name="hello-svc", version=version, members=members)
+
+
+class Nodes:
+    """What is there."""
+
+    def __init__(self, hosts: str) -> None:
+        self.root = f"/blueking-{uuid4().hex[:8]}"
+        self.client = KazooClient(hosts=hosts)
+        self.client.start()
+
+    def read(self, path: str) -> Any:
+        found = self.client.exists(self.root + path) and self.client.get(self.root + path)[0]
+        return json.loads(found) if found else None
+
+    def changes(self, path: str) -> int:
+        """How often the node has been written since it was created."""
+        return int(self.client.get(self.root + path)[1].version)
+
+    def names(self, path: str) -> list[str]:
+        return sorted(self.client.get_children(self.root + path)) if self.client.exists(self.root + path) else []
+
+
+@pytest.fixture
+def nodes(zookeeper: ZooKeeperServer) -> Iterator[Nodes]:
+    found = Nodes(zookeeper.hosts)
+    yield found
+    found.client.stop()
+    found.client.close()
+
+
+@pytest.fixture
+def begin(zookeeper: ZooKeeperServer, nodes: Nodes) -> Iterator[Begin]:
+    made: list[Publisher] = []
+
+    def begin(epoch: int, *records: Record, hosts: str = zookeeper.hosts) -> Publisher:
+        made.append(Publisher(Target(hosts, nodes.root), epoch, f"http://s{epoch}", records))
+        made[-1].start()
+        return made[-1]
+
+    yield begin
+    for one in made:
+        one.stop()
+    for one in made:
+        one.thread.join(10)
+
+
+def well(publisher: Publisher) -> None:
+    wait_for(
+        lambda: publisher.status().connected and not publisher.status().pending, 20, what="a publisher that is well"
+    )
+
+
+def test_nodes_are_what_readers_of_the_original_expect(begin: Begin, nodes: Nodes) -> None:
+    well(begin(1, SERVICE, endpoint(member(0))))
+    head = {
+        "name": "hello-svc",
+        "namespace": "sandbox",
+        "creationTimestamp": "0001-01-01T00:00:00Z",
+    }
+    assert nodes.read("/endpoint/sandbox/hello-svc") == {
+        "apiVersion": "v4",
+        "kind": "service",
+        "metadata": head,
+        "eps": [
+            {
+                "networkMode": "BRIDGE",
+                "nodeIP": "10.10.1.4",
+                "containerIP": "172.17.0.3",
+                "targetRef": {
+                    "kind": "taskgroup", "id": "0.hello.sandbox.demo.17", "name": "hello-0", "namespace": "sandbox",
+                    "image": "",
+                },
+                "ports": [
+                    {"name": "web", "hostPort": 31004, "containerPort": 8080, "hostIP": "10.10.1.4", "protocol": "tcp"}
+                ],
+            }
+        ],
+    }  # fmt: skip
+    service = nodes.read("/service/sandbox/hello-svc")
+    assert service["metadata"] == {**head, "labels": {"BCSGROUP": "external"}}
+    assert service["spec"]["selector"] == {"app": "hello"}
+    assert service["spec"]["ports"][0]["servicePort"] == 8080
+
+
+def test_who_gets_no_traffic_is_left_out_and_costs_no_write(begin: Begin, nodes: Nodes) -> None:
+    publisher = begin(1, SERVICE, endpoint(member(0), member(1)))
+    well(publisher)
+    states = [member(0, ready=False, reason="ending"), member(1, ready=False, reason="unreachable")]
+    publisher.changed("endpoint", "sandbox/hello-svc", endpoint(*states, version=2))
+    wait_for(lambda: nodes.changes("/endpoint/sandbox/hello-svc") == 1, 10, what="the change")
+    assert [m["targetRef"]["name"] for m in nodes.read("/endpoint/sandbox/hello-svc")["eps"]] == ["hello-1"]
+    publisher.changed("endpoint", "sandbox/hello-svc", endpoint(states[1], version=3))
+    publisher.changed("service", "sandbox/other", msgspec.structs.replace(SERVICE, name="other"))
+    wait_for(lambda: nodes.read("/service/sandbox/other") is not None, 10, what="the service that came after")
+    assert nodes.changes("/endpoint/sandbox/hello-svc") == 1
+    publisher.changed("endpoint", "sandbox/hello-svc", endpoint(version=4))
+    wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc")["eps"] is None, 10, what="nobody")
+
+
+def test_a_term_begins_with_a_comparison(begin: Begin, nodes: Nodes) -> None:
+    other = msgspec.structs.replace(SERVICE, namespace="lab", name="gone")
+    first = begin(1, SERVICE, other, endpoint(member(0)))
+    well(first)
+    second = begin(2, SERVICE, endpoint(member(1)))
+    well(second)
+    assert nodes.names("/service/lab") == []
+    assert nodes.changes("/service/sandbox/hello-svc") == 0
+    assert [m["targetRef"]["name"] for m in nodes.read("/endpoint/sandbox/hello-svc")["eps"]] == ["hello-1"]
+
+
+def test_a_deposed_term_writes_nothing(begin: Begin, nodes: Nodes) -> None:
+    first = begin(1, SERVICE, endpoint(member(0)))
+    well(first)
+    well(begin(2, SERVICE, endpoint(member(1))))
+    first.changed("endpoint", "sandbox/hello-svc", endpoint(member(7), version=2))
+    first.thread.join(20)
+    assert not first.thread.is_alive()
+    assert "epoch 2 (http://s2) publishes" in first.status().trouble
+    assert nodes.changes("/endpoint/sandbox/hello-svc") == 1
+    late = begin(1, SERVICE, endpoint(member(0)))
+    late.thread.join(20)
+    assert not late.status().connected
+    assert [m["targetRef"]["name"] for m in nodes.read("/endpoint/sandbox/hello-svc")["eps"]] == ["hello-1"]
+
+
+def test_what_others_remove_comes_back(begin: Begin, nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    publisher = begin(1, SERVICE, endpoint(member(0)))
+    well(publisher)
+    nodes.client.delete(f"{nodes.root}/endpoint/sandbox/hello-svc")
+    publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(1), version=2))
+    wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc") is not None, 10, what="the node")
+    monkeypatch.setattr(publishing, "RESYNC", 0.2)
+    nodes.client.delete(f"{nodes.root}/service/sandbox/hello-svc")
+    nodes.client.delete(nodes.root + "/publisher")  # also what keeps others away
+    publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(2), version=3))
+    wait_for(lambda: nodes.read("/service/sandbox/hello-svc") is not None, 10, what="the service")
+    assert nodes.read("/publisher") == {"epoch": 1, "url": "http://s1"}
+
+
+def test_survives_the_loss_of_zookeeper(begin: Begin, tmp_path: Path) -> None:
+    server = ZooKeeperServer(tmp_path)
+    server.start()
+    nodes = Nodes(server.hosts)
+    publisher = Publisher(Target(server.hosts, "/blueking"), 1, "", [SERVICE, endpoint(member(0))])
+    nodes.root = "/blueking"
+    try:
+        publisher.start()
+        well(publisher)
+        server.kill()
+        wait_for(lambda: "no connection" in publisher.status().trouble, 20, what="trouble")
+        for version in range(2, 1000):
+            publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(version), version=version))
+        assert publisher.status().pending <= 1
+        server.start()
+        well(publisher)
+        wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc")["eps"][0]["targetRef"]["name"] == "hello-999", 20)
+        assert nodes.changes("/endpoint/sandbox/hello-svc") <= 2
+    finally:
+        publisher.stop()
+        nodes.client.stop()
+        publisher.thread.join(10)
+        server.stop()
+
+
+def test_many_services_go_in_few_transactions(begin: Begin, nodes: Nodes) -> None:
+    services = [msgspec.structs.replace(SERVICE, name=f"s{number}") for number in range(450)]
+    large = {"text": "x" * 90_000}
+    services += [msgspec.structs.replace(SERVICE, name=f"l{number}", annotations=large) for number in range(12)]
+    publisher = begin(1, *services)
+    well(publisher)
+    assert len(nodes.names("/service/sandbox")) == 462
