@@ -58,7 +58,7 @@ class Directory:
 
 
 def _agent(listed: Mapping[str, Any]) -> Agent:
-    inner = listed["attributes"].get("InnerIP")
-    hostname = str(listed["hostname"])
+    attributes = dict(listed.get("attributes", {}))
+    inner, hostname = attributes.get("InnerIP"), str(listed.get("hostname", ""))
     key = inner if isinstance(inner, str) and inner else hostname
-    return Agent(listed["id"], key, hostname, dict(listed["attributes"]))
+    return Agent(listed["id"], key, hostname, attributes)

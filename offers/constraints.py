@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -185,6 +185,13 @@ class Rules:
     def title(self, position: int) -> str:
         """How diagnoses call an item, e.g. ``constraint CLUSTER zone or LIKE hostname``."""
         return "constraint " + (" or ".join(rule.title for rule in self.items[position]) or "(empty)")
+
+    def could_admit(self, attributes: Mapping[str, object], taints: Sequence[tuple[str, str]]) -> bool:
+        """Whether an agent like this can get a taskgroup at all, whatever runs where: counts are taken for zero."""
+        return self.untolerated(taints) is None and all(
+            any(rule.operator == "EXCLUDE" or rule.admits(attributes.get(rule.name)) for rule in item)
+            for item in self.items
+        )
 
     def untolerated(self, taints: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
         """The first taint that is not tolerated, or None."""

@@ -45,9 +45,9 @@ def takes_new(ctx: Context, group: TaskGroup) -> bool:
 
 
 def begin_launch(ctx: Context, application: Application) -> Transaction:
-    lacking = _lacking(ctx, application)
-    note = f"{lacking} agents are to get a taskgroup"
-    return base.begin(ctx, "LAUNCH", application, inner=True, target=lacking, version=application.version, note=note)
+    missing = lacking(ctx, application)
+    note = f"{missing} agents are to get a taskgroup"
+    return base.begin(ctx, "LAUNCH", application, inner=True, target=missing, version=application.version, note=note)
 
 
 def begin_update(ctx: Context, application: Application, bound: int) -> Transaction:
@@ -74,7 +74,8 @@ def staying(ctx: Context, application: Application) -> list[TaskGroup]:
     return [group for group in ctx.state.groups_of(application.key).values() if not leaving(group)]
 
 
-def _lacking(ctx: Context, application: Application) -> int:
+def lacking(ctx: Context, application: Application) -> int:
+    """Agents for it that have no taskgroup of it."""
     return max(0, application.instances - len({group.agent_id for group in staying(ctx, application)}))
 
 
@@ -82,11 +83,11 @@ def launch_step(ctx: Context, transaction: Transaction) -> Step:
     application = ctx.application(transaction)
     if application is None:
         return Step(verdict=("FAIL", "the application is gone"))
-    lacking = _lacking(ctx, application)
-    if not lacking:
+    missing = lacking(ctx, application)
+    if not missing:
         return Step(verdict=("FINISH", "every agent for it has its taskgroup"))
     taken = ctx.state.indexes_of(application.key)
-    free = islice((index for index in count() if index not in taken), lacking)
+    free = islice((index for index in count() if index not in taken), missing)
     return Step(
         slots=tuple(map(Slot, free)),
         version=application.version,
@@ -113,8 +114,8 @@ def update_step(ctx: Context, transaction: Transaction) -> Step:
         return Step(verdict=("FINISH", f"{len(new)} taskgroups at version {version.name}{rest}"))
     gone = sorted((group for group in old if group.ended), key=lambda group: group.index)
     ending = sum(1 for group in old if group.killing_since and not group.ended)
-    lacking = injection.missing(ctx.state, version)
-    if not lacking:
+    missing = injection.missing(ctx.state, version)
+    if not missing:
         changing = len(gone) + ending + sum(not is_ready(group) for group in new)
         bound = transaction.max_unavailable
         budget = bound - sum(not is_ready(group) for group in near)
@@ -124,7 +125,7 @@ def update_step(ctx: Context, transaction: Transaction) -> Step:
         version=version.name,
         per_agent=True,
         only_agents=frozenset(group.agent_id for group in gone),
-        missing=lacking,
+        missing=missing,
     )
 
 

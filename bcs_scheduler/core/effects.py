@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from offers.model import Claim
-from store.records import CommandType, Record, TaskGroup, Version
+from store.records import CommandType, Happening, Record, TaskGroup, Version
 from transactions.injection import Injected
 
 
@@ -93,6 +93,10 @@ class Revive(Effect, frozen=True, kw_only=True):
     pass
 
 
+class ListAgents(Effect, frozen=True, kw_only=True):
+    """Ask the master for its agents soon (AgentsListed answers), not only when it is time again."""
+
+
 # --- to users -------------------------------------------------------------------------------------------------
 
 
@@ -144,10 +148,18 @@ class Observed(Effect, frozen=True, kw_only=True):
 
 
 class Story(Effect, frozen=True, kw_only=True):
-    """One line of what happened to an object, for logs and events. `kind`/`key` name the record."""
+    """One line of what happened to an object, for logs and events. `kind`/`key` name the record. `transaction`: id of
+    the one it happened for, if that is another than the one that owns the application."""
 
     kind: str
     key: str
     reason: str
     message: str
     level: str = "info"
+    transaction: str = ""
+
+
+class Happened(Effect, frozen=True, kw_only=True):
+    """Events of the journal (bcs_scheduler.core.journal) that are durable now."""
+
+    happenings: tuple[Happening, ...]

@@ -106,6 +106,10 @@ class Driver:
         Without a subscription an Accept comes back as AcceptFailed (certain), and every other call is dropped: Mesos
         repeats what needs an acknowledgement, offers are void anyway, and the core repeats the rest.
         """
+        if any(isinstance(effect, effects.ListAgents) for effect in batch):
+            batch = [effect for effect in batch if not isinstance(effect, effects.ListAgents)]
+            self._agents_due = 0.0
+            self._side.put(None)
         for effect in batch:
             if not is_call(effect):
                 raise TypeError(f"not a call to Mesos: {type(effect).__name__}")

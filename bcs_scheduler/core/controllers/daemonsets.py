@@ -1,0 +1,244 @@
+"""Daemonsets: one taskgroup on every agent their definition admits.
+
+An agent is for a daemonset if Mesos lists it and constraints and tolerations admit it, settings of operators included;
+whether there is room on it is another question, which the placement answers and explains. A disabled agent keeps its
+taskgroup and gets no new one. What is on an agent that is not for it (any more) is ended. All of this is derived from
+the records and the list of agents, so it may be done again at any time; until Mesos has listed its agents, nothing is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+
+from bcs_scheduler.core.controllers.supply import decoration
+from bcs_scheduler.core.desk import Desk
+from bcs_scheduler.core.effects import Changed, ListAgents
+from store.records import Application, Daemonset, TaskGroup, Version
+from transactions import daemons, groups, needs
+from transactions.engine import application_of
+from transactions.lifecycle import is_ready
+from transactions.wants import Wants
+
+ASK_AGENTS = 10.0
+"""Seconds between two lists of agents, so that agents that join get their taskgroups soon; in big clusters, whose list
+is long, a second for every AGENTS_PER_SECOND."""
+AGENTS_PER_SECOND = 200
+RETURN_TIME = 900.0
+"""Seconds an agent may be missing from the list before what has ended on it is forgotten: after a change of masters it
+takes agents some time to register again."""
+FORGET_TIME = 86400.0
+"""Seconds after which a taskgroup out of reach is forgotten. Comes its agent back later, it is killed."""
+SMALL = 200
+PACE = 0.0001
+"""Seconds per taskgroup above SMALL between two looks at a daemonset: each walks over all of them."""
+
+
+class Admitted(NamedTuple):
+    """Ids of the agents that a version admits."""
+
+    version: str
+    enabled: frozenset[str]
+    disabled: frozenset[str]
+
+
+def admitted(desk: Desk, version: Version) -> Admitted:
+    """By constraints and tolerations, settings of operators included; counts of what runs are not asked."""
+    rules, settings = needs.rules_of(version), desk.state.agent_settings
+    enabled: list[str] = []
+    disabled: list[str] = []
+    for agent in desk.agents.agents.values():
+        set_up = decoration(settings.get(agent.key))
+        attributes = {**agent.attributes, **set_up.attributes, "hostname": agent.hostname}
+        if rules.could_admit(attributes, tuple(sorted(set_up.taints.items()))):
+            (disabled if set_up.disabled else enabled).append(agent.id)
+    return Admitted(version.name, frozenset(enabled), frozenset(disabled))
+
+
+class Daemonsets:
+    """A Follower (core.scheduler). What it holds is derived."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._dirty: dict[str, None] = {}
+        """Keys of daemonsets to be looked at."""
+        self._rests: dict[str, float] = {}
+        """Until when a big daemonset is not looked at again."""
+        self._due: dict[str, float] = {}
+        """When a daemonset is to be looked at although nothing has changed."""
+        self._admitted: dict[str, Admitted] = {}
+        self._revision = -1
+        self._ask_at = 0.0
+
+    def recover(self) -> None:
+        self._dirty.update(dict.fromkeys(self._desk.state.daemonsets))
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        known = self._desk.state.daemonsets
+        if not known:
+            return
+        for kind, key in changed:
+            if kind == "agentsetting":
+                self._everything()
+                continue
+            if kind == "taskgroup":
+                key = application_of(key)
+            elif kind not in ("application", "daemonset"):
+                continue
+            if key in known:
+                self._dirty[key] = None
+        if self._revision != self._desk.agents.revision:
+            self._revision = self._desk.agents.revision
+            self._everything()
+        self._look()
+
+    def tick(self) -> None:
+        desk = self._desk
+        if not desk.state.daemonsets:
+            return
+        if desk.connected and desk.now >= self._ask_at:
+            self._ask_at = desk.now + max(ASK_AGENTS, len(desk.agents.agents) / AGENTS_PER_SECOND)
+            desk.emit(ListAgents(cause=desk.cause))
+        self._dirty.update(dict.fromkeys(key for key, at in self._due.items() if at <= desk.now))
+        self._look()
+
+    def next_timer(self) -> float | None:
+        return min((self._rests[key] for key in self._dirty if key in self._rests), default=None)
+
+    def _everything(self) -> None:
+        """Any agent may have become one for any daemonset, or none."""
+        self._admitted.clear()
+        for key in self._desk.state.daemonsets:
+            self._dirty[key] = None
+            self._desk.engine.look_again(self._desk.state.active_of(key))
+
+    def _look(self) -> None:
+        desk = self._desk
+        for key in [key for key in self._dirty if self._rests.get(key, 0.0) <= desk.now]:
+            del self._dirty[key]
+            self._due.pop(key, None)
+            self._rests[key] = desk.now + PACE * max(0, len(desk.state.groups_of(key)) - SMALL)
+            desk.attempt("daemonset", key, partial(self._examine, key))
+            desk.checkpoint()
+
+    def _examine(self, key: str) -> None:
+        desk = self._desk
+        daemonset, application = desk.state.daemonsets.get(key), desk.state.applications.get(key)
+        if daemonset is None or application is None:
+            for held in (self._rests, self._due, self._admitted):
+                held.pop(key, None)
+            if daemonset is not None:
+                desk.uow.delete(daemonset)
+                desk.tell("daemonset", key, "deleted", "all taskgroups have ended")
+                desk.emit(Changed(kind=daemonset.kind, key=key, record=None, cause=desk.cause))
+            return
+        if daemonset.status == "Deleting":
+            return
+        version = desk.state.version(key, application.version)
+        if desk.agents.listed and version is not None:
+            self._adjust(daemonset, application, version)
+        self._judge(daemonset)
+
+    # --- where it is wanted -----------------------------------------------------------------------------------
+
+    def _admits(self, key: str, version: Version) -> Admitted:
+        known = self._admitted.get(key)
+        if known is not None and known.version == version.name:
+            return known
+        found = self._admitted[key] = admitted(self._desk, version)
+        return found
+
+    def _adjust(self, daemonset: Daemonset, application: Application, version: Version) -> None:
+        desk, ctx = self._desk, self._desk.context
+        agents = self._admits(application.key, version)
+        for group in list(desk.state.groups_of(application.key).values()):
+            self._clear(group, agents)
+        held = {group.agent_id for group in daemons.staying(ctx, application)}
+        wanted = len(agents.enabled | held)
+        if wanted > application.instances:
+            # Nobody asked for this growth, so the quota bounds it instead of refusing it.
+            need = needs.total(version)
+            one = Wants(need.cpus, need.mem, need.disk, 1)
+            growth = desk.quotas.room(application.namespace, one, wanted - application.instances)
+            wanted = application.instances + growth
+        if wanted != application.instances:
+            words = f"wanted on {wanted} agents, {application.instances} before"
+            desk.tell("daemonset", application.key, "agents", words)
+            application = desk.uow.put(msgspec.structs.replace(application, instances=wanted, updated_at=desk.now))
+        active = desk.state.active_of(application.key).values()
+        launch = next((transaction for transaction in active if transaction.type == "LAUNCH"), None)
+        if launch is not None:
+            desk.engine.look_again((launch.id,))
+        elif daemons.lacking(ctx, application):
+            daemons.begin_launch(ctx, application)
+        if not any(transaction.type in ("UPDATE", "DELETE") for transaction in active) and any(
+            group.version != version.name and not group.unreachable_since and daemons.takes_new(ctx, group)
+            for group in daemons.staying(ctx, application)
+        ):
+            daemons.begin_update(ctx, application, daemonset.max_unavailable)
+
+    def _clear(self, group: TaskGroup, agents: Admitted) -> None:
+        """Ends a taskgroup that is not wanted where it is, and forgets one that will not be replaced there."""
+        desk, ctx = self._desk, self._desk.context
+        agent = group.agent_id
+        if group.unreachable_since and self._past(group, group.unreachable_since + FORGET_TIME):
+            groups.remove(ctx, group, "its agent has not come back")
+        elif daemons.leaving(group) or agent in agents.enabled:
+            return
+        elif agent in desk.agents.agents:
+            if group.ended:
+                words = "its agent is disabled" if agent in agents.disabled else daemons.MISPLACED
+                groups.remove(ctx, group, words)
+            elif agent not in agents.disabled:
+                groups.end(ctx, group, daemons.MISPLACED)
+        elif group.ended:
+            if self._past(group, desk.now - desk.agents.absent_for(agent, desk.now) + RETURN_TIME):
+                groups.remove(ctx, group, "its agent is gone")
+        elif group.unreachable_since:
+            version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
+            patience = version.unreachable_policy.replace_after if version is not None else 0.0
+            if patience >= 0 and self._past(group, group.unreachable_since + patience):
+                groups.end(ctx, group, daemons.MISPLACED)
+
+    def _past(self, group: TaskGroup, at: float) -> bool:
+        """Whether the moment has come; if not, there will be another look then."""
+        if at <= self._desk.now:
+            return True
+        key = f"{group.namespace}/{group.application}"
+        self._due[key] = min(at, self._due.get(key, at))
+        return False
+
+    # --- how it is --------------------------------------------------------------------------------------------
+
+    def _judge(self, daemonset: Daemonset) -> None:
+        desk = self._desk
+        application = desk.state.applications[daemonset.key]
+        there = daemons.staying(desk.context, application)
+        ready = sum(map(is_ready, there))
+        ended = sum(group.ended and group.status != "Finish" for group in there)
+        away = sum(bool(group.unreachable_since) for group in there)
+        lacking = daemons.lacking(desk.context, application)
+        status, message = daemonset.status, ""
+        if any(transaction.type == "UPDATE" for transaction in desk.state.active_of(daemonset.key).values()):
+            status, message = "Updating", f"to version {application.version}"
+        elif ended or away:
+            status = "Abnormal"
+            parts = [f"{ended} taskgroups have ended"] if ended else []
+            message = ", ".join([*parts, *([f"{away} are on agents out of reach"] if away else [])])
+        elif lacking:
+            status, message = "Starting", f"{lacking} agents have no taskgroup yet"
+        elif ready < len(there):
+            status, message = "Starting", "not all taskgroups are ready yet"
+        else:
+            status, message = "Running", "daemonset is running" if there else "no agent is for it"
+        if not desk.agents.listed:
+            message = message or "waits for the list of agents"
+        if (status, message) == (daemonset.status, daemonset.message):
+            return
+        if status != daemonset.status:
+            desk.tell("daemonset", daemonset.key, status, message)
+        after = desk.uow.put(msgspec.structs.replace(daemonset, status=status, message=message, updated_at=desk.now))
+        desk.emit(Changed(kind=after.kind, key=after.key, record=after, cause=desk.cause))
