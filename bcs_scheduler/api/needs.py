@@ -35,6 +35,7 @@ class Need(NamedTuple):
 OPEN, NAMED = Need("viewer", "open"), Need("viewer", "named")
 _OWN_READ, _OWN_CHANGE = Need("viewer", "own"), Need("operator", "own")
 _DOCUMENT = Need("operator", "body")
+_ADMIN = Need("admin", "everywhere")
 
 EXCEPTIONS: Mapping[tuple[str, str], Need] = {
     # Those who ask these have no token: supervisors and load balancers, and agents that fetch the executor.
@@ -62,6 +63,17 @@ EXCEPTIONS: Mapping[tuple[str, str], Need] = {
     ("POST", f"{BASE}/taskgroup/{{taskgroup}}/restart"): _OWN_CHANGE,
     ("POST", f"{BASE}/taskgroup/{{taskgroup}}/reload"): _OWN_CHANGE,
     ("POST", f"{BASE}/image/commit/{{taskgroup}}"): _OWN_CHANGE,
+    ("GET", f"{BASE}/namespaces"): _OWN_READ,
+    ("GET", f"{BASE}/crr"): _OWN_READ,
+    ("GET", f"{BASE}/crr/{{kind}}"): _OWN_READ,
+    ("GET", f"{BASE}/crd/{{kind}}"): _OWN_READ,
+    # A quota is not for those to set whom it bounds, and webhooks see and change documents of every namespace.
+    ("PUT", f"{BASE}/namespaces/{{ns}}"): _ADMIN,
+    ("DELETE", f"{BASE}/namespaces/{{ns}}"): _ADMIN,
+    ("POST", f"{BASE}/namespaces/{{ns}}/admissionwebhook"): _ADMIN,
+    ("PUT", f"{BASE}/namespaces/{{ns}}/admissionwebhook"): _ADMIN,
+    ("DELETE", f"{BASE}/namespaces/{{ns}}/admissionwebhook/{{name}}"): _ADMIN,
+    ("DELETE", f"{BASE}/admissionwebhook/{{ns}}/{{name}}"): _ADMIN,
     # The document says which namespace.
     ("POST", f"{BASE}/configmap"): _DOCUMENT,
     ("PUT", f"{BASE}/configmap"): _DOCUMENT,

@@ -60,7 +60,10 @@ async def _post(
 ) -> HookAnswer:
     async with (
         httpcore.AsyncConnectionPool(
-            ssl_context=_trust(hook.ca), network_backend=_JudgedNetwork(local), max_connections=1, retries=0
+            ssl_context=_trust(hook.ca) if hook.url[:6].lower() == "https:" else None,
+            network_backend=_JudgedNetwork(local),
+            max_connections=1,
+            retries=0,
         ) as pool,
         pool.stream("POST", hook.url, headers=headers, content=document) as response,
     ):

@@ -39,9 +39,9 @@ class Hooks:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                hooks.seen.append((self.path, content, {k.lower(): v for k, v in self.headers.items()}))
-                hooks.answers[self.path](hooks, self, content)
+                content = self.rfile.read(int(self.headers["Content-Length"]))
+                hooks.seen.append((self.path, json.loads(content), {k.lower(): v for k, v in self.headers.items()}))
+                hooks.answers[self.path](hooks, self, json.loads(content))
 
             def log_message(self, *args: Any) -> None:
                 pass
