@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import socket
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
-from bcs_scheduler import maintenance
-from bcs_scheduler.config import OPTIONS, ConfigError, Settings, load_settings
+from bcs_scheduler import keeping
+from bcs_scheduler.commandline import fail, read_settings, with_settings
+from bcs_scheduler.config import ConfigError, Settings
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.main import local_mesos
 from bcs_scheduler.local.settings import ClusterSettings
 from bcs_scheduler.logs import configure_logging
 from bcs_scheduler.service import Service
 from bcs_scheduler.version import VERSION
-from store.factory import open_store
 
 SETTINGS_HELP = "Every setting has a flag, an environment variable BCS_<SECTION>_<NAME>, and a line in the TOML file."
 FIRST_COMMANDS = """\
@@ -37,29 +35,6 @@ Stop with Ctrl-C."""
 @click.version_option(VERSION, prog_name="bcs-scheduler")
 def main() -> None:
     """A framework scheduler for Apache Mesos."""
-
-
-def with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds --config and one flag per setting."""
-    for option in reversed(list(OPTIONS.values())):
-        name = option.path.replace(".", "__")
-        command = click.option(option.flag, name, default=None, metavar="VALUE", help=option.path)(command)
-    return click.option(
-        "--config", type=click.Path(path_type=Path), envvar="BCS_CONFIG", help="TOML file, see conf/scheduler.toml."
-    )(command)
-
-
-def read_settings(config: Path | None, flags: dict[str, Any]) -> Settings:
-    """Settings or a start that stops with one line."""
-    try:
-        return load_settings(config, os.environ, {name.replace("__", "."): value for name, value in flags.items()})
-    except ConfigError as error:
-        fail(str(error))
-
-
-def fail(message: str) -> NoReturn:
-    click.echo(f"bcs-scheduler: {message}", err=True)
-    sys.exit(2)
 
 
 @main.command(epilog=SETTINGS_HELP)
@@ -118,18 +93,6 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
         cluster.stop()
 
 
-@main.command("forget-framework")
-@click.option("--store", "url", required=True, envvar="BCS_STORE_URL", metavar="URL", help="zk://... or sqlite:///...")
-@click.option("--force", is_flag=True, help="Although taskgroups of it are alive: they are lost to this scheduler.")
-def forget_framework(url: str, force: bool) -> None:
-    """Drop the stored framework id after Mesos removed the framework. Stop every scheduler first."""
-    try:
-        dropped = maintenance.forget_framework(open_store(url), force=force)
-    except (maintenance.MaintenanceError, ValueError) as error:
-        fail(str(error))
-    click.echo(f"framework {dropped} is forgotten; the next leader registers anew")
-
-
 def made(settings: Settings) -> Service:
     try:
         return Service(settings)
@@ -140,7 +103,7 @@ def made(settings: Settings) -> Service:
 def started(service: Service) -> None:
     try:
         service.start()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, ConfigError) as error:
         fail(str(error))
 
 
@@ -173,7 +136,8 @@ class EndSignal:
             hangup()
 
 
-main.add_command(local_mesos)
+for command in (local_mesos, *keeping.COMMANDS):
+    main.add_command(command)
 
 if __name__ == "__main__":
     main()

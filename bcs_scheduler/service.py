@@ -26,9 +26,9 @@ from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
 from bcs_scheduler.runtime import Runtime
+from bcs_scheduler.storage import store_of, tell_what_is_sealed
 from bcs_scheduler.term import MesosDriver, ProberFactory
 from bcs_scheduler.version import VERSION
-from store.factory import open_store
 from transactions.base import Options, Periods
 
 log = structlog.get_logger(__name__)
@@ -73,9 +73,11 @@ class Service:
         return self._server.url
 
     def start(self) -> None:
-        """Raises OSError if the address is taken, ValueError for a store URL that cannot be used."""
-        store = open_store(self._settings.store.url, self._settings.store.session_timeout)
+        """Raises OSError if the address is taken, ValueError for a store URL that cannot be used,
+        ConfigError for its files."""
+        store = store_of(self._settings.store)
         tell_who_may(self._settings)
+        tell_what_is_sealed(self._settings.store)
         self._server.bind()
         url = self._settings.api.advertise or self._server.url
         self.runtime = Runtime(

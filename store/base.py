@@ -7,6 +7,7 @@ Exception tree:
       StaleEpoch           somebody else leads now; nothing was changed; step down
       RecordTooLarge       one change does not fit the store's limits; nothing was changed
         BatchTooLarge      the changes of one commit do not fit together; nothing was changed
+      RecordKept           a record that cannot be read now would be overwritten; nothing was changed
 """
 
 from __future__ import annotations
@@ -50,6 +51,10 @@ class BatchTooLarge(RecordTooLarge):
         self.count = count
 
 
+class RecordKept(StoreError):
+    """A record that is sealed with a key we do not have must not be replaced: the key may come back."""
+
+
 class Change(NamedTuple):
     """One changed record; `record` None deletes it."""
 
@@ -59,11 +64,13 @@ class Change(NamedTuple):
 
 
 class Quarantined(NamedTuple):
-    """A stored record that could not be decoded: where it is and why. It stays in the store untouched."""
+    """A stored record that could not be decoded: where it is and why. It stays in the store untouched. `sealed`: for
+    want of a key; it must not be replaced by a new one, since the key may come back."""
 
     kind: str
     key: str
     error: str
+    sealed: bool = False
 
 
 class Loaded(NamedTuple):

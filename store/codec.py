@@ -14,6 +14,8 @@ Paths are JSON pointers (RFC 6901). An element of a list is named by its `id` or
 (``/tasks/id=a1/cgroup``), so that its fields stay with it when other elements come and go; otherwise by its position.
 Fields of an element that no longer exists are dropped with it.
 
+Around this, records that may be confidential are sealed (store.seal), if the store has keys.
+
 A record that cannot be decoded is quarantined: reported with the path of the fault, left in the store, never fatal.
 """
 
@@ -26,6 +28,7 @@ import msgspec
 
 from store.base import BatchTooLarge, Change, Loaded, Quarantined, RecordTooLarge
 from store.records import KINDS, SCHEMA, Record
+from store.seal import UNSEALED, Sealer, Unsealable
 
 CHANGE_OVERHEAD = 200
 """Bytes added to the size of each change for what a store writes around it (path, key, operation header)."""
@@ -64,9 +67,11 @@ def encode(record: Record) -> bytes:
     return _SCHEMA_FIELD + (b"," if len(body) > 2 else b"") + body[1:]
 
 
-def encode_changes(changes: Sequence[Change], limit: int) -> list[Encoded]:
+def encode_changes(changes: Sequence[Change], limit: int, sealer: Sealer = UNSEALED) -> list[Encoded]:
     """Encodes the changes of one commit; raises RecordTooLarge if they do not fit into `limit` bytes together."""
-    encoded = [Encoded(c.kind, c.key, None if c.record is None else encode(c.record)) for c in changes]
+    encoded = [
+        Encoded(c.kind, c.key, None if c.record is None else sealer.seal(c.kind, encode(c.record))) for c in changes
+    ]
     total = sum(size_of(change) for change in encoded)
     if total > limit:
         largest = max(encoded, key=size_of)
@@ -114,9 +119,13 @@ def _descend(value: Any, tree: Any, tokens: list[str]) -> dict[str, Any] | None:
 # --- decoding -----------------------------------------------------------------------------------------------------
 
 
-def decode(stored: Stored) -> Record | Quarantined:
+def decode(stored: Stored, sealer: Sealer = UNSEALED) -> Record | Quarantined:
     """The record, or why it cannot be used (the message names the path of the faulty field)."""
     kind, key, data = stored
+    try:
+        data = sealer.open(kind, data)
+    except Unsealable as error:
+        return Quarantined(kind, key, str(error), sealed=True)
     decoder = _DECODERS.get(kind)
     if decoder is None:
         return Quarantined(kind, key, f"unknown kind {kind!r}")
@@ -131,11 +140,11 @@ def decode(stored: Stored) -> Record | Quarantined:
     return record
 
 
-def decode_all(items: Iterable[Stored]) -> Loaded:
+def decode_all(items: Iterable[Stored], sealer: Sealer = UNSEALED) -> Loaded:
     """Decodes what a store has read."""
     loaded = Loaded([], [])
     for item in items:
-        record = decode(item)
+        record = decode(item, sealer)
         if isinstance(record, Quarantined):
             loaded.quarantined.append(record)
         else:

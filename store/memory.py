@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnavailable, Term
 from store.codec import Stored, decode_all, encode_changes
+from store.seal import UNSEALED, Sealer
 
 _NOTHING_TO_TELL: Callable[[], None] = lambda: None  # noqa: E731
 
@@ -70,7 +71,10 @@ class MemoryBackend:
 class MemoryStore:
     """One process's view of a MemoryBackend. Implements store.base.Store."""
 
-    def __init__(self, backend: MemoryBackend | None = None, batch_bytes: int = 1_000_000) -> None:
+    def __init__(
+        self, backend: MemoryBackend | None = None, batch_bytes: int = 1_000_000, sealer: Sealer = UNSEALED
+    ) -> None:
+        self._sealer = sealer
         self.backend = backend or MemoryBackend()
         self.batch_bytes = batch_bytes
         self._opened = False
@@ -113,7 +117,7 @@ class MemoryStore:
         self._require_connection()
         with self.backend.lock:
             stored = [Stored(kind, key, data) for (kind, key), data in self.backend.records.items()]
-        return decode_all(stored)
+        return decode_all(stored, self._sealer)
 
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         future: Future[None] = Future()
@@ -127,7 +131,7 @@ class MemoryStore:
 
     def _commit(self, changes: Sequence[Change], epoch: int) -> None:
         self._require_connection()
-        encoded = encode_changes(changes, self.batch_bytes)
+        encoded = encode_changes(changes, self.batch_bytes, self._sealer)
         with self.backend.lock:
             leader = self.backend.leader()
             if leader is None or leader is not self._candidate or leader.epoch != epoch:

@@ -27,6 +27,7 @@ from pathlib import Path
 from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnavailable, Term
 from store.codec import Encoded, Stored, decode_all, encode_changes
 from store.filelock import FileLock
+from store.seal import UNSEALED, Sealer
 
 _LOG = logging.getLogger(__name__)
 _SCRIPT = """
@@ -65,7 +66,8 @@ class _Candidacy:
 class SqliteStore:
     """Records in the file at `path`, which is created with its folders. Implements store.base.Store."""
 
-    def __init__(self, path: str | Path, batch_bytes: int = 8_000_000) -> None:
+    def __init__(self, path: str | Path, batch_bytes: int = 8_000_000, sealer: Sealer = UNSEALED) -> None:
+        self._sealer = sealer
         self.path = Path(path)
         self.batch_bytes = batch_bytes
         self._lock = threading.Lock()
@@ -229,7 +231,7 @@ class SqliteStore:
                 rows = self._reader.execute("SELECT kind, key, data FROM records ORDER BY kind, key").fetchall()
         except sqlite3.Error as error:
             raise StoreUnavailable(f"cannot read {self.path}: {error}") from error
-        return decode_all(Stored(*row) for row in rows)
+        return decode_all((Stored(*row) for row in rows), self._sealer)
 
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         future: Future[None] = Future()
@@ -274,7 +276,7 @@ class SqliteStore:
         commit = self._queue.get()
         while commit is not None:
             try:
-                group.append((commit, encode_changes(commit.changes, self.batch_bytes)))
+                group.append((commit, encode_changes(commit.changes, self.batch_bytes, self._sealer)))
             except Exception as error:
                 commit.future.set_exception(error)
             if len(group) >= _GROUP_COMMITS or self._queue.empty():

@@ -9,29 +9,36 @@ leadership ends: `deposed` is called, and commits that had not been applied by t
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
 import msgspec
-from kazoo.exceptions import KazooException
+from kazoo.exceptions import InvalidACLError, KazooException, NoAuthError
 from kazoo.protocol.states import KazooState
 
-from store.base import Change, Leader, Loaded, StoreUnavailable, Term
+from store.base import Change, Leader, Loaded, StoreError, StoreUnavailable, Term
 from store.codec import decode_all
+from store.seal import UNSEALED, Sealer
+from store.zookeeper_access import open_nodes, take_over
 from store.zookeeper_election import Election
 from store.zookeeper_pipeline import CommitPipeline
 from store.zookeeper_reader import erase_records, list_records, make_tree, read_records
-from store.zookeeper_session import TRANSIENT, Session
+from store.zookeeper_session import TRANSIENT, Login, Session
 from store.zookeeper_tree import EpochNode, Tree
+
+_LOG = logging.getLogger(__name__)
 
 
 class _Opened:
     """What exists between open and close."""
 
     def __init__(self, store: ZooKeeperStore) -> None:
-        self.session = Session(store.hosts, store.session_timeout, self._state_changed)
-        self.pipeline = CommitPipeline(self.session, store.tree, store.batch_bytes, self._overtaken)
+        self.session = Session(store.hosts, store.session_timeout, self._state_changed, store.login)
+        self.pipeline = CommitPipeline(
+            self.session, store.tree, store.batch_bytes, self._overtaken, sealer=store.sealer
+        )
         self.election = Election(self.session, store.tree, self.pipeline)
         self.leader: EpochNode | None = None
 
@@ -64,15 +71,20 @@ class ZooKeeperStore:
         session_timeout: float = 10.0,
         connect_timeout: float = 10.0,
         batch_bytes: int = 700_000,
+        sealer: Sealer = UNSEALED,
+        login: Login | None = None,
     ) -> None:
         """`session_timeout`: seconds after which ZooKeeper gives up a silent client; the servers have bounds for it,
         by default 4 to 40 s. It bounds how long a failover takes. `connect_timeout`: patience of `open`, seconds.
-        `batch_bytes` stays below the servers' jute.maxbuffer (1 MB) with room for paths and headers."""
+        `batch_bytes` stays below the servers' jute.maxbuffer (1 MB) with room for paths and headers. `login`: all nodes
+        that are created are for this user alone."""
         self.hosts = hosts
         self.tree = Tree(root)
         self.session_timeout = session_timeout
         self.connect_timeout = connect_timeout
         self.batch_bytes = batch_bytes
+        self.sealer = sealer
+        self.login = login
         self._lock = threading.Lock()
         self._opened: _Opened | None = None
 
@@ -85,6 +97,11 @@ class ZooKeeperStore:
             try:
                 make_tree(opened.session, self.tree)
                 opened.session.client.DataWatch(self.tree.leader, opened.leader_changed)
+                if self.login is not None and (nodes := open_nodes(opened.session, self.tree)):
+                    _LOG.warning("%s in ZooKeeper is open to everybody: bcs-scheduler protect-store", nodes[0])
+            except (NoAuthError, InvalidACLError) as error:
+                opened.session.close()
+                raise StoreUnavailable(f"{self.tree.root} in ZooKeeper belongs to another user: {error!r}") from error
             except (*TRANSIENT, KazooException) as error:
                 opened.session.close()
                 raise StoreUnavailable(
@@ -130,7 +147,7 @@ class ZooKeeperStore:
             raise StoreUnavailable(f"cannot read {self.tree.root} from ZooKeeper at {self.hosts}: {error!r}") from error
         if epoch:
             opened.pipeline.offer_keys(epoch, addresses)
-        return decode_all(stored)
+        return decode_all(stored, self.sealer)
 
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         opened = self._opened
@@ -150,6 +167,16 @@ class ZooKeeperStore:
             erase_records(session, self.tree)
         except (*TRANSIENT, KazooException) as error:
             raise StoreUnavailable(f"cannot erase {self.tree.root}: {error!r}") from error
+
+    def take_over(self) -> int:
+        """Closes all nodes to everybody but `login`; returns how many there are. While no scheduler runs."""
+        if self.login is None:
+            raise StoreError("no user is set that the nodes could be given to")
+        session = self._require_open().session
+        try:
+            return take_over(session, self.tree)
+        except (*TRANSIENT, KazooException) as error:
+            raise StoreUnavailable(f"cannot take {self.tree.root} over: {error!r}") from error
 
     def _require_open(self) -> _Opened:
         opened = self._opened

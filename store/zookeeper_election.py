@@ -167,16 +167,18 @@ class Election:
         current = self._session.read_current(tree.epoch)
         before = EpochNode() if current is None else msgspec.json.decode(current[0], type=EpochNode)
         node = EpochNode(epoch=before.epoch + 1, leader=candidacy.url)
-        written = msgspec.json.encode(node)
+        written, acl = msgspec.json.encode(node), self._session.acl
         failed = self._session.wait(
             self._session.send(
                 Multi(
                     [
                         check(f"{tree.election}/{ours}"),
-                        create(tree.epoch, written) if current is None else set_data(tree.epoch, written, current[1]),
+                        create(tree.epoch, written, acl=acl)
+                        if current is None
+                        else set_data(tree.epoch, written, current[1]),
                         *self._leftovers(node.epoch),
-                        create(tree.counter(node.epoch), b"0"),
-                        create(tree.leader, written, ephemeral=True),
+                        create(tree.counter(node.epoch), b"0", acl=acl),
+                        create(tree.leader, written, ephemeral=True, acl=acl),
                     ]
                 )
             )

@@ -32,6 +32,7 @@ import msgspec
 
 from store.base import Change, StaleEpoch, StoreUnavailable
 from store.codec import Encoded, encode_changes, size_of
+from store.seal import UNSEALED, Sealer
 from store.zookeeper_reader import list_records, make_tree
 from store.zookeeper_session import TRANSIENT, Session
 from store.zookeeper_tree import Address, EpochNode, Tree
@@ -107,13 +108,13 @@ class CommitPipeline:
         batch_bytes: int,
         overtaken: Callable[[int, str], None],
         renew_version: int = _RENEW_VERSION,
+        sealer: Sealer = UNSEALED,
     ) -> None:
         """`overtaken` is called with our epoch and a reason when the epoch node shows that the term has ended."""
-        self._session = session
-        self._tree = tree
+        self._session, self._tree = session, tree
         self._batch_bytes = batch_bytes
         self._overtaken = overtaken
-        self._renew_version = renew_version
+        self._renew_version, self._sealer = renew_version, sealer
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._open_epoch = 0
         self._stopping = threading.Event()
@@ -235,7 +236,7 @@ class CommitPipeline:
             commit.future.set_exception(StaleEpoch(f"epoch {commit.epoch} has ended"))
             return
         try:
-            commit.encoded = encode_changes(commit.changes, self._batch_bytes)
+            commit.encoded = encode_changes(commit.changes, self._batch_bytes, self._sealer)
         except Exception as error:
             commit.future.set_exception(error)
         else:
@@ -296,7 +297,7 @@ class CommitPipeline:
             elif exists:
                 operations.append(set_data(path, data))
             else:
-                operations.append(create(path, data))
+                operations.append(create(path, data, acl=self._session.acl))
                 self._keys.add(address)
         return operations
 
@@ -308,7 +309,7 @@ class CommitPipeline:
             guard += [set_data(counter, number, self._counter_version)]
             self._counter_version += 1
         else:
-            guard += [delete(counter, self._counter_version), create(counter, number)]
+            guard += [delete(counter, self._counter_version), create(counter, number, acl=self._session.acl)]
             self._counter_version = 0
         batch.guards = len(guard)
         batch.attempt += 1

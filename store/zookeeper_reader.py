@@ -30,7 +30,9 @@ def make_tree(session: Session, tree: Tree) -> None:
     for kind in KINDS:
         session.wait(client.ensure_path_async(tree.kind(kind)))
         while missing := set(bucket_names()) - set(session.wait(client.get_children_async(tree.kind(kind)))):
-            failed = session.wait(session.send(Multi([create(tree.bucket(kind, name), b"") for name in missing])))
+            failed = session.wait(
+                session.send(Multi([create(tree.bucket(kind, name), b"", acl=session.acl) for name in missing]))
+            )
             if failed and failed[0].code != NODE_EXISTS:  # else another process is creating them, too
                 raise session.error(failed[0], f"creating {tree.kind(kind)}")
 

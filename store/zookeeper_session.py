@@ -21,7 +21,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import (
@@ -36,9 +36,10 @@ from kazoo.exceptions import (
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
+from kazoo.security import CREATOR_ALL_ACL
 
 from store.base import StoreUnavailable
-from store.zookeeper_wire import MultiFailed
+from store.zookeeper_wire import CREATOR_ACL, OPEN_ACL, MultiFailed
 
 _LOG = logging.getLogger(__name__)
 _KAZOO_LOG = logging.getLogger(f"{__name__}.kazoo")
@@ -56,11 +57,24 @@ _GRACE_SECONDS = 5.0
 _LOOK_UP_SECONDS = 0.2
 
 
+class Login(NamedTuple):
+    """A user of ZooKeeper's scheme digest."""
+
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Login({self.user})"
+
+
 class Session:
     """Started once and closed once. `on_state` gets a KazooState in kazoo's connection thread and must not block."""
 
-    def __init__(self, hosts: str, timeout: float, on_state: Callable[[str], None]) -> None:
-        """`timeout`: seconds without contact after which ZooKeeper ends the session."""
+    def __init__(self, hosts: str, timeout: float, on_state: Callable[[str], None], login: Login | None = None) -> None:
+        """`timeout`: seconds without contact after which ZooKeeper ends the session. `login`: who we are; nodes are
+        then for us alone."""
+        self.acl = OPEN_ACL if login is None else CREATOR_ACL
+        """Of the nodes that requests of store.zookeeper_wire create."""
         self.connected = threading.Event()
         self.timeout = timeout
         self._hosts = hosts
@@ -73,6 +87,8 @@ class Session:
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
             command_retry=KazooRetry(max_tries=-1, delay=0.05, max_delay=1.0),
             logger=_KAZOO_LOG,
+            default_acl=None if login is None else CREATOR_ALL_ACL,
+            auth_data=[] if login is None else [("digest", f"{login.user}:{login.password}")],
         )
         self.client.add_listener(self._state_changed)
 

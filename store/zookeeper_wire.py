@@ -37,15 +37,17 @@ def _blob(value: bytes) -> bytes:
     return _INT.pack(len(value)) + value
 
 
-_OPEN_ACL = _INT.pack(1) + _INT.pack(31) + _text("world") + _text("anyone")
+OPEN_ACL = _INT.pack(1) + _INT.pack(31) + _text("world") + _text("anyone")
+CREATOR_ACL = _INT.pack(1) + _INT.pack(31) + _text("auth") + _text("")
+"""Everything for whom the session has made itself known as, nothing for anybody else; refused if that is nobody."""
 
 
 # --- operations of a multi ----------------------------------------------------------------------------------------
 
 
-def create(path: str, data: bytes, ephemeral: bool = False) -> bytes:
+def create(path: str, data: bytes, ephemeral: bool = False, acl: bytes = OPEN_ACL) -> bytes:
     flags = _INT.pack(_EPHEMERAL if ephemeral else 0)
-    return _HEADER.pack(_CREATE, False, -1) + _text(path) + _blob(data) + _OPEN_ACL + flags
+    return _HEADER.pack(_CREATE, False, -1) + _text(path) + _blob(data) + acl + flags
 
 
 def set_data(path: str, data: bytes, version: int = _ANY_VERSION) -> bytes:

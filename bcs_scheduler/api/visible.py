@@ -97,6 +97,7 @@ class VisibleState(State):
 
     def __init__(self, whole: State, caller: Caller) -> None:  # not State's: nothing is copied
         self._whole, self._caller = whole, caller
+        self.kept = {}
         self.framework = whole.framework
         self.agent_settings = whole.agent_settings
         self.custom_kinds = whole.custom_kinds

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import json
 import re
 import secrets
 import tomllib
@@ -94,10 +95,18 @@ def hash_of(token: str) -> str:
 def read_tokens(path: Path) -> Tokens:
     """Raises Broken."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_tokens(str(path), path.read_text(encoding="utf-8"))
     except OSError as error:
         raise Broken(f"{path}: cannot read the tokens: {error.strerror or error}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise Broken(f"{path}: not a TOML file: {error}") from None
+
+
+def parse_tokens(path: str, text: str) -> Tokens:
+    """`path`: what messages call the text. Raises Broken."""
+    try:
+        document = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise Broken(f"{path}: not a TOML file: {error}") from None
     unknown = sorted(set(document) - {"token"})
     listed = document.get("token", [])
@@ -151,3 +160,19 @@ def _expires(where: str, item: dict[str, Any]) -> float:
     if not isinstance(given, datetime) or given.tzinfo is None:
         raise Broken(f"{where}: expires must be a time with its zone, such as 2027-01-01T00:00:00Z (without quotes)")
     return given.timestamp()
+
+
+def token_entry(name: str, hash: str, role: str, namespaces: Sequence[str]) -> str:
+    """For the file of tokens, as TOML. Raises Broken if it would be no good there."""
+    listed = json.dumps(EVERYTHING) if EVERYTHING in namespaces else json.dumps(list(namespaces), ensure_ascii=False)
+    text = "\n".join(
+        [
+            "[[token]]",
+            f"name = {json.dumps(name, ensure_ascii=False)}",
+            f'hash = "{hash}"',
+            f'role = "{role}"',
+            f"namespaces = {listed}",
+        ]
+    )
+    parse_tokens("the entry", text)
+    return text

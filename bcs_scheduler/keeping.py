@@ -1,0 +1,107 @@
+"""Commands for those who keep the scheduler: tokens, keys, and work on the store while no scheduler leads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bcs_scheduler import maintenance
+from bcs_scheduler.commandline import fail, read_settings
+from bcs_scheduler.config import OPTIONS, ConfigError
+from bcs_scheduler.maintenance import MaintenanceError
+from bcs_scheduler.security.caller import EVERYTHING, ROLES
+from bcs_scheduler.security.tokens import hash_of, new_token, token_entry
+from bcs_scheduler.security.watched import Broken
+from bcs_scheduler.storage import store_of
+from store.base import Store
+from store.seal import new_key
+
+STORE_OPTIONS = ("store.url", "store.user", "store.password_file", "store.secret_key_file")
+
+
+@click.group()
+def token() -> None:
+    """Tokens for the HTTP API."""
+
+
+@token.command("new")
+@click.option("--name", required=True, help="Of who will hold it: it is shown in logs.")
+@click.option("--role", required=True, type=click.Choice(ROLES))
+@click.option(
+    "--namespace", "namespaces", multiple=True, metavar="NS", help=f"May be given several times; {EVERYTHING} = all."
+)
+def new(name: str, role: str, namespaces: tuple[str, ...]) -> None:
+    """Print a new token, once, and its entry for the file api.tokens_file, which holds its hash alone."""
+    if not namespaces:
+        raise click.UsageError(f"--namespace is required; {EVERYTHING} means all of them and what belongs to none")
+    made = new_token()
+    try:
+        entry = token_entry(name, hash_of(made), role, namespaces)
+    except Broken as broken:
+        fail(str(broken))
+    click.echo(
+        f"Give this token to its holder; it cannot be shown again:\n\n{made}\n\nPut this into the file:\n\n{entry}"
+    )
+
+
+@click.group()
+def key() -> None:
+    """Keys that encrypt secrets in the store."""
+
+
+@key.command("new")
+def new_secret_key() -> None:
+    """Print a new key: a line for the file store.secret_key_file. The first line encrypts, all decrypt."""
+    click.echo(new_key())
+
+
+def on_store(command: Callable[..., str]) -> Callable[..., None]:
+    """Makes a command of a function that gets the store (not opened), and prints the line it returns."""
+
+    def run(config: Path | None, **flags: Any) -> None:
+        given = {path: flags.pop(path.replace(".", "__")) for path in STORE_OPTIONS}
+        try:
+            settings = read_settings(config, given)
+            if config is None and given["store.url"] is None:
+                raise click.UsageError("--store or --config is required")
+            click.echo(command(store_of(settings.store), **flags))
+        except (MaintenanceError, ConfigError, ValueError) as error:
+            fail(str(error))
+
+    wrapped: Callable[..., None] = run
+    wrapped.__doc__, wrapped.__name__ = command.__doc__, command.__name__
+    for path in reversed(STORE_OPTIONS):
+        option = OPTIONS[path]
+        wrapped = click.option(
+            option.flag, path.replace(".", "__"), envvar=option.variable, metavar="VALUE", help=option.path
+        )(wrapped)
+    return click.option("--config", type=click.Path(path_type=Path), envvar="BCS_CONFIG", help="TOML file.")(wrapped)
+
+
+@click.command("forget-framework")
+@click.option("--force", is_flag=True, help="Although taskgroups of it are alive: they are lost to this scheduler.")
+@on_store
+def forget_framework(store: Store, force: bool) -> str:
+    """Drop the stored framework id after Mesos removed the framework. Stop every scheduler first."""
+    dropped = maintenance.forget_framework(store, force=force)
+    return f"framework {dropped} is forgotten; the next leader registers anew"
+
+
+@click.command("reseal")
+@on_store
+def reseal(store: Store) -> str:
+    """Encrypt all secrets in the store with the first key; without keys, decrypt them. Stop every scheduler first."""
+    return maintenance.reseal(store)
+
+
+@click.command("protect-store")
+@on_store
+def protect_store(store: Store) -> str:
+    """Close all nodes in ZooKeeper to everybody but store.user. Stop every scheduler first."""
+    return f"{maintenance.protect(store)} nodes belong to store.user alone"
+
+
+COMMANDS = (token, key, forget_framework, reseal, protect_store)
