@@ -9,7 +9,8 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import NamedTuple
 
-from bcs_scheduler.cli.wire import DEFAULT_NAMESPACE, DEFAULT_SERVER, PREFIX, Accepted, Download, Json, Wire, path_of
+from bcs_scheduler.cli.deploymentclient import Deployments
+from bcs_scheduler.cli.wire import DEFAULT_NAMESPACE, DEFAULT_SERVER, PREFIX, Accepted, Download, Json, path_of
 
 __all__ = ["DEFAULT_NAMESPACE", "DEFAULT_SERVER", "Accepted", "Client", "Json"]
 
@@ -30,7 +31,7 @@ class Told(NamedTuple):
     messages: list[Json]
 
 
-class Client(Wire):
+class Client(Deployments):
     """One server. Not for use by several threads at once."""
 
     # --- applications -----------------------------------------------------------------------------------------
@@ -90,10 +91,10 @@ class Client(Wire):
 
     # --- taskgroups and transactions --------------------------------------------------------------------------
 
-    def taskgroups(self, namespace: str | None, application: str = "") -> list[Json]:
-        """Of an application, of a namespace, or all."""
-        if namespace is not None and application:
-            return self._list(_application(namespace, application) + "/taskgroups")
+    def taskgroups(self, namespace: str | None, owner: str = "", *, kind: str = "application") -> list[Json]:
+        """Of an owner of this kind, of a namespace, or all."""
+        if namespace is not None and owner:
+            return self._list(path_of("namespaces", namespace, f"{kind}s", owner, "taskgroups"))
         return self._list("/taskgroups", {"namespace": namespace})
 
     def taskgroup(self, namespace: str, taskgroup: str) -> Json:
@@ -104,9 +105,10 @@ class Client(Wire):
         path = _application(namespace, application) + path_of("taskgroups", taskgroup, "rescheduler")
         return self._command("PUT", path, {"hostRetainTime": host_retain or None})
 
-    def transactions(self, namespace: str | None = None, application: str = "") -> list[Json]:
+    def transactions(self, namespace: str | None = None, name: str = "", *, kind: str | None = None) -> list[Json]:
+        """Of the object of this name and kind (None: application), of a namespace, or all."""
         path = path_of("transactions", *([namespace] if namespace else []))
-        return self._list(path, {"objName": application or None})
+        return self._list(path, {"objName": name or None, "objKind": kind})
 
     def transaction(self, namespace: str, transaction: str) -> Json:
         return self._get(path_of("transactions", namespace, transaction))
@@ -134,9 +136,11 @@ class Client(Wire):
 
     # --- messages and commands --------------------------------------------------------------------------------
 
-    def run_command(self, namespace: str, application: str, document: Json, *, dry_run: bool = False) -> Told:
-        """`document` of kind Command."""
-        path = path_of("command", "application", namespace, application)
+    def run_command(
+        self, namespace: str, name: str, document: Json, *, kind: str = "application", dry_run: bool = False
+    ) -> Told:
+        """`document` of kind Command, for an owner of this kind."""
+        path = path_of("command", kind, namespace, name)
         return _told(self._command("POST", path, {"dryRun": dry_run}, document).data)
 
     def send_message(self, namespace: str, application: str, taskgroup: str, message: Json) -> Told:
@@ -160,15 +164,17 @@ class Client(Wire):
         path = path_of("image", "commit", taskgroup)
         return _told(self._command("POST", path, {"image": image, "url": target}).data)
 
-    def command(self, namespace: str, application: str, command: str) -> Json:
+    def command(self, namespace: str, name: str, command: str, *, kind: str = "application") -> Json:
         """With what came of it so far."""
-        return self._get(path_of("command", "application", namespace, application), {"id": command})
+        return self._get(path_of("command", kind, namespace, name), {"id": command})
 
-    def commands(self, namespace: str, application: str) -> list[Json]:
-        return self._list(_application(namespace, application) + "/commands")
+    def commands(self, namespace: str, name: str, *, kind: str = "application") -> list[Json]:
+        return self._list(path_of("namespaces", namespace, f"{kind}s", name, "commands"))
 
-    def forget_command(self, namespace: str, application: str, command: str) -> Accepted:
-        return self._command("DELETE", path_of("command", "application", namespace, application), {"id": command})
+    def forget_command(
+        self, namespace: str, name: str, command: str, *, kind: str = "application", dry_run: bool = False
+    ) -> Accepted:
+        return self._command("DELETE", path_of("command", kind, namespace, name), {"id": command, "dryRun": dry_run})
 
     def messages(self, namespace: str, application: str) -> list[Json]:
         return self._list(_application(namespace, application) + "/messages")

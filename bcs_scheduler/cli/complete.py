@@ -31,15 +31,28 @@ def application_names(ctx: click.Context, param: click.Parameter, incomplete: st
     return _suggest(incomplete, ctx, lambda client, s: (a["Name"] for a in client.applications(s.namespace)))
 
 
+def owner_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Deployments, and applications: those that belong to a deployment too."""
+
+    def names(client: Client, session: Session) -> Iterable[str]:
+        found = [deployment["name"] for deployment in client.deployments(session.namespace)]
+        found += [application["Name"] for application in client.applications(session.namespace)]
+        yield from dict.fromkeys(found)
+
+    return _suggest(incomplete, ctx, names)
+
+
 def taskgroup_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return _suggest(incomplete, ctx, lambda client, s: (g["ID"] for g in client.taskgroups(s.namespace)))
 
 
 def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Applications, and taskgroups by their short names."""
+    """Deployments, applications, and taskgroups by their short names."""
 
     def names(client: Client, session: Session) -> Iterable[str]:
-        yield from (application["Name"] for application in client.applications(session.namespace))
+        found = [deployment["name"] for deployment in client.deployments(session.namespace)]
+        found += [application["Name"] for application in client.applications(session.namespace)]
+        yield from dict.fromkeys(found)
         yield from (group["Name"] for group in client.taskgroups(session.namespace))
 
     return _suggest(incomplete, ctx, names)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import click
 
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
-from bcs_scheduler.cli.lookup import find_target
+from bcs_scheduler.cli.lookup import find_message_target, find_target
 from bcs_scheduler.cli.messages import finish, no_wait_option, send
 from bcs_scheduler.cli.options import Session, connection_options, pass_session, reporting
 
@@ -64,7 +64,7 @@ def _put(session: Session, source: str, wanted: Place, owner: str, no_wait: bool
     path = f"{wanted.path}{name}" if wanted.path.endswith("/") or not wanted.path else wanted.path
     if not path or path.endswith("/"):
         raise UsageError("standard input needs the name of a file: TASKGROUP:PATH")
-    found = find_target(session.client, session.namespace, wanted.target)
+    found = find_message_target(session.client, session.namespace, wanted.target)
     content = {"to": path, "user": owner, "mode": mode, "ctx": b64encode(data).decode("ascii")}
     finish(session, found, send(session, found, "local", content), f"{path} written", wait=not no_wait)
 

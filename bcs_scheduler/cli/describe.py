@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from base64 import b64decode
 from collections.abc import Callable
 from typing import Any
@@ -10,12 +9,20 @@ from typing import Any
 import click
 from rich.text import Text
 
-from bcs_scheduler.cli.client import Client, Json
-from bcs_scheduler.cli.complete import application_names, kind_names
+from bcs_scheduler.cli.client import Json
+from bcs_scheduler.cli.complete import kind_names, owner_names
+from bcs_scheduler.cli.deploymentviews import describe_deployment, explain_deployment
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.get import kind_argument
 from bcs_scheduler.cli.instructing import outcomes
-from bcs_scheduler.cli.lookup import application_of, find_agent, find_command, find_taskgroup, find_transaction
+from bcs_scheduler.cli.lookup import (
+    application_of,
+    find_agent,
+    find_command,
+    find_owner,
+    find_taskgroup,
+    find_transaction,
+)
 from bcs_scheduler.cli.options import (
     FORMATS,
     Session,
@@ -25,17 +32,14 @@ from bcs_scheduler.cli.options import (
     pass_session,
 )
 from bcs_scheduler.cli.output import (
-    age,
-    duration,
     field_list,
     local_time,
-    moment,
     one_line,
     print_data,
     status_text,
-    table,
 )
-from bcs_scheduler.cli.views import COLUMNS, attributes_text, body_text, health_text, ports_of
+from bcs_scheduler.cli.story import pairs, print_story, section, story_of, when
+from bcs_scheduler.cli.views import attributes_text, body_text, health_text, ports_of
 
 Show = Callable[[Session, str, bool, str], None]
 """Session, name, with its story, format: empty for text."""
@@ -43,7 +47,7 @@ Show = Callable[[Session, str, bool, str], None]
 
 @click.command()
 @click.argument("kind", callback=kind_argument, shell_complete=kind_names)
-@click.argument("name", shell_complete=application_names)
+@click.argument("name", shell_complete=owner_names)
 @click.option("--story", is_flag=True, help="Also what happened to it, in order, as far as it is remembered.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Default: text, to a pipe as well.")
 @connection_options
@@ -51,7 +55,7 @@ Show = Callable[[Session, str, bool, str], None]
 def describe(session: Session, kind: str, name: str, story: bool, output: str | None) -> None:
     """Show one object of KIND in full.
 
-    KIND is application, taskgroup, transaction, agent, configmap, secret or command.
+    KIND is deployment, application, taskgroup, transaction, agent, configmap, secret or command.
     """
     show = SHOWS.get(kind)
     if show is None:
@@ -61,13 +65,14 @@ def describe(session: Session, kind: str, name: str, story: bool, output: str | 
 
 
 @click.command()
-@click.argument("name", shell_complete=application_names)
+@click.argument("name", shell_complete=owner_names)
 @output_option
 @connection_options
 @pass_session
 def explain(session: Session, name: str, output: str | None) -> None:
-    """Say why application NAME is not (fully) running, and what would have to change."""
-    found = session.client.explain(session.namespace, name)
+    """Say why deployment or application NAME is not (fully) running, and what would have to change."""
+    kind, name = find_owner(session.client, session.namespace, name)
+    found = EXPLAINS[kind](session, session.namespace, name)
     form = chosen_format(output)
     if form in ("json", "yaml"):
         print_data(session.out, found, form)
@@ -76,14 +81,25 @@ def explain(session: Session, name: str, output: str | None) -> None:
         session.say(line)
 
 
+def _explain_application(session: Session, namespace: str, name: str) -> Json:
+    return session.client.explain(namespace, name)
+
+
+EXPLAINS: dict[str, Callable[[Session, str, str], Json]] = {
+    "application": _explain_application,
+    "deployment": explain_deployment,
+}
+"""By kind of owner; `text` of what they give is what is said."""
+
+
 def _application(session: Session, name: str, story: bool, form: str) -> None:
     client, namespace = session.client, session.namespace
     found = client.application(namespace, name)
     groups = client.taskgroups(namespace, name)
-    operations = client.transactions(namespace, application=name)
+    operations = client.transactions(namespace, name)
     if form:
         data = {"application": found, "taskgroups": groups, "transactions": operations}
-        print_data(session.out, {**data, "story": _story(client, namespace, name)} if story else data, form)
+        print_data(session.out, {**data, "story": story_of(client, namespace, name)} if story else data, form)
         return
     session.show(
         field_list(
@@ -93,16 +109,16 @@ def _application(session: Session, name: str, story: bool, form: str) -> None:
                 ("Status", status_text(found["Status"])),
                 ("Message", found.get("Message")),
                 ("Taskgroups", _counts(found)),
-                ("Labels", _pairs((found.get("ObjectMeta") or {}).get("labels"))),
-                ("Created", _when(found.get("Created"))),
-                ("Updated", _when(found.get("UpdateTime"))),
+                ("Labels", pairs((found.get("ObjectMeta") or {}).get("labels"))),
+                ("Created", when(found.get("Created"))),
+                ("Updated", when(found.get("UpdateTime"))),
             ],
         )
     )
-    _section(session, "Taskgroups", "taskgroups", groups)
-    _section(session, "Transactions", "transactions", operations)
+    section(session, "Taskgroups", "taskgroups", groups)
+    section(session, "Transactions", "transactions", operations)
     if story:
-        _print_story(session, namespace, name)
+        print_story(session, namespace, name)
 
 
 def _taskgroup(session: Session, name: str, story: bool, form: str) -> None:
@@ -121,8 +137,8 @@ def _taskgroup(session: Session, name: str, story: bool, form: str) -> None:
                 ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
                 ("Version", group.get("VersionName")),
                 ("Restarts", group.get("ReschededTimes")),
-                ("Started", _when(group.get("StartTime"))),
-                ("Updated", _when(group.get("UpdateTime"))),
+                ("Started", when(group.get("StartTime"))),
+                ("Updated", when(group.get("UpdateTime"))),
             ],
         )
     )
@@ -130,7 +146,7 @@ def _taskgroup(session: Session, name: str, story: bool, form: str) -> None:
         session.out.print(Text(f"\nTask {task['ID']}", style="bold"))
         session.show(field_list(_task_fields(task)))
     if story:
-        _print_story(session, *application_of(group["ID"]), about=group["ID"])
+        print_story(session, *application_of(group["ID"]), about=group["ID"])
 
 
 def _task_fields(task: Json) -> list[tuple[str, Any]]:
@@ -149,8 +165,8 @@ def _task_fields(task: Json) -> list[tuple[str, Any]]:
         ("  Address", task.get("ContainerIP")),
         ("  Exit code", task.get("ExitCode")),
         ("  Out of memory", "yes" if task.get("OOMKilled") else ""),
-        ("  Started", _when(task.get("StartTime"))),
-        ("  Ended", _when(task.get("FinishTime"))),
+        ("  Started", when(task.get("StartTime"))),
+        ("  Ended", when(task.get("FinishTime"))),
         ("  Image", task.get("Image")),
         ("  Command", one_line(command, 100)),
     ]
@@ -167,9 +183,9 @@ def _configuration(kind: str) -> Show:
             field_list(
                 [
                     ("Name", f"{head['namespace']}/{head['name']}"),
-                    ("Labels", _pairs(head.get("labels"))),
-                    ("Created", _when(head.get("creationTimestamp"))),
-                    ("Updated", _when(head.get("updateTimestamp"))),
+                    ("Labels", pairs(head.get("labels"))),
+                    ("Created", when(head.get("creationTimestamp"))),
+                    ("Updated", when(head.get("updateTimestamp"))),
                 ]
             )
         )
@@ -202,8 +218,8 @@ def _command(session: Session, name: str, story: bool, form: str) -> None:
                 ("Not told", _not_told(found)),
                 ("Command", " ".join(found["spec"].get("command") or ())),
                 ("Body", body_text(found)),
-                ("Created", _when(found.get("createTime"))),
-                ("Deadline", _when(found.get("deadline"))),
+                ("Created", when(found.get("createTime"))),
+                ("Deadline", when(found.get("deadline"))),
                 ("Kept until", local_time(found.get("keepUntil"))),
             ]
         )
@@ -237,9 +253,9 @@ def _transaction(session: Session, name: str, story: bool, form: str) -> None:
                 ("Status", status_text(found["status"])),
                 ("Message", found.get("message")),
                 ("Progress", f"{found.get('progress', 0)} of {found['target']}" if found.get("target") else ""),
-                ("Created", _when(found.get("createTime"))),
+                ("Created", when(found.get("createTime"))),
                 ("Deadline", local_time(found.get("deadline"))),
-                ("Ended", _when(found["finishTime"]) if found.get("finishTime") else ""),
+                ("Ended", when(found["finishTime"]) if found.get("finishTime") else ""),
             ],
         )
     )
@@ -262,12 +278,12 @@ def _agent(session: Session, name: str, story: bool, form: str) -> None:
                 ("ID", agent.get("id")),
                 ("Settings", f"under {agent.get('key')}"),
                 ("Status", status_text(state)),
-                ("Registered", _when((agent.get("registered_time") or 0) / 1e9)),
+                ("Registered", when((agent.get("registered_time") or 0) / 1e9)),
                 ("Taskgroups", agent.get("taskgroups")),
                 *((title, f"{agent[f'{key}used']:g} of {agent[f'{key}total']:g}") for title, key in AMOUNTS),
                 ("Attributes", attributes_text(agent.get("attributes") or ())),
-                ("Taints", _pairs(agent.get("taints"))),
-                ("Extended", _pairs(agent.get("extended"))),
+                ("Taints", pairs(agent.get("taints"))),
+                ("Extended", pairs(agent.get("extended"))),
             ]
         )
     )
@@ -279,67 +295,11 @@ SHOWS: dict[str, Show] = {
     "taskgroups": _taskgroup,
     "transactions": _transaction,
     "agents": _agent,
+    "deployments": describe_deployment,
     "configmaps": _configuration("configmap"),
     "secrets": _configuration("secret"),
     "commands": _command,
 }
-
-
-def _section(session: Session, title: str, kind: str, items: list[Json]) -> None:
-    if items:
-        session.out.print(Text(f"\n{title}", style="bold"))
-        session.show(table(COLUMNS[kind], items))
-
-
-def _story(client: Client, namespace: str, name: str) -> list[Json]:
-    """What the transactions of an application noted, with the lives of its taskgroups, oldest first."""
-    lines = [
-        {
-            "at": moment(note["at"]),
-            "about": transaction["transactionID"],
-            "text": f"{transaction['curOp']['opType']}: {note['text']}",
-        }
-        for transaction in client.transactions(namespace, application=name)
-        for note in transaction["history"]
-    ]
-    for group in client.taskgroups(namespace, name):
-        # The id ends in the nanosecond it was made in; the last report is given in whole seconds, so it comes after.
-        made = int(group["ID"].rpartition(".")[2]) / 1e9
-        last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group['Message']}".rstrip()
-        lines += [
-            {"at": made, "about": group["ID"], "text": f"taskgroup made for {group['HostName']}"},
-            {"at": max(made, _turned_at(group)), "about": group["ID"], "text": last},
-            *_health_story(group),
-        ]
-    return sorted(lines, key=lambda line: line["at"])
-
-
-def _turned_at(group: Json) -> float:
-    """When it took its status. Other things of a taskgroup that runs change as well: its health, its limits."""
-    started = [moment(task.get("StartTime")) for task in group.get("Taskgroup") or ()]
-    return max(started) if started and group["Status"] == "Running" else moment(group["UpdateTime"])
-
-
-def _health_story(group: Json) -> list[Json]:
-    """The last turn of each health check."""
-    return [
-        {
-            "at": moment(check["updateTime"]),
-            "about": group["ID"],
-            "text": f"task {task['Name']}: {check['type']} check {'passes' if check['result'] else 'fails'}: "
-            + (check["message"] or "no details"),
-        }
-        for task in group.get("Taskgroup") or ()
-        for check in task.get("HealthCheckStatus") or ()
-        if check.get("updateTime")
-    ]
-
-
-def _print_story(session: Session, namespace: str, name: str, about: str = "") -> None:
-    session.out.print(Text("\nStory", style="bold"))
-    for line in _story(session.client, namespace, name):
-        if not about or about in (line["about"], *line["text"].split()):
-            session.say(f"  {local_time(line['at'])}  {line['about']}  {line['text']}")
 
 
 def _note(note: Any) -> str:
@@ -355,14 +315,3 @@ def _not_told(command: Json) -> str:
 def _counts(application: Json) -> str:
     running, there, wanted = (application[key] for key in ("RunningInstances", "Instances", "DefineInstances"))
     return f"{running} running, {there} there, {wanted} wanted"
-
-
-def _pairs(labels: Any) -> str:
-    return ", ".join(f"{key}={value}" for key, value in (labels or {}).items())
-
-
-def _when(value: Any) -> str:
-    at, now = moment(value), time.time()
-    if at <= 0:
-        return ""
-    return f"{local_time(value)} (in {duration(at - now)})" if at > now else f"{local_time(value)} ({age(value)} ago)"

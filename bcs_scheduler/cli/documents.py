@@ -14,7 +14,7 @@ import yaml
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.errors import UsageError
 
-KINDS = ("configmap", "secret", "application", "process", "Command")
+KINDS = ("configmap", "secret", "application", "process", "deployment", "Command")
 """In the order in which documents are applied: first what others take in, last what needs running taskgroups."""
 CONFIGURATION = ("configmap", "secret")
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -43,6 +43,12 @@ class Document(NamedTuple):
     def _identity(self) -> Json:
         identity: Json = self.body["spec"]["commandTargetRef"] if self.kind == "Command" else self.body["metadata"]
         return identity
+
+
+def owner_of(document: Document) -> str:
+    """Kind of what a Command is for, in small letters."""
+    said = str(document.body["spec"]["commandTargetRef"].get("kind") or "application").lower()
+    return said if said == "deployment" else "application"
 
 
 def in_order(documents: Iterable[Document]) -> list[Document]:

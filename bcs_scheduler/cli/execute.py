@@ -8,11 +8,13 @@ from typing import TextIO
 
 import click
 
-from bcs_scheduler.cli.client import Json
+from bcs_scheduler.cli.client import Accepted, Json
 from bcs_scheduler.cli.complete import target_names
+from bcs_scheduler.cli.documents import Document, owner_of
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.instructing import Outcome, outcomes, wait_for_outcome
-from bcs_scheduler.cli.lookup import Target, find_target
+from bcs_scheduler.cli.handling import Handling, UpdateOptions
+from bcs_scheduler.cli.instructing import Outcome, outcomes, raise_failures, wait_for_outcome
+from bcs_scheduler.cli.lookup import Target, find_command, find_target, owner_target
 from bcs_scheduler.cli.options import Session, connection_options, pass_session
 from bcs_scheduler.cli.output import print_data
 
@@ -25,7 +27,7 @@ ANSWER = 60.0
 
 
 @click.command("exec")
-@click.argument("target", metavar="TASKGROUP|APPLICATION", shell_complete=target_names)
+@click.argument("target", metavar="TASKGROUP|OWNER", shell_complete=target_names)
 @click.argument("argv", nargs=-1, required=True, metavar="-- ARGV...")
 @click.option("-t", "--task", default="", metavar="TASK", help="Show only what this task (name or number) answers.")
 @click.option("--image", default="", metavar="TEXT", help="Only in tasks whose image contains TEXT.")
@@ -50,7 +52,7 @@ def execute(
     detach: bool,
     output: str,
 ) -> None:
-    """Run ARGV in a taskgroup, or in all running taskgroups of an application.
+    """Run ARGV in a taskgroup, or in all running taskgroups of a deployment or application.
 
     In one task: prints its output as it is and exits with its exit code (128 and more: by a signal). In several: each
     line with the name of the taskgroup, exit code 1 if any failed. Output is shown when the command has ended, and cut
@@ -62,9 +64,9 @@ def execute(
     found = find_target(session.client, session.namespace, target)
     spec = {
         "commandTargetRef": {
-            "kind": "Application",
+            "kind": found.kind.capitalize(),
             "namespace": found.namespace,
-            "name": found.application,
+            "name": found.name,
             "image": image,
         },
         "taskgroups": _running(found),
@@ -77,7 +79,7 @@ def execute(
         "reserveTime": RESERVE,
     }
     document = {"apiVersion": "v4", "kind": "Command", "spec": spec}
-    told = session.client.run_command(found.namespace, found.application, document)
+    told = session.client.run_command(found.namespace, found.name, document, kind=found.kind)
     if detach:
         session.say(told.command)
         return
@@ -147,3 +149,36 @@ def _notes(answer: Outcome, *, several: bool) -> list[str]:
     elif several and answer.code:
         notes.append(f"exit code {answer.code}")
     return notes
+
+
+# --- documents of kind Command ------------------------------------------------------------------------------------
+
+
+def _apply(session: Session, document: Document, dry_run: bool) -> Accepted:
+    kind = owner_of(document)
+    told = session.client.run_command(document.namespace, document.name, document.body, kind=kind, dry_run=dry_run)
+    session.report("command", told.command, "started", "dry run" if dry_run else "", dryRun=dry_run)
+    return Accepted("", (kind, told))
+
+
+def _update(session: Session, document: Document, options: UpdateOptions) -> Accepted:
+    raise UsageError(f"{document.source}: a Command is not updated but applied")
+
+
+def _forget(session: Session, namespace: str, identity: str, enforce: bool, dry_run: bool) -> Accepted:
+    found = find_command(session.client, namespace, identity)["spec"]["commandTargetRef"]
+    accepted = session.client.forget_command(
+        found["namespace"], found["name"], identity, kind=found.get("kind", "application").lower(), dry_run=dry_run
+    )
+    session.report("command", identity, "forgotten", "dry run" if dry_run else "", dryRun=dry_run)
+    return accepted
+
+
+def _settle(session: Session, namespace: str, name: str, accepted: Accepted) -> None:
+    kind, told = accepted.data
+    found = wait_for_outcome(session, owner_target(session.client, namespace, kind, name), told, name)
+    raise_failures(f"command {told.command}", found)
+    session.report("command", told.command, "finished", outcomes=[each.shown() for each in found])
+
+
+COMMANDS = Handling(_apply, _update, _forget, _settle)

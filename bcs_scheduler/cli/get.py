@@ -10,9 +10,9 @@ import click
 from rich.live import Live
 
 from bcs_scheduler.cli.client import Json
-from bcs_scheduler.cli.complete import application_names, kind_names
+from bcs_scheduler.cli.complete import kind_names, owner_names
 from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
-from bcs_scheduler.cli.lookup import find_agent, find_command, find_target, find_taskgroup, find_transaction
+from bcs_scheduler.cli.lookup import find_agent, find_command, find_owner, find_target, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data, table
 from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE, tasks_of
@@ -20,11 +20,11 @@ from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE, tasks_of
 WATCH_INTERVAL = 1.0
 """Seconds between two looks of -w."""
 
-SELECTABLE = ("applications", "taskgroups", "configmaps", "secrets")
+SELECTABLE = ("deployments", "applications", "taskgroups", "configmaps", "secrets")
 """Kinds that -l narrows."""
 OF_APPLICATION = ("versions", "commands", "messages")
 """Kinds that only exist with an application."""
-NAMESPACED = ("applications", "taskgroups", "transactions")
+NAMESPACED = ("deployments", "applications", "taskgroups", "transactions")
 """Kinds that are listed with their namespace by -A."""
 
 Found = list[Json] | Json
@@ -39,7 +39,7 @@ def kind_argument(ctx: click.Context, param: click.Parameter, value: str) -> str
 
 @click.command()
 @click.argument("kind", callback=kind_argument, shell_complete=kind_names)
-@click.argument("name", required=False, shell_complete=application_names)
+@click.argument("name", required=False, shell_complete=owner_names)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces.")
 @click.option("-l", "--selector", default="", metavar="SELECTOR", help="By labels, e.g. app=web,tier!=test.")
 @click.option("-w", "--watch", is_flag=True, help="Keep looking; print again what has changed.")
@@ -51,9 +51,9 @@ def get(
 ) -> None:
     """List KIND, or show one by NAME.
 
-    KIND is applications (app), taskgroups (tg), tasks, transactions (tx), configmaps (cm), secrets, commands,
-    messages, agents (ag), offers or versions. For taskgroups, tasks, transactions, versions, commands and messages
-    NAME may be an application.
+    KIND is deployments (dep), applications (app), taskgroups (tg), tasks, transactions (tx), configmaps (cm), secrets,
+    commands, messages, agents (ag), offers or versions. For taskgroups, tasks, transactions, versions, commands and
+    messages NAME may be a deployment or an application.
     """
     if selector and kind not in SELECTABLE:
         raise UsageError(f"-l is for {', '.join(SELECTABLE)}")
@@ -82,7 +82,7 @@ def _taskgroups(session: Session, namespace: str | None, name: str | None, selec
     if name and "." in name:
         return find_taskgroup(client, session.namespace, name)
     if name:
-        return client.taskgroups(session.namespace, name)
+        return find_target(client, session.namespace, name).taskgroups
     groups = client.taskgroups(namespace)
     if not selector:
         return groups
@@ -106,9 +106,10 @@ def _configurations(kind: str) -> Callable[[Session, str | None, str | None, str
 
 def _commands(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
     assert name is not None
-    if name.startswith("Application-"):
+    if name.startswith(("Application-", "Deployment-")):
         return find_command(session.client, session.namespace, name)
-    return session.client.commands(session.namespace, name)
+    kind, name = find_owner(session.client, session.namespace, name)
+    return session.client.commands(session.namespace, name, kind=kind)
 
 
 def _messages(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
@@ -122,7 +123,8 @@ def _transactions(session: Session, namespace: str | None, name: str | None, sel
     try:
         return find_transaction(session.client, namespace or session.namespace, name)
     except NotFound:
-        found = session.client.transactions(namespace, application=name)
+        kind, owner = find_owner(session.client, namespace or session.namespace, name)
+        found = session.client.transactions(namespace, owner, kind=kind)
         if not found:
             raise
         return found
@@ -144,7 +146,14 @@ def _versions(session: Session, namespace: str | None, name: str | None, selecto
     return [session.client.version(where, name, version) for version in reversed(ids)]
 
 
+def _deployments(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    if name:
+        return session.client.deployment(namespace or session.namespace, name)
+    return session.client.deployments(namespace, selector=selector)
+
+
 LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
+    "deployments": _deployments,
     "applications": _applications,
     "taskgroups": _taskgroups,
     "transactions": _transactions,

@@ -62,7 +62,7 @@ def wait_for_outcome(
 
     def look() -> Look:
         nonlocal last
-        last = session.client.command(target.namespace, target.application, told.command)
+        last = session.client.command(target.namespace, target.name, told.command, kind=target.kind)
         groups = last["status"]["taskgroups"]
         done = sum(1 for group in groups if group["status"] not in OPEN)
         return Look(done, len(groups), f"{done} of {len(groups)} taskgroups answered", ended=done == len(groups))

@@ -28,7 +28,7 @@ ENDED = frozenset({"Killed", "Finish", "Failed", "Error", "Lost"})
 
 
 @click.command()
-@click.argument("target", metavar="TASKGROUP|APPLICATION", shell_complete=target_names)
+@click.argument("target", metavar="TASKGROUP|OWNER", shell_complete=target_names)
 @click.option("-f", "--follow", is_flag=True, help="Go on printing what is written, until the taskgroups have ended.")
 @click.option("-t", "--task", default="", metavar="TASK", help="Name or number of the task. Default: all of them.")
 @click.option("--stderr", is_flag=True, help="Standard error instead of standard output.")
@@ -49,7 +49,7 @@ def logs(
     tail: int | None,
     rotated: bool,
 ) -> None:
-    """Print what a taskgroup, or every taskgroup of an application, has printed.
+    """Print what a taskgroup, or every taskgroup of a deployment or application, has printed.
 
     With several sources each line begins with its name.
     """
@@ -135,7 +135,7 @@ class Reader:
             if target.one:
                 groups = [client.taskgroup(target.namespace, target.taskgroup)]
             else:
-                groups = client.taskgroups(target.namespace, target.application)
+                groups = client.taskgroups(target.namespace, target.name, kind=target.kind)
         except NotFound:
             groups = []
         except Unreachable:

@@ -29,45 +29,99 @@ def find_taskgroup(client: Client, namespace: str, name: str) -> Json:
 
 
 class Target(NamedTuple):
-    """An application, or one taskgroup of it."""
+    """What owns taskgroups, or one taskgroup of it."""
 
+    kind: str
+    """Of the owner."""
     namespace: str
-    application: str
+    name: str
+    """Of the owner."""
     taskgroups: list[Json]
     one: bool
     """A taskgroup was named."""
 
     @property
     def taskgroup(self) -> str:
-        """Id; empty for all of the application."""
+        """Id; empty for all of the owner."""
         return str(self.taskgroups[0]["ID"]) if self.one else ""
 
     @property
     def title(self) -> str:
-        return f"taskgroup/{self.taskgroups[0]['Name']}" if self.one else f"application/{self.application}"
+        return f"taskgroup/{self.taskgroups[0]['Name']}" if self.one else f"{self.kind}/{self.name}"
 
 
-def find_target(client: Client, namespace: str, name: str) -> Target:
-    """By id or name of a taskgroup, or name of an application, which goes first. Raises NotFound."""
-    if "." not in name:
+OWNERS = {
+    "application": "application", "app": "application", "process": "application", "deployment": "deployment",
+    "deploy": "deployment", "dep": "deployment",
+}  # fmt: skip
+"""Kinds that may stand before a name: ``deployment/web``."""
+
+
+def find_owner(client: Client, namespace: str, text: str) -> tuple[str, str]:
+    """(kind, name) of what has taskgroups: ``kind/name``, or a name alone. Whether an application of the name exists is
+    not looked at: what is done with it will tell. Raises UsageError for a name that means two things."""
+    head, slash, name = text.partition("/")
+    if slash:
+        if head.lower() not in OWNERS or not name:
+            raise UsageError(f"{text!r}: before the slash stands a kind: {', '.join(dict.fromkeys(OWNERS.values()))}")
+        return OWNERS[head.lower()], name
+    try:
+        found = client.deployment(namespace, text)
+    except NotFound:
+        return "application", text
+    sides = [side["name"] for side in (found.get("application"), found.get("application_ext")) if side]
+    if text not in sides and _is_application(client, namespace, text):
+        raise UsageError(f"{text} is a deployment, and an application too: say deployment/{text} or application/{text}")
+    return "deployment", text
+
+
+def _is_application(client: Client, namespace: str, name: str) -> bool:
+    try:
+        client.application(namespace, name)
+    except NotFound:
+        return False
+    return True
+
+
+def owner_target(client: Client, namespace: str, kind: str, name: str) -> Target:
+    """All taskgroups of it. Raises NotFound."""
+    return Target(kind, namespace, name, client.taskgroups(namespace, name, kind=kind), one=False)
+
+
+def find_target(client: Client, namespace: str, text: str) -> Target:
+    """By id or name of a taskgroup, or by what owns taskgroups, which goes first. Raises NotFound."""
+    if "." not in text:
+        kind, name = find_owner(client, namespace, text)
         try:
-            client.application(namespace, name)
+            return owner_target(client, namespace, kind, name)
         except NotFound:
-            if not name.rpartition("-")[2].isdigit():
+            if "/" in text or not name.rpartition("-")[2].isdigit():
                 raise
-        else:
-            return Target(namespace, name, client.taskgroups(namespace, name), one=False)
-    found = find_taskgroup(client, namespace, name)
-    return Target(str(found["RunAs"]), str(found["AppID"]), [found], one=True)
+    found = find_taskgroup(client, namespace, text)
+    return Target("application", str(found["RunAs"]), str(found["AppID"]), [found], one=True)
+
+
+def find_message_target(client: Client, namespace: str, text: str) -> Target:
+    """As `find_target`, for what is sent to one application: of a deployment its own, unless an update gives it two."""
+    target = find_target(client, namespace, text)
+    if target.kind != "deployment":
+        return target
+    found = client.deployment(namespace, target.name)
+    sides = [side["name"] for side in (found.get("application"), found.get("application_ext")) if side]
+    if len(sides) != 1:
+        named = f"name one of its applications ({', '.join(sides)})" if sides else "it has no application"
+        raise UsageError(f"deployment {target.name} is {found['status']}: {named}")
+    return target._replace(kind="application", name=sides[0])
 
 
 def find_command(client: Client, namespace: str, identity: str) -> Json:
-    """By id (``Application-<namespace>-<application>-<nanoseconds>``). Raises NotFound, UsageError."""
-    head = f"Application-{namespace}-"
-    application = identity.removeprefix(head).rpartition("-")[0]
-    if not identity.startswith(head) or not application:
-        raise UsageError(f"{identity!r} is not the id of a command in namespace {namespace}")
-    return client.command(namespace, application, identity)
+    """By id (``Application-<namespace>-<name>-<nanoseconds>``, ``Deployment-...``). Raises NotFound, UsageError."""
+    for kind in ("application", "deployment"):
+        head = f"{kind.capitalize()}-{namespace}-"
+        name = identity.removeprefix(head).rpartition("-")[0]
+        if identity.startswith(head) and name:
+            return client.command(namespace, name, identity, kind=kind)
+    raise UsageError(f"{identity!r} is not the id of a command in namespace {namespace}")
 
 
 def _members(client: Client, namespace: str, application: str) -> list[Json]:

@@ -11,7 +11,7 @@ from bcs_scheduler.cli.client import Told
 from bcs_scheduler.cli.complete import target_names, taskgroup_ids
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.instructing import raise_failures, wait_for_outcome
-from bcs_scheduler.cli.lookup import Target, find_target
+from bcs_scheduler.cli.lookup import Target, find_message_target
 from bcs_scheduler.cli.options import Session, connection_options, pass_session, reporting
 
 target_argument = click.argument("target", metavar="TASKGROUP|APPLICATION", shell_complete=target_names)
@@ -29,7 +29,7 @@ no_wait_option = click.option("--no-wait", is_flag=True, help="Do not wait for t
 def signal(session: Session, target: str, signal: str, process: str, no_wait: bool) -> None:
     """Send SIGNAL (a name such as HUP, or a number) to the processes of taskgroups."""
     number = signal_number(signal)
-    found = find_target(session.client, session.namespace, target)
+    found = find_message_target(session.client, session.namespace, target)
     data = {"signal": number, "processname": process}
     told = send(session, found, "signal", data)
     finish(session, found, told, f"signalled with {_name(number)}", wait=not no_wait)
@@ -69,7 +69,7 @@ def env(session: Session, target: str, assignment: str, no_wait: bool) -> None:
     name, equals, value = assignment.partition("=")
     if not equals or not name:
         raise UsageError("give NAME=VALUE")  # not shown: it may be confidential
-    found = find_target(session.client, session.namespace, target)
+    found = find_message_target(session.client, session.namespace, target)
     told = send(session, found, "env-key", {"env-key": name, "env-value": value})
     finish(session, found, told, f"variable {name} set", wait=not no_wait)
 
@@ -84,7 +84,7 @@ def env(session: Session, target: str, assignment: str, no_wait: bool) -> None:
 @reporting
 def commit(session: Session, taskgroup: str, image: str, repository: str, no_wait: bool) -> None:
     """Make the containers of TASKGROUP that run IMAGE an image TARGET, and push it."""
-    found = find_target(session.client, session.namespace, taskgroup)
+    found = find_message_target(session.client, session.namespace, taskgroup)
     if not found.one:
         raise UsageError(f"{taskgroup} is an application; commit takes one taskgroup")
     told = session.client.commit(found.taskgroup, image, repository)
@@ -103,7 +103,7 @@ def signal_number(text: str) -> int:
 
 def send(session: Session, target: Target, kind: str, data: dict[str, Any]) -> Told:
     message = {"msgtype": kind, "msgdata": data}
-    return session.client.send_message(target.namespace, target.application, target.taskgroup, message)
+    return session.client.send_message(target.namespace, target.name, target.taskgroup, message)
 
 
 def finish(session: Session, target: Target, told: Told, done: str, *, wait: bool) -> None:
@@ -120,8 +120,8 @@ def finish(session: Session, target: Target, told: Told, done: str, *, wait: boo
 
 
 def _renew(session: Session, target: str, how: str, no_wait: bool) -> None:
-    found = find_target(session.client, session.namespace, target)
-    told = session.client.renew(found.namespace, found.application, found.taskgroup, how)
+    found = find_message_target(session.client, session.namespace, target)
+    told = session.client.renew(found.namespace, found.name, found.taskgroup, how)
     finish(session, found, told, f"{how}ed", wait=not no_wait)
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
-from bcs_scheduler.cli.complete import agent_names, application_names, taskgroup_ids, transaction_ids
-from bcs_scheduler.cli.lookup import application_of, find_taskgroup, find_transaction
+from bcs_scheduler.cli.changes import HANDLING
+from bcs_scheduler.cli.client import Accepted
+from bcs_scheduler.cli.complete import agent_names, owner_names, taskgroup_ids, transaction_ids
+from bcs_scheduler.cli.lookup import application_of, find_owner, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, reporting, wait_option
-from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_gone, wait_until_running
+from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_running
 
 
 @click.command()
@@ -43,7 +45,7 @@ def cancel(session: Session, transaction: str) -> None:
 
 
 @click.command()
-@click.argument("name", shell_complete=application_names)
+@click.argument("name", shell_complete=owner_names)
 @click.option(
     "--for",
     "condition",
@@ -55,16 +57,16 @@ def cancel(session: Session, transaction: str) -> None:
 @pass_session
 @reporting
 def wait(session: Session, name: str, condition: str) -> None:
-    """Wait until application NAME is running, deleted, or one of its transactions has ended."""
-    outcome = f"{condition} finished"
+    """Wait until deployment or application NAME is running, deleted, or one of its transactions has ended."""
+    kind, name = find_owner(session.client, session.namespace, name)
+    nothing = Accepted("", None)
     if condition == "running":
-        outcome = wait_until_running(session, session.namespace, name)
+        HANDLING[kind].settle(session, session.namespace, name, nothing)
     elif condition == "deleted":
-        wait_until_gone(session, session.namespace, name)
-        outcome = condition
+        HANDLING[kind].settle_gone(session, session.namespace, name, nothing)
     else:
         wait_for_transaction(session, session.namespace, condition)
-    session.report("application", name, outcome)
+        session.report(kind, name, f"{condition} finished")
 
 
 @click.command()

@@ -24,13 +24,17 @@ COLOURS = {
         "Deploying",
         "Operating",
         "RollingUpdate",
+        "Update",
+        "UpdatePaused",
+        "UpdateResource",
+        "Deleting",
         "Restarting",
         "Killing",
         "INIT",
         "staging",
         "running",
     ),
-    "red": ("Failed", "Error", "Lost", "Abnormal", "FAIL", "TIMEOUT", "Unknown", "failed"),
+    "red": ("Failed", "Error", "Lost", "Abnormal", "UpdateSuspend", "FAIL", "TIMEOUT", "Unknown", "failed"),
     "dim": ("Killed", "CANCEL", "disabled"),
 }
 STYLE_OF = {word: colour for colour, words in COLOURS.items() for word in words}

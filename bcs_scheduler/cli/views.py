@@ -14,6 +14,9 @@ from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, 
 ENDED = ("FINISH", "FAIL", "TIMEOUT", "CANCEL")
 
 ALIASES = {
+    "deployment": "deployments",
+    "dep": "deployments",
+    "deploy": "deployments",
     "application": "applications",
     "app": "applications",
     "apps": "applications",
@@ -132,6 +135,15 @@ def _ready(application: Json) -> Text:
     return Text(f"{running}/{wanted}", style="" if running == wanted else "yellow")
 
 
+def _ready_of(deployment: Json) -> Text:
+    ready, wanted = deployment["counts"]["ready"], deployment["instances"]
+    return Text(f"{ready}/{wanted}", style="" if ready >= wanted else "yellow")
+
+
+def _sides(deployment: Json) -> str:
+    return ",".join(side["name"] for side in (deployment["application"], deployment["application_ext"]) if side)
+
+
 def _ports(group: Json) -> str:
     return ",".join(f"{name}:{port}" if name else str(port) for name, port in ports_of(group))
 
@@ -151,6 +163,17 @@ def _progress(transaction: Json) -> str:
 NAMESPACE = Column("NAMESPACE", lambda item: item.get("RunAs") or item.get("namespace"))
 
 COLUMNS: Mapping[str, Sequence[Column]] = {
+    "deployments": (
+        Column("NAME", lambda d: d["name"]),
+        Column("STATUS", lambda d: status_text(d["status"])),
+        Column("READY", _ready_of, right=True),
+        Column("UPDATED", lambda d: f"{d['progress']['done']}/{d['progress']['total']}", right=True),
+        Column("AVAILABLE", lambda d: d["counts"]["available"], right=True),
+        Column("REVISION", lambda d: d["revision"], right=True),
+        Column("AGE", lambda d: age(d.get("createTime")), right=True),
+        Column("APPLICATIONS", _sides, wide=True),
+        Column("MESSAGE", lambda d: d.get("message")),
+    ),
     "applications": (
         Column("NAME", lambda a: a["Name"]),
         Column("STATUS", lambda a: status_text(a["Status"])),

@@ -90,6 +90,7 @@ def command(*arguments: str) -> list[str]:
 
 def test_names_are_completed_by_asking_the_server(server: StandIn) -> None:
     server.on("GET", APPS, ok([application("web"), application("worker"), application("lobby")]))
+    server.on("GET", "/namespaces/defaultGroup/deployments", ok([{"name": "front"}]))
     environ = {**os.environ, "BCS_SERVER": server.url, "_BCS_COMPLETE": "bash_complete"}
 
     def complete(words: str, **more: str) -> list[str]:
@@ -100,7 +101,7 @@ def test_names_are_completed_by_asking_the_server(server: StandIn) -> None:
         )
         return [line.partition(",")[2] for line in made.stdout.split()]
 
-    assert complete("bcs describe app") == ["web", "worker", "lobby"]
+    assert complete("bcs describe app") == ["front", "web", "worker", "lobby"]
     assert complete("bcs describe app", BCS_SERVER="http://127.0.0.1:1") == []
 
 
@@ -117,7 +118,8 @@ def test_a_terminal_gets_tables_and_ctrl_c_is_quiet(server: StandIn) -> None:
         # Whoever runs the tests in the background may have them ignore SIGINT, which children inherit.
         streams["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         waiting = subprocess.Popen(command("wait", "web"), env=environ, start_new_session=True, **streams)
-        wait_for(lambda: len(server.seen) > 1, what="two looks at the application")
+        looks = f"{APPS}/web"
+        wait_for(lambda: [r.path for r in server.seen].count(looks) > 1, what="two looks at the application")
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(timeout=60) == 130
         shown = os.read(ours, 65536)
