@@ -176,6 +176,7 @@ class Runtime:
             lambda reason: self._steps.put(_Step("ended", candidacy, reason=reason)),
             self._make_prober,
         )
+        term.core.state.kept.update({(bad.kind, bad.key): bad.error for bad in quarantined if bad.sealed})
         if self._over >= candidacy:
             return  # subscribing now would only throw the true leader out for a moment
         self._term, self._standby = term, None

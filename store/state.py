@@ -56,6 +56,8 @@ class State:
     """All records, by key, and their indexes. `apply` is the only way in."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.kept: dict[tuple[str, str], str] = {}
+        """Records, by kind and key, that are stored but cannot be read for want of a key, and why."""
         self.framework: Framework = Framework()
         self.applications: dict[Key, Application] = {}
         self.taskgroups: dict[Key, TaskGroup] = {}

@@ -7,9 +7,10 @@ that belong together and the effects that may leave once they are durable. A han
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from store.base import Change
+from store.base import Change, RecordKept
 from store.records import Record
 from store.state import State
 
@@ -33,8 +34,11 @@ class UnitOfWork:
         self._effects: list[object] = []
 
     def put(self, record: RecordT) -> RecordT:
-        """Stores the record (replacing one of the same key) and returns it. An equal record is no change."""
+        """Stores the record (replacing one of the same key) and returns it. An equal record is no change. Raises
+        RecordKept for what lies in the store and cannot be read."""
         kind, key = record.kind, record.key
+        if (kind, key) in self.state.kept:
+            raise RecordKept(f"{kind} {key} is stored and cannot be read: {self.state.kept[kind, key]}")
         before = self.state.get(kind, key)
         if before == record:
             return record
@@ -65,6 +69,11 @@ class UnitOfWork:
     def changed(self) -> list[tuple[str, str]]:
         """(kind, key) of everything changed since the last cut, in order of the first change."""
         return list(self._changes)
+
+    @property
+    def effects(self) -> Sequence[object]:
+        """Effects since the last cut, in order."""
+        return self._effects
 
     def cut(self) -> Unit | None:
         """Closes the unit: what was collected since the last cut, or None if that is nothing."""
