@@ -27,6 +27,7 @@ from bcs_scheduler.core.desk import CoreOptions, Desk
 from bcs_scheduler.core.effects import Problem, Reason, Reply
 from bcs_scheduler.core.planner import plan
 from offers.model import Diagnosis, Offer
+from store.base import RecordKept
 from store.records import Framework, Record
 from store.state import State
 from store.unit_of_work import Unit
@@ -195,6 +196,9 @@ class Core:
                     cause=desk.cause,
                 )
             )
+        except RecordKept as kept:
+            desk.uow.rollback()
+            desk.emit(Reply(token=command.token, error=Reason.CONFLICT, message=str(kept), cause=desk.cause))
         else:
             desk.emit(Reply(token=command.token, data=data, cause=desk.cause))
 
