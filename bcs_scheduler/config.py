@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hin
 import msgspec
 
 from bcs_scheduler.addresses import check_file_url, check_mesos_url, parse_address, parse_http_url
+from bcs_scheduler.publishing.target import parse_target
 from store.factory import open_store
 
 TEN_YEARS = 315_360_000.0
@@ -129,6 +130,10 @@ class HealthSettings(Section, frozen=True, kw_only=True):
     concurrency: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 256
 
 
+class ServiceSettings(Section, frozen=True, kw_only=True):
+    publish: str = ""
+
+
 class WebhookSettings(Section, frozen=True, kw_only=True):
     local: bool = False
     total_timeout: Annotated[float, msgspec.Meta(ge=0.1, le=300)] = 30.0
@@ -154,6 +159,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     transactions: TransactionSettings = TransactionSettings()
     executor: ExecutorSettings = ExecutorSettings()
     health: HealthSettings = HealthSettings()
+    services: ServiceSettings = ServiceSettings()
     webhooks: WebhookSettings = WebhookSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
@@ -218,6 +224,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "api.listen": lambda text: parse_address(text, allow_zero=True),
     "api.advertise": lambda text: text and parse_http_url(text),
     "executor.url": lambda text: check_file_url(text) if text else None,
+    "services.publish": lambda text: text and parse_target(text),
 }
 
 

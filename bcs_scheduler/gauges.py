@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.exposition import PREFIX
 from bcs_scheduler.gateway import Role
+from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from bcs_scheduler.version import VERSION
 from store.state import State
 
@@ -58,6 +59,7 @@ class Leading(NamedTuple):
     mesos: Callable[[], dict[str, Any]]
     """Status of the driver; `connected` is looked at."""
     stalled_for: Callable[[], float]
+    publishing: Callable[[], PublishingStatus | None] = lambda: None
 
 
 class Gauges(Collector):
@@ -90,6 +92,7 @@ class Gauges(Collector):
         quarantined = leading.quarantined
         yield _gauge("quarantined_records", "Records that could not be decoded at take-over", {}, quarantined)
         yield _unreadable(leading.mesos().get("garbage", {}))
+        yield from _services(leading)
         depth = _family("queue_depth", "Entries waiting: events, changes, replies, calls to Mesos", "queue")
         for name, value in leading.queues().items():
             depth.add_metric([name], value)
@@ -154,6 +157,19 @@ def _unreadable(counts: Mapping[str, int]) -> CounterMetricFamily:
     for reason, count in counts.items():
         family.add_metric([reason.replace(" ", "_").lower()], count)
     return family
+
+
+def _services(leading: Leading) -> Iterator[GaugeMetricFamily]:
+    family = _family("endpoint_members", "Taskgroups behind a service", "namespace", "service", "state")
+    for endpoint in list(leading.core.state.endpoints.values()):
+        ready = sum(member.ready for member in endpoint.members)
+        family.add_metric([endpoint.namespace, endpoint.name, "ready"], ready)
+        family.add_metric([endpoint.namespace, endpoint.name, "not_ready"], len(endpoint.members) - ready)
+    yield family
+    status = leading.publishing()
+    if status is not None:
+        yield _gauge("publishing", "1 while services are published in ZooKeeper", {}, float(not status.trouble))
+        yield _gauge("publish_pending", "Services and endpoints that wait to be published", {}, status.pending)
 
 
 def _unhealthy(state: State) -> GaugeMetricFamily:

@@ -75,6 +75,10 @@ class Metrics:
             "webhook_latency_seconds", "Duration of a call of an admission webhook", ("webhook",), LAG_SECONDS
         )
 
+        self._published = self._counter(
+            "published_nodes", "Nodes of services published in ZooKeeper; failed: attempts", "kind", "done"
+        )
+
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
         return Counter(PREFIX + name, documentation, labels, registry=self.registry)
 
@@ -130,6 +134,10 @@ class Metrics:
         """By the API. `webhook`: namespace, configuration and name."""
         self._webhooks.labels(webhook, outcome).inc()
         self._webhook_latency.labels(webhook).observe(seconds)
+
+    def published(self, kind: str, done: str, nodes: int) -> None:
+        """By the publisher: nodes written or deleted, and attempts that failed (without a kind)."""
+        self._published.labels(kind, done).inc(nodes)
 
     def told(self, story: Story) -> None:
         self._stories.labels(story.kind, story.reason).inc()

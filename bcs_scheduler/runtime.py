@@ -22,7 +22,7 @@ from bcs_scheduler.core.events import Command
 from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
 from bcs_scheduler.hub import Hub
 from bcs_scheduler.metrics import Leading, Metrics
-from bcs_scheduler.term import STALL, DriverFactory, ProberFactory, Term
+from bcs_scheduler.term import STALL, DriverFactory, ProberFactory, PublisherFactory, Term
 from offers.model import Diagnosis, Offer
 from store.base import Loaded, Store, StoreError
 from store.base import Term as StoreTerm
@@ -40,6 +40,8 @@ GRACE = 3.0
 """Seconds that decisions get to become durable and to leave when the process is asked to stop."""
 STOP_OPENED, STOP_UNOPENED = 30.0, 1.0
 """Seconds `stop` waits for everything to end. An attempt to connect cannot be interrupted, but nothing hangs on it."""
+UNPUBLISHED = 30.0
+"""Seconds for which services may not be published before this process calls itself not ready."""
 STANDBY_AGE = 3.0
 """Seconds for which a standby answers reads from what it has read last."""
 
@@ -64,10 +66,13 @@ class Runtime:
         metrics: Metrics,
         url: str,
         make_prober: ProberFactory | None = None,
+        make_publisher: PublisherFactory | None = None,
     ) -> None:
-        """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe."""
+        """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe.
+        `make_publisher`: None = services are not published elsewhere."""
         self._store, self._options, self._make_driver = store, options, make_driver
         self._metrics, self._url, self._make_prober = metrics, url, make_prober
+        self._make_publisher = make_publisher
         self._steps: queue.SimpleQueue[_Step] = queue.SimpleQueue()
         self._candidacy = 0
         """Number of the present candidacy."""
@@ -175,13 +180,22 @@ class Runtime:
             self._metrics,
             lambda reason: self._steps.put(_Step("ended", candidacy, reason=reason)),
             self._make_prober,
+            self._make_publisher,
         )
         term.core.state.kept.update({(bad.kind, bad.key): bad.error for bad in quarantined if bad.sealed})
         if self._over >= candidacy:
             return  # subscribing now would only throw the true leader out for a moment
         self._term, self._standby = term, None
         self._metrics.lead(
-            Leading(term.core, epoch, len(quarantined), term.queues, term.driver.status, term.stalled_for)
+            Leading(
+                term.core,
+                epoch,
+                len(quarantined),
+                term.queues,
+                term.driver.status,
+                term.stalled_for,
+                term.publishing,
+            )
         )
         self._set_role("master")
         term.start()
@@ -265,7 +279,7 @@ class Runtime:
         return term.core.diagnosis(transaction_id) if term is not None else None
 
     def checks(self) -> list[Check]:
-        return [self._store_check(), self._leadership_check(), *self._mesos_check()]
+        return [self._store_check(), self._leadership_check(), *self._mesos_check(), *self._publishing_check()]
 
     def _store_check(self) -> Check:
         term = self._term
@@ -296,6 +310,17 @@ class Runtime:
         if status["connected"]:
             return [Check("mesos", True, f"subscribed with {status.get('master', '')}")]
         return [Check("mesos", False, f"not subscribed: {status.get('error') or 'connecting'}")]
+
+    def _publishing_check(self) -> list[Check]:
+        term = self._term
+        status = term.publishing() if term is not None else None
+        if status is None:
+            return []
+        if not status.trouble:
+            return [Check("publishing", True, "services are published")]
+        # Short troubles are its own business: what waits is written when they are over.
+        seconds = time.monotonic() - status.since
+        return [Check("publishing", seconds < UNPUBLISHED, f"for {seconds:.0f} s: {status.trouble}")]
 
     def metrics(self) -> bytes:
         return self._metrics.render()

@@ -25,9 +25,11 @@ from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
+from bcs_scheduler.publishing.publisher import Publisher
+from bcs_scheduler.publishing.target import parse_target
 from bcs_scheduler.runtime import Runtime
 from bcs_scheduler.storage import store_of, tell_what_is_sealed
-from bcs_scheduler.term import MesosDriver, ProberFactory
+from bcs_scheduler.term import MesosDriver, ProberFactory, PublisherFactory
 from bcs_scheduler.version import VERSION
 from transactions.base import Options, Periods
 
@@ -87,6 +89,7 @@ class Service:
             self.metrics,
             url,
             prober_factory(self._settings, self.metrics),
+            publisher_factory(self._settings, url, self.metrics),
         )
         self._gateway.runtime = self.runtime
         self._server.start()
@@ -159,6 +162,14 @@ def prober_factory(settings: Settings, metrics: Metrics) -> ProberFactory | None
         return None
     concurrency = settings.health.concurrency
     return lambda state, report: Prober(Lookup(state), report, concurrency, metrics.probed)
+
+
+def publisher_factory(settings: Settings, url: str, metrics: Metrics) -> PublisherFactory | None:
+    """None where services are not published elsewhere."""
+    if not settings.services.publish:
+        return None
+    target = parse_target(settings.services.publish)
+    return lambda epoch, records: Publisher(target, epoch, url, records, metrics.published)
 
 
 def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Event], None]], MesosDriver]:

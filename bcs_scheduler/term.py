@@ -17,10 +17,11 @@ from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.gateway import Busy
-from bcs_scheduler.hub import Hub, Item
+from bcs_scheduler.hub import EVENTS, Hub, Item
 from bcs_scheduler.inbox import Inbox, InboxClosed
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.pipeline import CommitPipeline
+from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from store.base import Store
 from store.records import Record
 from store.state import State
@@ -72,6 +73,22 @@ ProberFactory = Callable[[State, Callable[[events.HealthReported], None]], Healt
 """Given the state it looks at and where its results go."""
 
 
+class ServicePublisher(Protocol):
+    """What a term needs of who publishes services elsewhere (bcs_scheduler.publishing.publisher.Publisher)."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def changed(self, kind: str, key: str, record: Record | None) -> None: ...
+
+    def status(self) -> PublishingStatus: ...
+
+
+PublisherFactory = Callable[[int, list[Record]], ServicePublisher]
+"""Given the epoch and what is durable when the term begins."""
+
+
 class Term:
     """Runs the core for one epoch. `ended` is called, from a thread of the term, when it cannot go on by itself."""
 
@@ -85,14 +102,16 @@ class Term:
         metrics: Metrics,
         ended: Callable[[str], None],
         make_prober: ProberFactory | None = None,
+        make_publisher: PublisherFactory | None = None,
     ) -> None:
         self.epoch = epoch
         self._began = time.monotonic()
         self.inbox = Inbox()
         self.core = Core(records, options, time.time())
-        self.hub = Hub()
+        self.hub = Hub(self.core.desk.scribe.latest)
         self.driver = make_driver(self._deliver)
         self._prober = make_prober(self.core.state, self._probed) if make_prober is not None else None
+        self._publisher = make_publisher(epoch, records) if make_publisher is not None else None
         self._metrics = metrics
         self._ended = ended
         self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
@@ -112,6 +131,8 @@ class Term:
         self.driver.start(self.core.state.framework.id)
         if self._prober is not None:
             self._prober.start()
+        if self._publisher is not None:
+            self._publisher.start()
 
     def stop(self, reason: str, grace: float = 0.0) -> None:
         """Ends everything; replies that wait are failed. May be called from any thread, more than once.
@@ -140,6 +161,8 @@ class Term:
         telling.start()
         if self._prober is not None:
             self._prober.stop()
+        if self._publisher is not None:
+            self._publisher.stop()
         self._join(telling, self._pipeline.thread, self._thread)
 
     def _finish(self, deadline: float) -> None:
@@ -189,6 +212,10 @@ class Term:
 
     def stalled_for(self) -> float:
         return self._pipeline.stalled_for()
+
+    def publishing(self) -> PublishingStatus | None:
+        """None where services are not published elsewhere."""
+        return self._publisher.status() if self._publisher is not None else None
 
     def queues(self) -> dict[str, int]:
         """Depths for the metrics."""
@@ -247,8 +274,12 @@ class Term:
                 self._metrics.observe(effect)
             elif isinstance(effect, effects.Reply):
                 self._resolve(effect)
+            elif isinstance(effect, effects.Happened):
+                news += [Item(EVENTS, "", happening, happening.number) for happening in effect.happenings]
             elif isinstance(effect, effects.Changed):
                 news.append(Item(effect.kind, effect.key, effect.record))
+                if self._publisher is not None:
+                    self._publisher.changed(effect.kind, effect.key, effect.record)
             else:
                 assert isinstance(effect, effects.Effect)
                 calls.append(effect)
