@@ -130,6 +130,7 @@ class CheckResult(Part, frozen=True, kw_only=True):
     failures: int = 0
     """In a row."""
     updated_at: float = 0.0
+    """When the verdict last changed."""
 
 
 class Task(Part, frozen=True, kw_only=True):
@@ -255,8 +256,8 @@ class Transaction(Record, frozen=True, kw_only=True):
     """RESCHEDULE: restarts that count before this one."""
     max_unavailable: int = 0
     victims: tuple[str, ...] = ()
-    """INNERSCALE of a shrinking side: the taskgroups that are removed, already marked; chosen once, so that a new
-    leader removes the same."""
+    """INNERSCALE of a shrinking side: the taskgroups that are removed, chosen once, so that a new leader removes the
+    same."""
     message: str = ""
     """The verdict in words, once it has ended; what was missing, if something was."""
     progress: int = 0

@@ -66,13 +66,13 @@ class Deployment(Record, frozen=True, kw_only=True):
     status: DeploymentStatus = "Deploying"
     message: str = ""
     revision: int = 1
-    """Number of the revision that is wanted."""
+    """Number of the revision that is wanted; while an update is undone still the one that was."""
     application: str = ""
     """Name of the application it is bound to: during an update the old one."""
     previous: int = 0
     """During an update: the revision `application` runs."""
     previous_instances: int = 0
-    """During an update: what going back restores."""
+    """During an update: what going back restores; `instances` is that already when it does."""
     successor: str = ""
     """During an update: name of the application that takes over."""
     back: bool = False
@@ -150,6 +150,10 @@ class Revision(Record, frozen=True, kw_only=True):
     instances: int = 1
     raw: str = ""
     """The deployment's document as JSON."""
+    strategy: Strategy = Strategy()
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    """Strategy, labels and annotations of the document, which come back with it when an update is undone."""
     why: str = ""
     """What led to it, in words: created, updated, restarted, rolled back to revision 3."""
     created_at: float = 0.0

@@ -152,8 +152,8 @@ class Context:
     agents: Directory = field(default_factory=Directory)
     """The agents Mesos lists."""
     cause: str = ""
-    tell: Callable[[str, str, str, str], None] = lambda kind, key, reason, message: None
-    """Story line: (kind, key, reason, message)."""
+    tell: Callable[..., None] = lambda kind, key, reason, message, level="info", transaction="": None
+    """Story line: (kind, key, reason, message); as in bcs_scheduler.core.desk."""
     count: Callable[[str, tuple[str, ...], float], None] = lambda name, labels, value: None
     abandon: Callable[[TaskGroup], None] = lambda group: None
     """A taskgroup that may still run is forgotten: what is left of it must be killed."""
@@ -184,9 +184,11 @@ def begin(
     enforce: bool = False,
     restarts: int = 0,
     max_unavailable: int = 0,
+    victims: tuple[str, ...] = (),
+    life: float = 0.0,
     note: str = "",
 ) -> Transaction:
-    """Writes the intent: a new active transaction. Its life counts from the end of its delay."""
+    """Writes the intent: a new active transaction. Its life counts from the end of its delay; 0.0: as `Periods` say."""
     now = ctx.now
     due = now + max(0.0, delay)
     transaction = Transaction(
@@ -197,7 +199,7 @@ def begin(
         cause=ctx.cause,
         created_at=now,
         due_at=due,
-        deadline=due + ctx.options.periods.life(kind, inner=inner, down=down),
+        deadline=due + (life or ctx.options.periods.life(kind, inner=inner, down=down)),
         target=target,
         version=version,
         inner=inner,
@@ -208,6 +210,7 @@ def begin(
         force=force,
         restarts=restarts,
         max_unavailable=max_unavailable,
+        victims=victims,
         history=(Note(at=now, text=note or "accepted"),),
     )
     ctx.tell("transaction", transaction.id, "begin", f"{kind} of {application.key}: {note or 'accepted'}")

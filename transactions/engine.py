@@ -130,7 +130,7 @@ class Engine:
 
     def cancel(self, ctx: Context, transaction: Transaction, message: str) -> None:
         """Ends an active transaction on request and settles its application."""
-        self._end(ctx, transaction, "CANCEL", message)
+        self.end(ctx, transaction, "CANCEL", message)
         application = ctx.application(transaction)
         group = ctx.state.taskgroups.get(transaction.taskgroup)
         if transaction.type in ("LAUNCH", "SCALE", "INNERSCALE") and application is not None:
@@ -271,10 +271,10 @@ class Engine:
         self._version_of.pop(identity, None)
 
     def _finish(self, ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> None:
-        self._forget(ctx, transaction.id, self._end(ctx, transaction, status, message))
+        self._forget(ctx, transaction.id, self.end(ctx, transaction, status, message))
 
     @staticmethod
-    def _end(ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> Transaction:
+    def end(ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> Transaction:
         """Writes the verdict and gives the application back. Records only: a plan may undo it."""
         current = ctx.state.transactions.get(transaction.id, transaction)
         ended = base.end(ctx, current, status, message, progress(ctx.state, current).done)
@@ -313,7 +313,7 @@ class Engine:
             return
         if self._somebody_cares(ctx, application, group):
             return
-        if daemons.leaving(group) or groups.beyond(application, group.index):
+        if lifecycle.is_leaving(group) or daemons.leaving(group) or groups.beyond(application, group.index):
             if group.ended:
                 groups.remove(ctx, group, group.kill_reason or "not wanted any more")
             return
@@ -343,7 +343,7 @@ class Engine:
                 continue
             if owner.type == "DELETE" or update.takes_care_of(owner, group):
                 return True
-            if owner.type in ("SCALE", "INNERSCALE") and group.index >= owner.target:
+            if owner.type in ("SCALE", "INNERSCALE") and not application.rolling and group.index >= owner.target:
                 return True
         return False
 

@@ -7,7 +7,7 @@ import msgspec
 from offers.model import Placement
 from store.definition import AttributeValue
 from store.records import Application, BoundPort, Executor, Task, TaskGroup, Version
-from transactions import health, needs
+from transactions import health, lifecycle, needs
 from transactions.base import Context, Slot
 
 
@@ -40,7 +40,8 @@ def build(ctx: Context, application: Application, version: Version, slot: Slot, 
     if old is not None:
         _forget(ctx, old)
         ctx.tell("taskgroup", old.id, "replaced", f"replaced by {group.id}")
-    ctx.tell("taskgroup", group.id, "placed", f"on {group.hostname}, version {version.name}")
+    words = f"on {group.hostname}, version {version.name}" + (f", replaces {old.id}" if old is not None else "")
+    ctx.tell("taskgroup", group.id, "placed", words, transaction=placement.demand)
     return ctx.uow.put(group)
 
 
@@ -94,6 +95,15 @@ def end(ctx: Context, group: TaskGroup, reason: str) -> TaskGroup:
         return group
     ctx.tell("taskgroup", group.id, "kill", reason)
     return ctx.uow.put(msgspec.structs.replace(group, killing_since=ctx.now, kill_reason=reason))
+
+
+def choose(ctx: Context, group: TaskGroup) -> TaskGroup:
+    """Marks a taskgroup as one that a rolling update removes, whatever it was to end for before."""
+    if group.kill_reason == lifecycle.ROLLED:
+        return group
+    ctx.tell("taskgroup", group.id, "kill", lifecycle.ROLLED)
+    since = group.killing_since or ctx.now
+    return ctx.uow.put(msgspec.structs.replace(group, killing_since=since, kill_reason=lifecycle.ROLLED))
 
 
 def remove(ctx: Context, group: TaskGroup, reason: str) -> None:

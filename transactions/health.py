@@ -81,7 +81,8 @@ def _after(check: CheckResult, probe: Probe | None, now: float) -> CheckResult:
         healthy=probe.healthy,
         message=probe.message[:WORDS_LIMIT],
         failures=max(0, probe.failures),
-        updated_at=now,
+        # Since when the verdict stands: other words for it do not begin it anew.
+        updated_at=now if probe.healthy is not check.healthy else check.updated_at,
     )
 
 

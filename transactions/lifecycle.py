@@ -28,6 +28,9 @@ policy asks for no delay, so that a crash loop cannot flood the cluster."""
 BROKEN = "a task of it has ended"
 """Kill reason of a taskgroup that failed by itself in part: the rest of it is ended, and its restart policy applies."""
 
+ROLLED = "removed by a rolling update"
+"""Kill reason of a taskgroup that a rolling update has chosen to go: nothing restarts or replaces it."""
+
 _RANK: Mapping[TaskStatus, int] = {"Staging": 0, "Starting": 1, "Running": 2, "Restarting": 2, "Lost": 2, "Killing": 3}
 
 
@@ -255,6 +258,11 @@ def advance(group: TaskGroup, tasks: tuple[Task, ...], now: float) -> TaskGroup:
         ended_at=(group.ended_at or now) if ended else 0.0,
         updated_at=now,
     )
+
+
+def is_leaving(group: TaskGroup) -> bool:
+    """A rolling update has chosen it to go."""
+    return group.kill_reason == ROLLED
 
 
 def is_ready(group: TaskGroup) -> bool:

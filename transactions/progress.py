@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from store.records import Transaction
 from store.state import State
-from transactions.lifecycle import is_ready
+from transactions.lifecycle import is_leaving, is_ready
 
 
 class Progress(NamedTuple):
@@ -17,8 +17,9 @@ class Progress(NamedTuple):
 def progress(state: State, transaction: Transaction) -> Progress:
     """How far an operation is, derived from the taskgroups that exist; the last word on it is the ended record.
 
-    LAUNCH, SCALE: wanted indexes that are held, or on the way down what is not yet above the target. UPDATE: taskgroups
-    of the wanted version that are ready. RESCHEDULE: the old taskgroup has made way. DELETE: taskgroups that are gone.
+    LAUNCH, SCALE: wanted indexes that are held, or on the way down what is not yet above the target. INNERSCALE of a
+    rolling update: taskgroups that are there, or victims that are gone. UPDATE: taskgroups of the wanted version that
+    are ready. RESCHEDULE: the old taskgroup has made way. DELETE: taskgroups that are gone.
     """
     target = transaction.target
     if not transaction.active:
@@ -26,6 +27,13 @@ def progress(state: State, transaction: Transaction) -> Progress:
     application = f"{transaction.namespace}/{transaction.application}"
     if transaction.type == "LAUNCH" and transaction.inner:
         return _of_daemonset(state, application, target)
+    if transaction.type == "INNERSCALE" and transaction.victims:
+        left = sum(identity in state.taskgroups for identity in transaction.victims)
+        return Progress(len(transaction.victims) - left, left)
+    rolls = state.applications.get(application)
+    if transaction.type == "INNERSCALE" and rolls is not None and rolls.rolling:
+        there = sum(not is_leaving(group) for group in list(state.groups_of(application).values()))
+        return Progress(min(there, target), max(0, target - there))
     match transaction.type:
         case "LAUNCH" | "SCALE" | "INNERSCALE":
             held = list(state.indexes_of(application))

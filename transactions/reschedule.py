@@ -17,7 +17,10 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float) -> Transacti
     application = ctx.state.applications.get(f"{group.namespace}/{group.application}")
     if application is None:
         raise Refused("not_found", f"application {group.namespace}/{group.application} does not exist")
-    base.refuse_if_busy(ctx, application, "reschedule a taskgroup of")
+    if lifecycle.is_leaving(group):
+        raise Refused("conflict", f"taskgroup {group.id} is being {group.kill_reason}")
+    if not application.rolling:
+        base.refuse_if_busy(ctx, application, "reschedule a taskgroup of")
     version = ctx.state.version(application.key, group.version)
     if version is not None and not group.ended:
         # What runs is not ended for a replacement that could not be launched.
@@ -77,7 +80,7 @@ def settled(ctx: Context, transaction: Transaction) -> Verdict | None:
     owner = ctx.state.transactions.get(application.operation)
     if owner is not None and owner.active and update.takes_care_of(owner, group):
         return "FINISH", f"the update {owner.id} replaces it"
-    if groups.beyond(application, group.index):
+    if lifecycle.is_leaving(group) or groups.beyond(application, group.index):
         return "FINISH", "the taskgroup is not wanted any more"
     if transaction.inner and not (group.ended or group.unreachable_since or group.killing_since):
         return "FINISH", f"taskgroup recovered to {group.status.lower()}, id: {group.id}"

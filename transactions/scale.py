@@ -1,15 +1,18 @@
 """SCALE and INNERSCALE: bring the number of taskgroups to a target.
 
-Up fills the missing indexes, down ends those with the highest indexes. INNERSCALE (a step of a rolling update) does the
-same without touching the status of the application.
+Up fills the missing indexes, down ends those with the highest indexes. INNERSCALE does the same without touching the
+status of the application. As half of a step of a rolling update it brings the growing side to a number of taskgroups,
+whatever their indexes are, or removes the named victims of the shrinking side.
 """
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from store.records import Application, TaskGroup, Transaction
-from transactions import base, groups, launch
+from transactions import base, groups, launch, lifecycle, rolling
 from transactions.base import Context, Refused, Step
 
 
@@ -38,10 +41,48 @@ def create(ctx: Context, application: Application, target: int, *, inner: bool =
     return transaction
 
 
+def grow(ctx: Context, application: Application, target: int, life: float) -> Transaction:
+    """The adding half of a rolling step: the application gets `target` taskgroups, those that leave not counted."""
+    transaction = base.begin(
+        ctx,
+        "INNERSCALE",
+        application,
+        target=target,
+        version=application.version,
+        inner=True,
+        life=life,
+        note=f"rolling update: {application.key} grows to {target} taskgroups",
+    )
+    ctx.uow.put(msgspec.structs.replace(application, instances=target, updated_at=ctx.now))
+    return transaction
+
+
+def shrink(ctx: Context, application: Application, victims: tuple[str, ...], left: int, life: float) -> Transaction:
+    """The removing half of a rolling step: the victims go, `left` taskgroups stay."""
+    transaction = base.begin(
+        ctx,
+        "INNERSCALE",
+        application,
+        target=left,
+        version=application.version,
+        inner=True,
+        down=True,
+        victims=victims,
+        life=life,
+        note=f"rolling update: {len(victims)} taskgroups of {application.key} go, {left} stay",
+    )
+    ctx.uow.put(msgspec.structs.replace(application, instances=left, updated_at=ctx.now))
+    return transaction
+
+
 def step(ctx: Context, transaction: Transaction) -> Step:
     application = ctx.application(transaction)
     if application is None:
         return Step(verdict=("FAIL", "the application is gone"))
+    if transaction.victims:
+        return _remove(ctx, application, transaction)
+    if application.rolling:
+        return _fill(ctx, application, transaction)
     left = 0
     # Not their number decides: after a cancelled operation the indexes may have gaps.
     if max(ctx.state.indexes_of(application.key), default=-1) >= transaction.target:
@@ -56,6 +97,39 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     if left or missing:
         return Step(slots=missing, version=application.version)
     return Step(verdict=("FINISH", f"scaled to {transaction.target}"))
+
+
+def _remove(ctx: Context, application: Application, transaction: Transaction) -> Step:
+    left, wake_at = 0, math.inf
+    for identity in transaction.victims:
+        group = ctx.state.taskgroups.get(identity)
+        if group is None:
+            continue
+        at = math.inf
+        if not group.ended and group.unreachable_since:
+            at = rolling.given_up_at(ctx.state, application, group)
+        if group.ended or at <= ctx.now:
+            groups.remove(ctx, group, lifecycle.ROLLED)
+        else:
+            groups.choose(ctx, group)
+            left, wake_at = left + 1, min(wake_at, at)
+        ctx.checkpoint()
+    if left:
+        return Step(wake_at=wake_at if wake_at < math.inf else 0.0)
+    return Step(verdict=("FINISH", f"{len(transaction.victims)} taskgroups removed"))
+
+
+def _fill(ctx: Context, application: Application, transaction: Transaction) -> Step:
+    """The lowest free indexes below the number its deployment wants. Those that leaving taskgroups hold become free
+    when they have ended."""
+    side = rolling.side(ctx.state, application)
+    missing = transaction.target - len(side.wanted)
+    if missing <= 0:
+        return Step(verdict=("FINISH", f"{transaction.target} taskgroups are there"))
+    deployment = ctx.state.deployments.get(f"{application.namespace}/{application.deployment}")
+    limit = deployment.instances if deployment is not None else transaction.target
+    free = launch.missing_slots(ctx, application, limit)
+    return Step(slots=free[:missing], version=application.version)
 
 
 def victims(ctx: Context, application: Application, target: int) -> list[TaskGroup]:

@@ -11,11 +11,21 @@ from typing import Any, Protocol
 
 import msgspec
 
-from bcs_scheduler.core import configuration, events, extensions, instructions, namespaces, services
+from bcs_scheduler.core import (
+    configuration,
+    daemonsets,
+    deployments,
+    events,
+    extensions,
+    instructions,
+    namespaces,
+    services,
+)
+from bcs_scheduler.core.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import Desk
-from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
+from store.records import AgentSetting, Application, TaskGroup, Transaction
 from transactions import delete, launch, reschedule, scale, update
 from transactions.base import Refused
 
@@ -28,11 +38,7 @@ class Module(Protocol):
     HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], Data]]
 
 
-MODULES: tuple[Module, ...] = (configuration, instructions, services, namespaces, extensions)
-
-DEFINITION_BYTES = 300_000
-"""Longest document an application may have: a version holds it beside its resolved form, and both must fit the smallest
-record limit of the stores (just under 1 MB in ZooKeeper) with room for other records of the same commit."""
+MODULES: tuple[Module, ...] = (configuration, daemonsets, deployments, instructions, services, namespaces, extensions)
 
 SETTING_BYTES = 100_000
 """Most that may be set about one agent: many small additions must not grow a record that no store takes."""
@@ -73,9 +79,10 @@ class Commands:
 
     def _update(self, command: events.UpdateApplication) -> Data:
         refuse_oversized(command.version)
+        application = self._application(command.version.namespace, command.version.application)
+        refuse_if_owned(application, "update")
         if command.resources_only:
             return instructions.change_limits(self._desk, command)
-        application = self._application(command.version.namespace, command.version.application)
         newest = self._desk.state.version(application.key, application.version)
         wanted = command.version.instances
         if wanted != application.instances:
@@ -97,6 +104,7 @@ class Commands:
 
     def _rollback(self, command: events.RollbackApplication) -> Data:
         application = self._application(command.namespace, command.name)
+        refuse_if_owned(application, "roll back")
         versions = self._desk.state.versions_of(application.key)
         name = command.version
         if name is None:
@@ -114,11 +122,13 @@ class Commands:
 
     def _scale(self, command: events.ScaleApplication) -> Data:
         application = self._application(command.namespace, command.name)
+        refuse_if_owned(application, "scale")
         transaction = scale.create(self._desk.context, application, command.instances, inner=command.inner)
         return self._settled(application, transaction)
 
     def _delete(self, command: events.DeleteApplication) -> Data:
         application = self._application(command.namespace, command.name)
+        refuse_if_owned(application, "delete")
         if application.status == "RollingUpdate" and not command.enforce:
             raise Refused("conflict", f"application {application.key} is in a rolling update; delete with enforce=1")
         return accepted(delete.create(self._desk.context, application, enforce=command.enforce))
@@ -137,6 +147,9 @@ class Commands:
             raise Refused("not_found", f"transaction {command.id} does not exist")
         if not transaction.active:
             raise Refused("conflict", f"transaction {command.id} has ended already: {transaction.status}")
+        application = self._desk.state.applications.get(f"{transaction.namespace}/{transaction.application}")
+        if application is not None:
+            refuse_if_owned(application, "cancel an operation of")
         self._desk.engine.cancel(self._desk.context, transaction, "cancelled on request")
         return accepted(self._desk.state.transactions[command.id])
 
@@ -181,21 +194,3 @@ class Commands:
         if transaction is not None:
             return accepted(transaction)
         return {"unchanged": True, "namespace": application.namespace, "name": application.name}
-
-
-def refuse_oversized(version: Version) -> None:
-    if len(version.raw) > DEFINITION_BYTES:
-        raise Refused(
-            "invalid", f"the document has {len(version.raw)} characters, at most {DEFINITION_BYTES} can be stored", "$"
-        )
-
-
-def accepted(transaction: Transaction) -> Data:
-    """What an accepted background operation answers."""
-    return {
-        "transactionID": transaction.id,
-        "namespace": transaction.namespace,
-        "name": transaction.application,
-        "opType": transaction.type,
-        "target": transaction.target,
-    }

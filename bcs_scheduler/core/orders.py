@@ -25,7 +25,7 @@ class CreateDeployment(Command, frozen=True, kw_only=True):
 
 class UpdateDeployment(Command, frozen=True, kw_only=True):
     """Starts a rolling update to `version`, or with `resources_only` changes limits in place. What differs in nothing
-    but strategy, labels or the number of taskgroups starts none."""
+    but strategy or the number of taskgroups starts none; labels belong to the definition of taskgroups."""
 
     deployment: Deployment
     version: Version

@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from bcs_scheduler.core import events
+from bcs_scheduler.core import events, orders
 from bcs_scheduler.core.commands import Commands
 from bcs_scheduler.core.controllers.checker import Checker
+from bcs_scheduler.core.controllers.daemonsets import Daemonsets
+from bcs_scheduler.core.controllers.deployments import Deployments
 from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
@@ -50,6 +52,15 @@ PLACING = (
     events.RescheduleTaskGroup,
     events.DeleteApplication,
     events.CancelTransaction,
+    orders.CreateDeployment,
+    orders.UpdateDeployment,
+    orders.ControlDeployment,
+    orders.RollbackDeployment,
+    orders.ScaleDeployment,
+    orders.CreateDaemonset,
+    orders.UpdateDaemonset,
+    orders.RollbackDaemonset,
+    orders.RestartDaemonset,
 )
 """Commands whose plans need offers to look at."""
 
@@ -90,7 +101,7 @@ class Core:
         self._supply = Supply(self.desk)
         self._janitor = Janitor(self.desk)
         self._services = Services(self.desk)
-        self._controllers: tuple[Follower, ...] = (self._killer,)
+        self._controllers: tuple[Follower, ...] = (self._killer, Daemonsets(self.desk), Deployments(self.desk))
         """In the order in which they are asked. Each belongs to one kind of object."""
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)
         self._commands = Commands(self.desk, self._supply, self._health)
@@ -234,10 +245,25 @@ class Core:
         self._supply.disconnected()
 
     def _agents_listed(self, event: events.AgentsListed) -> None:
+        self._tell_of_agents(event.agents)
         self.agents = list(event.agents)
+        for agent_id in self.desk.agents.learn(event.agents):
+            groups = self.state.groups_on(agent_id).values()
+            self._checker.ask([task.id for g in groups if g.unreachable_since for task in g.tasks if not task.ended])
         for agent in event.agents:
             # The score of an agent is what it has free of all it has, which its offers alone do not tell.
             self.desk.pool.learn_total(agent["id"], agent["total"].get("cpus", 0), agent["total"].get("mem", 0))
+
+    def _tell_of_agents(self, listed: Sequence[dict[str, Any]]) -> None:
+        """Which have come and gone; the first list after an election says neither."""
+        known = {agent["id"] for agent in self.agents}
+        present = {agent["id"] for agent in listed}
+        for agent in listed:
+            if known and agent["id"] not in known:
+                self.desk.tell("agent", agent["ip"], "joined", f"{agent['hostname']}, id {agent['id']}")
+        for agent in self.agents:
+            if agent["id"] not in present:
+                self.desk.tell("agent", agent["ip"], "left", f"{agent['hostname']}, id {agent['id']}", "warning")
 
     # --- what follows -----------------------------------------------------------------------------------------
 

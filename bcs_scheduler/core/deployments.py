@@ -1,0 +1,384 @@
+"""Commands about deployments. What follows from them over time is done by core.controllers.deployments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.core import events, instructions, orders, rollout, rollout_steps
+from bcs_scheduler.core.desk import Desk
+from store.records import Application, Deployment, Revision, Version
+from transactions import base, launch, rolling, scale, update
+from transactions.base import Refused
+
+Data = dict[str, Any]
+
+DOCUMENT_BYTES = 200_000
+"""Longest document a deployment may have. An update stores it twice (deployment and revision) beside two resolved forms
+(revision and version) in one unit, which must fit the smallest commit limit of the stores (just under 1 MB)."""
+
+INSTEAD: Mapping[str, str] = {
+    "Deploying": "its first taskgroups are being launched; wait for that, or update it",
+    "Update": "it is being updated; wait for the end, or cancel the update",
+    "UpdatePaused": "its update is paused; resume or cancel it",
+    "UpdateSuspend": "its update is suspended; resume or cancel it",
+    "UpdateResource": "its limits are being changed; wait for the end",
+    "Deleting": "it is being deleted",
+}
+"""Why an operation that needs a deployment at rest is refused, and what to do."""
+
+
+# --- create -------------------------------------------------------------------------------------------------------
+
+
+def create(desk: Desk, asked: orders.CreateDeployment) -> Data:
+    """All in one unit, or nothing (W46)."""
+    wanted = asked.deployment
+    if wanted.key in desk.state.deployments:
+        raise Refused("exists", f"deployment {wanted.key} exists already", "$.metadata.name")
+    _check(wanted)
+    matches = _matches(desk, wanted)
+    if len(matches) > 1:
+        names = ", ".join(application.name for application in matches[:10])
+        raise Refused("conflict", f"the selector matches {len(matches)} applications: {names}", "$.spec.selector")
+    if matches:
+        return _adopt(desk, asked, matches[0])
+    if asked.version is None:
+        raise Refused("invalid", "there is no template, and the selector matches no application", "$.spec.template")
+    _check_number(wanted.instances)
+    definition = msgspec.structs.replace(_definition(asked.version, wanted), instances=wanted.instances)
+    application, transaction = launch.create(desk.context, definition, asked.type)
+    desk.uow.put(msgspec.structs.replace(application, deployment=wanted.name))
+    revision = _revision(desk, wanted, 1, definition, "created")
+    desk.uow.put(revision)
+    rollout.tell(desk, wanted, "created", f"launching {wanted.instances} taskgroups")
+    created = _first(desk, wanted, application, status="Deploying", message="first taskgroups are being launched")
+    return {**_answer(desk, created), "transactionID": transaction.id}
+
+
+def _matches(desk: Desk, wanted: Deployment) -> list[Application]:
+    """Applications that have every label of the selector and belong to nobody (W-58)."""
+    if not wanted.selector:
+        return []
+    pairs = wanted.selector.items()
+    return sorted(
+        (
+            application
+            for application in desk.state.applications.values()
+            if application.namespace == wanted.namespace
+            and application.type != "daemonset"
+            and not application.deployment
+            and pairs <= application.labels.items()
+        ),
+        key=lambda application: application.name,
+    )
+
+
+def _adopt(desk: Desk, asked: orders.CreateDeployment, application: Application) -> Data:
+    """Takes over what runs. A template that says something else is the first update."""
+    wanted = asked.deployment
+    base.refuse_if_busy(desk.context, application, "adopt")
+    version = desk.state.version(application.key, application.version)
+    if version is None or not application.instances:
+        raise Refused("conflict", f"application {application.key} has nothing to run; it cannot be adopted")
+    owned = desk.uow.put(msgspec.structs.replace(application, deployment=wanted.name))
+    present = msgspec.structs.replace(_definition(version, wanted), instances=application.instances)
+    revision = _revision(desk, wanted, 1, present, f"adopted application {application.name}")
+    desk.uow.put(revision)
+    count = wanted.instances or application.instances
+    rollout.tell(desk, wanted, "adopted", f"application {application.name} with {application.instances} taskgroups")
+    adopted = _first(desk, wanted, owned, status="Running", instances=application.instances)
+    if asked.version is None or update.same_definition(present, _definition(asked.version, wanted)):
+        return _resize(desk, adopted, count) if count != adopted.instances else _answer(desk, adopted)
+    _check_number(count)
+    definition = _definition(asked.version, wanted)
+    return _begin(desk, adopted, definition, count, "updated at its creation")
+
+
+def _first(desk: Desk, wanted: Deployment, application: Application, **fields: Any) -> Deployment:
+    return rollout.put(
+        desk,
+        wanted,
+        **{
+            "application": application.name,
+            "revision": 1,
+            "message": "",
+            "created_at": desk.now,
+            "progress_at": desk.now,
+            **fields,
+        },
+    )
+
+
+def _definition(version: Version, wanted: Deployment) -> Version:
+    """As a revision keeps it: nameless, and of no particular application. The document stands beside it."""
+    return msgspec.structs.replace(version, application=wanted.name, name="", created_at=0.0, raw="")
+
+
+def _revision(desk: Desk, wanted: Deployment, number: int, definition: Version, why: str) -> Revision:
+    return Revision(
+        namespace=wanted.namespace,
+        deployment=wanted.name,
+        number=number,
+        version=definition,
+        instances=definition.instances,
+        raw=wanted.raw,
+        strategy=wanted.strategy,
+        labels=wanted.labels,
+        annotations=wanted.annotations,
+        why=why,
+        created_at=desk.now,
+    )
+
+
+# --- update -------------------------------------------------------------------------------------------------------
+
+
+def change(desk: Desk, asked: orders.UpdateDeployment) -> Data:
+    wanted = asked.deployment
+    present = _deployment(desk, wanted.namespace, wanted.name)
+    _check(wanted)
+    _check_number(wanted.instances)
+    if wanted.selector != present.selector:
+        raise Refused("invalid", "the selector of a deployment cannot change", "$.spec.selector")
+    if asked.resources_only:
+        return _limits(desk, present, asked)
+    _at_rest(present, "update", "Running", "Deploying")
+    documented = msgspec.structs.replace(
+        present, raw=wanted.raw, strategy=wanted.strategy, labels=wanted.labels, annotations=wanted.annotations
+    )
+    definition = _definition(asked.version, present)
+    revision = desk.state.revisions.get(present.revision_key)
+    if revision is None or not update.same_definition(revision.version, definition):
+        return _begin(desk, documented, definition, wanted.instances, "updated")
+    if documented != present:
+        desk.uow.put(_revised(revision, documented))
+        rollout.put(desk, documented)
+        rollout.tell(desk, documented, "changed", "what runs stays as it is")
+    if wanted.instances != present.instances:
+        return _resize(desk, documented, wanted.instances)
+    answer = _answer(desk, documented)
+    return answer if documented != present else {**answer, "unchanged": True}
+
+
+def _revised(revision: Revision, wanted: Deployment) -> Revision:
+    return msgspec.structs.replace(
+        revision,
+        raw=wanted.raw,
+        strategy=wanted.strategy,
+        labels=wanted.labels,
+        annotations=wanted.annotations,
+    )
+
+
+def _begin(desk: Desk, wanted: Deployment, definition: Version, instances: int, why: str) -> Data:
+    """A rolling update to a new revision; its first step begins at once."""
+    number = max(desk.state.revisions_of(wanted.key), default=0) + 1
+    definition = msgspec.structs.replace(definition, instances=instances)
+    revision = _revision(desk, wanted, number, definition, why)
+    begun = rollout.begin(desk, wanted, revision)
+    rollout_steps.advance(desk, begun)
+    begun = desk.state.deployments[wanted.key]
+    floor, ceiling = rolling.bounds(begun)
+    return {**_answer(desk, begun), "application": begun.successor, "leastReady": floor, "mostPresent": ceiling}
+
+
+def _limits(desk: Desk, present: Deployment, asked: orders.UpdateDeployment) -> Data:
+    """Limits change in place, and nothing else may."""
+    _at_rest(present, "change limits of", "Running")
+    if asked.deployment.strategy != present.strategy:
+        raise Refused("invalid", "only limits can change in place, the strategy differs as well", "$.spec.strategy")
+    definition = msgspec.structs.replace(_definition(asked.version, present), instances=asked.deployment.instances)
+    version = msgspec.structs.replace(definition, application=present.application)
+    data = instructions.change_limits(desk, events.UpdateApplication(version=version, dry_run=asked.dry_run))
+    if data.get("unchanged"):
+        return {**_answer(desk, present), "unchanged": True}
+    number = max(desk.state.revisions_of(present.key), default=0) + 1
+    documented = msgspec.structs.replace(present, raw=asked.deployment.raw)
+    desk.uow.put(_revision(desk, documented, number, definition, "limits changed in place"))
+    command = data["commandID"]
+    changed = rollout.put(
+        desk,
+        documented,
+        revision=number,
+        command=command,
+        status="UpdateResource" if command else "Running",
+        message="limits are being changed in place" if command else "",
+        progress_at=desk.now,
+    )
+    rollout.tell(desk, changed, "limits", f"revision {number}: limits change in place")
+    answer = {**_answer(desk, changed), "messages": data["messages"]}
+    return {**answer, "commandID": command} if command else answer
+
+
+# --- steer --------------------------------------------------------------------------------------------------------
+
+
+def control(desk: Desk, asked: orders.ControlDeployment) -> Data:
+    present = _deployment(desk, asked.namespace, asked.name)
+    match asked.action:
+        case "pause":
+            changed = _pause(desk, present)
+        case "resume":
+            changed = _resume(desk, present)
+        case "cancel":
+            changed = _cancel(desk, present, "cancelled on request")
+        case "restart":
+            _at_rest(present, "restart", "Running")
+            return _again(desk, present, present.revision, "restarted")
+    rollout_steps.advance(desk, changed)
+    return _answer(desk, desk.state.deployments[changed.key])
+
+
+def _pause(desk: Desk, present: Deployment) -> Deployment:
+    if present.status != "Update":
+        raise Refused("conflict", f"deployment {present.key} is {present.status}: there is no update to pause")
+    rollout.tell(desk, present, "pausing", "the step that runs is completed first" if present.half else "")
+    return rollout.put(desk, present, pausing=True)
+
+
+def _resume(desk: Desk, present: Deployment) -> Deployment:
+    if present.status not in ("UpdatePaused", "UpdateSuspend") and not present.pausing:
+        raise Refused("conflict", f"deployment {present.key} is {present.status}: there is nothing to resume")
+    return rollout.resume(desk, present)
+
+
+def _cancel(desk: Desk, present: Deployment, why: str) -> Deployment:
+    if not present.updating or present.status == "Deleting":
+        raise Refused("conflict", f"deployment {present.key} is {present.status}: there is no update to cancel")
+    if present.back:
+        raise Refused("conflict", f"the update of deployment {present.key} is being undone already")
+    return rollout.go_back(desk, present, why)
+
+
+def roll_back(desk: Desk, asked: orders.RollbackDeployment) -> Data:
+    present = _deployment(desk, asked.namespace, asked.name)
+    if present.updating and present.status != "Deleting":
+        if asked.revision not in (None, present.previous):
+            raise Refused(
+                "conflict", f"during its update deployment {present.key} goes back to {present.previous} only"
+            )
+        rollout_steps.advance(desk, _cancel(desk, present, "rolled back on request"))
+        return _answer(desk, desk.state.deployments[present.key])
+    _at_rest(present, "roll back", "Running")
+    kept = desk.state.revisions_of(present.key)
+    number = asked.revision
+    if number is None:
+        number = max((n for n in kept if n < present.revision), default=0)
+        if not number:
+            raise Refused("conflict", f"deployment {present.key} has no earlier revision to roll back to")
+    if number not in kept:
+        numbers = ", ".join(map(str, sorted(kept)))
+        raise Refused("not_found", f"deployment {present.key} has no revision {number}, only {numbers}", "revision")
+    if number == present.revision:
+        return {**_answer(desk, present), "unchanged": True}
+    return _again(desk, present, number, f"rolled back to revision {number}")
+
+
+def _again(desk: Desk, present: Deployment, number: int, why: str) -> Data:
+    """A rolling update to what an earlier revision says, with as many taskgroups as there are. The strategy stays."""
+    revision = desk.state.revisions_of(present.key).get(number)
+    if revision is None:
+        raise Refused("not_found", f"revision {number} of deployment {present.key} is not kept", "revision")
+    wanted = present
+    if number != present.revision:
+        wanted = msgspec.structs.replace(
+            present, raw=revision.raw, labels=revision.labels, annotations=revision.annotations
+        )
+    return _begin(desk, wanted, revision.version, present.instances, why)
+
+
+def resize(desk: Desk, asked: orders.ScaleDeployment) -> Data:
+    present = _deployment(desk, asked.namespace, asked.name)
+    _at_rest(present, "scale", "Running")
+    _check_number(asked.instances)
+    return _resize(desk, present, asked.instances)
+
+
+def _resize(desk: Desk, present: Deployment, instances: int) -> Data:
+    """What launches or scales the application already makes way."""
+    application = desk.state.applications[f"{present.namespace}/{present.application}"]
+    if application.instances != instances:
+        for running in list(desk.state.active_of(application.key).values()):
+            if running.type in ("LAUNCH", "SCALE"):
+                words = f"deployment {present.key} is scaled to {instances}"
+                desk.engine.end(desk.context, running, "CANCEL", words)
+        application = desk.state.applications[application.key]
+    transaction = scale.create(desk.context, application, instances)
+    changed = rollout.put(desk, present, instances=instances)
+    if transaction is None:
+        return {**_answer(desk, changed), "unchanged": True}
+    rollout.tell(desk, changed, "scaled", f"from {present.instances} to {instances} taskgroups")
+    return {**_answer(desk, changed), "transactionID": transaction.id}
+
+
+def delete(desk: Desk, asked: orders.DeleteDeployment) -> Data:
+    """The record goes when its applications are gone. Asked for again it is sharpened by `enforce`."""
+    present = _deployment(desk, asked.namespace, asked.name)
+    transactions = [
+        rollout.forget(desk, application, enforce=asked.enforce)
+        for application in list(desk.state.applications.values())
+        if application.namespace == present.namespace and application.deployment == present.name
+    ]
+    words = "waiting for its applications to be deleted"
+    deleting = rollout.put(desk, present, status="Deleting", message=words, half="", pausing=False)
+    rollout.tell(desk, deleting, "deleting", words + (", enforced" if asked.enforce else ""))
+    answer = _answer(desk, deleting)
+    return {**answer, "transactionID": transactions[0].id} if transactions else answer
+
+
+# --- small parts --------------------------------------------------------------------------------------------------
+
+
+def _deployment(desk: Desk, namespace: str, name: str) -> Deployment:
+    found = desk.state.deployments.get(f"{namespace}/{name}")
+    if found is None:
+        raise Refused("not_found", f"deployment {namespace}/{name} does not exist")
+    return found
+
+
+def _at_rest(present: Deployment, what: str, *statuses: str) -> None:
+    if present.status not in statuses:
+        raise Refused("conflict", f"cannot {what} deployment {present.key}: {INSTEAD[present.status]}")
+
+
+def _check(wanted: Deployment) -> None:
+    strategy = wanted.strategy
+    if strategy.max_surge <= 0 and strategy.max_unavailable <= 0:
+        raise Refused(
+            "invalid",
+            "maxSurge and maxUnavailable cannot both be 0: no update could make a step",
+            "$.spec.strategy.rollingupdate",
+        )
+    if len(wanted.raw) > DOCUMENT_BYTES:
+        words = f"the document has {len(wanted.raw)} characters, at most {DOCUMENT_BYTES} can be stored"
+        raise Refused("invalid", words, "$")
+
+
+def _check_number(instances: int) -> None:
+    if instances < 1:
+        raise Refused("invalid", f"instances must be at least 1, not {instances}", "$.spec.instance")
+
+
+def _answer(desk: Desk, deployment: Deployment) -> Data:
+    """`transactionID`: what has been started first for it in this turn."""
+    started = [
+        transaction.id
+        for name in (deployment.application, deployment.successor)
+        for transaction in desk.state.active_of(f"{deployment.namespace}/{name}").values()
+        if transaction.created_at == desk.now and transaction.type != "RESCHEDULE"
+    ]
+    data: Data = {"namespace": deployment.namespace, "name": deployment.name, "revision": deployment.revision}
+    return {**data, "transactionID": min(started)} if started else data
+
+
+HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], Data]] = {
+    orders.CreateDeployment: create,
+    orders.UpdateDeployment: change,
+    orders.ControlDeployment: control,
+    orders.RollbackDeployment: roll_back,
+    orders.ScaleDeployment: resize,
+    orders.DeleteDeployment: delete,
+}

@@ -1,0 +1,210 @@
+"""The steps of a rolling update.
+
+`advance` looks at an update as it is and does what can be done now: begins a half of a step, ends it, halts, finishes,
+fails. What is wanted stands in the deployment and in INNERSCALE transactions with absolute targets; how far it is
+follows from the taskgroups. So it may be called at any time, by any leader, and does nothing where there is nothing to
+do.
+"""
+
+from __future__ import annotations
+
+import math
+
+from bcs_scheduler.core import rollout
+from bcs_scheduler.core.desk import Desk
+from store.records import Deployment, TaskGroup
+from store.workloads import Half
+from transactions import explain, rolling, scale
+from transactions.rolling import Picture
+
+ROUNDS = 16
+"""Bound on transitions that follow from each other in one go; another look is taken whenever anything changes."""
+
+
+def advance(desk: Desk, deployment: Deployment) -> float:
+    """Does what can be done now. Returns when another look is due at the latest even if nothing changes (Unix seconds);
+    inf = never."""
+    for _ in range(ROUNDS):
+        if deployment.status != "Update":
+            return math.inf
+        after = _once(desk, deployment)
+        if not isinstance(after, Deployment):
+            return after
+        deployment = after
+    return desk.now
+
+
+def _once(desk: Desk, deployment: Deployment) -> Deployment | float:
+    """The deployment after one transition, or when to look again if there is none now."""
+    found = rolling.picture(desk.state, deployment, desk.now)
+    if found is None:
+        return rollout.suspend(desk, deployment, "one of its applications is gone")
+    dead = rolling.failed(desk.state, found, desk.options.transactions.periods)
+    if dead and deployment.half != "DELETE":
+        words = f"{len(dead)} taskgroups have failed for good: {rolling.named(dead)}"
+        return rollout.fail(desk, deployment, found, words)
+    match deployment.half:
+        case "START":
+            return _adding(desk, deployment, found)
+        case "DELETE":
+            return _removing(desk, deployment, found)
+    return _between(desk, deployment, found)
+
+
+def _adding(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | float:
+    if rolling.complete(deployment, found):
+        if deployment.strategy.order == "CreateFirst":
+            return _remove(desk, deployment, found) or _end_step(desk, deployment)
+        return _end_step(desk, deployment)
+    life = rolling.up_life(deployment, desk.options.transactions.periods)
+    deadline = deployment.step_since + life
+    if desk.now >= deadline:
+        return rollout.fail(desk, deployment, found, _overdue(desk, found, life), "TIMEOUT")
+    if found.growing.adding is None and len(found.growing.wanted) < deployment.up_target:
+        return rollout.fail(desk, deployment, found, f"not all taskgroups were launched: {_last_words(desk, found)}")
+    return min(deadline, found.available_at)
+
+
+def _overdue(desk: Desk, found: Picture, life: float) -> str:
+    adding, engine = found.growing.adding, desk.engine
+    if adding is None or not found.growing.launching:
+        return f"after {life:.0f} s {rolling.wanting(found)}"
+    return explain.timeout(desk.context, adding, engine.diagnoses.get(adding.id), engine.missing.get(adding.id, ()))
+
+
+def _last_words(desk: Desk, found: Picture) -> str:
+    ended = [t for t in desk.state.transactions_of(found.growing.application.key).values() if t.type == "INNERSCALE"]
+    last = max(ended, key=lambda t: t.finished_at, default=None)
+    return f"{last.status} {last.message}" if last is not None else "their transaction is gone"
+
+
+def _removing(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | float:
+    if not found.shrinking.leaving:
+        if deployment.strategy.order == "DeleteFirst":
+            return _add(desk, deployment, found) or _end_step(desk, deployment)
+        return _end_step(desk, deployment)
+    life = desk.options.transactions.periods.rolling_down
+    deadline = deployment.step_since + life
+    if desk.now < deadline:
+        return deadline
+    left = sorted(found.shrinking.leaving, key=lambda g: g.id)
+    words = f"after {life:.0f} s {len(left)} taskgroups have not ended: {rolling.named(left)}"
+    return rollout.fail(desk, deployment, found, words)
+
+
+def _end_step(desk: Desk, deployment: Deployment) -> Deployment:
+    words = f"step {deployment.step} ended"
+    rollout.tell(desk, deployment, "step-ended", words)
+    return rollout.put(
+        desk,
+        deployment,
+        half="",
+        up_target=0,
+        down_target=0,
+        step_since=0.0,
+        rested_at=desk.now,
+        progress_at=desk.now,
+        message=deployment.message if deployment.back else words,
+    )
+
+
+def _between(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | float:
+    """No half of a step is under way: finish, halt, wait, or begin the next one."""
+    strategy, canary = deployment.strategy, rolling.canary_waits(deployment, found)
+    if not canary and rolling.finished(deployment, found):
+        return rollout.finish(desk, deployment, found)
+    if deployment.pausing:
+        return _pause(desk, deployment, "paused on request")
+    patience = _patience(desk, deployment, found)
+    deadline = max(deployment.rested_at, deployment.progress_at) + patience
+    if not deployment.back:
+        if found.lacking and desk.now < deadline:
+            return min(deadline, found.available_at)
+        if canary and not found.lacking:
+            return _canary(desk, deployment, found, deadline)
+        if strategy.manual and deployment.rested_at and not found.lacking:
+            return _pause(desk, deployment, f"paused after step {deployment.step}; resume to go on")
+        if desk.now < deployment.rested_at + strategy.pause and not found.lacking:
+            return deployment.rested_at + strategy.pause
+    if deployment.back or not found.lacking:
+        first, second = (_add, _remove) if strategy.order == "CreateFirst" else (_remove, _add)
+        begun = first(desk, deployment, found) or second(desk, deployment, found)
+        if begun is not None or desk.now < deadline:
+            return begun or deadline
+    return rollout.fail(desk, deployment, found, f"after {patience:.0f} s {rolling.wanting(found)}")
+
+
+def _patience(desk: Desk, deployment: Deployment, found: Picture) -> float:
+    """Seconds it may take between two steps until the next can begin."""
+    periods, canary = desk.options.transactions.periods, deployment.strategy.canary
+    if found.growing.leaving or found.shrinking.leaving:
+        return periods.rolling_down
+    hold = canary.hold if canary is not None and rolling.canary_waits(deployment, found) else 0.0
+    return rolling.up_life(deployment, periods) + hold
+
+
+def _pause(desk: Desk, deployment: Deployment, words: str) -> Deployment:
+    rollout.tell(desk, deployment, "paused", words)
+    return rollout.put(desk, deployment, status="UpdatePaused", pausing=False, message=words)
+
+
+def _canary(desk: Desk, deployment: Deployment, found: Picture, deadline: float) -> Deployment | float:
+    canary = deployment.strategy.canary
+    assert canary is not None
+    count = len(found.growing.wanted)
+    if canary.manual:
+        return _pause(desk, deployment, f"paused: {count} new taskgroups are ready as a canary; resume to go on")
+    proven = max((rolling.ready_since(g) for g in found.growing.wanted if g.status != "Finish"), default=0.0)
+    proven += canary.hold
+    if desk.now < proven:
+        if desk.now >= deadline:
+            return rollout.fail(
+                desk, deployment, found, f"the canary was not ready for {canary.hold:.0f} s without a break"
+            )
+        return min(proven, deadline)
+    rollout.tell(desk, deployment, "canary", f"{count} new taskgroups have been ready for {canary.hold:.0f} s")
+    return rollout.put(desk, deployment, canary_done=True)
+
+
+def _add(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | None:
+    """Begins the adding half, if anything may be added now."""
+    count = rolling.to_add(found, rolling.goal(deployment))
+    if not count:
+        return None
+    target = found.growing.held + count
+    life = rolling.up_life(deployment, desk.options.transactions.periods)
+    scale.grow(desk.context, found.growing.application, target, life)
+    words = f"adding {count} taskgroups, to {target} of {deployment.instances}"
+    return _half(desk, deployment, "START", words, up_target=target)
+
+
+def _remove(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | None:
+    """Begins the removing half, if anything may go now."""
+    shrinking = found.shrinking
+    chosen = rolling.to_remove(desk.state, found, rolling.goal(deployment))
+    if not chosen and (not shrinking.leaving or shrinking.removing is not None):
+        return None
+    left = len(shrinking.wanted) - len(chosen)
+    victims = _ids([*shrinking.leaving, *chosen]) if shrinking.removing is None else _ids(chosen)
+    life = desk.options.transactions.periods.rolling_down
+    scale.shrink(desk.context, shrinking.application, victims, left, life)
+    return _half(desk, deployment, "DELETE", f"removing {len(victims)} taskgroups, {left} stay", down_target=left)
+
+
+def _ids(chosen: list[TaskGroup]) -> tuple[str, ...]:
+    return tuple(group.id for group in chosen)
+
+
+def _half(desk: Desk, deployment: Deployment, half: Half, words: str, **targets: int) -> Deployment:
+    step = deployment.step if deployment.half else deployment.step + 1
+    rollout.tell(desk, deployment, "step", f"step {step}: {words}")
+    return rollout.put(
+        desk,
+        deployment,
+        half=half,
+        step=step,
+        step_since=desk.now,
+        progress_at=desk.now,
+        message=deployment.message if deployment.back else f"step {step}: {words}",
+        **targets,
+    )

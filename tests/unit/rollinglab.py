@@ -1,0 +1,173 @@
+"""A lab for deployments: the bounds of their updates are checked after every turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from bcs_scheduler.core import effects, events, orders
+from bcs_scheduler.core.desk import CoreOptions
+from store.records import Application, Deployment, Record, Strategy, TaskGroup, Version
+from tests.unit.lab import Lab, version
+from transactions import rolling
+from transactions.lifecycle import is_ready
+
+WEB = "default/web"
+NEW = {"labels": {"revision": "2"}}
+
+
+class RollingLab(Lab):
+    """`excused`: what has failed by itself since the update began; so many fewer may be ready."""
+
+    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = ()) -> None:
+        self.least = 10**6
+        self.most = 0
+        super().__init__(options, records)
+
+    def turn(self, *batch: events.Event) -> list[effects.Effect]:
+        out = super().turn(*batch)
+        self.least = min(self.least, self.ready)
+        self.most = max(self.most, self.present)
+        return out
+
+    def measure(self) -> None:
+        """From now on."""
+        self.least, self.most = self.ready, self.present
+
+    # --- users ------------------------------------------------------------------------------------------------
+
+    def deploy(self, instances: int = 1, *, name: str = "web", strategy: Strategy | None = None, **fields: Any) -> Any:
+        selector = fields.pop("selector", {})
+        wanted = wish(instances, name=name, strategy=strategy, selector=selector)
+        return self.ask(orders.CreateDeployment(deployment=wanted, version=named(instances, name, **fields)))
+
+    def renew(self, instances: int, *, strategy: Strategy | None = None, dry: bool = False, **fields: Any) -> Any:
+        wanted = wish(instances, strategy=strategy or self.deployment.strategy, selector=self.deployment.selector)
+        return self.ask(orders.UpdateDeployment(deployment=wanted, version=version(instances, **fields), dry_run=dry))
+
+    def control(self, action: Any) -> effects.Reply:
+        return self.ask(orders.ControlDeployment(namespace="default", name="web", action=action))
+
+    def undo(self, revision: int | None = None) -> effects.Reply:
+        return self.ask(orders.RollbackDeployment(namespace="default", name="web", revision=revision))
+
+    def resize(self, instances: int) -> effects.Reply:
+        return self.ask(orders.ScaleDeployment(namespace="default", name="web", instances=instances))
+
+    def remove(self, *, enforce: bool = False) -> effects.Reply:
+        return self.ask(orders.DeleteDeployment(namespace="default", name="web", enforce=enforce))
+
+    # --- Mesos ------------------------------------------------------------------------------------------------
+
+    def once(self, *, start: bool = True, end: bool = True) -> bool:
+        """What is staged starts, what is to end is killed, room is offered. False if there was nothing to do."""
+        staged = [g for g in self.groups if start and not g.ended and not g.started and not g.killing_since]
+        ending = [g for g in self.groups if end and not g.ended and g.killing_since and not g.unreachable_since]
+        for group in staged:
+            self.report(group, "TASK_RUNNING")
+        for group in ending:
+            self.report(group, "TASK_KILLED")
+        self.offer(f"agent-{self._serial}")
+        return bool(staged or ending)
+
+    def run(self) -> None:
+        for _ in range(400):
+            before = self.deployment if WEB in self.core.state.deployments else None
+            if not self.once() and before == self.core.state.deployments.get(WEB):
+                return
+        raise AssertionError("does not come to rest")
+
+    def until(self, half: str) -> None:
+        """Runs until a half of a step begins, or the update is over."""
+        for _ in range(100):
+            if self.deployment.half == half or not self.deployment.updating:
+                return
+            self.once()
+        raise AssertionError(f"no step of {half} begins")
+
+    # --- looking ----------------------------------------------------------------------------------------------
+
+    @property
+    def deployment(self) -> Deployment:
+        return self.core.state.deployments[WEB]
+
+    @property
+    def application(self) -> Application:
+        return self.core.state.applications[f"default/{self.deployment.application}"]
+
+    @property
+    def successor(self) -> Application:
+        return self.core.state.applications[f"default/{self.deployment.successor}"]
+
+    @property
+    def groups(self) -> list[TaskGroup]:
+        return sorted(self.core.state.taskgroups.values(), key=lambda g: (g.application, g.index, g.id))
+
+    def members(self, application: Application) -> list[TaskGroup]:
+        return [group for group in self.groups if group.application == application.name]
+
+    @property
+    def old(self) -> list[TaskGroup]:
+        return self.members(self.application)
+
+    @property
+    def new(self) -> list[TaskGroup]:
+        return self.members(self.successor)
+
+    @property
+    def ready(self) -> int:
+        return sum(map(is_ready, self.groups))
+
+    @property
+    def present(self) -> int:
+        return sum(not group.ended for group in self.groups)
+
+    def hold_bounds(self) -> None:
+        floor, ceiling = rolling.bounds(self.deployment)
+        assert self.least >= floor, f"{self.least} were ready, {floor} must be"
+        assert self.most <= ceiling, f"{self.most} were there, {ceiling} may be"
+
+    def records(self) -> list[Record]:
+        return self.core.state.records()
+
+    def succeed(self) -> RollingLab:
+        successor = type(self)(self.options, self.records())
+        successor.now = max(self.now, successor.now)
+        successor._serial = self._serial + 1000
+        return successor
+
+
+def wish(
+    instances: int,
+    *,
+    name: str = "web",
+    strategy: Strategy | None = None,
+    selector: dict[str, str] | None = None,
+) -> Deployment:
+    return Deployment(
+        namespace="default",
+        name=name,
+        instances=instances,
+        strategy=strategy or Strategy(),
+        selector=selector or {},
+        raw=f'{{"instance":{instances}}}',
+    )
+
+
+def named(instances: int, name: str, **fields: Any) -> Version:
+    import msgspec
+
+    return msgspec.structs.replace(version(instances, **fields), application=name)
+
+
+def deployed(
+    instances: int, strategy: Strategy | None = None, options: CoreOptions | None = None, **fields: Any
+) -> RollingLab:
+    """A lab with a deployment that runs."""
+    lab = RollingLab(options)
+    lab.offer()
+    lab.deploy(instances, strategy=strategy, **fields)
+    lab.run()
+    assert lab.deployment.status == "Running"
+    lab.measure()
+    return lab
