@@ -184,8 +184,10 @@ class Folder:
             raise AgentAway(f"agent {self._address} does not answer: {_reason(error)}") from error
         if response.status_code == 200:
             return response
+        said = next(self._chunks(response), b"") if response.status_code == 500 else b""
         response.close()
-        raise _refusal(response.status_code, self._address, path)
+        renamed = said.startswith(b"Failed to open file") and b"No such file" in said  # since the agent found it
+        raise _refusal(404 if renamed else response.status_code, self._address, path)
 
     def _chunks(self, response: requests.Response) -> Iterator[bytes]:
         try:

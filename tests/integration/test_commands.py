@@ -25,6 +25,8 @@ LISTENER = (
     " while true; do sleep 0.05; done"
 )
 LINES = 800
+FILES = 20
+"""Kept of each output: all that the writer fills, so that none is gone before a slow reader comes to it."""
 WRITER = f"i=0; while [ $i -lt {LINES} ]; do echo line $i {'x' * 60}; i=$((i+1)); sleep 0.003; done; printf last"
 
 
@@ -42,7 +44,7 @@ class Dev:
                 command,
                 stdout=log,
                 stderr=log,
-                env={**environment, "BCS_EXECUTOR_LOG_MAX_BYTES": "4096"},
+                env={**environment, "BCS_EXECUTOR_LOG_MAX_BYTES": "4096", "BCS_EXECUTOR_LOG_FILES": str(FILES)},
                 start_new_session=True,
             )
         self.url = wait_for(self._announced, 30, "the scheduler's API")
@@ -166,7 +168,9 @@ def test_following_loses_nothing_over_rotations(dev: Dev) -> None:
     writer = document("writer", 1, ["sh", "-c", WRITER], restartPolicy={"policy": "Never"})
     dev.done("apply", "-f", "-", given=yaml.safe_dump(writer).encode())
     wait_for(lambda: dev.data("get", "tasks", "writer"), 20, "the writer")
-    written = dev.done("logs", "writer-0", "-f", "--rotated").decode().split("\n")
+    result = dev.bcs("logs", "writer-0", "-f", "--rotated")
+    assert (result.returncode, result.stderr) == (0, b"")
+    written = result.stdout.decode().split("\n")
     assert [line.split()[1] for line in written[:-1]] == [str(number) for number in range(LINES)]
     assert written[-1] == "last"
 

@@ -148,6 +148,12 @@ def test_an_agent_that_refuses(
         folder.size("stdout")
 
 
+def test_a_file_that_vanishes_while_the_agent_opens_it(folder: Folder, agent: AgentFiles) -> None:
+    agent.override = lambda what, query: (500, b"Failed to open file at '/x/stdout': No such file or directory")
+    with pytest.raises(NoSuchFile, match="stdout does not exist"):
+        folder.size("stdout")
+
+
 def test_an_agent_that_is_away(folder: Folder, agent: AgentFiles) -> None:
     agent.close()
     with pytest.raises(AgentAway, match="does not answer"):
