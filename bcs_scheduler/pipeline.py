@@ -23,13 +23,25 @@ import structlog
 
 from store.base import Change, RecordTooLarge, StaleEpoch, Store, StoreUnavailable
 from store.codec import CHANGE_OVERHEAD
-from store.records import AgentSetting, Application, Endpoint, Member, Service, TaskGroup, Transaction, Version
+from store.records import (
+    AgentSetting,
+    Application,
+    Endpoint,
+    Journal,
+    Member,
+    Service,
+    TaskGroup,
+    Transaction,
+    Version,
+)
 from store.unit_of_work import Unit
 
 log = structlog.get_logger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between attempts while the store cannot be reached: doubled each time up to the longest."""
+JOURNAL = 20_000
+"""Bytes of a full run of events (bcs_scheduler.core.journal)."""
 FILL = 0.75
 """Share of the store's batch size that estimates may use: they are rough."""
 
@@ -173,10 +185,13 @@ class CommitPipeline:
         alone."""
         room = int(self._store.batch_bytes * FILL)
         merged: dict[tuple[str, str], Change] = {}
+        sizes: dict[tuple[str, str], int] = {}
         units: list[Unit] = []
         while self._waiting and not (units and self._singly):
             unit = self._waiting[0]
-            size = sum(map(estimate, unit.changes))
+            measured = {(change.kind, change.key): estimate(change) for change in unit.changes}
+            # Only the last change of a record is written: the newest run of the journal is in nearly every unit.
+            size = sum(measured.values()) - sum([sizes.get(name, 0) for name in measured])
             if size > room:
                 if units:
                     break
@@ -184,6 +199,7 @@ class CommitPipeline:
                 if self._flying:
                     return None
             room -= size
+            sizes.update(measured)
             units.append(self._waiting.popleft())
             for change in unit.changes:
                 merged[change.kind, change.key] = change
@@ -268,6 +284,8 @@ def estimate(change: Change) -> int:
         size += 1000 + len(record.message) + sum(60 + len(note.text) for note in record.history)
     elif isinstance(record, Application):
         size += 1000 + len(record.message) + _texts(record.labels) + _texts(record.annotations)
+    elif isinstance(record, Journal):
+        size += JOURNAL
     elif isinstance(record, AgentSetting):
         size += 300 + _texts(record.strings) + _texts(record.taints) + _texts(record.sockets)
         size += 60 * (len(record.scalars) + len(record.extended))

@@ -102,7 +102,7 @@ class Parts:
     def _committing(self, units: list[Unit]) -> None:
         self._timed("commit pipeline", lambda: _through_pipeline(units))
         changes = [change for unit in units for change in unit.changes]
-        batches = [changes[first : first + 400] for first in range(0, len(changes), 400)]
+        batches = [_merged(changes[first : first + 400]) for first in range(0, len(changes), 400)]
         self._timed("encode records", lambda: [encode_changes(batch, 1 << 30) for batch in batches])
         self._timed("build ZooKeeper multis", lambda: [_multi(batch) for batch in batches])
 
@@ -123,6 +123,11 @@ def _through_pipeline(units: list[Unit]) -> None:
         room = room - size if room > size else 6_000_000
         for change in unit.changes:
             merged[change.kind, change.key] = change
+
+
+def _merged(changes: list[Change]) -> list[Change]:
+    """As the pipeline writes them: the last state of every record."""
+    return list({(change.kind, change.key): change for change in changes}.values())
 
 
 def _multi(batch: list[Change]) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from bcs_scheduler.core import effects
+from bcs_scheduler.core.journal import Scribe
 from bcs_scheduler.core.quotas import Quotas
 from offers.agents import Directory
 from offers.matcher import Scoring
@@ -43,6 +44,9 @@ class CoreOptions:
     """What runs taskgroups whose version does not say: our own executor, or Mesos's default one."""
     answer_timeout: float = 60.0
     """How long an executor may take to answer a message, beyond the time the work itself may take."""
+    events_retention: float = 86400.0
+    events_keep: int = 100_000
+    """Events are readable for at least so long, unless there are more than so many newer ones."""
     strict: bool = False
     """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""
 
@@ -54,6 +58,7 @@ class Desk:
         self.state = state
         self.options = options
         self.uow = UnitOfWork(state)
+        self.scribe = Scribe(state)
         self.ids = Ids(_highest_id(state))
         self.pool = OfferPool()
         self.engine = Engine(options.transactions)
@@ -90,8 +95,20 @@ class Desk:
         """The effect leaves once everything changed so far is durable."""
         self.uow.effect(effect)
 
-    def tell(self, kind: str, key: str, reason: str, message: str, level: str = "info") -> None:
-        self.emit(effects.Story(kind=kind, key=key, reason=reason, message=message, cause=self.cause, level=level))
+    def tell(self, kind: str, key: str, reason: str, message: str, level: str = "info", transaction: str = "") -> None:
+        """A line for the log and, unless it is only a step on the way, an event for users (bcs_scheduler.core.journal).
+        `transaction` is needed only where it is not the operation that owns the application of the object."""
+        self.emit(
+            effects.Story(
+                kind=kind,
+                key=key,
+                reason=reason,
+                message=message,
+                cause=self.cause,
+                level=level,
+                transaction=transaction,
+            )
+        )
 
     def count(self, name: str, labels: tuple[str, ...], value: float) -> None:
         self.emit(effects.Observed(name=name, labels=labels, value=value, cause=self.cause))
@@ -102,6 +119,7 @@ class Desk:
 
     def cut(self) -> None:
         changed = self.uow.changed()
+        self.scribe.write(self.uow, self.now)
         unit = self.uow.cut()
         if unit is not None:
             self.changed += changed

@@ -1,11 +1,11 @@
 """Removes what has had its time: ended transactions after the retention time, versions nobody uses, commands and their
-messages after the time their user asked for."""
+messages after the time their user asked for, the oldest runs of the journal."""
 
 from __future__ import annotations
 
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.instructions import discard
-from store.records import Transaction, Version
+from store.records import Deployment, Journal, Revision, Transaction, Version
 
 PERIOD = 30.0
 """Seconds between two rounds."""
@@ -32,6 +32,13 @@ class Janitor:
             for version in self._superfluous(key):
                 desk.uow.delete(version)
                 desk.checkpoint()
+        for run in self._forgotten():
+            desk.uow.delete(run)
+            desk.checkpoint()
+        for deployment in list(desk.state.deployments.values()):
+            for revision in self._outdated(deployment):
+                desk.uow.delete(revision)
+                desk.checkpoint()
 
     def _expired(self, transaction: Transaction) -> bool:
         return (
@@ -51,3 +58,24 @@ class Janitor:
         used.add(state.applications[key].version)
         oldest = sorted(versions.values(), key=lambda v: int(v.name))[: len(versions) - limit]
         return [v for v in oldest if v.name not in used]
+
+    def _forgotten(self) -> list[Journal]:
+        """Whole runs that are too old, or behind as many newer events as are kept. Never the newest run: the numbers of
+        events go on from it."""
+        journals, options = self._desk.state.journals, self._desk.options
+        found = []
+        for key in sorted(journals)[:-1]:
+            run = journals[key]
+            newer = self._desk.scribe.latest - (run.number + len(run.happenings) - 1)
+            last = run.happenings[-1].at if run.happenings else 0.0
+            if newer < options.events_keep and last + options.events_retention > self._desk.now:
+                break
+            found.append(run)
+        return found
+
+    def _outdated(self, deployment: Deployment) -> list[Revision]:
+        """All but the newest `version_history` revisions, and those an update goes to or came from."""
+        revisions = self._desk.state.revisions_of(deployment.key)
+        keep = sorted(revisions)[-max(1, self._desk.options.transactions.version_history) :]
+        used = {deployment.revision, deployment.previous, *keep}
+        return [revision for number, revision in sorted(revisions.items()) if number not in used]

@@ -1,0 +1,162 @@
+"""The journal: what happened, as users want to hear it, in one numbered stream (store.objects: Happening, Journal).
+
+Story lines become events in the unit that changes what they tell of, so both are durable together or not at all, and a
+new leader goes on counting where the last durable event ends. Events are kept in runs: the newest run is written again
+with each event until it is full. Not every line is an event: steps on the way, and reports of what nobody wants, are
+for the log. What an event says anybody may read who may see its namespace: story lines never quote what secrets and
+configmaps hold.
+"""
+
+from __future__ import annotations
+
+from bcs_scheduler.core.effects import Happened, Story
+from store.records import Happening, Journal
+from store.state import State
+from store.unit_of_work import UnitOfWork
+
+RUN = 64
+"""Events of a full run: enough that the records are few, few enough that writing the run again costs little."""
+RUN_BYTES = 16 * 1024
+"""Estimated size at which a run is full, whatever the number of its events."""
+LONGEST = 500
+"""Characters of a message; the rest is in the log."""
+OVERHEAD = 100
+"""Bytes of an event besides its key, message, cause and transaction."""
+
+UNTOLD = frozenset(
+    {
+        ("taskgroup", "Staging"),
+        ("taskgroup", "Starting"),
+        ("taskgroup", "Killing"),
+        ("taskgroup", "Restarting"),
+        ("taskgroup", "replaced"),
+        ("taskgroup", "removed"),
+        ("taskgroup", "unknown"),
+        ("task", "unknown"),
+        ("task", "ignored"),
+    }
+)
+"""(kind, reason) of lines that are no events."""
+INTERNAL = frozenset({"event", "core"})
+"""Kinds of lines about the scheduler's own parts: for the log."""
+LEVELS = {
+    ("taskgroup", "Failed"): "warning",
+    ("taskgroup", "Error"): "warning",
+    ("taskgroup", "Lost"): "warning",
+    ("taskgroup", "Unknown"): "warning",
+    ("application", "Abnormal"): "warning",
+    ("application", "Error"): "warning",
+    ("transaction", "fail"): "warning",
+    ("transaction", "timeout"): "warning",
+    ("framework", "disconnected"): "warning",
+    ("framework", "removed"): "error",
+}
+"""Levels of lines that are told as ordinary: the log need not raise its voice for what users must see."""
+_NAMED = frozenset({"secret", "configmap", "application", "deployment", "daemonset", "service", "endpoint", "webhook"})
+"""Kinds whose keys are ``namespace/name``."""
+_FOLLOWED = ("", "turn", "takeover")
+"""Causes that say nothing: that of the transaction says more."""
+
+
+class Scribe:
+    """Writes the journal. What it holds is the newest run, read from the records after an election."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        newest = max(state.journals, default="")
+        run = state.journals[newest] if newest else Journal(number=1)
+        self._number = run.number
+        self._run = list(run.happenings)
+        self._size = sum(map(_size, run.happenings))
+        self.latest = run.number + len(run.happenings) - 1
+        """Number of the last event decided (not necessarily durable), 0 if there never was one."""
+
+    def write(self, uow: UnitOfWork, now: float) -> None:
+        """Makes events of the story lines in the open unit and puts them there."""
+        told = [
+            self._happening(effect, now)
+            for effect in uow.effects
+            if type(effect) is Story and (effect.kind, effect.reason) not in UNTOLD and effect.kind not in INTERNAL
+        ]
+        if not told:
+            return
+        for happening in told:
+            if len(self._run) >= RUN or self._size >= RUN_BYTES:
+                self._put(uow)
+                self._number, self._run, self._size = happening.number, [], 0
+            self._run.append(happening)
+            self._size += _size(happening)
+        self._put(uow)
+        uow.effect(Happened(happenings=tuple(told)))
+
+    def _put(self, uow: UnitOfWork) -> None:
+        uow.put(Journal(number=self._number, happenings=tuple(self._run)))
+
+    def _happening(self, line: Story, now: float) -> Happening:
+        namespace = self._namespace(line.kind, line.key)
+        transaction = line.transaction or self._transaction(line.kind, line.key, namespace)
+        cause = line.cause
+        if cause in _FOLLOWED and transaction:
+            owner = self._state.transactions.get(transaction)
+            cause = owner.cause if owner is not None else cause
+        level = line.level if line.level != "info" else LEVELS.get((line.kind, line.reason), "info")
+        # An exception may quote anything; only its name is fit to be seen by all.
+        message = line.message if line.reason != "error" else line.message.partition(":")[0] + "; the log has the rest"
+        self.latest += 1
+        return Happening(
+            number=self.latest,
+            at=now,
+            object=line.kind,
+            key=line.key,
+            namespace=namespace,
+            reason=line.reason,
+            message=message if len(message) <= LONGEST else message[: LONGEST - 1] + "…",
+            level=level,
+            transaction=transaction,
+            cause=cause,
+        )
+
+    def _namespace(self, kind: str, key: str) -> str:
+        """Empty for what belongs to none."""
+        state = self._state
+        if kind == "taskgroup":
+            return part(key, 2)
+        if kind in _NAMED:
+            return key.partition("/")[0]
+        if kind == "transaction":
+            transaction = state.transactions.get(key)
+            return transaction.namespace if transaction is not None else ""
+        if kind == "task":
+            return part(key, 4)
+        if kind == "command":
+            command = state.commands.get(key)
+            return command.namespace if command is not None else ""
+        if kind == "namespace":
+            return key
+        if kind in ("customobject", "revision"):
+            return key.split("/")[1 if kind == "customobject" else 0]
+        return ""
+
+    def _transaction(self, kind: str, key: str, namespace: str) -> str:
+        """The operation that owns the application, if one does."""
+        if kind == "transaction":
+            return key
+        if kind == "taskgroup":
+            key = f"{namespace}/{part(key, 1)}"
+        elif kind != "application":
+            return ""
+        application = self._state.applications.get(key)
+        return application.operation if application is not None else ""
+
+
+def part(identity: str, position: int) -> str:
+    """Part of an id that is split by dots (bcs_internals 0.3); empty if it has fewer."""
+    parts = identity.split(".", position + 1)
+    return parts[position] if len(parts) > position else ""
+
+
+def _size(happening: Happening) -> int:
+    """Rough upper bound of the encoded size in bytes."""
+    message = happening.message
+    size = len(message) if message.isascii() else 3 * len(message)
+    return OVERHEAD + len(happening.key) + len(happening.cause) + len(happening.transaction) + size
