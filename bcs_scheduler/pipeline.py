@@ -291,6 +291,7 @@ def estimate(change: Change) -> int:
         size += 60 * (len(record.scalars) + len(record.extended))
     elif isinstance(record, Endpoint):
         size += 300 + _texts(record.labels) + _texts(record.annotations) + sum(map(_member, record.members))
+        size += 400 * len(record.ports)
     elif isinstance(record, Service):
         size += 500 + _texts(record.labels) + _texts(record.annotations) + _texts(record.selector) + 2 * len(record.raw)
         size += 400 * len(record.ports)

@@ -74,8 +74,8 @@ class Member(Part, frozen=True, kw_only=True):
 
 
 class Endpoint(Record, frozen=True, kw_only=True):
-    """Who answers for the service of the same namespace and name. Written only when it differs. Labels and annotations
-    are the service's, for those who read endpoints alone."""
+    """Who answers for the service of the same namespace and name. Written only when it differs. Labels, annotations
+    and ports are the service's, for those who read endpoints alone."""
 
     kind: ClassVar[str] = "endpoint"
 
@@ -83,6 +83,7 @@ class Endpoint(Record, frozen=True, kw_only=True):
     name: str
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
+    ports: tuple[ServicePort, ...] = ()
     version: int = 0
     """Grows with every change, across leaders: Unix nanoseconds of the change."""
     members: tuple[Member, ...] = ()

@@ -124,6 +124,7 @@ def test_what_an_endpoint_says(gateway: CoreGateway, api: Api) -> None:
     launch(gateway, api)
     endpoint = api.data(f"{ENDPOINTS}/front")
     assert (endpoint["kind"], endpoint["ready"], endpoint["omitted"]) == ("endpoint", 2, 0)
+    assert endpoint["ports"] == [{"name": "http", "protocol": "http", "servicePort": 80}]
     member = endpoint["eps"][1]
     port = member["ports"][0]
     group = next(g for g in gateway.core.state.taskgroups.values() if g.index == 1)

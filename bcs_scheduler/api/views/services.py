@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.views.base import NO_TIME, rfc3339
-from store.records import Endpoint, Member, MemberPort, Service
+from store.records import Endpoint, Member, MemberPort, Service, ServicePort
 
 
 class ServiceMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -78,7 +78,7 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=F
 
 class EndpointView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """`resourceVersion` is another one after every change, and greater. `ready`: members that are. `omitted`: members
-    that found no room."""
+    that found no room. `ports`: of the service, for load balancers."""
 
     api_version: str = "v4"
     kind: str = "endpoint"
@@ -86,22 +86,12 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc
     resource_version: str
     ready: int
     omitted: int
+    ports: tuple[ServicePortView, ...]
     eps: tuple[MemberView, ...]
 
 
 def show_service(record: Service) -> ServiceView:
-    ports = tuple(
-        ServicePortView(
-            name=port.name,
-            protocol=port.protocol,
-            service_port=port.service_port,
-            domain_name=port.domain_name,
-            path=port.path,
-            target_port=port.target_port,
-            node_port=port.node_port,
-        )
-        for port in record.ports
-    )
+    ports = _service_ports(record.ports)
     spec = ServiceSpecView(selector=record.selector, ports=ports, type=record.type, cluster_ip=record.cluster_ip)
     return ServiceView(metadata=_meta(record), spec=spec)
 
@@ -112,7 +102,25 @@ def show_endpoint(record: Endpoint) -> EndpointView:
         resource_version=str(record.version),
         ready=sum([member.ready for member in record.members]),
         omitted=record.omitted,
+        ports=_service_ports(record.ports),
         eps=tuple([_member(record.namespace, member) for member in record.members]),
+    )
+
+
+def _service_ports(ports: tuple[ServicePort, ...]) -> tuple[ServicePortView, ...]:
+    return tuple(
+        [
+            ServicePortView(
+                name=port.name,
+                protocol=port.protocol,
+                service_port=port.service_port,
+                domain_name=port.domain_name,
+                path=port.path,
+                target_port=port.target_port,
+                node_port=port.node_port,
+            )
+            for port in ports
+        ]
     )
 
 

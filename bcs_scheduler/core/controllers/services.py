@@ -230,7 +230,12 @@ class Services:
         members, omitted = fitting(_ordered(self._members[key].values()))
         known = before or Endpoint(namespace=service.namespace, name=service.name, created_at=service.created_at)
         endpoint = msgspec.structs.replace(
-            known, labels=service.labels, annotations=service.annotations, members=members, omitted=omitted
+            known,
+            labels=service.labels,
+            annotations=service.annotations,
+            ports=service.ports,
+            members=members,
+            omitted=omitted,
         )
         if endpoint == before:
             return
