@@ -49,8 +49,8 @@ def explain_deployment(session: Session, namespace: str, name: str) -> Json:
     explained = {side["name"]: session.client.explain(namespace, side["name"]) for side in sides(found)}
     text = [f"deployment {name}: {standing(found)}"]
     text += [f"{c['type']} is {c['status']} ({c['reason']}): {c['message']}" for c in found["conditions"]]
-    for explanation in explained.values():
-        text += explanation["text"]
+    for application, explanation in explained.items():
+        text += [f"application {application}: {line}" for line in explanation["text"]]
     return {"conditions": found["conditions"], "applications": explained, "text": text}
 
 

@@ -13,7 +13,7 @@ from bcs_scheduler.cli import deployments
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import owner_names
 from bcs_scheduler.cli.deploymentviews import REVISIONS, print_version
-from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.handling import report, verb
 from bcs_scheduler.cli.lookup import find_owner
 from bcs_scheduler.cli.options import (
@@ -63,7 +63,11 @@ def _control_deployment(session: Session, namespace: str, name: str, action: str
 
 
 def _settle_deployment(session: Session, namespace: str, name: str, limit: float | None, undoing: bool) -> Json:
-    return deployments.wait_for_rollout(session, namespace, name, limit=limit, undoing=undoing)
+    found = deployments.wait_for_rollout(session, namespace, name, limit=limit, undoing=undoing)
+    progressing = next(c for c in found["conditions"] if c["type"] == "Progressing")
+    if progressing["reason"] == "RolledBack" and not undoing:
+        raise CliError(f"deployment {name}: the last update was rolled back: {progressing['message']}")
+    return found
 
 
 ROLLOUTS: dict[str, Rollout] = {

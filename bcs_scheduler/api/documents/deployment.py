@@ -38,6 +38,7 @@ from bcs_scheduler.api.errors import invalid
 from store.records import Canary, Deployment, Strategy, Version
 
 KINDS = ("deployment",)
+NAME_LENGTH = names.NAME_LENGTH - len("-v1234567890")
 ROLLING = "$.spec.strategy.rollingupdate"
 _Count = Annotated[int, Meta(ge=0, le=MAX_INSTANCES)]
 _Seconds = Annotated[float, Meta(ge=0, le=30 * DAY)]
@@ -129,6 +130,9 @@ def read_deployment(
     document: DeploymentDocument = decode(with_namespace(raw, namespace), DeploymentDocument, problems)
     check_identity(document.metadata, namespace, name, problems)
     names.check_labels(document.spec.selector, "$.spec.selector", problems)
+    if len(document.metadata.name) > NAME_LENGTH:
+        words = f"must have at most {NAME_LENGTH} characters: an update names its application like it, with -v<seconds>"
+        problems.add("$.metadata.name", words)
     _check_strategy(document.spec.strategy, document.spec.instance or present, problems)
     application = as_application(document)
     if application is None:

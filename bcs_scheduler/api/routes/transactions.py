@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Callable
 from typing import get_args
 
 from starlette.concurrency import run_in_threadpool
@@ -58,16 +60,39 @@ def list_all_transactions(call: Call) -> Answer:
 def list_transactions(call: Call) -> Answer:
     state, query = call.state(), call.query
     namespace, name, status = call.path.get("ns"), query.get("objName"), query.get("status")
-    kinds = query.get("objKind", "application")
+    concerns = _OF_KIND[query.get("objKind", "application")]
     found = (
         transaction
         for transaction in list(state.transactions.values())
-        if kinds == "application"
-        and (namespace is None or transaction.namespace == namespace)
-        and (name is None or transaction.application == name)
+        if (namespace is None or transaction.namespace == namespace)
         and (status is None or transaction.status == status)
+        and concerns(state, transaction, name)
     )
     return page(found, order, query, lambda transaction: show_transaction(state, transaction))
+
+
+def _of_application(state: State, transaction: Transaction, name: str | None) -> bool:
+    return name is None or transaction.application == name
+
+
+def _of_deployment(state: State, transaction: Transaction, name: str | None) -> bool:
+    """Transactions are of applications: those of the deployment, also of ones that are gone and had their name from
+    it."""
+    application = state.applications.get(f"{transaction.namespace}/{transaction.application}")
+    if application is not None:
+        return bool(application.deployment) if name is None else application.deployment == name
+    owner = _SUFFIX.sub("", transaction.application) if name is None else name
+    gone = transaction.application.removeprefix(owner)
+    named = gone == "" or _SUFFIX.fullmatch(gone) is not None
+    return named and transaction.application.startswith(owner) and (name is not None or gone != "")
+
+
+_SUFFIX = re.compile(r"-v[0-9]+\Z")
+"""What the name of an application that an update has made ends in."""
+_OF_KIND: dict[str, Callable[[State, Transaction, str | None], bool]] = {
+    "application": _of_application,
+    "deployment": _of_deployment,
+}
 
 
 @table.read("/transactions/{ns}/{id}", "Fetch a transaction, or watch it", query=WATCHING, answer=TransactionView)
