@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple
 from store.records import Deployment, TaskGroup
 from store.state import State
 from transactions.lifecycle import is_ready
+from transactions.rolling import available
 
 
 class Condition(NamedTuple):
@@ -35,39 +36,28 @@ class Standing(NamedTuple):
     conditions: tuple[Condition, Condition]
 
 
-def ready_since(group: TaskGroup) -> float:
-    """Unix seconds of the moment it has been ready from, as far as is known: when it began to run, or a check of it
-    last changed what it says. Of one that is not ready it means nothing."""
-    checks = [check.updated_at for task in group.tasks for check in task.checks]
-    return max([group.running_since, *checks])
-
-
-def available(group: TaskGroup, min_ready: float, now: float) -> bool:
-    """Ready without a break for `min_ready` seconds."""
-    return is_ready(group) and (group.status == "Finish" or now >= ready_since(group) + min_ready)
-
-
 def standing(state: State, deployment: Deployment, now: float) -> Standing:
     """`now`: Unix seconds. Any thread may ask."""
     bound = _groups(state, deployment, deployment.application)
     successor = _groups(state, deployment, deployment.successor)
     old, new = (bound, successor) if deployment.updating else ([], bound)
     everything = [*old, *new]
-    ready = sum(map(is_ready, everything))
-    serving = sum(available(group, deployment.strategy.min_ready, now) for group in everything)
+    lasting = 0.0 if deployment.back else deployment.strategy.min_ready
+    serving = sum(available(group, lasting, now) for group in everything)
     wanted, leaving = (old, new) if deployment.back else (new, old)
-    total = deployment.previous_instances if deployment.back else deployment.instances
-    there = sum(available(group, deployment.strategy.min_ready, now) for group in wanted)
+    there = sum(available(group, lasting, now) for group in wanted)
+    total = deployment.instances
+    # As long as anything has to go, the update has not come to its end.
     done = min(there, total) if not leaving else min(there, max(0, total - 1))
     return Standing(
         old=len(old),
         new=len(new),
         new_ready=sum(map(is_ready, new)),
-        ready=ready,
+        ready=sum(map(is_ready, everything)),
         available=serving,
         done=done,
         total=total,
-        conditions=(_progressing(deployment, done, total), _available(deployment, serving)),
+        conditions=(_progressing(state, deployment, done, total), _available(deployment, serving)),
     )
 
 
@@ -75,7 +65,7 @@ def _groups(state: State, deployment: Deployment, name: str) -> Sequence[TaskGro
     return list(state.groups_of(f"{deployment.namespace}/{name}").values()) if name else []
 
 
-def _progressing(deployment: Deployment, done: int, total: int) -> Condition:
+def _progressing(state: State, deployment: Deployment, done: int, total: int) -> Condition:
     words = deployment.message
     match deployment.status:
         case "UpdateSuspend":
@@ -89,6 +79,8 @@ def _progressing(deployment: Deployment, done: int, total: int) -> Condition:
         return Condition("Progressing", "True", reason, words or f"{done} of {total} taskgroups are as wanted")
     if deployment.status == "UpdateResource":
         return Condition("Progressing", "True", "ChangingLimits", words or "limits are being changed in place")
+    if max(state.revisions_of(deployment.key), default=0) > deployment.revision:
+        return Condition("Progressing", "False", "RolledBack", words or f"revision {deployment.revision} runs again")
     if done < total:
         return Condition("Progressing", "True", "Starting", words or f"{done} of {total} taskgroups are available")
     return Condition("Progressing", "True", "Complete", words or f"revision {deployment.revision} runs")
