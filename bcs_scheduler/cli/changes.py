@@ -9,9 +9,17 @@ import click
 from bcs_scheduler.cli import applications, deployments
 from bcs_scheduler.cli.complete import owner_names
 from bcs_scheduler.cli.configure import configuration_handling
-from bcs_scheduler.cli.documents import in_order, load_documents
+from bcs_scheduler.cli.documents import Document, in_order, load_documents
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.execute import COMMANDS
+from bcs_scheduler.cli.extensions import (
+    NAMESPACES,
+    REGISTRATIONS,
+    WEBHOOKS,
+    check_kinds,
+    custom_handling,
+    registered_kind,
+)
 from bcs_scheduler.cli.handling import Handling, UpdateOptions
 from bcs_scheduler.cli.lookup import find_owner
 from bcs_scheduler.cli.options import (
@@ -24,11 +32,15 @@ from bcs_scheduler.cli.options import (
 )
 
 HANDLING: dict[str, Handling] = {
+    "namespace": NAMESPACES,
+    "crr": REGISTRATIONS,
     "configmap": configuration_handling("configmap"),
     "secret": configuration_handling("secret"),
+    "service": configuration_handling("service"),
     "application": applications.HANDLING,
     "process": applications.HANDLING,
     "deployment": deployments.HANDLING,
+    "admissionwebhook": WEBHOOKS,
     "Command": COMMANDS,
 }
 """By kind of document, in the order in which they are applied: first what others take in, last what needs running
@@ -36,9 +48,23 @@ taskgroups. `bcs_scheduler.cli.documents.KINDS` has the same."""
 DELETABLE = {
     "application": "application", "app": "application", "process": "application", "deployment": "deployment",
     "deploy": "deployment", "dep": "deployment", "configmap": "configmap", "cm": "configmap", "secret": "secret",
-    "command": "Command",
+    "service": "service", "svc": "service", "command": "Command",
+    "namespace": "namespace", "ns": "namespace", "webhook": "admissionwebhook", "admissionwebhook": "admissionwebhook",
+    "kind": "crr", "crr": "crr",
 }  # fmt: skip
 """Kinds that may be named before what is to be deleted."""
+
+
+def handling(kind: str) -> Handling:
+    """Of a kind of document; one that is not the scheduler's own is a registered one."""
+    return HANDLING.get(kind) or custom_handling(kind)
+
+
+def _documents(session: Session, files: tuple[str, ...]) -> list[Document]:
+    """In the order in which they are applied. Raises UsageError."""
+    documents = in_order(load_documents(files, session.namespace, namespace_given=session.namespace_given))
+    check_kinds(session, documents)
+    return documents
 
 
 @click.command()
@@ -51,12 +77,12 @@ DELETABLE = {
 def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -> None:
     """Create what does not exist, update or scale what differs.
 
-    Configmaps and secrets go first. Documents of kind Command are carried out.
+    Configmaps, secrets and services go first. Documents of kind Command are carried out.
     """
-    documents = in_order(load_documents(files, session.namespace, namespace_given=session.namespace_given))
-    started = [(document, HANDLING[document.kind].apply(session, document, dry_run)) for document in documents]
+    documents = _documents(session, files)
+    started = [(document, handling(document.kind).apply(session, document, dry_run)) for document in documents]
     for document, accepted in started if wait and not dry_run else ():
-        HANDLING[document.kind].settle(session, document.namespace, document.name, accepted)
+        handling(document.kind).settle(session, document.namespace, document.name, accepted)
 
 
 @click.command()
@@ -82,10 +108,10 @@ def update(
     if resources_only and (instances is not None or max_unavailable is not None):
         raise UsageError("--resources-only changes all taskgroups where they are: no --instances, no --max-unavailable")
     options = UpdateOptions(instances, max_unavailable, resources_only, dry_run, wait)
-    documents = in_order(load_documents(files, session.namespace, namespace_given=session.namespace_given))
-    started = [(document, HANDLING[document.kind].update(session, document, options)) for document in documents]
+    documents = _documents(session, files)
+    started = [(document, handling(document.kind).update(session, document, options)) for document in documents]
     for document, accepted in started if wait and not dry_run else ():
-        HANDLING[document.kind].settle(session, document.namespace, document.name, accepted)
+        handling(document.kind).settle(session, document.namespace, document.name, accepted)
 
 
 @click.command()
@@ -99,12 +125,12 @@ def update(
 def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool) -> None:
     """Bring deployment or application NAME to INSTANCES taskgroups."""
     kind, name = find_owner(session.client, session.namespace, name)
-    handling = HANDLING[kind]
-    if handling.scale is None:
+    how = HANDLING[kind]
+    if how.scale is None:
         raise UsageError(f"a {kind} is not scaled")
-    accepted = handling.scale(session, session.namespace, name, instances, dry_run)
+    accepted = how.scale(session, session.namespace, name, instances, dry_run)
     if wait and not dry_run:
-        handling.settle(session, session.namespace, name, accepted)
+        how.settle(session, session.namespace, name, accepted)
 
 
 @click.command()
@@ -118,12 +144,12 @@ def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool
 def rollback(session: Session, name: str, version: str | None, dry_run: bool, wait: bool) -> None:
     """Bring deployment or application NAME back to an earlier version."""
     kind, name = find_owner(session.client, session.namespace, name)
-    handling = HANDLING[kind]
-    if handling.rollback is None:
+    how = HANDLING[kind]
+    if how.rollback is None:
         raise UsageError(f"a {kind} is not rolled back")
-    accepted = handling.rollback(session, session.namespace, name, version, dry_run)
+    accepted = how.rollback(session, session.namespace, name, version, dry_run)
     if wait and not dry_run:
-        handling.settle(session, session.namespace, name, accepted)
+        how.settle(session, session.namespace, name, accepted)
 
 
 @click.command()
@@ -146,21 +172,23 @@ def delete(
         raise UsageError("name what to delete, or give documents with -f")
     started = []
     for kind, namespace, name in _doomed(session, names, files):
-        started.append((kind, namespace, name, HANDLING[kind].delete(session, namespace, name, enforce, dry_run)))
+        started.append((kind, namespace, name, handling(kind).delete(session, namespace, name, enforce, dry_run)))
     for kind, namespace, name, accepted in started if wait and not dry_run else ():
-        HANDLING[kind].settle_gone(session, namespace, name, accepted)
+        handling(kind).settle_gone(session, namespace, name, accepted)
 
 
 def _doomed(session: Session, names: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """(kind, namespace, name): what uses others before what it takes in."""
     if files:
-        documents = load_documents(files, session.namespace, namespace_given=session.namespace_given)
+        documents = _documents(session, files)
         if any(document.kind == "Command" for document in documents):
             raise UsageError("a command is deleted by its id: bcs delete command ID")
-        for document in reversed(in_order(documents)):
+        for document in reversed(documents):
             yield document.kind, document.namespace, document.name
         return
     kind = DELETABLE.get(names[0].lower()) if len(names) > 1 else None
+    if kind is None and len(names) > 1:
+        kind = registered_kind(session, names[0])
     for name in names[1:] if kind else names:
         if kind:
             yield kind, session.namespace, name

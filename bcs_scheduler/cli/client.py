@@ -10,6 +10,8 @@ from base64 import b64decode
 from typing import NamedTuple
 
 from bcs_scheduler.cli.deploymentclient import Deployments
+from bcs_scheduler.cli.extensionclient import Extensions
+from bcs_scheduler.cli.serviceclient import Services
 from bcs_scheduler.cli.wire import DEFAULT_NAMESPACE, DEFAULT_SERVER, PREFIX, Accepted, Download, Json, path_of
 
 __all__ = ["DEFAULT_NAMESPACE", "DEFAULT_SERVER", "Accepted", "Client", "Json"]
@@ -31,7 +33,7 @@ class Told(NamedTuple):
     messages: list[Json]
 
 
-class Client(Deployments):
+class Client(Deployments, Services, Extensions):
     """One server. Not for use by several threads at once."""
 
     # --- applications -----------------------------------------------------------------------------------------
@@ -116,10 +118,10 @@ class Client(Deployments):
     def cancel(self, namespace: str, transaction: str) -> Accepted:
         return self._command("DELETE", path_of("transactions", namespace, transaction))
 
-    # --- configmaps and secrets -------------------------------------------------------------------------------
+    # --- configmaps, secrets, services -------------------------------------------------------------------------------
 
     def configurations(self, kind: str, namespace: str | None, *, selector: str = "") -> list[Json]:
-        """`kind`: configmap or secret; of secrets there are digests instead of contents."""
+        """`kind`: configmap, secret or service; of secrets there are digests instead of contents."""
         path = f"/{kind}s" if namespace is None else path_of("namespaces", namespace, f"{kind}s")
         return self._list(path, {"labelSelector": selector} if selector else {})
 

@@ -13,7 +13,8 @@ from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import kind_names, owner_names
 from bcs_scheduler.cli.deploymentviews import describe_deployment, explain_deployment
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.get import kind_argument
+from bcs_scheduler.cli.extensions import describe_namespace, describe_webhook
+from bcs_scheduler.cli.get import kind_argument, known_kind
 from bcs_scheduler.cli.instructing import outcomes
 from bcs_scheduler.cli.lookup import (
     application_of,
@@ -38,6 +39,7 @@ from bcs_scheduler.cli.output import (
     print_data,
     status_text,
 )
+from bcs_scheduler.cli.services import describe_endpoint, describe_service
 from bcs_scheduler.cli.story import pairs, print_story, section, story_of, when
 from bcs_scheduler.cli.views import attributes_text, body_text, health_text, ports_of
 
@@ -55,8 +57,9 @@ Show = Callable[[Session, str, bool, str], None]
 def describe(session: Session, kind: str, name: str, story: bool, output: str | None) -> None:
     """Show one object of KIND in full.
 
-    KIND is deployment, application, taskgroup, transaction, agent, configmap, secret or command.
+    KIND is deployment, application, taskgroup, transaction, agent, service, endpoint, configmap, secret or command.
     """
+    kind = known_kind(session, kind)
     show = SHOWS.get(kind)
     if show is None:
         raise UsageError(f"describe knows {', '.join(SHOWS)}, not {kind}")
@@ -296,6 +299,10 @@ SHOWS: dict[str, Show] = {
     "transactions": _transaction,
     "agents": _agent,
     "deployments": describe_deployment,
+    "services": describe_service,
+    "endpoints": describe_endpoint,
+    "namespaces": describe_namespace,
+    "webhooks": describe_webhook,
     "configmaps": _configuration("configmap"),
     "secrets": _configuration("secret"),
     "commands": _command,

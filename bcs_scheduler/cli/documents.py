@@ -14,9 +14,22 @@ import yaml
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.errors import UsageError
 
-KINDS = ("configmap", "secret", "application", "process", "deployment", "Command")
+KINDS = (
+    "namespace",
+    "crr",
+    "configmap",
+    "secret",
+    "service",
+    "application",
+    "process",
+    "deployment",
+    "admissionwebhook",
+    "Command",
+)
 """In the order in which documents are applied: first what others take in, last what needs running taskgroups."""
 CONFIGURATION = ("configmap", "secret")
+CUSTOM = KINDS.index("service")
+"""Where documents of registered kinds stand in that order."""
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -53,7 +66,7 @@ def owner_of(document: Document) -> str:
 
 def in_order(documents: Iterable[Document]) -> list[Document]:
     """As they can be applied; within a kind as they were given."""
-    return sorted(documents, key=lambda document: KINDS.index(document.kind))
+    return sorted(documents, key=lambda document: KINDS.index(document.kind) if document.kind in KINDS else CUSTOM)
 
 
 class _PlainLoader(yaml.SafeLoader):
@@ -128,18 +141,33 @@ def _checked(source: str, body: Any, namespace: str, namespace_given: bool) -> D
     if not isinstance(body, dict):
         raise UsageError(f"{source}: is not an object")
     kind = body.get("kind")
-    if kind not in KINDS:
+    if not isinstance(kind, str) or not kind:
         found = "is missing" if kind is None else f"{kind!r} is not known"
         raise UsageError(f"{source}: kind: {found}; known: {', '.join(KINDS)}")
     if kind == "Command":
         return _checked_command(source, body, namespace, namespace_given)
+    if kind == "crr":
+        body = _registration(source, body)
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         meant = [key for key in get_close_matches("metadata", body) if key != "metadata"]
         hint = f"; did you mean metadata where {meant[0]} stands?" if meant and metadata is None else ""
         raise UsageError(f"{source}: metadata.name: is missing{hint}")
-    own = _namespace(source, "metadata", metadata, namespace, namespace_given)
+    if kind == "namespace":
+        own = metadata["name"]
+    else:
+        own = _namespace(source, "metadata", metadata, namespace, namespace_given)
     return Document(source, {**body, "metadata": {**metadata, "namespace": own}})
+
+
+def _registration(source: str, body: Json) -> Json:
+    """Of a kind of custom resources; it is called what it registers."""
+    spec = body.get("spec")
+    names = spec.get("names") if isinstance(spec, dict) else None
+    name = names.get("kind") if isinstance(names, dict) else None
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"{source}: spec.names.kind: is missing")
+    return {**body, "metadata": {"name": name}}
 
 
 def _checked_command(source: str, body: Json, namespace: str, namespace_given: bool) -> Document:

@@ -12,6 +12,8 @@ from rich.live import Live
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import kind_names, owner_names
 from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
+from bcs_scheduler.cli.extensions import look_custom, look_kinds, look_namespaces, look_webhooks, registered_kind
+from bcs_scheduler.cli.extensionviews import CUSTOM
 from bcs_scheduler.cli.lookup import find_agent, find_command, find_owner, find_target, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data, table
@@ -20,20 +22,38 @@ from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE, tasks_of
 WATCH_INTERVAL = 1.0
 """Seconds between two looks of -w."""
 
-SELECTABLE = ("deployments", "applications", "taskgroups", "configmaps", "secrets")
+SELECTABLE = (
+    "deployments",
+    "applications",
+    "taskgroups",
+    "services",
+    "endpoints",
+    "configmaps",
+    "secrets",
+    "namespaces",
+    "webhooks",
+)
 """Kinds that -l narrows."""
 OF_APPLICATION = ("versions", "commands", "messages")
 """Kinds that only exist with an application."""
-NAMESPACED = ("deployments", "applications", "taskgroups", "transactions")
+CLUSTER_WIDE = ("agents", "offers", "namespaces", "kinds")
+NAMESPACED = ("deployments", "applications", "taskgroups", "transactions", "services", "endpoints", "webhooks")
 """Kinds that are listed with their namespace by -A."""
 
 Found = list[Json] | Json
 
 
 def kind_argument(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Words that are no kind of the scheduler's own are left as they are: `known_kind`."""
     kind = ALIASES.get(value.lower(), value.lower())
-    if kind not in COLUMNS:
-        raise click.BadParameter(f"{value!r} is not one of {', '.join(COLUMNS)} (or app, tg, tx, cm, ag)")
+    return kind if kind in COLUMNS else value
+
+
+def known_kind(session: Session, word: str) -> str:
+    """A key of COLUMNS, or the name of a registered kind. Raises click.BadParameter."""
+    kind = word if word in COLUMNS else registered_kind(session, word)
+    if kind is None:
+        raise click.BadParameter(f"{word!r} is not one of {', '.join(COLUMNS)} (or app, tg, tx, cm, ag)")
     return kind
 
 
@@ -51,11 +71,13 @@ def get(
 ) -> None:
     """List KIND, or show one by NAME.
 
-    KIND is deployments (dep), applications (app), taskgroups (tg), tasks, transactions (tx), configmaps (cm), secrets,
-    commands, messages, agents (ag), offers or versions. For taskgroups, tasks, transactions, versions, commands and
-    messages NAME may be a deployment or an application.
+    KIND is deployments (dep), applications (app), taskgroups (tg), tasks, transactions (tx), services (svc), endpoints
+    (ep), configmaps (cm), secrets, commands,
+    messages, agents (ag), offers, versions, namespaces (ns), webhooks, kinds, or a registered kind. For taskgroups, tasks,
+    transactions, versions, commands and messages NAME may be a deployment or an application.
     """
-    if selector and kind not in SELECTABLE:
+    kind = known_kind(session, kind)
+    if selector and kind in COLUMNS and kind not in SELECTABLE:
         raise UsageError(f"-l is for {', '.join(SELECTABLE)}")
     if kind in OF_APPLICATION and not name:
         raise UsageError(f"get {kind} needs the name of an application")
@@ -63,9 +85,11 @@ def get(
     namespace = None if everywhere else session.namespace
 
     def look() -> Found:
-        return LOOKS[kind](session, namespace, name, selector)
+        return (LOOKS.get(kind) or look_custom(kind))(session, namespace, name, selector)
 
-    if watch:
+    if watch and kind == "endpoints" and name:
+        _watch(session, kind, _endpoint_changes(session, name), form, everywhere, pause=0.0)
+    elif watch:
         _watch(session, kind, look, form, everywhere)
     else:
         _print(session, kind, look(), form, everywhere)
@@ -152,6 +176,25 @@ def _deployments(session: Session, namespace: str | None, name: str | None, sele
     return session.client.deployments(namespace, selector=selector)
 
 
+def _endpoints(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    if name:
+        return session.client.endpoint(namespace or session.namespace, name)
+    return session.client.endpoints(namespace, selector=selector)
+
+
+def _endpoint_changes(session: Session, name: str) -> Callable[[], Found]:
+    """Each look waits until the endpoint has changed, or for a while."""
+    known = ""
+
+    def look() -> Found:
+        nonlocal known
+        found = session.client.watch_endpoint(session.namespace, name, known)
+        known = found["resourceVersion"]
+        return found
+
+    return look
+
+
 LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
     "deployments": _deployments,
     "applications": _applications,
@@ -161,6 +204,11 @@ LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
     "offers": _offers,
     "versions": _versions,
     "tasks": _tasks,
+    "services": _configurations("service"),
+    "endpoints": _endpoints,
+    "namespaces": look_namespaces,
+    "webhooks": look_webhooks,
+    "kinds": look_kinds,
     "configmaps": _configurations("configmap"),
     "secrets": _configurations("secret"),
     "commands": _commands,
@@ -170,8 +218,8 @@ LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
 
 def _rendered(kind: str, found: Found, form: str, everywhere: bool) -> Any:
     items = found if isinstance(found, list) else [found]
-    columns = COLUMNS[kind]
-    if everywhere and kind in NAMESPACED:
+    columns = COLUMNS.get(kind, CUSTOM)
+    if everywhere and (kind in NAMESPACED or kind not in COLUMNS):
         columns = (NAMESPACE, *columns)
     return table(columns, items, wide=form == "wide")
 
@@ -182,24 +230,26 @@ def _print(session: Session, kind: str, found: Found, form: str, everywhere: boo
     elif found:
         session.show(_rendered(kind, found, form, everywhere))
     else:
-        where = "" if everywhere or kind in ("agents", "offers") else f" in namespace {session.namespace}"
+        where = "" if everywhere or kind in CLUSTER_WIDE else f" in namespace {session.namespace}"
         session.err.print(f"no {kind}{where}", markup=False)
 
 
-def _watch(session: Session, kind: str, look: Callable[[], Found], form: str, everywhere: bool) -> None:
+def _watch(
+    session: Session, kind: str, look: Callable[[], Found], form: str, everywhere: bool, pause: float = WATCH_INTERVAL
+) -> None:
     """On a terminal the table is kept up to date in place; otherwise each change is printed."""
     if form in ("table", "wide") and session.interactive:
         with Live(console=session.out, auto_refresh=False) as live:
             while True:
                 live.update(_rendered(kind, _patiently(look), form, everywhere), refresh=True)
-                time.sleep(WATCH_INTERVAL)
+                time.sleep(pause)
     last: Found | None = None
     while True:
         found = _patiently(look)
         if found != last:
             _print(session, kind, found, form, everywhere)
             last = found
-        time.sleep(WATCH_INTERVAL)
+        time.sleep(pause)
 
 
 def _patiently(look: Callable[[], Found]) -> Found:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
+from bcs_scheduler.cli import extensionviews, serviceviews
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, one_line, status_text
 
@@ -31,6 +32,17 @@ ALIASES = {
     "task": "tasks",
     "configmap": "configmaps",
     "cm": "configmaps",
+    "service": "services",
+    "svc": "services",
+    "endpoint": "endpoints",
+    "ep": "endpoints",
+    "namespace": "namespaces",
+    "ns": "namespaces",
+    "webhook": "webhooks",
+    "admissionwebhook": "webhooks",
+    "admissionwebhooks": "webhooks",
+    "kind": "kinds",
+    "crr": "kinds",
     "secret": "secrets",
     "command": "commands",
     "cmd": "commands",
@@ -160,7 +172,10 @@ def _progress(transaction: Json) -> str:
     return f"{transaction.get('progress', 0)}/{target}" if target else "-"
 
 
-NAMESPACE = Column("NAMESPACE", lambda item: item.get("RunAs") or item.get("namespace"))
+NAMESPACE = Column(
+    "NAMESPACE",
+    lambda item: item.get("RunAs") or item.get("namespace") or (item.get("metadata") or {}).get("namespace"),
+)
 
 COLUMNS: Mapping[str, Sequence[Column]] = {
     "deployments": (
@@ -206,6 +221,11 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("ID", lambda t: t["ID"], wide=True),
         Column("MESSAGE", _complaint),
     ),
+    "services": serviceviews.SERVICES,
+    "endpoints": serviceviews.ENDPOINTS,
+    "namespaces": extensionviews.NAMESPACES,
+    "webhooks": extensionviews.WEBHOOKS,
+    "kinds": extensionviews.KINDS,
     "configmaps": (
         Column("NAME", lambda c: c["metadata"]["name"]),
         Column("KEYS", lambda c: ",".join(c.get("datas") or ())),

@@ -33,7 +33,8 @@ def put(desk: Desk, command: orders.PutService) -> dict[str, Any]:
         desk.emit(Changed(kind=record.kind, key=record.key, record=record, cause=desk.cause))
         words = ", ".join(f"{key}={value}" for key, value in sorted(record.selector.items())) or "everything"
         desk.tell("service", record.key, "created" if before is None else "updated", f"selects {words}")
-    return {"namespace": record.namespace, "name": record.name}
+        return {"namespace": record.namespace, "name": record.name}
+    return {"namespace": record.namespace, "name": record.name, "unchanged": True}
 
 
 def delete(desk: Desk, command: orders.DeleteService) -> dict[str, Any]:

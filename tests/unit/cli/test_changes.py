@@ -147,7 +147,7 @@ def test_what_the_message_says_is_not_said_twice(
         (
             '{"kind": "deployments"}',
             "x.json",
-            "kind: 'deployments' is not known; known: configmap, secret, application, process, deployment, Command",
+            "kind: 'deployments' is not known; known: configmap, secret, service, application, process, deployment, Command",
         ),
         ('{"msgtype": "signal"}', "x.json", "kind: is missing; known: configmap, secret"),
         ('{"kind": "application"}', "x.json", "metadata.name: is missing"),
