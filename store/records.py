@@ -254,6 +254,8 @@ class Transaction(Record, frozen=True, kw_only=True):
     force: bool = False
     restarts: int = 0
     """RESCHEDULE: restarts that count before this one."""
+    drained: str = ""
+    """RESCHEDULE: key of the settings of the agent it leads away from, if that is being drained."""
     max_unavailable: int = 0
     victims: tuple[str, ...] = ()
     """INNERSCALE of a shrinking side: the taskgroups that are removed, chosen once, so that a new leader removes the
@@ -285,6 +287,8 @@ class Drain(Part, frozen=True, kw_only=True):
     deadline: float = 0.0
     """From then on nothing more is moved, and the drain counts as failed; 0.0 = none."""
     done_at: float = 0.0
+    failed: bool = False
+    """It ended with taskgroups left."""
     message: str = ""
 
 

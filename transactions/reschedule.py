@@ -12,8 +12,9 @@ from transactions.base import Context, Refused, Slot, Step, Verdict
 from transactions.lifecycle import Restart
 
 
-def create(ctx: Context, group: TaskGroup, host_retain_time: float) -> Transaction:
-    """On request: the taskgroup is ended and replaced whatever its restart policy says."""
+def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: str = "") -> Transaction:
+    """On request: the taskgroup is ended and replaced whatever its restart policy says. `drained`: the agent is being
+    emptied; its name."""
     application = ctx.state.applications.get(f"{group.namespace}/{group.application}")
     if application is None:
         raise Refused("not_found", f"application {group.namespace}/{group.application} does not exist")
@@ -42,9 +43,10 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float) -> Transacti
         restarts=group.restarts,
         host_retain=group.hostname if host_retain_time > 0 else "",
         host_retain_time=host_retain_time,
-        note=f"reschedule of {group.id} on request",
+        drained=drained,
+        note=f"reschedule of {group.id} on request" + (f", to empty agent {drained}" if drained else ""),
     )
-    groups.end(ctx, group, "rescheduled on request")
+    groups.end(ctx, group, f"moved away from agent {drained}" if drained else "rescheduled on request")
     return transaction
 
 

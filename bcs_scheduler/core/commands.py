@@ -21,11 +21,12 @@ from bcs_scheduler.core import (
     namespaces,
     services,
 )
+from bcs_scheduler.core.agents import AgentCommands
 from bcs_scheduler.core.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import Desk
-from store.records import AgentSetting, Application, TaskGroup, Transaction
+from store.records import Application, TaskGroup, Transaction
 from transactions import delete, launch, reschedule, scale, update
 from transactions.base import Refused
 
@@ -40,16 +41,12 @@ class Module(Protocol):
 
 MODULES: tuple[Module, ...] = (configuration, daemonsets, deployments, instructions, services, namespaces, extensions)
 
-SETTING_BYTES = 100_000
-"""Most that may be set about one agent: many small additions must not grow a record that no store takes."""
-
 
 class Commands:
     """One method per command; each returns the data of its reply."""
 
     def __init__(self, desk: Desk, supply: Supply, health: Health) -> None:
         self._desk = desk
-        self._supply = supply
         self._handlers: dict[type[events.Command], Callable[[Any], Data]] = {
             events.CreateApplication: self._create,
             events.UpdateApplication: self._update,
@@ -58,9 +55,8 @@ class Commands:
             events.DeleteApplication: self._delete,
             events.RescheduleTaskGroup: self._reschedule,
             events.CancelTransaction: self._cancel,
-            events.SetAgent: self._set_agent,
-            events.DeleteAgentSetting: self._delete_agent_setting,
             events.ReportHealth: health.reported,
+            **AgentCommands(desk, supply).handlers,
         }
         for module in MODULES:
             for kind, work in module.HANDLERS.items():
@@ -152,37 +148,6 @@ class Commands:
             refuse_if_owned(application, "cancel an operation of")
         self._desk.engine.cancel(self._desk.context, transaction, "cancelled on request")
         return accepted(self._desk.state.transactions[command.id])
-
-    def _set_agent(self, command: events.SetAgent) -> Data:
-        state = self._desk.state
-        before = state.agent_settings.get(command.agent, AgentSetting(agent=command.agent))
-        setting = msgspec.structs.replace(
-            before,
-            disabled=before.disabled if command.disabled is None else command.disabled,
-            strings=before.strings if command.strings is None else command.strings,
-            scalars=before.scalars if command.scalars is None else command.scalars,
-            taints=before.taints if command.taints is None else command.taints,
-            extended={**before.extended, **(command.extended or {})},
-            sockets={**before.sockets, **(command.sockets or {})},
-        )
-        size = len(msgspec.json.encode(setting))
-        if size > SETTING_BYTES:
-            raise Refused(
-                "invalid", f"the settings of {command.agent} would have {size} bytes, of {SETTING_BYTES} allowed"
-            )
-        self._desk.uow.put(setting)
-        if not command.dry_run:
-            self._supply.decorate(command.agent)
-        return {"agent": command.agent}
-
-    def _delete_agent_setting(self, command: events.DeleteAgentSetting) -> Data:
-        setting = self._desk.state.agent_settings.get(command.agent)
-        if setting is None:
-            raise Refused("not_found", f"there are no settings for agent {command.agent}")
-        self._desk.uow.delete(setting)
-        if not command.dry_run:
-            self._supply.decorate(command.agent)
-        return {"agent": command.agent}
 
     def _application(self, namespace: str, name: str) -> Application:
         application = self._desk.state.applications.get(f"{namespace}/{name}")

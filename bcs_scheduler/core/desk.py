@@ -151,6 +151,16 @@ class Desk:
         changed, self.changed = self.changed, []
         return changed
 
+    def agents_named(self, key: str) -> set[str]:
+        """Ids of the agents that operators name so: as they are listed, and others as their taskgroups know them."""
+        found = set(self.agents.ids_of(key))
+        for agent_id in self.state.agent_ids():
+            if agent_id not in self.agents.agents:
+                groups = self.state.groups_on(agent_id).values()
+                if any(key in (group.agent_ip, group.hostname) for group in groups):
+                    found.add(agent_id)
+        return found
+
     def live_groups(self) -> list[TaskGroup]:
         return [g for g in self.state.taskgroups.values() if not g.ended]
 

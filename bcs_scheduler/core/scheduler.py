@@ -18,6 +18,7 @@ from bcs_scheduler.core.commands import Commands
 from bcs_scheduler.core.controllers.checker import Checker
 from bcs_scheduler.core.controllers.daemonsets import Daemonsets
 from bcs_scheduler.core.controllers.deployments import Deployments
+from bcs_scheduler.core.controllers.drains import Drains
 from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
@@ -101,7 +102,12 @@ class Core:
         self._supply = Supply(self.desk)
         self._janitor = Janitor(self.desk)
         self._services = Services(self.desk)
-        self._controllers: tuple[Follower, ...] = (self._killer, Daemonsets(self.desk), Deployments(self.desk))
+        self._controllers: tuple[Follower, ...] = (
+            self._killer,
+            Daemonsets(self.desk),
+            Deployments(self.desk),
+            Drains(self.desk, self._supply),
+        )
         """In the order in which they are asked. Each belongs to one kind of object."""
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)
         self._commands = Commands(self.desk, self._supply, self._health)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from bcs_scheduler.core.agents import SETTING_BYTES
 from bcs_scheduler.core.answers import DEFINITION_BYTES
-from bcs_scheduler.core.commands import SETTING_BYTES
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Reason, Reply
 from bcs_scheduler.core.events import Command, CreateApplication, SetAgent, UpdateApplication

@@ -25,6 +25,7 @@ class Supply:
         """Filters are set in Mesos that may hide offers from us; REVIVE clears them."""
         self._suppressed = False
         self._idle_since = 0.0
+        self._revived_at = 0.0
 
     def recover(self) -> None:
         for setting in self._desk.state.agent_settings.values():
@@ -121,6 +122,14 @@ class Supply:
             self._desk.emit(Revive(cause=self._desk.cause))
             self._suppressed = self._refused = False
 
+    def want(self) -> None:
+        """Something wants to see offers for longer than a moment: they are held and renewed as for open demands."""
+        desk = self._desk
+        self._idle_since = desk.now
+        if self._suppressed or (self._refused and desk.now >= self._revived_at + desk.options.refuse_unfit):
+            self._revived_at = desk.now
+            self.revive()
+
     def tick(self) -> None:
         desk = self._desk
         if not desk.connected:
@@ -132,6 +141,8 @@ class Supply:
                 self._suppressed = True
                 desk.emit(Suppress(cause=desk.cause))
             self._decline(desk.pool.expire(desk.now, 0.0), desk.options.refuse_idle)
+        else:
+            self._decline(desk.pool.expire(desk.now, desk.options.offer_hold), desk.options.refuse_unfit)
 
     def _decline(self, offers: list[Offer], refuse_seconds: float) -> None:
         if offers:

@@ -1,0 +1,326 @@
+"""Drains: agents are emptied within the bounds of what runs on them, and nothing is lost for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.core import effects, events, orders
+from store.definition import Constraint, Container, HealthCheck
+from store.records import Deployment, Drain, Strategy, TaskGroup
+from tests.unit.agentlab import Cluster
+from tests.unit.lab import KEY, version
+from transactions.lifecycle import is_ready
+
+
+def drain(lab: Cluster, agent: str = "a0", **fields: Any) -> effects.Reply:
+    reply = lab.ask(orders.DrainAgent(agent=agent, **fields))
+    lab.turn()
+    return reply
+
+
+def of(lab: Cluster, agent: str = "a0") -> Drain:
+    found = lab.core.state.agent_settings[agent].drain
+    assert found is not None
+    return found
+
+
+def on(lab: Cluster, agent: str = "a0") -> list[TaskGroup]:
+    return [group for group in lab.groups if group.agent_id == agent and not group.ended]
+
+
+def loaded(instances: int = 4, agents: int = 2, **fields: Any) -> Cluster:
+    """An application that runs all on a0, and agents with room."""
+    lab = Cluster(agents)
+    lab.create(instances, **fields)
+    lab.offer("a0")
+    for group in lab.groups:
+        lab.report(group, "TASK_RUNNING")
+    assert len(on(lab)) == instances
+    lab.offers()
+    return lab
+
+
+def ready(lab: Cluster) -> int:
+    return sum(map(is_ready, lab.groups))
+
+
+def finish(lab: Cluster, agent: str = "a0") -> int:
+    """Plays the agents until the drain has ended; the fewest that were ready at any moment."""
+    fewest = ready(lab)
+    for _ in range(200):
+        if of(lab, agent).done_at:
+            return fewest
+        for group in lab.groups:
+            if group.killing_since and not group.ended:
+                lab.report(group, "TASK_KILLED")
+            elif not group.started and not group.ended:
+                lab.report(group, "TASK_RUNNING")
+            fewest = min(fewest, ready(lab))
+        lab.offers()
+        lab.wait(0.6)
+        fewest = min(fewest, ready(lab))
+    raise AssertionError(f"does not end: {of(lab, agent).message}")
+
+
+@pytest.mark.parametrize(("bound", "at_once", "fewest"), [(1, 5, 3), (2, 5, 2), (3, 2, 2), (0, 4, 3)])
+def test_the_bounds_of_application_and_drain_hold(bound: int, at_once: int, fewest: int) -> None:
+    lab = loaded(4, max_unavailable=bound)
+    assert not drain(lab, at_once=at_once).error
+    assert finish(lab) == fewest
+    assert not on(lab)
+    assert ready(lab) == 4
+    assert of(lab).message == "no taskgroups are left"
+    assert not of(lab).failed
+
+
+def test_no_taskgroup_is_placed_on_it_any_more() -> None:
+    lab = loaded(1)
+    drain(lab)
+    finish(lab)
+    assert lab.core.state.agent_settings["a0"].disabled
+    lab.scale(6)
+    lab.offers()
+    assert not on(lab)
+
+
+def test_nothing_is_ended_that_has_no_place_elsewhere() -> None:
+    lab = loaded(2, agents=1)
+    drain(lab)
+    lab.wait(30)
+    lab.offers()
+    lab.wait(30)
+    assert ready(lab) == 2
+    assert "no other agent has room" in of(lab).message
+    assert not of(lab).done_at
+    lab.join("a1")
+    lab.offers()
+    assert finish(lab) == 1
+    assert not on(lab)
+
+
+def test_two_at_once_do_not_count_on_the_same_room() -> None:
+    lab = loaded(4, max_unavailable=4)
+    for agent in ("a0", "a1"):
+        lab.core.desk.pool.remove_agent(agent)
+    lab.offer("a1", cpus=150)
+    drain(lab, at_once=4)
+    assert sum(bool(group.killing_since) for group in lab.groups) == 1
+
+
+def test_offers_are_asked_for_to_see_where_there_is_room() -> None:
+    lab = loaded(1)
+    suppressed = [e for e in lab.wait(20) if isinstance(e, effects.Suppress)]
+    assert suppressed
+    assert not lab.core.offers()
+    drain(lab)
+    lab.wait(1)
+    assert ready(lab) == 1
+    lab.offers()
+    finish(lab)
+
+
+def test_asks_for_offers_again_when_suppressed() -> None:
+    lab = loaded(1)
+    lab.wait(20)
+    drain(lab)
+    assert lab.sent(effects.Revive)
+
+
+def test_a_place_is_judged_as_if_the_taskgroup_had_left() -> None:
+    """Both agents are of one zone, of which the application may have one: its own place is the one it gives up."""
+    lab = Cluster()
+    lab.join("a0", zone="z1")
+    lab.join("a1", zone="z1")
+    lab.create(1, constraints=((Constraint(name="zone", operator="MAXPER", limit=1),),))
+    lab.offer("a0")
+    lab.report(lab.group(), "TASK_RUNNING")
+    lab.offers()
+    drain(lab)
+    finish(lab)
+    assert lab.group().agent_id == "a1"
+
+
+def test_the_replacement_must_be_healthy_before_the_next() -> None:
+    check = HealthCheck(type="TCP", port=80)
+    lab = loaded(2, containers=(Container(command="serve", health_checks=(check,)),), max_unavailable=1)
+    healthy(lab)
+    drain(lab, at_once=5)
+    (first,) = [group for group in lab.groups if group.killing_since]
+    lab.report(first, "TASK_KILLED")
+    lab.report(lab.group(first.index), "TASK_RUNNING")
+    lab.offers()
+    lab.wait(10)
+    assert len(on(lab)) == 1
+    assert not [group for group in lab.groups if group.killing_since]
+    healthy(lab)
+    lab.wait(1)
+    assert lab.core.next_wakeup(lab.now) <= lab.now + 0.5
+    lab.offers()
+    lab.wait(1)
+    assert [group for group in lab.groups if group.killing_since] == on(lab)
+
+
+def healthy(lab: Cluster) -> None:
+    for group in lab.groups:
+        task = events.TaskDetail(checks=(events.CheckReport(type="TCP", healthy=True),))
+        lab.report(group, "TASK_RUNNING", detail=task)
+
+
+def test_agents_that_are_drained_together_share_the_bound() -> None:
+    lab = Cluster(3)
+    lab.create(4, max_unavailable=1, constraints=((Constraint(name="InnerIP", operator="MAXPER", limit=2),),))
+    lab.offers()
+    lab.offer("a0")
+    lab.offer("a1")
+    for group in lab.groups:
+        lab.report(group, "TASK_RUNNING")
+    lab.offers()
+    for agent in ("a0", "a1"):
+        drain(lab, agent, at_once=3)
+    assert sum(bool(group.killing_since) for group in lab.groups) == 1
+
+
+def test_daemonsets_stay_unless_asked() -> None:
+    lab = Cluster(2)
+    lab.begin()
+    lab.settle()
+    drain(lab)
+    lab.wait(1)
+    assert of(lab).message == "no taskgroups are left but 1 of daemonsets"
+    assert sorted(lab.places) == ["a0", "a1"]
+    drain(lab, daemonsets=True)
+    lab.wait(1)
+    lab.settle()
+    lab.wait(1)
+    assert sorted(lab.places) == ["a1"]
+    assert of(lab).message == "no taskgroups are left"
+    assert lab.application.instances == 1
+    lab.set_agent("a0", disabled=False)
+    lab.settle()
+    assert sorted(lab.places) == ["a0", "a1"]
+
+
+def test_at_its_deadline_the_rest_stays() -> None:
+    lab = loaded(2, agents=1)
+    drain(lab, timeout=10.0)
+    lab.wait(11)
+    assert of(lab).failed
+    assert of(lab).message.startswith("its time is over: 2 taskgroups are left; no other agent has room")
+    lab.join("a1")
+    lab.offers()
+    lab.wait(5)
+    assert len(on(lab)) == 2
+
+
+def test_enabling_the_agent_ends_it() -> None:
+    lab = loaded(2, agents=1)
+    drain(lab)
+    lab.set_agent("a0", disabled=False)
+    assert lab.core.state.agent_settings["a0"].drain is None
+    lab.join("a1")
+    lab.offers()
+    lab.wait(5)
+    assert len(on(lab)) == 2
+
+
+def test_asked_for_again_it_changes_its_bounds() -> None:
+    lab = loaded(4, max_unavailable=4)
+    drain(lab)
+    since = of(lab).since
+    lab.wait(3)
+    assert sum(bool(group.killing_since) for group in lab.groups) == 1
+    drain(lab, at_once=3, timeout=60.0)
+    assert of(lab).since == since
+    assert of(lab).deadline == lab.now + 60
+    lab.wait(1)
+    assert sum(bool(group.killing_since) for group in lab.groups) == 3
+
+
+def test_a_new_leader_goes_on_within_the_bounds() -> None:
+    lab = loaded(3, max_unavailable=3)
+    drain(lab, at_once=1)
+    (moving,) = [group for group in lab.groups if group.killing_since]
+    lab = lab.succeed()
+    lab.wait(5)
+    assert [group.id for group in lab.groups if group.killing_since] == [moving.id], "agents are not listed yet"
+    lab.list()
+    lab.offers()
+    lab.wait(5)
+    assert [group.id for group in lab.groups if group.killing_since] == [moving.id], "one is on its way already"
+    lab.report(moving, "TASK_KILLED")
+    lab.offers()
+    lab = lab.succeed()
+    lab.list()
+    lab.offers()
+    lab.wait(5)
+    assert not [group for group in lab.groups if group.killing_since], "the replacement is not ready yet"
+    finish(lab)
+    assert not on(lab)
+
+
+def test_waits_while_an_operation_works_on_the_application() -> None:
+    lab = loaded(2)
+    lab.update(2, labels={"revision": "2"})
+    before = {group.id for group in lab.groups if group.killing_since}
+    drain(lab, at_once=4)
+    lab.wait(2)
+    assert {group.id for group in lab.groups if group.killing_since} == before
+    assert "UPDATE" in of(lab).message
+
+
+def test_waits_for_what_its_deployment_allows() -> None:
+    lab = loaded(2)
+    owner = Deployment(namespace="default", name="d", application="web", strategy=Strategy(max_unavailable=0))
+    lab.core.desk.uow.put(owner)
+    state = lab.core.state
+    lab.core.desk.uow.put(state.applications[KEY].__class__(**{
+        field: getattr(lab.application, field) for field in lab.application.__struct_fields__ if field != "deployment"
+    }, deployment="d"))  # fmt: skip
+    lab.turn()
+    drain(lab)
+    lab.wait(2)
+    assert "maxUnavailable 0" in of(lab).message
+    assert ready(lab) == 2
+
+
+def test_what_fails_by_itself_uses_up_the_bound() -> None:
+    lab = loaded(4, max_unavailable=1)
+    lab.report(lab.group(3), "TASK_FAILED")
+    lab.report(lab.group(3), "TASK_STARTING")
+    drain(lab, at_once=4)
+    lab.wait(2)
+    assert ready(lab) == 3
+    assert "3 of 4 taskgroups of default/web are ready" in of(lab).message
+
+
+def test_an_agent_out_of_reach_is_waited_for() -> None:
+    lab = loaded(1)
+    lab.report(lab.group(), "TASK_UNREACHABLE")
+    drain(lab)
+    lab.wait(2)
+    assert "out of reach" in of(lab).message
+
+
+def test_an_agent_nobody_knows() -> None:
+    lab = loaded(1)
+    assert drain(lab, "nowhere").error == "not_found"
+    assert drain(lab, at_once=0).error == "invalid"
+    assert drain(lab, timeout=-1.0).error == "invalid"
+
+
+def test_a_plan_of_a_drain_changes_nothing() -> None:
+    lab = loaded(1)
+    assert not drain(lab, dry_run=True).error
+    assert "a0" not in lab.core.state.agent_settings
+    lab.wait(2)
+    assert ready(lab) == 1
+
+
+def test_an_empty_agent_is_drained_at_once() -> None:
+    lab = Cluster(1)
+    drain(lab)
+    lab.wait(1)
+    assert of(lab).done_at
+    assert version().instances == 1
