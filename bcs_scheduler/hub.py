@@ -81,6 +81,11 @@ class Watch:
         """Watchers in the same event loop, this one among them."""
         return self._room.size
 
+    @property
+    def position(self) -> int:
+        """Number up to which every event it wants has been given to it or waits in its queue."""
+        return max(self.after, self._room.handed)
+
     async def take(self, timeout: float) -> list[Item]:
         """What has come since the last call, in order of the last change; waits up to `timeout` seconds for the first,
         then gives an empty list. Raises WatchEnded when nothing more comes."""
@@ -221,6 +226,8 @@ class _Room:
         self.incoming: deque[Item] = deque()
         self.scheduled = False
         self.size = 0
+        self.handed = 0
+        """Number of the last event that was handed out."""
         self._by_kind: dict[str, dict[Watch, None]] = {}
         self._by_key: dict[tuple[str, str], dict[Watch, None]] = {}
 
@@ -260,6 +267,7 @@ class _Room:
 
     def _give(self, items: list[Item]) -> None:
         for item in items:
+            self.handed = item.number or self.handed
             for table in (self._by_kind.get(item.kind), self._by_key.get((item.kind, item.key))):
                 for watch in list(table or ()):
                     watch.offer(item)

@@ -55,6 +55,8 @@ EXCEPTIONS: Mapping[tuple[str, str], Need] = {
     ("GET", f"{BASE}/services"): _OWN_READ,
     ("GET", f"{BASE}/endpoints"): _OWN_READ,
     ("GET", f"{BASE}/endpoints/watch"): _OWN_READ,
+    ("GET", f"{BASE}/events"): _OWN_READ,
+    ("GET", f"{BASE}/events/watch"): _OWN_READ,
     # Objects that are found by an id alone.
     ("GET", f"{BASE}/message/{{id}}"): _OWN_READ,
     ("GET", f"{BASE}/taskgroup/{{id}}/files"): _OWN_READ,

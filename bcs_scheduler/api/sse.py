@@ -18,7 +18,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from bcs_scheduler.hub import Item, Watch, WatchEnded
+from bcs_scheduler.hub import EVENTS, Item, Watch, WatchEnded
 
 log = structlog.get_logger("bcs_scheduler.api")
 MEDIA_TYPE = "text/event-stream"
@@ -31,7 +31,6 @@ STUCK = 20.0
 LEAST_PAUSE, PAUSE_EACH, MOST_PAUSE = 0.01, 0.0005, 0.5
 """Seconds between two writes to one reader: more with each reader there is. What comes meanwhile is written together,
 so that many readers cost the process a bounded number of writes per second."""
-HEARTBEAT_FRAME = b":\n\n"
 
 _encoder = msgspec.json.Encoder()
 
@@ -100,11 +99,17 @@ class EventStreamResponse(Response):
                 items = await stream.watch.take(left)
                 content = b"".join([item.encoded(stream.encode) for item in items])
                 if content or not items:
-                    await _write(send, content or HEARTBEAT_FRAME)
+                    await _write(send, content or _heartbeat(stream.watch))
                     await asyncio.sleep(min(LEAST_PAUSE + PAUSE_EACH * stream.watch.beside, MOST_PAUSE))
         except WatchEnded as ended:
             if not leaving.done():
                 await _write(send, frame("end", {"reason": ended.why, "message": str(ended)}))
+
+
+def _heartbeat(watch: Watch) -> bytes:
+    """A comment; to who follows events, with the number of the newest, so that a reader to whom few of them are told
+    resumes from there and not from long ago."""
+    return b"id: %d\n:\n\n" % watch.position if watch.kind == EVENTS else b":\n\n"
 
 
 async def _left(receive: Receive, watch: Watch) -> None:

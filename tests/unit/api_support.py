@@ -17,11 +17,11 @@ from bcs_scheduler.api.app import create_app
 from bcs_scheduler.api.operation import BASE, ApiSettings
 from bcs_scheduler.api.server import ApiServer
 from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.core.effects import Changed, Reply
+from bcs_scheduler.core.effects import Changed, Happened, Reply
 from bcs_scheduler.core.events import Command, Event, OffersArrived, StatusUpdate, Subscribed
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.gateway import Check, Gateway, NotLeading, Role
-from bcs_scheduler.hub import Hub, Item
+from bcs_scheduler.hub import EVENTS, Hub, Item
 from offers.model import Diagnosis, Offer, Pot
 from store.records import Record
 from store.state import State
@@ -56,6 +56,8 @@ class CoreGateway:
             units = self.core.turn(events, time.time())
             left = [effect for unit in units for effect in unit.effects]
             self.follow.publish([Item(e.kind, e.key, e.record) for e in left if isinstance(e, Changed)])
+            told = [h for e in left if isinstance(e, Happened) for h in e.happenings]
+            self.follow.publish([Item(EVENTS, "", happening, happening.number) for happening in told])
         return left
 
     # --- gateway ----------------------------------------------------------------------------------------------

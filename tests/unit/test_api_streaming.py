@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
-import requests
 
 from bcs_scheduler.api import app, sse, streaming
 from bcs_scheduler.api.operation import BASE, Answer, Call, Param, Table
 from bcs_scheduler.api.sse import EventStream, frame
 from bcs_scheduler.hub import Hub, Item
 from store.records import Endpoint
+from tests.streams import Reader
 from tests.unit.api_support import TIMEOUT, Api, CoreGateway, serving
 from tests.waiting import wait_for
 
@@ -49,27 +47,6 @@ async def poll_endpoint(call: Call) -> Answer:
     return Answer(await streaming.long_poll(call, look, news, 5.0, "endpoint", f"shop/{call.path['name']}"))
 
 
-class Reader:
-    """Reads a stream in a thread of its own."""
-
-    def __init__(self, api: Api, path: str, **more: Any) -> None:
-        self.answer = requests.get(api.url + BASE + path, stream=True, timeout=TIMEOUT, **more)
-        self.lines: list[str] = []
-        self.ended = threading.Event()
-        threading.Thread(target=self._read, daemon=True).start()
-
-    def _read(self) -> None:
-        with contextlib.suppress(requests.RequestException, OSError, ValueError, AttributeError):  # closed meanwhile
-            for line in self.answer.iter_lines(chunk_size=1, decode_unicode=True):
-                self.lines.append(line)
-            self.ended.set()
-
-    def data(self, event: str) -> list[Any]:
-        """Data of the frames of this event so far."""
-        pairs = zip(self.lines, self.lines[1:], strict=False)
-        return [msgspec.json.decode(b.removeprefix("data: ")) for a, b in pairs if a == f"event: {event}"]
-
-
 @pytest.fixture
 def gateway() -> CoreGateway:
     return CoreGateway()
@@ -90,7 +67,7 @@ def publish(gateway: CoreGateway, name: str, version: int) -> None:
 
 
 def test_a_stream_gives_what_its_watch_gives(gateway: CoreGateway, api: Api) -> None:
-    reader = Reader(api, "/watch/web")
+    reader = Reader(api.url + BASE + "/watch/web")
     assert reader.answer.headers["content-type"] == "text/event-stream"
     assert reader.answer.headers["cache-control"] == "no-store"
     wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
@@ -105,26 +82,26 @@ def test_a_stream_gives_what_its_watch_gives(gateway: CoreGateway, api: Api) -> 
 
 
 def test_a_reader_says_where_it_was(gateway: CoreGateway, api: Api) -> None:
-    by_header = Reader(api, "/watch/web", headers={"Last-Event-ID": "41"})
-    by_query = Reader(api, "/watch/web?lastEventId=42")
+    by_header = Reader(api.url + BASE + "/watch/web", headers={"Last-Event-ID": "41"})
+    by_query = Reader(api.url + BASE + "/watch/web?lastEventId=42")
     wait_for(lambda: by_header.data("resumed") and by_query.data("resumed"), what="both streams")
     assert (by_header.data("resumed"), by_query.data("resumed")) == (["41"], ["42"])
 
 
 def test_silence_is_filled_with_comments(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "HEARTBEAT", 0.05)
-    reader = Reader(api, "/watch/web")
+    reader = Reader(api.url + BASE + "/watch/web")
     wait_for(lambda: reader.lines.count(":") >= 2, what="two heartbeats")
 
 
 def test_a_stream_ends_with_the_time_asked_for(api: Api) -> None:
-    reader = Reader(api, "/watch/web?timeoutSeconds=0.1")
+    reader = Reader(api.url + BASE + "/watch/web?timeoutSeconds=0.1")
     assert reader.ended.wait(TIMEOUT)
     assert [last["reason"] for last in reader.data("end")] == ["timeout"]
 
 
 def test_a_stream_ends_with_the_term_and_says_so(gateway: CoreGateway, api: Api) -> None:
-    reader = Reader(api, "/watch/web")
+    reader = Reader(api.url + BASE + "/watch/web")
     wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
     gateway.follow.close("stepped down: the process stops")
     assert reader.ended.wait(TIMEOUT)
@@ -141,7 +118,7 @@ def test_a_reader_that_goes_is_forgotten(gateway: CoreGateway, api: Api) -> None
 
 def test_the_number_of_streams_is_bounded(gateway: CoreGateway, api: Api) -> None:
     gateway.follow = Hub(most=1)
-    Reader(api, "/watch/web")
+    Reader(api.url + BASE + "/watch/web")
     wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
     refused = api.get("/watch/web")
     assert refused.status_code == 503
