@@ -120,7 +120,7 @@ class Door:
                 "address": request.client.host if request.client else "",
                 "method": request.method,
                 "path": request.url.path,
-                "operation": operation.name,
+                "operation": getattr(operation.handler, "__name__", operation.name),
                 "object": {name: value[:256] for name, value in request.path_params.items()},
                 "dryRun": request.query_params.get("dryRun", "false").lower() in ("true", "1"),
                 "status": status,

@@ -47,6 +47,8 @@ EXCEPTIONS: Mapping[tuple[str, str], Need] = {
     ("GET", f"{BASE}/cluster/endpoints"): NAMED,
     # Lists over all namespaces show the caller's.
     ("GET", f"{BASE}/applications"): _OWN_READ,
+    ("GET", f"{BASE}/deployments"): _OWN_READ,
+    ("GET", f"{BASE}/daemonsets"): _OWN_READ,
     ("GET", f"{BASE}/taskgroups"): _OWN_READ,
     ("GET", f"{BASE}/tasks"): _OWN_READ,
     ("GET", f"{BASE}/transactions"): _OWN_READ,

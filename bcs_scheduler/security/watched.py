@@ -58,7 +58,7 @@ class WatchedFiles(Generic[T]):
             self._stamp = stamp
             try:
                 self._value = self._read()
-            except Broken as broken:
+            except (Broken, OSError) as broken:
                 self.trouble = str(broken)
                 self._failed(self.what)
                 log.error("file is broken, what was read before stays in use", what=self.what, error=self.trouble)

@@ -14,6 +14,7 @@ import requests
 
 from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.app import create_app
+from bcs_scheduler.api.door import Door
 from bcs_scheduler.api.operation import BASE, ApiSettings
 from bcs_scheduler.api.server import ApiServer
 from bcs_scheduler.core.desk import CoreOptions
@@ -202,9 +203,12 @@ class Api:
 
 @contextmanager
 def serving(
-    gateway: Gateway, settings: ApiSettings | None = None, admission: Admission | None = None
+    gateway: Gateway,
+    settings: ApiSettings | None = None,
+    admission: Admission | None = None,
+    door: Door | None = None,
 ) -> Iterator[Api]:
-    server = ApiServer(create_app(gateway, settings, admission=admission))
+    server = ApiServer(create_app(gateway, settings, door, admission))
     server.start()
     api = Api(server.url)
     try:
