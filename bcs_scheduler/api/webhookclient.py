@@ -24,6 +24,8 @@ import httpcore
 from bcs_scheduler.version import VERSION
 from store.records import Hook
 
+AGENT = f"bcs-scheduler/{VERSION}"
+
 
 class HookFailed(Exception):
     """The webhook could not be asked, or its answer not be read."""
@@ -39,11 +41,8 @@ async def ask(hook: Hook, document: bytes, headers: Mapping[str, str], *, local:
 
     Raises HookFailed; never takes longer than the hook's time-out.
     """
-    head: dict[bytes | str, bytes | str] = {
-        "Content-Type": "application/json",
-        "User-Agent": f"bcs-scheduler/{VERSION}",
-        **headers,
-    }
+    head: dict[bytes | str, bytes | str] = {"Content-Type": "application/json", "User-Agent": AGENT}
+    head.update(dict(headers))
     try:
         async with asyncio.timeout(hook.timeout):
             return await _post(hook, document, head, local, limit)

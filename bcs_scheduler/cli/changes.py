@@ -166,7 +166,8 @@ def delete(
 ) -> None:
     """End all taskgroups of deployments and applications and forget them; or forget other objects.
 
-    KIND is deployment or application (whichever has the name, if none is named), configmap, secret or command.
+    KIND is deployment or application (whichever has the name, if none is named), service, configmap, secret, command,
+    namespace, webhook, kind, or a registered kind.
     """
     if bool(names) == bool(files):
         raise UsageError("name what to delete, or give documents with -f")

@@ -67,4 +67,6 @@ def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
 
 
 def kind_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return [CompletionItem(kind) for kind in COLUMNS if kind.startswith(incomplete)]
+    """The scheduler's own, and those of custom resources."""
+    own = [CompletionItem(kind) for kind in COLUMNS if kind.startswith(incomplete)]
+    return own + _suggest(incomplete, ctx, lambda client, s: (k["spec"]["names"]["kind"] for k in client.kinds()))

@@ -57,7 +57,8 @@ Show = Callable[[Session, str, bool, str], None]
 def describe(session: Session, kind: str, name: str, story: bool, output: str | None) -> None:
     """Show one object of KIND in full.
 
-    KIND is deployment, application, taskgroup, transaction, agent, service, endpoint, configmap, secret or command.
+    KIND is deployment, application, taskgroup, transaction, agent, service, endpoint, configmap, secret, command,
+    namespace or webhook.
     """
     kind = known_kind(session, kind)
     show = SHOWS.get(kind)

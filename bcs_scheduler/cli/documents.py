@@ -150,6 +150,8 @@ def _checked(source: str, body: Any, namespace: str, namespace_given: bool) -> D
         body = _registration(source, body)
     metadata = body.get("metadata")
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        if kind not in KINDS:
+            raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}")
         meant = [key for key in get_close_matches("metadata", body) if key != "metadata"]
         hint = f"; did you mean metadata where {meant[0]} stands?" if meant and metadata is None else ""
         raise UsageError(f"{source}: metadata.name: is missing{hint}")

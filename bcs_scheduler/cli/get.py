@@ -72,9 +72,9 @@ def get(
     """List KIND, or show one by NAME.
 
     KIND is deployments (dep), applications (app), taskgroups (tg), tasks, transactions (tx), services (svc), endpoints
-    (ep), configmaps (cm), secrets, commands,
-    messages, agents (ag), offers, versions, namespaces (ns), webhooks, kinds, or a registered kind. For taskgroups, tasks,
-    transactions, versions, commands and messages NAME may be a deployment or an application.
+    (ep), configmaps (cm), secrets, commands, messages, agents (ag), offers, versions, namespaces (ns), webhooks, kinds,
+    or a registered kind. For taskgroups, tasks, transactions, versions, commands and messages NAME may be a deployment
+    or an application.
     """
     kind = known_kind(session, kind)
     if selector and kind in COLUMNS and kind not in SELECTABLE:

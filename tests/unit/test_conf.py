@@ -12,7 +12,9 @@ import yaml
 
 from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
 from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object, read_webhook
 from bcs_scheduler.api.documents.instructions import read_command, read_message
+from bcs_scheduler.api.documents.namespaces import read_namespace
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.cli.documents import load_documents
 
@@ -24,8 +26,17 @@ REQUESTS = sorted((ROOT / "conf" / "examples" / "requests").iterdir())
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_every_example_document_is_accepted(path: Path) -> None:
     for body in yaml.safe_load_all(path.read_text()):
-        name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "default")
+        head = body.get("metadata", {})
+        name, namespace = head.get("name", ""), head.get("namespace", "default")
         match body["kind"]:
+            case "namespace":
+                assert read_namespace(body).key == name
+            case "admissionwebhook":
+                assert read_webhook(body, namespace).key == f"{namespace}/{name}"
+            case "crr":
+                assert read_custom_kind(body).name == body["spec"]["names"]["kind"]
+            case "Database":
+                assert read_custom_object(body, "Database", namespace).name == name
             case "configmap":
                 assert read_config_map(body, namespace).key == f"{namespace}/{name}"
             case "secret":

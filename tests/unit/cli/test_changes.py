@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bcs_scheduler.cli.documents import KINDS
 from tests.unit.cli.standin import (
     ACCEPTED,
     APPS,
@@ -147,9 +148,9 @@ def test_what_the_message_says_is_not_said_twice(
         (
             '{"kind": "deployments"}',
             "x.json",
-            "kind: 'deployments' is not known; known: configmap, secret, service, application, process, deployment, Command",
+            f"kind: 'deployments' is not known; known: {', '.join(KINDS)}",
         ),
-        ('{"msgtype": "signal"}', "x.json", "kind: is missing; known: configmap, secret"),
+        ('{"msgtype": "signal"}', "x.json", "kind: is missing; known: namespace, crr, configmap, secret"),
         ('{"kind": "application"}', "x.json", "metadata.name: is missing"),
         ('{"kind": "application", "metdata": {}}', "x.json", "did you mean metadata where metdata stands?"),
         ("", "x.yaml", "no documents found"),
