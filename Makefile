@@ -15,7 +15,7 @@ MESOS := tests/integration/mesos
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv demo test lint format bench executor proto mesos clean
+.PHONY: help venv demo test haproxy lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -40,7 +40,7 @@ demo: $(READY)
 	@$(BIN)/python -m bcs_scheduler.demo
 
 # The last line printed is pytest's own summary.
-test: $(READY) mesos
+test: $(READY) mesos haproxy
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(DEV_READY)
@@ -71,6 +71,11 @@ $(MESOS)/bin/mesosbin: $(MESOS)/setup.sh $(MESOS)/mesosbin.cpp $(MESOS)/patch_so
 	@$(MESOS)/setup.sh || { \
 		test "$$(id -u)" = 0 || echo "Missing Debian packages can be installed by root only. As root, once: make mesos" >&2; \
 		exit 1; }
+
+# A real load balancer for the integration tests, which run it themselves.
+haproxy:
+	@test -x /usr/sbin/haproxy || { apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy >/dev/null; } || { \
+		echo "HAProxy is missing and can be installed by root only. As root, once: make haproxy" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -12,7 +12,19 @@ import click
 from click.shell_completion import get_completion_class
 from rich.console import Console
 
-from bcs_scheduler.cli import changes, configure, copying, describe, execute, get, logs, messages, operate, rollout
+from bcs_scheduler.cli import (
+    changes,
+    configure,
+    copying,
+    describe,
+    execute,
+    follow,
+    get,
+    logs,
+    messages,
+    operate,
+    rollout,
+)
 from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Problem, Unreachable
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data
@@ -76,6 +88,7 @@ for command in (
     changes.delete,
     configure.create,
     rollout.rollout,
+    follow.follow,
     logs.logs,
     execute.execute,
     copying.copy,

@@ -149,6 +149,8 @@ def test_what_an_endpoint_says(gateway: CoreGateway, api: Api) -> None:
         ({"spec": {"ports": [{"name": "a"}, {"name": "a"}]}}, "$.spec.ports[1].name"),
         ({"spec": {"ports": [{"name": "a", "protocol": "sctp"}]}}, "$.spec.ports[0].protocol"),
         ({"spec": {"ports": [{"name": "a", "servicePort": 70000}]}}, "$.spec.ports[0].servicePort"),
+        ({"spec": {"ports": [{"name": "a", "domainName": "a.b\n    bind *:22"}]}}, "$.spec.ports[0].domainName"),
+        ({"spec": {"ports": [{"name": "a", "path": "/x }"}]}}, "$.spec.ports[0].path"),
         ({"spec": {"ports": [None]}}, "$.spec.ports[0]"),
         ({"spec": {"selektor": {}}}, "$.spec.selektor"),
         ({"kind": "configmap"}, "$.kind"),

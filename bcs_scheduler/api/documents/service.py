@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
@@ -19,6 +20,9 @@ MAX_PORTS = 100
 MAX_WEIGHT = 65_535
 RESERVED = "watch"
 """Names the route that follows all endpoints."""
+_DOMAIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
+_PATH = re.compile(r"/[A-Za-z0-9._~%+,:=@/-]*")
+"""Both become part of the configuration of load balancers, where other characters have meanings of their own."""
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
 
 
@@ -113,8 +117,10 @@ def _ports(given: tuple[ServicePortDocument, ...], problems: Problems) -> tuple[
         if port.protocol.lower() not in ("", *PROTOCOLS):
             known = f"must be one of {', '.join(PROTOCOLS)}"
             problems.add(member(at, "protocol"), known, port.protocol, PROTOCOLS)
-        if port.path and not port.path.startswith("/"):
-            problems.add(member(at, "path"), "must begin with /")
+        if port.domain_name and not _DOMAIN.fullmatch(port.domain_name):
+            problems.add(member(at, "domainName"), "must be the name of a host: letters, digits, '.' and '-'")
+        if port.path and not _PATH.fullmatch(port.path):
+            problems.add(member(at, "path"), "must begin with / and hold letters, digits and ._~%+,:=@/- alone")
     return tuple(
         ServicePort(
             name=port.name,
