@@ -20,10 +20,11 @@ from transactions.lifecycle import is_leaving, is_ready
 
 class Side(NamedTuple):
     """One of the two applications. `leaving`: taskgroups chosen to go that are still there; `launching`: places that
-    are wanted and not held by a taskgroup yet."""
+    are wanted and not held by a taskgroup yet; `unready`: ids of wanted ones that do not serve (now)."""
 
     application: Application
     wanted: tuple[TaskGroup, ...]
+    unready: frozenset[str]
     leaving: tuple[TaskGroup, ...]
     launching: int
     adding: Transaction | None
@@ -57,17 +58,23 @@ class Picture(NamedTuple):
     @property
     def ready(self) -> int:
         """Ready for `min_ready` on the growing side, where it has to prove itself; simply ready on the other."""
-        return sum(map(is_ready, self.shrinking.wanted)) + len(self.growing.wanted) - len(self.lacking)
+        here = len(self.shrinking.wanted) - len(self.shrinking.unready)
+        return here + len(self.growing.wanted) - len(self.lacking)
 
     @property
     def lacking(self) -> list[TaskGroup]:
         """Taskgroups of the growing side that are not ready, or not for long enough."""
-        return [g for g in self.growing.wanted if not available(g, self.min_ready, self.now)]
+        return [
+            group
+            for group in self.growing.wanted
+            if group.id in self.growing.unready or not available(group, self.min_ready, self.now)
+        ]
 
     @property
     def available_at(self) -> float:
         """When the first of those that are ready will have been for long enough; inf = none is waiting."""
-        return min((ready_since(g) + self.min_ready for g in self.lacking if is_ready(g)), default=math.inf)
+        unready = self.growing.unready
+        return min((ready_since(g) + self.min_ready for g in self.lacking if g.id not in unready), default=math.inf)
 
 
 def picture(state: State, deployment: Deployment, now: float) -> Picture | None:
@@ -107,7 +114,18 @@ def side(state: State, application: Application) -> Side:
     for group in state.groups_of(application.key).values():
         (leaving if is_leaving(group) or group.id in chosen else wanted).append(group)
     launching = max(0, adding.target - len(wanted)) if adding is not None else 0
-    return Side(application, tuple(wanted), tuple(leaving), launching, adding, removing)
+    unready = frozenset(group.id for group in wanted if not _serves(state, application, group))
+    return Side(application, tuple(wanted), unready, tuple(leaving), launching, adding, removing)
+
+
+def _serves(state: State, application: Application, group: TaskGroup) -> bool:
+    """It is ready, and not one that has finished and is started again for it."""
+    if not is_ready(group):
+        return False
+    if not group.ended:
+        return True
+    version = state.version(application.key, group.version)
+    return version is None or version.restart_policy.policy != "Always"
 
 
 # --- readiness ----------------------------------------------------------------------------------------------------
@@ -137,7 +155,7 @@ def failed(state: State, found: Picture, periods: Periods) -> list[TaskGroup]:
 
 
 def _dead(state: State, application: Application, group: TaskGroup, periods: Periods, now: float) -> bool:
-    if not group.ended or group.status == "Finish":
+    if not group.ended or _serves(state, application, group):
         return False
     if any(t.taskgroup == group.id for t in state.active_of(application.key).values()):
         return False
@@ -178,14 +196,15 @@ def to_remove(state: State, found: Picture, most: int) -> list[TaskGroup]:
     spare = min(grown.held + len(wanted) - found.floor, len(wanted) - max(0, found.instances - most))
     if spare <= 0:
         return []
-    dead = sorted((g for g in wanted if g.ended and not is_ready(g)), key=_loss)[:spare]
-    alive = sum(not g.ended or is_ready(g) for g in (*wanted, *grown.wanted))
+    unready = found.shrinking.unready
+    dead = sorted((g for g in wanted if g.ended and g.id in unready), key=_loss)[:spare]
+    alive = sum(not g.ended or g.id not in unready | grown.unready for g in (*wanted, *grown.wanted))
     spare = min(spare - len(dead), max(0, alive - found.floor))
-    lame = [g for g in wanted if not g.ended and not is_ready(g)]
+    lame = [g for g in wanted if not g.ended and g.id in unready]
     stuck = [g for g in lame if _out_of_reach(state, found, g)]
     chosen = sorted((g for g in lame if g not in stuck), key=_loss)[:spare]
     allowed = max(0, min(spare - len(chosen), found.ready - found.floor))
-    chosen += sorted(filter(is_ready, wanted), key=_loss)[:allowed]
+    chosen += sorted((g for g in wanted if g.id not in unready), key=_loss)[:allowed]
     # The ends of those out of reach may take long to come: only when there is nothing else to do.
     return [*dead, *chosen] or sorted(stuck, key=_loss)[:spare]
 
@@ -253,4 +272,6 @@ def _trouble(group: TaskGroup) -> str:
         return "its agent is unreachable"
     if group.status not in lifecycle.READY:
         return f"{group.status}: {group.message}" if group.message else group.status
+    if group.ended:
+        return "has finished and is to be restarted"
     return health.complaints(group) or ("is to end" if group.killing_since else "not ready for long enough")

@@ -12,7 +12,7 @@ import msgspec
 from bcs_scheduler.core import effects
 from bcs_scheduler.core.desk import Desk
 from store.records import Application, Deployment, Revision, Rolling, Transaction, TransactionStatus, Version
-from transactions import delete, groups, injection, rolling
+from transactions import delete, groups, injection, rolling, scale
 from transactions.rolling import Picture
 
 
@@ -206,9 +206,12 @@ def _wants(desk: Desk, application: Application, instances: int) -> None:
 def finish(desk: Desk, deployment: Deployment, found: Picture) -> Deployment:
     """The growing side is all there is: it alone stays."""
     stays, goes = found.growing.application, found.shrinking.application
-    desk.uow.put(
+    stays = desk.uow.put(
         msgspec.structs.replace(stays, rolling="", status="Deploying", instances=deployment.instances, message="")
     )
+    if max(desk.state.indexes_of(stays.key), default=0) >= deployment.instances:
+        # The update had cut a scale short, whose number counts again now.
+        scale.create(desk.context, stays, deployment.instances)
     forget(desk, goes, enforce=False)
     changes: dict[str, Any] = {
         **_AT_REST,

@@ -40,7 +40,7 @@ def _once(desk: Desk, deployment: Deployment) -> Deployment | float:
     if found is None:
         return rollout.suspend(desk, deployment, "one of its applications is gone")
     dead = rolling.failed(desk.state, found, desk.options.transactions.periods)
-    if dead and deployment.half != "DELETE":
+    if dead:
         words = f"{len(dead)} taskgroups have failed for good: {rolling.named(dead)}"
         return rollout.fail(desk, deployment, found, words)
     match deployment.half:

@@ -20,9 +20,9 @@ E = TypeVar("E", bound=effects.Effect)
 class Lab:
     """Everything is durable at once. `out` holds the effects of the latest call."""
 
-    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = ()) -> None:
+    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = (), now: float = START) -> None:
         self.options = options or CoreOptions(strict=True)
-        self.now = START
+        self.now = now
         self.core = Core(records, self.options, self.now)
         self.out: list[effects.Effect] = []
         self._serial = 0
@@ -140,8 +140,7 @@ class Lab:
 
     def succeed(self) -> Lab:
         """Another process takes over."""
-        successor = Lab(self.options, self.records())
-        successor.now = max(self.now, successor.now)
+        successor = Lab(self.options, self.records(), self.now)
         successor._serial = self._serial + 1000
         return successor
 

@@ -5,27 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from bcs_scheduler.core import effects, events, orders
 from bcs_scheduler.core.desk import CoreOptions
 from store.records import Application, Deployment, Record, Strategy, TaskGroup, Version
-from tests.unit.lab import Lab, version
+from tests.unit.lab import START, Lab, version
 from transactions import rolling
 from transactions.lifecycle import is_ready
 
 WEB = "default/web"
-NEW = {"labels": {"revision": "2"}}
+NEW: dict[str, Any] = {"labels": {"revision": "2"}}
 
 
 class RollingLab(Lab):
-    """`excused`: what has failed by itself since the update began; so many fewer may be ready."""
+    """`least` ready and `most` present so far; `seen`: all effects so far."""
 
-    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = ()) -> None:
+    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = (), now: float = START) -> None:
         self.least = 10**6
         self.most = 0
-        super().__init__(options, records)
+        self.seen: list[effects.Effect] = []
+        super().__init__(options, records, now)
 
     def turn(self, *batch: events.Event) -> list[effects.Effect]:
         out = super().turn(*batch)
+        self.seen += out
         self.least = min(self.least, self.ready)
         self.most = max(self.most, self.present)
         return out
@@ -71,11 +75,18 @@ class RollingLab(Lab):
         return bool(staged or ending)
 
     def run(self) -> None:
+        idle = 0
         for _ in range(400):
-            before = self.deployment if WEB in self.core.state.deployments else None
-            if not self.once() and before == self.core.state.deployments.get(WEB):
+            before = self.core.state.deployments.get(WEB)
+            idle = 0 if self.once() or before != self.core.state.deployments.get(WEB) else idle + 1
+            if idle > 1:
                 return
         raise AssertionError("does not come to rest")
+
+    def run_applications(self) -> None:
+        """Before there is a deployment."""
+        while self.once():
+            pass
 
     def until(self, half: str) -> None:
         """Runs until a half of a step begins, or the update is over."""
@@ -106,6 +117,11 @@ class RollingLab(Lab):
     def members(self, application: Application) -> list[TaskGroup]:
         return [group for group in self.groups if group.application == application.name]
 
+    def group_of(self, index: int) -> TaskGroup:
+        """Of the bound application."""
+        (found,) = [group for group in self.members(self.application) if group.index == index]
+        return found
+
     @property
     def old(self) -> list[TaskGroup]:
         return self.members(self.application)
@@ -116,7 +132,13 @@ class RollingLab(Lab):
 
     @property
     def ready(self) -> int:
-        return sum(map(is_ready, self.groups))
+        return sum(map(self.serves, self.groups))
+
+    def serves(self, group: TaskGroup) -> bool:
+        """Ready, and not about to be restarted because it has finished."""
+        version = self.core.state.version(f"{group.namespace}/{group.application}", group.version)
+        again = version is not None and version.restart_policy.policy == "Always"
+        return is_ready(group) and not (again and group.ended)
 
     @property
     def present(self) -> int:
@@ -131,8 +153,7 @@ class RollingLab(Lab):
         return self.core.state.records()
 
     def succeed(self) -> RollingLab:
-        successor = type(self)(self.options, self.records())
-        successor.now = max(self.now, successor.now)
+        successor = type(self)(self.options, self.records(), self.now)
         successor._serial = self._serial + 1000
         return successor
 
@@ -155,8 +176,6 @@ def wish(
 
 
 def named(instances: int, name: str, **fields: Any) -> Version:
-    import msgspec
-
     return msgspec.structs.replace(version(instances, **fields), application=name)
 
 

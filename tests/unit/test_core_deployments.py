@@ -1,0 +1,352 @@
+"""Deployments at rest: creation, adoption, ownership, scale, limits, revisions, deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core import effects, events, orders
+from bcs_scheduler.core.controllers.janitor import PERIOD
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.events import MessageAnswered
+from store.definition import Amounts, Container
+from store.records import Strategy
+from tests.unit.lab import version
+from tests.unit.rollinglab import NEW, WEB, RollingLab, deployed, named, wish
+from transactions.base import Options
+
+# --- creation ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_deployment_launches_an_application_of_its_name() -> None:
+    lab = RollingLab()
+    lab.offer()
+    reply = lab.deploy(3)
+    assert (reply.data["name"], reply.data["revision"]) == ("web", 1)
+    assert lab.core.state.transactions[reply.data["transactionID"]].type == "LAUNCH"
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.application) == ("Running", "web")
+    assert (lab.application.status, lab.application.deployment) == ("Running", "web")
+    assert [revision.why for revision in lab.core.state.revisions_of(WEB).values()] == ["created"]
+
+
+def test_it_is_deploying_until_its_launch_has_ended() -> None:
+    lab = RollingLab()
+    lab.deploy(2)
+    assert lab.deployment.status == "Deploying"
+    lab.wait(lab.options.transactions.periods.launch + 5)
+    assert lab.deployment.status == "Running"
+    assert "LAUNCH TIMEOUT" in lab.deployment.message
+
+
+def test_creation_is_all_or_nothing() -> None:
+    lab = RollingLab()
+    lab.create(1)
+    records = lab.records()
+    assert lab.deploy(1).error == "exists"
+    wanted = wish(1, name="other")
+    assert lab.ask(orders.CreateDeployment(deployment=wanted)).error == "invalid"
+    nothing = Strategy(max_surge=0, max_unavailable=0)
+    reply = lab.deploy(1, name="other", strategy=nothing)
+    assert (reply.error, reply.problems[0].path) == ("invalid", "$.spec.strategy.rollingupdate")
+    assert [r for r in lab.records() if r.kind != "journal"] == [r for r in records if r.kind != "journal"]
+
+
+def test_a_document_that_no_store_takes_is_refused() -> None:
+    lab = RollingLab()
+    wanted = msgspec.structs.replace(wish(1), raw="x" * 300_000)
+    reply = lab.ask(orders.CreateDeployment(deployment=wanted, version=version(1)))
+    assert (reply.error, "300000 characters" in reply.message) == ("invalid", True)
+
+
+def test_the_same_name_twice_is_refused() -> None:
+    lab = deployed(1)
+    assert lab.deploy(1).error == "exists"
+
+
+# --- adoption ---------------------------------------------------------------------------------------------------------
+
+
+def adoptable(*labels: dict[str, str]) -> RollingLab:
+    lab = RollingLab()
+    lab.offer()
+    for number, pairs in enumerate(labels):
+        lab.ask(events.CreateApplication(version=named(2, f"app{number}", labels=pairs)))
+    lab.run_applications()
+    return lab
+
+
+def test_every_pair_of_the_selector_must_match() -> None:
+    lab = adoptable({"app": "web", "tier": "front"}, {"app": "web", "tier": "back"})
+    selector = {"app": "web", "tier": "front"}
+    reply = lab.ask(orders.CreateDeployment(deployment=wish(0, selector=selector)))
+    assert not reply.error
+    assert (lab.deployment.application, lab.deployment.instances, lab.deployment.status) == ("app0", 2, "Running")
+    assert lab.core.state.revisions_of(WEB)[1].version.labels == selector
+
+
+def test_several_matches_are_refused_by_name() -> None:
+    lab = adoptable({"app": "web"}, {"app": "web"})
+    reply = lab.ask(orders.CreateDeployment(deployment=wish(0, selector={"app": "web"})))
+    assert (reply.error, "app0, app1" in reply.message) == ("conflict", True)
+
+
+def test_what_belongs_to_another_deployment_is_not_adopted() -> None:
+    lab = adoptable({"app": "web"})
+    lab.ask(orders.CreateDeployment(deployment=wish(0, selector={"app": "web"})))
+    reply = lab.ask(orders.CreateDeployment(deployment=wish(0, name="other", selector={"app": "web"})))
+    assert (reply.error, "matches no application" in reply.message) == ("invalid", True)
+
+
+def test_a_template_that_says_something_else_is_the_first_update() -> None:
+    lab = adoptable({"app": "web"})
+    reply = lab.deploy(2, selector={"app": "web"}, labels={"app": "web", "revision": "2"})
+    assert reply.data["revision"] == 2
+    assert lab.deployment.status == "Update"
+    lab.measure()
+    lab.run()
+    assert (lab.deployment.status, len(lab.groups)) == ("Running", 2)
+    assert list(lab.core.state.applications) == [f"default/{lab.deployment.application}"]
+    lab.hold_bounds()
+
+
+def test_a_template_that_says_the_same_is_adopted_as_it_is() -> None:
+    lab = adoptable({"app": "web"})
+    ids = [group.id for group in lab.groups]
+    lab.deploy(3, selector={"app": "web"}, labels={"app": "web"})
+    assert lab.deployment.status == "Running"
+    lab.run()
+    assert len(lab.groups) == 3
+    assert set(ids) <= {group.id for group in lab.groups}
+
+
+# --- what belongs to it -----------------------------------------------------------------------------------------------
+
+
+def test_its_applications_are_not_changed_past_it() -> None:
+    lab = deployed(3)
+    lab.renew(3, **NEW)
+    for application in (lab.application, lab.successor):
+        place = {"namespace": "default", "name": application.name}
+        definition = named(3, application.name, labels={"other": "1"})
+        for command in (
+            events.ScaleApplication(instances=9, **place),
+            events.ScaleApplication(instances=0, inner=True, **place),
+            events.UpdateApplication(version=definition),
+            events.UpdateApplication(version=definition, resources_only=True),
+            events.RollbackApplication(**place),
+            events.DeleteApplication(enforce=True, **place),
+        ):
+            reply = lab.ask(command)
+            assert (reply.error, "deployment default/web" in reply.message) == ("conflict", True), command
+    lab.until("DELETE")
+    (scaling,) = [t for t in lab.core.state.active_transactions() if t.type == "INNERSCALE"]
+    assert "deployment default/web" in lab.cancel(scaling).message
+    lab.run()
+    assert lab.deployment.status == "Running"
+
+
+def test_taskgroups_of_an_update_can_be_rescheduled_but_not_those_that_go() -> None:
+    lab = deployed(3)
+    lab.renew(3, **NEW)
+    lab.until("DELETE")
+    (going, *_) = [group for group in lab.old if group.killing_since]
+    assert lab.ask(events.RescheduleTaskGroup(taskgroup=going.id)).error == "conflict"
+    stays = next(group for group in lab.old if not group.killing_since)
+    assert not lab.ask(events.RescheduleTaskGroup(taskgroup=stays.id)).error
+    lab.run()
+    assert (lab.deployment.status, len(lab.groups)) == ("Running", 3)
+
+
+# --- scale ------------------------------------------------------------------------------------------------------------
+
+
+def test_scale_goes_to_the_bound_application() -> None:
+    lab = deployed(2)
+    reply = lab.resize(4)
+    assert lab.core.state.transactions[reply.data["transactionID"]].type == "SCALE"
+    lab.run()
+    assert (len(lab.groups), lab.deployment.instances, lab.application.instances) == (4, 4, 4)
+    assert lab.resize(4).data["unchanged"]
+    assert lab.resize(0).error == "invalid"
+
+
+def test_another_scale_takes_the_place_of_one_that_runs() -> None:
+    lab = deployed(1)
+    lab.core.desk.pool.clear()
+    first = lab.resize(50).data["transactionID"]
+    lab.resize(2)
+    assert lab.core.state.transactions[first].status == "CANCEL"
+    lab.run()
+    assert (len(lab.groups), lab.deployment.instances) == (2, 2)
+
+
+def test_during_an_update_it_is_not_scaled() -> None:
+    lab = deployed(2)
+    lab.renew(2, **NEW)
+    reply = lab.resize(5)
+    assert (reply.error, "cancel the update" in reply.message) == ("conflict", True)
+
+
+def test_a_document_with_another_number_alone_is_a_scale() -> None:
+    lab = deployed(2)
+    lab.renew(3)
+    assert lab.deployment.status == "Running"
+    assert lab.transaction("SCALE").target == 3
+    lab.run()
+    assert len(lab.core.state.revisions_of(WEB)) == 1
+
+
+def test_a_document_with_another_strategy_alone_changes_the_record() -> None:
+    lab = deployed(2)
+    reply = lab.renew(2, strategy=Strategy(max_surge=5))
+    assert "transactionID" not in reply.data
+    assert lab.deployment.strategy.max_surge == 5
+    assert lab.core.state.revisions_of(WEB)[1].strategy.max_surge == 5
+    assert lab.renew(2).data["unchanged"]
+
+
+# --- limits -----------------------------------------------------------------------------------------------------------
+
+
+def limited(cpus: int) -> dict[str, Any]:
+    requests = Amounts(cpus=100, mem=32_000, disk=0)
+    return {"containers": (Container(command="serve", requests=requests, limits=Amounts(cpus=cpus, mem=64_000)),)}
+
+
+def in_place(lab: RollingLab, cpus: int) -> effects.Reply:
+    return lab.ask(
+        orders.UpdateDeployment(
+            deployment=wish(2, strategy=lab.deployment.strategy),
+            version=version(2, **limited(cpus)),
+            resources_only=True,
+        )
+    )
+
+
+def test_limits_change_in_place_as_a_revision() -> None:
+    lab = deployed(2, **limited(200))
+    reply = in_place(lab, 400)
+    assert reply.data["commandID"] == lab.deployment.command
+    assert lab.deployment.status == "UpdateResource"
+    assert lab.renew(2, **NEW).error == "conflict"
+    for message in list(lab.core.state.messages.values()):
+        lab.turn(
+            MessageAnswered(
+                agent_id="", executor_id=message.taskgroup, message_id=message.id, status="success", message=""
+            )
+        )
+    assert (lab.deployment.status, lab.deployment.revision, lab.deployment.command) == ("Running", 2, "")
+    assert lab.core.state.revisions_of(WEB)[2].version.containers[0].limits.cpus == 400
+    assert in_place(lab, 400).data["unchanged"]
+
+
+def test_limits_that_no_executor_answers_for_come_to_an_end() -> None:
+    lab = deployed(2, **limited(200))
+    in_place(lab, 400)
+    successor = lab.succeed()
+    successor.wait(600)
+    assert successor.deployment.status == "Running"
+    assert "2 of 2" in successor.deployment.message
+
+
+# --- revisions --------------------------------------------------------------------------------------------------------
+
+
+def test_revisions_are_kept_as_many_as_the_settings_say() -> None:
+    lab = deployed(1, options=CoreOptions(strict=True, transactions=Options(version_history=3)))
+    for number in range(2, 7):
+        lab.renew(1, labels={"revision": str(number)})
+        lab.run()
+    lab.wait(PERIOD + 1)
+    assert sorted(lab.core.state.revisions_of(WEB)) == [4, 5, 6]
+    lab.undo(4)
+    lab.run()
+    assert lab.deployment.revision == 7
+    assert {lab.core.state.version(lab.application.key, g.version).labels["revision"] for g in lab.groups} == {"4"}  # type: ignore[union-attr]
+    assert lab.core.state.revisions_of(WEB)[7].why == "rolled back to revision 4"
+
+
+def test_a_roll_back_needs_a_revision_that_is_kept() -> None:
+    lab = deployed(1)
+    assert lab.undo().error == "conflict"
+    assert lab.undo(9).error == "not_found"
+    assert lab.undo(1).data["unchanged"]
+
+
+def test_a_restart_replaces_every_taskgroup() -> None:
+    lab = deployed(3)
+    before = {group.id for group in lab.groups}
+    lab.control("restart")
+    assert lab.deployment.status == "Update"
+    lab.run()
+    assert not before & {group.id for group in lab.groups}
+    assert (lab.deployment.revision, len(lab.groups)) == (2, 3)
+    lab.hold_bounds()
+
+
+# --- deletion ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("updating", [False, True])
+def test_it_goes_when_its_applications_are_gone(updating: bool) -> None:
+    lab = deployed(3)
+    if updating:
+        lab.renew(3, **NEW)
+    lab.remove()
+    assert lab.deployment.status == "Deleting"
+    assert lab.deploy(1).error == "exists"
+    lab = lab.succeed()
+    lab.run()
+    state = lab.core.state
+    assert not (state.deployments or state.applications or state.taskgroups or state.revisions)
+    assert effects.Changed(kind="deployment", key=WEB, record=None, cause="turn") in lab.seen
+
+
+def test_a_deletion_that_runs_out_of_time_is_tried_again_and_can_be_enforced() -> None:
+    lab = deployed(2)
+    for group in lab.groups:
+        lab.report(group, "TASK_UNREACHABLE")
+    lab.remove()
+    lab.wait(lab.options.transactions.periods.delete + 10)
+    running = [t for t in lab.core.state.active_transactions() if t.type == "DELETE"]
+    assert len(running) == 1
+    assert lab.deployment.status == "Deleting"
+    lab.remove(enforce=True)
+    lab.run()
+    assert not lab.core.state.deployments
+    assert not lab.core.state.applications
+
+
+def test_what_does_not_exist_is_not_found() -> None:
+    lab = RollingLab()
+    replies = [lab.control("pause"), lab.undo(), lab.resize(1), lab.remove()]
+    replies.append(lab.ask(orders.UpdateDeployment(deployment=wish(1), version=version(1))))
+    assert {reply.error for reply in replies} == {"not_found"}
+
+
+# --- plans ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_plan_of_a_creation_says_what_would_be_placed_where() -> None:
+    lab = RollingLab()
+    lab.offer()
+    wanted = orders.CreateDeployment(deployment=wish(2), version=version(2), dry_run=True)
+    reply = lab.ask(wanted)
+    assert [place["index"] for place in reply.data["place"]] == [0, 1]
+    assert not lab.core.state.deployments
+
+
+def test_a_plan_of_an_update_is_its_first_step() -> None:
+    lab = deployed(4, strategy=Strategy(max_surge=2, max_unavailable=1))
+    records = lab.records()
+    lab.offer()
+    reply = lab.renew(4, dry=True, **NEW)
+    assert (len(reply.data["place"]), reply.data["leastReady"], reply.data["mostPresent"]) == (2, 3, 6)
+    assert [r for r in lab.records() if r.kind != "journal"] == [r for r in records if r.kind != "journal"]
+    first = Strategy(max_surge=0, max_unavailable=2, order="DeleteFirst")
+    reply = lab.renew(4, dry=True, strategy=first, **NEW)
+    assert len(reply.data["end"]) == 2
+    assert not any(group.killing_since for group in lab.groups)

@@ -1,0 +1,202 @@
+"""Rolling updates under random failures, user operations, lost agents and changes of leader at any commit.
+
+After every turn: a ready taskgroup is chosen to go only if enough others are ready, one is added only if there is room,
+no index is held twice. Once the faults stop, every update comes to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core import effects, events, orders
+from bcs_scheduler.core.desk import CoreOptions
+from store.definition import RestartPolicy, UnreachablePolicy
+from store.records import Canary, Record, Strategy, TaskGroup
+from store.state import State
+from store.unit_of_work import Unit
+from tests.unit.lab import START, version
+from tests.unit.rollinglab import WEB, RollingLab, wish
+from transactions import rolling
+from transactions.base import Options, Periods
+from transactions.lifecycle import is_leaving
+
+OPTIONS = CoreOptions(
+    strict=True,
+    transactions=Options(periods=Periods(rolling_up=60, rolling_down=200, delete=300, launch=120), version_history=3),
+)
+
+
+class ChaosLab(RollingLab):
+    """`durable`: what the store has. `cut_at`: the leader dies after so many units of the next turn."""
+
+    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = (), now: float = START) -> None:
+        records = list(records)
+        self.durable = State(records)
+        self.cut_at: int | None = None
+        self.dead = False
+        super().__init__(options, records, now)
+
+    def turn(self, *batch: events.Event) -> list[effects.Effect]:
+        if self.dead:
+            return []
+        before = {group.id: group for group in self.groups}
+        units: list[Unit] = self.core.turn(batch, self.now)
+        if self.cut_at is not None and len(units) > self.cut_at:
+            units, self.dead = units[: self.cut_at], True
+        for unit in units:
+            for change in unit.changes:
+                self.durable.apply(change.kind, change.key, change.record)
+        self.out = [effect for unit in units for effect in unit.effects]  # type: ignore[misc]
+        if not self.dead:
+            self.check(before)
+        return self.out
+
+    def check(self, before: dict[str, TaskGroup]) -> None:
+        held = [(group.application, group.index) for group in self.groups]
+        assert len(held) == len(set(held)), "an index is held twice"
+        deployment = self.core.state.deployments.get(WEB)
+        if deployment is None or not deployment.updating or deployment.status == "Deleting":
+            return
+        floor, ceiling = rolling.bounds(deployment)
+        chosen = [g for g in self.groups if is_leaving(g) and g.id in before and self.serves(before[g.id])]
+        # Only those that would still be ready: others were reported as failed in the same turn.
+        chosen = [g for g in chosen if not is_leaving(before[g.id]) and g.status in ("Running", "Finish")]
+        if chosen:
+            assert self.ready >= floor, f"{len(chosen)} chosen to go, {self.ready} ready of {floor}"
+        places = {(g.application, g.index) for g in before.values()}
+        if any((g.application, g.index) not in places for g in self.groups):
+            assert self.present <= ceiling, f"{self.present} there, {ceiling} may be"
+
+    def succeed(self) -> ChaosLab:
+        successor = ChaosLab(self.options, self.durable.records(), self.now)
+        successor._serial = self._serial + 1000
+        return successor
+
+
+def story(seed: int, turns: int = 120) -> ChaosLab:
+    random = Random(seed)
+    lab = ChaosLab(OPTIONS)
+    lab.offer()
+    policy = random.choice(["Never", "OnFailure", "OnFailure", "Always"])
+    fields = {
+        "restart_policy": RestartPolicy(policy=policy, max_times=random.choice([0, 0, 2])),  # type: ignore[arg-type]
+        "unreachable_policy": UnreachablePolicy(replace_after=random.choice([0.0, 20.0, 20.0, -1.0])),
+    }
+    lab.deploy(random.randint(1, 6), strategy=strategy(random), **fields)
+    for _ in range(turns):
+        lab.now += random.choice([0.0, 0.5, 3.0, 20.0])
+        if random.random() < 0.15:
+            lab.cut_at = random.randint(0, 3)
+        disturb(lab, random, fields)
+        if lab.dead or random.random() < 0.03:
+            lab = lab.succeed()
+            lab.offer()
+    return lab
+
+
+def strategy(random: Random) -> Strategy:
+    surge, unavailable = random.choice([(1, 1), (0, 1), (1, 0), (3, 0), (0, 2), (2, 3)])
+    canary = Canary(instances=random.randint(1, 3), hold=5.0) if random.random() < 0.3 else None
+    if canary is not None and random.random() < 0.3:
+        canary = Canary(instances=1, manual=True)
+    return Strategy(
+        max_surge=surge,
+        max_unavailable=unavailable,
+        order=random.choice(["CreateFirst", "DeleteFirst"]),
+        pause=random.choice([0.0, 0.0, 4.0]),
+        min_ready=random.choice([0.0, 0.0, 2.0]),
+        manual=random.random() < 0.15,
+        on_failure=random.choice(["suspend", "rollback"]),
+        canary=canary,
+    )
+
+
+def disturb(lab: ChaosLab, random: Random, fields: dict) -> None:  # type: ignore[type-arg]
+    groups = [g for g in lab.groups if not g.ended]
+    group = random.choice(groups) if groups else None
+    match random.choice(["run"] * 8 + ["fail", "lose", "return", "user", "user", "tick", "finish"]):
+        case "run":
+            lab.once(start=random.random() < 0.8, end=random.random() < 0.8)
+        case "fail" if group is not None:
+            lab.report(group, "TASK_FAILED")
+        case "finish" if group is not None and random.random() < 0.2:
+            lab.report(group, "TASK_FINISHED")
+        case "lose" if group is not None:
+            lab.report(group, "TASK_UNREACHABLE")
+        case "return" if group is not None:
+            lab.report(group, "TASK_RUNNING")
+        case "user":
+            act(lab, random, fields)
+        case _:
+            lab.turn()
+
+
+def act(lab: ChaosLab, random: Random, fields: dict) -> None:  # type: ignore[type-arg]
+    instances = random.randint(1, 6)
+    wanted = wish(instances, strategy=strategy(random))
+    definition = version(instances, labels={"revision": str(random.randint(1, 5))}, **fields)
+    control = [
+        orders.ControlDeployment(namespace="default", name="web", action=action)  # type: ignore[arg-type]
+        for action in ("pause", "resume", "cancel", "restart")
+    ]
+    others: list[events.Command] = [
+        orders.RollbackDeployment(namespace="default", name="web"),
+        orders.ScaleDeployment(namespace="default", name="web", instances=instances),
+        *[events.RescheduleTaskGroup(taskgroup=g.id) for g in lab.groups[:1]],
+    ]
+    if random.random() < 0.02:
+        others = [orders.DeleteDeployment(namespace="default", name="web", enforce=random.random() < 0.3)]
+    updates = [orders.UpdateDeployment(deployment=wanted, version=definition)] * 4
+    if WEB not in lab.core.state.deployments:
+        lab.turn(orders.CreateDeployment(deployment=wanted, version=definition))
+        return
+    command = random.choice([*control, *others, *updates])
+    lab.turn(msgspec.structs.replace(command, dry_run=random.random() < 0.1))
+
+
+def calm(lab: ChaosLab) -> None:
+    """No faults any more, every agent is back, and the user wants everything to go on."""
+    lab.cut_at = None
+    for _ in range(300):
+        deployment = lab.core.state.deployments.get(WEB)
+        if deployment is None or (deployment.status == "Running" and settled(lab)):
+            return
+        if deployment.status in ("UpdatePaused", "UpdateSuspend"):
+            lab.control("resume")
+        for group in [g for g in lab.groups if g.unreachable_since]:
+            lab.report(group, "TASK_RUNNING")
+        lab.once()
+        lab.now += 1.0
+        lab.turn()
+    deployment = lab.deployment
+    raise AssertionError(f"{deployment.status} {deployment.half} {deployment.message}: {told(lab)}")
+
+
+def settled(lab: ChaosLab) -> bool:
+    return all(g.started and not g.killing_since and not g.ended for g in lab.groups) or not any(
+        g.killing_since and not g.ended for g in lab.groups
+    )
+
+
+def told(lab: ChaosLab) -> list[tuple[str, str, str, bool]]:
+    return [(g.name, g.status, g.kill_reason, g.ended) for g in lab.groups]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_updates_keep_their_bounds_whatever_happens_and_come_to_an_end(seed: int) -> None:
+    lab = story(seed)
+    calm(lab)
+    deployment = lab.core.state.deployments.get(WEB)
+    if deployment is None:
+        assert not lab.core.state.applications
+        assert not lab.core.state.revisions
+        return
+    assert list(lab.core.state.applications) == [f"default/{deployment.application}"]
+    assert not lab.application.rolling
+    assert all(group.index < lab.application.instances for group in lab.groups)
+    assert lab.application.instances == deployment.instances
+    assert deployment.revision in lab.core.state.revisions_of(WEB)
