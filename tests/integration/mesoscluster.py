@@ -18,10 +18,14 @@ from tests.waiting import wait_for
 HERE = Path(__file__).resolve().parent / "mesos"
 PORTS_USED = (0, 1, 2, 3, 10, 20, -2869)
 """What mesosctl adds to the base port: solo or first master, three agents, more masters, ZooKeeper."""
-FIRST_PORT, LAST_PORT = 17000, 29000
+FIRST_PORT, LAST_PORT, STEP = 17000, 20000, 40
+"""Base ports: above are those that embedded clusters give to tasks."""
 FIRST_TASK_PORT, TASK_SPAN, TASK_WINDOWS = 10_000, 100, 23
 """Ports for tasks: clusters that run side by side must not hand out the same ones, and they must lie below 32768, from
 where on the kernel takes the local ports of outgoing connections."""
+CLAIM, TASK_CLAIM = 39, 16_977
+"""Ports that nobody listens on, but that a cluster holds as long as it lives, so that no other takes what it has: what
+is added to the base port, and the one of the first window of ports for tasks."""
 
 
 class RealMesos:
@@ -35,8 +39,9 @@ class RealMesos:
     def __init__(self, directory: Path, kind: str = "solo", environment: dict[str, str] | None = None) -> None:
         self.kind = kind
         self.directory = directory
-        self.base_port = free_base_port()
-        self.task_ports = FIRST_TASK_PORT + 3 * TASK_SPAN * ((self.base_port - FIRST_PORT) // 40 % TASK_WINDOWS)
+        self.base_port, base_claim = claim_base_port()
+        self.task_ports, task_claim = claim_task_ports()
+        self._claims = (base_claim, task_claim)
         self._environment = {
             **os.environ,
             "REALMESOS_PORT": str(self.base_port),
@@ -77,8 +82,11 @@ class RealMesos:
         return self
 
     def stop(self) -> None:
-        """Ends all processes of the cluster, those of its tasks included."""
+        """Ends all processes of the cluster, those of its tasks included, and makes sure that none is left."""
         self._control("down")
+        wait_for(lambda: not self.processes(), 10, lambda: f"the end of {self.processes()}")
+        for claim in self._claims:
+            claim.close()
 
     def start_process(self, *names: str) -> None:
         self._control("start", *names)
@@ -98,18 +106,24 @@ class RealMesos:
 
     def task_pids(self, agent: str) -> list[int]:
         """Processes of executors and tasks of the agent, known by their sandbox, and all below them."""
-        mark = f"MESOS_DIRECTORY={self.directory / agent}/".encode()
+        mark = f"MESOS_DIRECTORY={self.directory / agent}/"
         found: set[int] = set()
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
+        for process in Path("/proc").glob("[0-9]*"):
+            if any(entry.startswith(mark) for entry in environment_of(process)):
+                found |= {int(process.name), *living_descendants(int(process.name))}
+        return sorted(found)
+
+    def processes(self) -> dict[int, str]:
+        """All that was started by the cluster or runs in a folder of it: command lines by pid."""
+        root, found = f"{self.directory}/", {}
+        for process in Path("/proc").glob("[0-9]*"):
             try:
-                environment = Path("/proc", entry, "environ").read_bytes()
+                folders = [os.readlink(process / "cwd"), *(e.partition("=")[2] for e in environment_of(process))]
+                if any(f"{folder}/".startswith(root) for folder in folders):
+                    found[int(process.name)] = (process / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
             except OSError:
                 continue  # ended meanwhile, or not ours
-            if mark in environment:
-                found |= {int(entry), *living_descendants(int(entry))}
-        return sorted(found)
+        return found
 
     def leader(self) -> str:
         """Name of the leading master; empty while there is none."""
@@ -147,6 +161,14 @@ class RealMesos:
             raise RuntimeError(f"{' '.join(command)} failed: {done.stdout}{done.stderr}")
 
 
+def environment_of(process: Path) -> list[str]:
+    """What it was started with; nothing of one that has ended or is not ours. `process`: its folder in /proc."""
+    try:
+        return (process / "environ").read_text("utf-8", "replace").split("\0")
+    except OSError:
+        return []
+
+
 class _KeepRedirects(urllib.request.HTTPRedirectHandler):
     """Masters that do not lead answer with a redirect, which is what we want to see."""
 
@@ -164,14 +186,39 @@ def get_json(address: str, path: str) -> dict[str, Any]:
     return document if isinstance(document, dict) else {}
 
 
-def free_base_port() -> int:
-    """A base port whose derived ports are all free now. Different processes start looking at different places."""
-    span = (LAST_PORT - FIRST_PORT) // 40
+def claim_base_port() -> tuple[int, socket.socket]:
+    """A base port whose derived ports are all free, and what holds it. Different processes start looking at different
+    places."""
+    span = (LAST_PORT - FIRST_PORT) // STEP
     for attempt in range(span):
-        base = FIRST_PORT + 40 * ((os.getpid() * 7 + attempt) % span)
-        if all(_is_free(base + offset) for offset in PORTS_USED):
-            return base
+        base = FIRST_PORT + STEP * ((os.getpid() * 7 + attempt) % span)
+        claim = held(base + CLAIM)
+        if claim is not None:
+            if all(_is_free(base + offset) for offset in PORTS_USED):
+                return base, claim
+            claim.close()
     raise RuntimeError("no free ports for a Mesos cluster")
+
+
+def claim_task_ports() -> tuple[int, socket.socket]:
+    """First of the ports for tasks of a cluster, and what holds them."""
+    for attempt in range(TASK_WINDOWS):
+        window = (os.getpid() * 7 + attempt) % TASK_WINDOWS
+        claim = held(TASK_CLAIM + window)
+        if claim is not None:
+            return FIRST_TASK_PORT + 3 * TASK_SPAN * window, claim
+    raise RuntimeError("no free ports for the tasks of a Mesos cluster")
+
+
+def held(port: int) -> socket.socket | None:
+    """Bound to the port; None if somebody else is."""
+    sock = socket.socket()
+    try:
+        sock.bind(("127.0.0.1", port))
+    except OSError:
+        sock.close()
+        return None
+    return sock
 
 
 def _is_free(port: int) -> bool:
