@@ -188,10 +188,17 @@ class Rules:
 
     def could_admit(self, attributes: Mapping[str, object], taints: Sequence[tuple[str, str]]) -> bool:
         """Whether an agent like this can get a taskgroup at all, whatever runs where: counts are taken for zero."""
-        return self.untolerated(taints) is None and all(
-            any(rule.operator == "EXCLUDE" or rule.admits(attributes.get(rule.name)) for rule in item)
-            for item in self.items
-        )
+        return not self.objection(attributes, taints)
+
+    def objection(self, attributes: Mapping[str, object], taints: Sequence[tuple[str, str]]) -> str:
+        """What keeps an agent like this from ever getting a taskgroup, as diagnoses call it; empty if nothing does."""
+        taint = self.untolerated(taints)
+        if taint is not None:
+            return f"taint {taint[0]}={taint[1]}"
+        for position, item in enumerate(self.items):
+            if not any(rule.operator == "EXCLUDE" or rule.admits(attributes.get(rule.name)) for rule in item):
+                return self.title(position)
+        return ""
 
     def untolerated(self, taints: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
         """The first taint that is not tolerated, or None."""

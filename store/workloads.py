@@ -16,6 +16,7 @@ from store.version import Version
 DeploymentStatus = Literal[
     "Deploying", "Running", "Update", "UpdatePaused", "UpdateSuspend", "UpdateResource", "Deleting"
 ]
+DaemonsetStatus = Literal["Starting", "Running", "Abnormal", "Updating", "Deleting"]
 Half = Literal["", "START", "DELETE"]
 """What a rolling step is doing: nothing, adding new taskgroups, removing old ones."""
 Rolling = Literal["", "up", "down"]
@@ -125,7 +126,7 @@ class Daemonset(Record, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     max_unavailable: int = 1
     """Taskgroups an update may have down at once."""
-    status: Literal["Starting", "Running", "Abnormal", "Updating", "Deleting"] = "Starting"
+    status: DaemonsetStatus = "Starting"
     message: str = ""
     raw: str = ""
     created_at: float = 0.0

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from offers.model import Census
-from store.records import Application, Drain, TaskGroup, Transaction
+from store.records import Application, TaskGroup, Transaction
 from store.state import State
 from transactions.lifecycle import READY, is_ready
 from transactions.update import default_bound
 
-DRAINED = "its agent is being drained"
-"""Kill reason of daemonsets' taskgroups that are ended with the others."""
 UPDATING = ("Update", "UpdatePaused", "UpdateSuspend")
 
 
@@ -33,8 +31,8 @@ class Outlook(NamedTuple):
     """Taskgroups (``namespace/application-index``) that have been moved and are not ready again."""
 
 
-def outlook(state: State, agent_ids: Iterable[str], drain: Drain, moves: Iterable[Transaction]) -> Outlook:
-    """`moves`: the RESCHEDULEs of this drain. Any thread may ask."""
+def outlook(state: State, agent_ids: Iterable[str], moves: Iterable[Transaction]) -> Outlook:
+    """`moves`: the RESCHEDULEs of the drain. Any thread may ask."""
     left: list[TaskGroup] = []
     daemonsets: list[TaskGroup] = []
     for agent_id in sorted(agent_ids):

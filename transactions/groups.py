@@ -47,7 +47,8 @@ def build(ctx: Context, application: Application, version: Version, slot: Slot, 
 
 def _executor(ctx: Context, application: Application, version: Version) -> Executor:
     """Host processes are driven by commands of their own, which only our executor knows."""
-    return "bcs" if application.type == "process" else version.executor or ctx.executor
+    processes = application.type == "process" or any(container.process is not None for container in version.containers)
+    return "bcs" if processes else version.executor or ctx.executor
 
 
 def _tasks(version: Version, task_id: str, placement: Placement, now: float) -> tuple[Task, ...]:

@@ -10,6 +10,7 @@ from bcs_scheduler.api.routes import (
     commands,
     configuration,
     custom,
+    daemonsets,
     deployments,
     events,
     executor,
@@ -29,6 +30,7 @@ from bcs_scheduler.api.routes import (
 MODULES = (
     applications,
     processes,
+    daemonsets,
     deployments,
     versions,
     taskgroups,

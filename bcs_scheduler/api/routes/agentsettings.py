@@ -1,4 +1,4 @@
-"""What operators set about agents: attributes, taints, extended resources, enable and disable.
+"""What operators set about agents: attributes, taints, extended resources, enable, disable and drain.
 
 Every agent is a change of its own, and the answer says for each whether it was made (W28).
 """
@@ -25,11 +25,16 @@ from bcs_scheduler.api.errors import ApiError, bad_parameter
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, keys_of, show_setting
+from bcs_scheduler.api.views.drains import DrainView, show_drain
 from bcs_scheduler.core.effects import Problem, Reason
 from bcs_scheduler.core.events import Command, DeleteAgentSetting, SetAgent
+from bcs_scheduler.core.orders import DrainAgent
 
 table = Table("agents")
 IPS = Param("ips", "text", "Agents by address, host name or id, separated by commas.")
+AT_ONCE = Param("atOnce", "int", "Taskgroups of each agent that may be on their way at once; 1 if left out.", 1, 1000)
+DRAIN_TIMEOUT = Param("timeoutSeconds", "float", "When to give up; what is left then stays.", 1, 30 * 86400)
+DAEMONSETS = Param("daemonsets", "bool", "End the taskgroups of daemonsets, too, after all others.")
 MAX_IPS = 10_000
 
 
@@ -176,7 +181,51 @@ async def delete_settings(call: Call) -> Answer:
     return await _all(call, [DeleteAgentSetting(agent=ip, dry_run=call.dry_run, cause=call.cause) for ip in _ips(call)])
 
 
-async def _all(call: Call, commands: Sequence[SetAgent | DeleteAgentSetting]) -> Answer:
+@table.write(
+    "POST",
+    "/agentsettings/drain",
+    "Move the taskgroups of agents elsewhere, within the bounds of their owners, and place nothing new there",
+    query=(IPS, AT_ONCE, DRAIN_TIMEOUT, DAEMONSETS),
+    answer=list[AgentResult],
+    reasons=(errors.BAD_PARAMETER, Reason.NOT_FOUND, Reason.INVALID),
+    status=200,
+)
+async def drain_agents(call: Call) -> Answer:
+    commands = [
+        DrainAgent(
+            agent=ip,
+            at_once=call.query.get("atOnce", 1),
+            daemonsets=call.query.get("daemonsets", False),
+            timeout=call.query.get("timeoutSeconds", 0.0),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+        for ip in _ips(call)
+    ]
+    return await _all(call, commands)
+
+
+@table.read(
+    "/agentsettings/drain",
+    "Say how far the drains of agents are, and what is in their way",
+    query=(IPS, LIMIT, CONTINUE),
+    answer=list[DrainView],
+)
+def list_drains(call: Call) -> Answer:
+    state, listed = call.state(), call.gateway.agents()
+    found = {setting.agent: setting for setting in list(state.agent_settings.values()) if setting.drain is not None}
+    if "ips" in call.query:
+        wanted = _ips(call)
+        if unknown := [ip for ip in wanted if ip not in found]:
+            problems = [Problem("?ips", f"{ip} is not being drained") for ip in unknown]
+            raise ApiError(Reason.NOT_FOUND, f"not being drained: {', '.join(unknown[:10])}", problems)
+        found = {ip: found[ip] for ip in wanted}
+    ids = ids_by_setting(state, listed)
+    shown = [view for key in found if (view := show_drain(state, found[key], ids.get(key, set()))) is not None]
+    return page(shown, lambda view: (view.inner_ip,), call.query, lambda view: view)
+
+
+async def _all(call: Call, commands: Sequence[SetAgent | DeleteAgentSetting | DrainAgent]) -> Answer:
     """Submits all, then answers for each. If any failed: the first failure's status, and the results beside it."""
     outcomes = await asyncio.gather(*(_outcome(call, command) for command in commands))
     results = [

@@ -39,7 +39,7 @@ MAX_UNAVAILABLE = Param(
 )
 VERSION = Param("version", "text", "Id of the stored version; the one before the newest if left out.")
 ARGS = Param("args", "text", "resource: change nothing but limits, in place.", choices=("resource",))
-KIND = Param("kind", "text", "Only those of this kind.", choices=("application", "process"))
+KIND = Param("kind", "text", "Only those of this kind.", choices=("application", "process", "daemonset"))
 LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS, KIND)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from bcs_scheduler.api.views.taskgroups import ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT
 from offers.model import Attribute, Offer
-from store.records import AgentSetting, TaskGroup
+from store.records import AgentSetting, Drain, TaskGroup
 from store.state import State
 
 ATTRIBUTE_RANGES = 102
@@ -45,6 +45,8 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     extended: dict[str, float]
     registered_time: int
     reregistered_time: int
+    drain: str
+    """Of the drain, if there is one: draining, drained or failed."""
 
 
 class ClusterResource(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,6 +71,8 @@ class SettingView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     no_schedule: dict[str, str]
     pods: list[str]
     extended_resources: dict[str, dict[str, Any]] = msgspec.field(name="ExtendedResources")
+    drain: str
+    """draining, drained, failed, or empty."""
 
 
 class _Known(NamedTuple):
@@ -154,6 +158,7 @@ def show_setting(state: State, setting: AgentSetting, agent_ids: frozenset[str])
             }
             for name, amount in setting.extended.items()
         },
+        drain=drain_state(setting.drain),
     )
 
 
@@ -246,7 +251,16 @@ def _agent(state: State, known: _Known, listed: Mapping[str, Any]) -> AgentView:
         extended={n: amount / 1000 for n, amount in setting.extended.items()} if setting is not None else {},
         registered_time=registered,
         reregistered_time=registered,
+        drain=drain_state(setting.drain) if setting is not None else "",
     )
+
+
+def drain_state(drain: Drain | None) -> str:
+    if drain is None:
+        return ""
+    if not drain.done_at:
+        return "draining"
+    return "failed" if drain.failed else "drained"
 
 
 def _attribute(name: str, value: Attribute) -> dict[str, Any]:

@@ -88,7 +88,7 @@ class Drains:
         if setting is None or drain is None or drain.done_at:
             return  # this turn has ended it
         agent_ids = desk.agents_named(key)
-        found = outlook(desk.state, agent_ids, drain, self._moves_of(key, drain))
+        found = outlook(desk.state, agent_ids, self._moves_of(key, drain))
         if drain.daemonsets and not found.left:
             for group in found.daemonsets:
                 groups.end(desk.context, group, daemons.MISPLACED)

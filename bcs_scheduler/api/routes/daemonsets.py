@@ -1,0 +1,282 @@
+"""Daemonsets: create, update, roll back, restart, delete, list, fetch, and how each agent stands to one."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+
+from bcs_scheduler.api import errors
+from bcs_scheduler.api.documents.daemonset import (
+    DaemonsetDocument,
+    as_application,
+    read_daemonset,
+    to_daemonset,
+    to_definition,
+)
+from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
+from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.redaction import hide_document
+from bcs_scheduler.api.routes.applications import check_remote
+from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
+from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.views.daemonsets import AgentStanding, DaemonsetView, show_agents_of, show_daemonset
+from bcs_scheduler.api.views.explain import Explanation, explain_application
+from bcs_scheduler.api.views.taskgroups import TaskGroupView
+from bcs_scheduler.core.effects import Reason
+from bcs_scheduler.core.orders import (
+    CreateDaemonset,
+    DeleteDaemonset,
+    RestartDaemonset,
+    RollbackDaemonset,
+    UpdateDaemonset,
+)
+from store.records import Daemonset
+from store.state import State
+from store.workloads import DaemonsetStatus
+
+table = Table("daemonsets")
+DAEMONSETS = "/namespaces/{ns}/daemonsets"
+DAEMONSET = f"{DAEMONSETS}/{{name}}"
+ORIGINAL = "/namespaces/{ns}/daemonset"
+"""Where the original's driver has them."""
+STATUS = Param("status", "text", "Only those in this status.", choices=get_args(DaemonsetStatus))
+VERSION = Param("version", "text", "Id of the stored version; the one before the newest if left out.")
+ENFORCE = Param("enforce", "bool", "1: forget taskgroups that do not end, e.g. on lost agents.")
+LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS)
+
+
+class DaemonsetAccepted(msgspec.Struct, rename="camel"):
+    """`transactionID` of what was started, if there is anything to do at once; how it gets on is told by the daemonset.
+    `unchanged` instead of it: it is so already."""
+
+    namespace: str
+    name: str
+    transaction_id: str = msgspec.field(name="transactionID", default="")
+
+
+def find_daemonset(state: State, namespace: str, name: str) -> Daemonset:
+    """Raises ApiError (404)."""
+    daemonset = state.daemonsets.get(f"{namespace}/{name}")
+    if daemonset is None:
+        raise not_found("daemonset", f"{namespace}/{name}")
+    return daemonset
+
+
+def _found(call: Call) -> tuple[State, Daemonset]:
+    state = call.state()
+    return state, find_daemonset(state, call.path["ns"], call.path["name"])
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+@table.read(
+    "/daemonsets",
+    "List the daemonsets of all namespaces",
+    query=LISTING,
+    answer=list[DaemonsetView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_all_daemonsets(call: Call) -> Answer:
+    return list_daemonsets(call)
+
+
+@table.read(
+    DAEMONSETS,
+    "List the daemonsets of a namespace",
+    query=LISTING,
+    answer=list[DaemonsetView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_daemonsets(call: Call) -> Answer:
+    state, namespace, status = call.state(), call.path.get("ns"), call.query.get("status")
+    requirements = parse_selector(call.query.get("labelSelector", ""))
+    found = (
+        daemonset
+        for daemonset in list(state.daemonsets.values())
+        if (namespace is None or daemonset.namespace == namespace)
+        and (status is None or daemonset.status == status)
+        and selected(daemonset.labels, requirements)
+    )
+    return page(found, lambda d: (d.namespace, d.name), call.query, lambda d: show_daemonset(state, d))
+
+
+@table.read(DAEMONSET, "Fetch a daemonset", answer=DaemonsetView)
+def get_daemonset(call: Call) -> Answer:
+    return Answer(show_daemonset(*_found(call)))
+
+
+@table.read(
+    f"{DAEMONSET}/taskgroups",
+    "List the taskgroups of a daemonset",
+    query=(LIMIT, CONTINUE, TASKGROUP_STATUS),
+    answer=list[TaskGroupView],
+)
+def list_taskgroups_of_daemonset(call: Call) -> Answer:
+    state, daemonset = _found(call)
+    return taskgroups_listed(call, state, list(state.groups_of(daemonset.key).values()))
+
+
+@table.read(
+    f"{DAEMONSET}/agents",
+    "Say of every agent whether a daemonset is wanted there, and how it is",
+    query=(LIMIT, CONTINUE),
+    answer=list[AgentStanding],
+)
+def list_agents_of_daemonset(call: Call) -> Answer:
+    state, daemonset = _found(call)
+    found = show_agents_of(state, daemonset, call.gateway.agents())
+    return page(found, lambda standing: (standing.hostname, standing.id), call.query, lambda standing: standing)
+
+
+@table.read(f"{DAEMONSET}/explain", "Say why a daemonset is not as it should be", answer=Explanation)
+def explain_daemonset(call: Call) -> Answer:
+    state, daemonset = _found(call)
+    application = state.applications.get(daemonset.key)
+    if application is None:
+        raise not_found("daemonset", daemonset.key)
+    found = explain_application(state, application, call.gateway.diagnosis, now())
+    first = f"daemonset is {daemonset.status}: {daemonset.message}"
+    return Answer(
+        msgspec.structs.replace(found, status=daemonset.status, message=daemonset.message, text=[first, *found.text])
+    )
+
+
+@table.read(
+    "/definition/daemonset/{ns}/{name}",
+    "Fetch the user's document of a daemonset, without passwords",
+    answer=dict[str, Any],
+)
+def get_definition_of_daemonset(call: Call) -> Answer:
+    state, daemonset = _found(call)
+    application = state.applications.get(daemonset.key)
+    version = state.version(daemonset.key, application.version) if application is not None else None
+    if version is None or not version.raw:
+        raise not_found("definition of daemonset", daemonset.key)
+    return Answer(hide_document(version.raw))
+
+
+# --- changing -----------------------------------------------------------------------------------------------------
+
+
+def _read(call: Call, name: str | None) -> DaemonsetDocument:
+    document = read_daemonset(
+        call.body, namespace=call.path["ns"], name=name, default_executor=call.settings.default_executor
+    )
+    check_remote(call, as_application(document))
+    return document
+
+
+@table.write(
+    "POST",
+    DAEMONSETS,
+    "Create a daemonset: one taskgroup on every agent that it admits",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+    reasons=(Reason.EXISTS, Reason.CONFLICT, Reason.INVALID),
+)
+@table.write(
+    "POST",
+    ORIGINAL,
+    "Create a daemonset: one taskgroup on every agent that it admits",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+    reasons=(Reason.EXISTS, Reason.CONFLICT, Reason.INVALID),
+)
+async def create_daemonset(call: Call) -> Answer:
+    document = _read(call, None)
+    return await call.submit(
+        CreateDaemonset(
+            daemonset=to_daemonset(document),
+            version=to_definition(document),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write(
+    "PUT",
+    DAEMONSETS,
+    "Update a daemonset to a new definition, within its bound",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+)
+async def update_daemonset(call: Call) -> Answer:
+    return await _update(call, None)
+
+
+@table.write(
+    "PUT",
+    DAEMONSET,
+    "Update a daemonset to a new definition, within its bound",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+)
+async def update_named_daemonset(call: Call) -> Answer:
+    return await _update(call, call.path["name"])
+
+
+async def _update(call: Call, name: str | None) -> Answer:
+    document = _read(call, name)
+    return await call.submit(
+        UpdateDaemonset(
+            daemonset=to_daemonset(document),
+            version=to_definition(document),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write(
+    "PUT",
+    f"{DAEMONSET}/rollback",
+    "Roll a daemonset back to a stored version, within its bound",
+    query=(VERSION,),
+    answer=DaemonsetAccepted,
+)
+async def rollback_daemonset(call: Call) -> Answer:
+    return await call.submit(
+        RollbackDaemonset(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            version=call.query.get("version") or None,
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write(
+    "PUT",
+    f"{DAEMONSET}/restart",
+    "Replace the taskgroups of a daemonset, within its bound, with the same definition",
+    answer=DaemonsetAccepted,
+)
+async def restart_daemonset(call: Call) -> Answer:
+    return await call.submit(
+        RestartDaemonset(namespace=call.path["ns"], name=call.path["name"], dry_run=call.dry_run, cause=call.cause)
+    )
+
+
+@table.write("DELETE", DAEMONSET, "Delete a daemonset with its taskgroups", query=(ENFORCE,), answer=DaemonsetAccepted)
+@table.write(
+    "DELETE",
+    f"{ORIGINAL}/{{name}}",
+    "Delete a daemonset with its taskgroups",
+    query=(ENFORCE,),
+    answer=DaemonsetAccepted,
+)
+async def delete_daemonset(call: Call) -> Answer:
+    return await call.submit(
+        DeleteDaemonset(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            enforce=call.query.get("enforce", False),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
