@@ -139,6 +139,19 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
     total_timeout: Annotated[float, msgspec.Meta(ge=0.1, le=300)] = 30.0
 
 
+class EventSettings(Section, frozen=True, kw_only=True):
+    retention: Positive = 86400.0
+    keep: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 100_000
+    watchers: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1_000
+
+
+class AlarmSettings(Section, frozen=True, kw_only=True):
+    url: str = ""
+    token_file: str = ""
+    convergence: Seconds = 600.0
+    timeout: Annotated[float, msgspec.Meta(ge=0.1, le=300)] = 10.0
+
+
 class MetricsSettings(Section, frozen=True, kw_only=True):
     taskgroup_label: bool = False
 
@@ -161,6 +174,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     health: HealthSettings = HealthSettings()
     services: ServiceSettings = ServiceSettings()
     webhooks: WebhookSettings = WebhookSettings()
+    events: EventSettings = EventSettings()
+    alarms: AlarmSettings = AlarmSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
 
@@ -225,6 +240,7 @@ _CHECKS: Mapping[str, Callable[[str], object]] = {
     "api.advertise": lambda text: text and parse_http_url(text),
     "executor.url": lambda text: check_file_url(text) if text else None,
     "services.publish": lambda text: text and parse_target(text),
+    "alarms.url": lambda text: text and parse_http_url(text),
 }
 
 

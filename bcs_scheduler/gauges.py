@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.exposition import PREFIX
 from bcs_scheduler.gateway import Role
+from bcs_scheduler.hub import Hub
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from bcs_scheduler.version import VERSION
 from store.state import State
@@ -60,6 +61,7 @@ class Leading(NamedTuple):
     """Status of the driver; `connected` is looked at."""
     stalled_for: Callable[[], float]
     publishing: Callable[[], PublishingStatus | None] = lambda: None
+    hub: Hub | None = None
 
 
 class Gauges(Collector):
@@ -93,6 +95,12 @@ class Gauges(Collector):
         yield _gauge("quarantined_records", "Records that could not be decoded at take-over", {}, quarantined)
         yield _unreadable(leading.mesos().get("garbage", {}))
         yield from _services(leading)
+        if leading.hub is not None:
+            yield _gauge("watchers", "Watches and streams that are open", {}, leading.hub.watchers)
+            yield _gauge("newest_event", "Number of the newest durable event", {}, leading.hub.latest)
+            slow = CounterMetricFamily(PREFIX + "slow_watchers", "Watchers that were ended because they were too slow")
+            slow.add_metric([], leading.hub.dropped)
+            yield slow
         depth = _family("queue_depth", "Entries waiting: events, changes, replies, calls to Mesos", "queue")
         for name, value in leading.queues().items():
             depth.add_metric([name], value)

@@ -75,6 +75,8 @@ class Metrics:
             "webhook_latency_seconds", "Duration of a call of an admission webhook", ("webhook",), LAG_SECONDS
         )
 
+        self._alarms = self._counter("alarms", "Alarms by what became of them", "outcome")
+
         self._published = self._counter(
             "published_nodes", "Nodes of services published in ZooKeeper; failed: attempts", "kind", "done"
         )
@@ -134,6 +136,10 @@ class Metrics:
         """By the API. `webhook`: namespace, configuration and name."""
         self._webhooks.labels(webhook, outcome).inc()
         self._webhook_latency.labels(webhook).observe(seconds)
+
+    def alarmed(self, outcome: str) -> None:
+        """By the alarms: sent, failed, dropped, suppressed."""
+        self._alarms.labels(outcome).inc()
 
     def published(self, kind: str, done: str, nodes: int) -> None:
         """By the publisher: nodes written or deleted, and attempts that failed (without a kind)."""

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple
 
 import structlog
 
+from bcs_scheduler.alarms import Alarms
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Reply
 from bcs_scheduler.core.events import Command
@@ -67,12 +68,16 @@ class Runtime:
         url: str,
         make_prober: ProberFactory | None = None,
         make_publisher: PublisherFactory | None = None,
+        watchers: int = 1_000,
+        alarms: Alarms | None = None,
     ) -> None:
         """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe.
-        `make_publisher`: None = services are not published elsewhere."""
+        `make_publisher`: None = services are not published elsewhere. `watchers`: of the hub at a time. `alarms` hear
+        of every durable event; they outlive the terms."""
         self._store, self._options, self._make_driver = store, options, make_driver
         self._metrics, self._url, self._make_prober = metrics, url, make_prober
         self._make_publisher = make_publisher
+        self._watchers, self._alarms = watchers, alarms
         self._steps: queue.SimpleQueue[_Step] = queue.SimpleQueue()
         self._candidacy = 0
         """Number of the present candidacy."""
@@ -181,6 +186,8 @@ class Runtime:
             lambda reason: self._steps.put(_Step("ended", candidacy, reason=reason)),
             self._make_prober,
             self._make_publisher,
+            self._watchers,
+            self._alarms.notice if self._alarms is not None else None,
         )
         term.core.state.kept.update({(bad.kind, bad.key): bad.error for bad in quarantined if bad.sealed})
         if self._over >= candidacy:
@@ -195,10 +202,13 @@ class Runtime:
                 term.driver.status,
                 term.stalled_for,
                 term.publishing,
+                term.hub,
             )
         )
         self._set_role("master")
         term.start()
+        if self._alarms is not None:
+            self._alarms.leading(epoch)
         log.info("leading", epoch=epoch, records=len(records), seconds=round(time.monotonic() - began, 3))
 
     def _step_down(self, reason: str, grace: float = 0.0) -> None:

@@ -8,6 +8,7 @@ from typing import cast
 import structlog
 
 from bcs_scheduler.addresses import parse_address
+from bcs_scheduler.alarms import Alarms
 from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.app import create_app
 from bcs_scheduler.api.operation import ApiSettings
@@ -69,6 +70,7 @@ class Service:
             self._guard.tls.context if self._guard.tls else None,
         )
         self.runtime: Runtime | None = None
+        self._alarms: Alarms | None = None
 
     @property
     def url(self) -> str:
@@ -82,6 +84,9 @@ class Service:
         tell_what_is_sealed(self._settings.store)
         self._server.bind()
         url = self._settings.api.advertise or self._server.url
+        if self._settings.alarms.url:
+            self._alarms = Alarms(self._settings.alarms, self._settings.cluster, url, self.metrics.alarmed)
+            self._alarms.start()
         self.runtime = Runtime(
             store,
             core_options(self._settings),
@@ -90,6 +95,8 @@ class Service:
             url,
             prober_factory(self._settings, self.metrics),
             publisher_factory(self._settings, url, self.metrics),
+            self._settings.events.watchers,
+            self._alarms,
         )
         self._gateway.runtime = self.runtime
         self._server.start()
@@ -105,6 +112,8 @@ class Service:
         """Steps down first, so that another scheduler takes over while the last answers are still sent."""
         if self.runtime is not None:
             self.runtime.stop()
+        if self._alarms is not None:
+            self._alarms.stop()
         self._server.stop()
         self._guard.close()
 
@@ -153,6 +162,8 @@ def core_options(settings: Settings) -> CoreOptions:
         kill_retry_max=scheduler.kill_retry_max,
         executor=settings.executor.default,
         answer_timeout=settings.executor.answer_timeout,
+        events_retention=settings.events.retention,
+        events_keep=settings.events.keep,
     )
 
 

@@ -23,7 +23,7 @@ from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.pipeline import CommitPipeline
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from store.base import Store
-from store.records import Record
+from store.records import Happening, Record
 from store.state import State
 
 log = structlog.get_logger(__name__)
@@ -103,12 +103,15 @@ class Term:
         ended: Callable[[str], None],
         make_prober: ProberFactory | None = None,
         make_publisher: PublisherFactory | None = None,
+        watchers: int = 1_000,
+        alarms: Callable[[Sequence[Happening]], None] | None = None,
     ) -> None:
         self.epoch = epoch
         self._began = time.monotonic()
         self.inbox = Inbox()
         self.core = Core(records, options, time.time())
-        self.hub = Hub(self.core.desk.scribe.latest)
+        self.hub = Hub(self.core.desk.scribe.latest, watchers)
+        self._alarms = alarms
         self.driver = make_driver(self._deliver)
         self._prober = make_prober(self.core.state, self._probed) if make_prober is not None else None
         self._publisher = make_publisher(epoch, records) if make_publisher is not None else None
@@ -276,6 +279,8 @@ class Term:
                 self._resolve(effect)
             elif isinstance(effect, effects.Happened):
                 news += [Item(EVENTS, "", happening, happening.number) for happening in effect.happenings]
+                if self._alarms is not None:
+                    self._alarms(effect.happenings)
             elif isinstance(effect, effects.Changed):
                 news.append(Item(effect.kind, effect.key, effect.record))
                 if self._publisher is not None:

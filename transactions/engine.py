@@ -112,7 +112,9 @@ class Engine:
             group = ctx.uow.put(
                 msgspec.structs.replace(group, restarts=transaction.restarts + 1, last_restart_at=ctx.now)
             )
-            self._finish(ctx, transaction, "FINISH", f"taskgroup restarted, id: {slot.replaces} -> {group.id}")
+            words = f"{slot.replaces} -> {group.id}"
+            ctx.tell("taskgroup", group.id, "restarted", words, transaction=transaction.id)
+            self._finish(ctx, transaction, "FINISH", f"taskgroup restarted, id: {words}")
         else:
             self._fresh.add(transaction.id)
         created = transaction.due_at if transaction.type == "RESCHEDULE" else transaction.created_at

@@ -87,7 +87,7 @@ class Scribe:
             self._run.append(happening)
             self._size += _size(happening)
         self._put(uow)
-        uow.effect(Happened(happenings=tuple(told)))
+        uow.effect(Happened(happenings=tuple(told), cause=told[0].cause))
 
     def _put(self, uow: UnitOfWork) -> None:
         uow.put(Journal(number=self._number, happenings=tuple(self._run)))

@@ -23,7 +23,8 @@ def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:
     )
     units = lab.core.turn([update], lab.now)
     (unit,) = [u for u in units if any(isinstance(e, effects.Acknowledge) for e in u.effects)]
-    assert [change.key for change in unit.changes] == [group.id]
+    assert [change.kind for change in unit.changes] == ["taskgroup", "journal"]
+    assert unit.changes[0].key == group.id
     assert all(effect.cause == "it" for effect in unit.effects)  # type: ignore[attr-defined]
 
 

@@ -101,7 +101,9 @@ class Reports:
         advanced = desk.uow.put(lifecycle.advance(group, tasks, desk.now))
         desk.count("taskgroup_report", (group.namespace, group.application, group.name, advanced.status), 1.0)
         if advanced.status != group.status:
-            desk.tell("taskgroup", group.id, advanced.status, f"{group.status} -> {advanced.status} {advanced.message}")
+            words = f"{group.status} -> {advanced.status} {advanced.message}"
+            unasked = advanced.status == "Killed" and not group.killing_since
+            desk.tell("taskgroup", group.id, advanced.status, words, "warning" if unasked else "info")
         self._health.noticed(group, tasks)
 
     def accept_failed(self, event: AcceptFailed) -> None:

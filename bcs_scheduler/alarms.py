@@ -1,0 +1,289 @@
+"""Alarms: events that operators must hear of, posted to a webhook (bcs_internals 6.8; the body is in
+docs/operations.md).
+
+What is an alarm follows from durable events, so a failover neither invents nor loses one that was told before. The same
+alarm (its id) leaves at most once per convergence period; how many were held back is said in the next one. `notice`
+only puts what is due into a bounded queue; a thread of its own posts, repeats with backoff, and gives up. What a full
+queue turns away, and what nobody took, is counted.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+import requests
+import structlog
+
+from bcs_scheduler.api.views.base import rfc3339
+from bcs_scheduler.api.views.events import name_of
+from bcs_scheduler.core.journal import part
+from store.records import Happening
+
+log = structlog.get_logger(__name__)
+
+QUEUE = 1_000
+"""Alarms that may wait to be posted."""
+ATTEMPTS = 5
+FIRST_PAUSE = 1.0
+"""Seconds before an alarm is posted again: doubled each time, so one is given up after 15 s and ATTEMPTS time-outs."""
+REMEMBERED = 50_000
+"""Ids whose last alarm is remembered; beyond it, the oldest are forgotten."""
+
+Kind = Literal["Info", "Warn", "Error"]
+
+
+class Sort(NamedTuple):
+    """How events of one (kind, reason) become alarms. `suffix` tells ids of one object apart. `ends`: it says that
+    what the alarm with this other suffix told is over, and is sent only if that was sent."""
+
+    name: str
+    kind: Kind
+    suffix: str
+    ends: str = ""
+
+
+SORTS = {
+    ("taskgroup", "Failed"): Sort("taskgroup failed", "Warn", ""),
+    ("taskgroup", "Error"): Sort("taskgroup failed", "Warn", ""),
+    ("taskgroup", "Lost"): Sort("taskgroup lost", "Warn", ""),
+    ("taskgroup", "Unknown"): Sort("taskgroup unknown", "Warn", ""),
+    ("taskgroup", "Killed"): Sort("taskgroup killed", "Warn", ""),
+    ("taskgroup", "restarted"): Sort("taskgroup restarted", "Info", "-restart"),
+    ("taskgroup", "unhealthy"): Sort("health check failed", "Warn", "-health"),
+    ("taskgroup", "healthy"): Sort("health check passes again", "Info", "-healthy", ends="-health"),
+    ("transaction", "timeout"): Sort("transaction time-out", "Warn", "-timeout"),
+    ("framework", "disconnected"): Sort("connection to Mesos lost", "Warn", "-connection"),
+    ("framework", "subscribed"): Sort("connected to Mesos again", "Info", "-connected", ends="-connection"),
+    ("framework", "removed"): Sort("framework removed", "Error", "-removed"),
+    ("deployment", "suspended"): Sort("update suspended", "Warn", "-suspended"),
+    ("deployment", "back"): Sort("update rolled back", "Warn", "-back"),
+    ("agent", "drain failed"): Sort("drain failed", "Warn", "-drain"),
+    ("service", "unavailable"): Sort("service without ready member", "Warn", "-service"),
+    ("service", "available"): Sort("service has ready members again", "Info", "-serving", ends="-service"),
+}
+
+
+class Alarm(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The body of a post. `event`: number of the event, 0 for a change of leaders. `suppressed`: alarms of this id
+    since the last one that was sent. `dropped`: alarms of any id, since the last one that was taken, that nobody will
+    hear of, because too many waited or the receiver would not have them."""
+
+    alarm_id: str = msgspec.field(name="alarmID")
+    alarm_name: str
+    alarm_kind: Kind
+    cluster: str = msgspec.field(name="clusterID")
+    convergence_seconds: float
+    module: str = "scheduler"
+    module_url: str
+    namespace: str = ""
+    resource_type: str
+    resource_name: str
+    reason: str
+    message: str
+    level: str
+    transaction: str = ""
+    event: int = 0
+    at_time: str
+    suppressed: int = 0
+    dropped: int = 0
+
+
+class Options(Protocol):
+    """bcs_scheduler.config.AlarmSettings."""
+
+    @property
+    def url(self) -> str: ...
+
+    @property
+    def token_file(self) -> str: ...
+
+    @property
+    def convergence(self) -> float: ...
+
+    @property
+    def timeout(self) -> float: ...
+
+
+class _Past(NamedTuple):
+    sent_at: float
+    suppressed: int
+
+
+class Alarms:
+    """One per process, so that convergence outlives a term. All methods may be called from any thread."""
+
+    def __init__(
+        self,
+        options: Options,
+        cluster: str,
+        source: str,
+        count: Callable[[str], None] = lambda outcome: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`source`: URL of this scheduler's API. `count` hears what became of each alarm: sent, failed (nobody took
+        it), dropped (the queue was full), suppressed. `clock`: monotonic seconds."""
+        self._options, self._cluster, self._source = options, cluster, source
+        self._count, self._clock = count, clock
+        self._lock = threading.Lock()
+        """Guards `_past` and `_dropped`."""
+        self._past: dict[str, _Past] = {}
+        self._dropped = 0
+        self._queue: queue.Queue[Alarm] = queue.Queue(QUEUE)
+        self._stopping = threading.Event()
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """What has not been posted is dropped. Does not wait for a post under way."""
+        self._stopping.set()
+
+    @property
+    def waiting(self) -> int:
+        return self._queue.qsize()
+
+    # --- what happens -----------------------------------------------------------------------------------------
+
+    def notice(self, happenings: Sequence[Happening]) -> None:
+        """Durable events, in order. Never waits."""
+        for happening in happenings:
+            sort = SORTS.get((happening.object, happening.reason))
+            # A taskgroup that was to end was killed by somebody's order.
+            if sort is not None and not (happening.reason == "Killed" and happening.level == "info"):
+                self._raise(sort, happening)
+
+    def leading(self, epoch: int) -> None:
+        """This process has taken over."""
+        self._put(
+            Alarm(
+                alarm_id=f"{self._cluster}-leader",
+                alarm_name="leader changed",
+                alarm_kind="Info",
+                cluster=self._cluster,
+                convergence_seconds=self._options.convergence,
+                module_url=self._source,
+                resource_type="scheduler",
+                resource_name=self._source,
+                reason="leading",
+                message=f"{self._source} leads, epoch {epoch}",
+                level="info",
+                at_time=rfc3339(time.time()),
+            )
+        )
+
+    def _raise(self, sort: Sort, happening: Happening) -> None:
+        subject = _subject(happening)
+        if sort.ends and not self._over(subject + sort.ends):
+            return
+        self._put(
+            Alarm(
+                alarm_id=subject + sort.suffix,
+                alarm_name=sort.name,
+                alarm_kind=sort.kind,
+                cluster=self._cluster,
+                convergence_seconds=self._options.convergence,
+                module_url=self._source,
+                namespace=happening.namespace,
+                resource_type=happening.object,
+                resource_name=name_of(happening),
+                reason=happening.reason,
+                message=happening.message,
+                level=happening.level,
+                transaction=happening.transaction,
+                event=happening.number,
+                at_time=rfc3339(happening.at),
+            )
+        )
+
+    def _over(self, identity: str) -> bool:
+        """The trouble has been told; it is forgotten, so that trouble that comes back is told at once."""
+        with self._lock:
+            return self._past.pop(identity, None) is not None
+
+    def _put(self, alarm: Alarm) -> None:
+        now = self._clock()
+        with self._lock:
+            past = self._past.pop(alarm.alarm_id, None)
+            if past is not None and now - past.sent_at < self._options.convergence:
+                self._past[alarm.alarm_id] = past._replace(suppressed=past.suppressed + 1)
+                self._count("suppressed")
+                return
+            self._past[alarm.alarm_id] = _Past(now, 0)
+            if len(self._past) > REMEMBERED:
+                del self._past[next(iter(self._past))]
+        try:
+            self._queue.put_nowait(msgspec.structs.replace(alarm, suppressed=past.suppressed if past else 0))
+        except queue.Full:
+            self._lose("dropped")
+
+    def _lose(self, outcome: str) -> None:
+        with self._lock:
+            self._dropped += 1
+        self._count(outcome)
+
+    # --- the thread -------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                alarm = self._queue.get(timeout=0.5)
+            except queue.Empty:
+                continue
+            if self._deliver(alarm):
+                self._count("sent")
+            elif not self._stopping.is_set():
+                self._lose("failed")
+
+    def _deliver(self, alarm: Alarm) -> bool:
+        pause = FIRST_PAUSE
+        for attempt in range(ATTEMPTS):
+            if attempt and self._stopping.wait(pause * 2 ** (attempt - 1)):
+                return False
+            with self._lock:
+                dropped = self._dropped
+            failure = self._post(msgspec.structs.replace(alarm, dropped=dropped))
+            if not failure:
+                with self._lock:
+                    self._dropped -= dropped
+                return True
+        log.warning("alarm not delivered", alarm=alarm.alarm_id, url=self._options.url, error=failure)
+        return False
+
+    def _post(self, alarm: Alarm) -> str:
+        """The error in words; empty if it was taken."""
+        options = self._options
+        headers = {"Content-Type": "application/json"}
+        try:
+            if options.token_file:
+                headers["Authorization"] = f"Bearer {Path(options.token_file).read_text().strip()}"
+            answer = self._session.post(
+                options.url,
+                data=msgspec.json.encode(alarm),
+                headers=headers,
+                timeout=options.timeout,
+                allow_redirects=False,
+                stream=True,  # what the receiver says beyond the status is of no interest
+            )
+            answer.close()
+        except (requests.RequestException, OSError, ValueError) as error:
+            return f"{type(error).__name__}: {error}"
+        return "" if answer.ok and answer.status_code < 300 else f"HTTP {answer.status_code}"
+
+
+def _subject(happening: Happening) -> str:
+    """What the id of an alarm begins with. Replacements of a taskgroup share it: it names application and index."""
+    if happening.object == "taskgroup":
+        index, name = part(happening.key, 0), part(happening.key, 1)
+        return f"{happening.namespace}.{name}-{index}"
+    if happening.object == "framework":
+        return "framework"
+    return ".".join(filter(None, (happening.namespace, name_of(happening))))
