@@ -129,6 +129,8 @@ class Wire:
                 if failure is None:
                     return response
                 repeat = response.status_code == 503 and (method == "GET" or failure.reason in UNCHANGED_FOR_SURE)
+                if response.status_code == 429:
+                    repeat, pause = True, max(pause, _seconds(response.headers.get("Retry-After", "")))
             except requests.Timeout:
                 raise TimedOut(f"{self.server} did not answer within {READ_TIMEOUT:g}s") from None
             except requests.RequestException as error:
@@ -188,6 +190,10 @@ def _cause(error: Exception) -> str:
     return text
 
 
+def _seconds(retry_after: str) -> float:
+    return float(retry_after) if retry_after.isdigit() else 0.0
+
+
 def _envelope(response: requests.Response, server: str) -> Json:
     answer: Json | None
     try:
@@ -208,5 +214,7 @@ def _failure(response: requests.Response, server: str) -> CliError | None:
     data = answer["data"] if isinstance(answer["data"], dict) else {}
     problems = [Problem(str(p.get("path", "")), str(p.get("message", ""))) for p in data.get("problems") or ()]
     message = str(answer.get("message") or f"HTTP {status}")
+    if status == 401:
+        message += " (--token-file, BCS_TOKEN_FILE or BCS_TOKEN)"
     kind = {404: NotFound, 409: Conflict, 503: Unreachable, 307: Unreachable}.get(status, CliError)
     return kind(message, problems, reason=str(data.get("reason", "")))

@@ -53,7 +53,7 @@ class SchedulerProcess:
         assert self._process is not None
         text = self.log_file.read_text(errors="replace")
         assert self._process.poll() is None, f"the scheduler ended at its start:\n{text[-3000:]}"
-        found = re.search(r"^api (http://\S+)$", text, re.MULTILINE)
+        found = re.search(r"^api (https?://\S+)$", text, re.MULTILINE)
         return found[1] if found else None
 
     @property
