@@ -6,6 +6,7 @@ Passwords of registries and downloads, variables and files of commands, contents
 
 from __future__ import annotations
 
+import copy
 import hmac
 import secrets
 from base64 import b64decode
@@ -44,13 +45,18 @@ def hide_headers(headers: Mapping[str, str]) -> dict[str, str]:
 
 def hide_document(raw: str) -> dict[str, Any]:
     """A stored document with a pod template without its passwords."""
-    document: dict[str, Any] = msgspec.json.decode(raw)
-    pod = (document.get("spec", {}).get("template") or {}).get("spec", {})
-    for task in [*pod.get("containers", ()), *pod.get("processes", ())]:
+    return hide_passwords(msgspec.json.decode(raw))
+
+
+def hide_passwords(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of one that is plain data."""
+    document: dict[str, Any] = copy.deepcopy(dict(given))
+    pod = ((document.get("spec") or {}).get("template") or {}).get("spec") or {}
+    for task in [*(pod.get("containers") or ()), *(pod.get("processes") or ())]:
         _hide_in(task, "imagePullPasswd")
-        for uri in task.get("uris", ()):
+        for uri in task.get("uris") or ():
             _hide_in(uri, "pwd")
-        for check in task.get("healthChecks", ()):
+        for check in task.get("healthChecks") or ():
             http = check.get("http") or {}
             if http.get("headers"):
                 http["headers"] = hide_headers(http["headers"])

@@ -60,7 +60,7 @@ def handling(kind: str) -> Handling:
     return HANDLING.get(kind) or custom_handling(kind)
 
 
-def _documents(session: Session, files: tuple[str, ...]) -> list[Document]:
+def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
     """In the order in which they are applied. Raises UsageError."""
     documents = in_order(load_documents(files, session.namespace, namespace_given=session.namespace_given))
     check_kinds(session, documents)
@@ -79,7 +79,7 @@ def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -
 
     Configmaps, secrets and services go first. Documents of kind Command are carried out.
     """
-    documents = _documents(session, files)
+    documents = documents_of(session, files)
     started = [(document, handling(document.kind).apply(session, document, dry_run)) for document in documents]
     for document, accepted in started if wait and not dry_run else ():
         handling(document.kind).settle(session, document.namespace, document.name, accepted)
@@ -108,7 +108,7 @@ def update(
     if resources_only and (instances is not None or max_unavailable is not None):
         raise UsageError("--resources-only changes all taskgroups where they are: no --instances, no --max-unavailable")
     options = UpdateOptions(instances, max_unavailable, resources_only, dry_run, wait)
-    documents = _documents(session, files)
+    documents = documents_of(session, files)
     started = [(document, handling(document.kind).update(session, document, options)) for document in documents]
     for document, accepted in started if wait and not dry_run else ():
         handling(document.kind).settle(session, document.namespace, document.name, accepted)
@@ -181,7 +181,7 @@ def delete(
 def _doomed(session: Session, names: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
     """(kind, namespace, name): what uses others before what it takes in."""
     if files:
-        documents = _documents(session, files)
+        documents = documents_of(session, files)
         if any(document.kind == "Command" for document in documents):
             raise UsageError("a command is deleted by its id: bcs delete command ID")
         for document in reversed(documents):

@@ -223,6 +223,11 @@ class Client(Deployments, Services, Extensions):
         path = "/agentsettings/enable" if enabled else "/agentsettings/disable"
         self._command("POST", path, {"ips": ",".join(agents)})
 
+    def set_taints(self, taints: dict[str, dict[str, str]]) -> None:
+        """All taints of each agent, by the key of its settings."""
+        body = [{"innerIP": agent, "noSchedule": given} for agent, given in taints.items()]
+        self._command("PUT", "/agentsettings/taint", None, body)
+
     def server_version(self) -> Json:
         return self._get("/version", prefix="")
 

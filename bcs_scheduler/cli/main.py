@@ -17,13 +17,16 @@ from bcs_scheduler.cli import (
     configure,
     copying,
     describe,
+    difference,
     execute,
     follow,
+    generate,
     get,
     logs,
     messages,
     operate,
     rollout,
+    top,
 )
 from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Problem, Unreachable
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
@@ -80,6 +83,7 @@ def completion(shell: str) -> None:
 
 for command in (
     changes.apply,
+    difference.diff,
     get.get,
     describe.describe,
     changes.scale,
@@ -103,10 +107,16 @@ for command in (
     operate.wait,
     operate.enable,
     operate.disable,
+    operate.cordon,
+    operate.uncordon,
+    operate.taint,
+    top.top,
     version,
     completion,
 ):
     bcs.add_command(command)
+configure.create.add_command(generate.application)
+configure.create.add_command(generate.deployment)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

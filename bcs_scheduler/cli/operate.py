@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 
 from bcs_scheduler.cli.changes import HANDLING
-from bcs_scheduler.cli.client import Accepted
+from bcs_scheduler.cli.client import Accepted, Json
 from bcs_scheduler.cli.complete import agent_names, owner_names, taskgroup_ids, transaction_ids
+from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.lookup import application_of, find_owner, find_taskgroup, find_transaction
 from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, reporting, wait_option
 from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_running
@@ -87,6 +88,72 @@ def enable(session: Session, agents: tuple[str, ...]) -> None:
 def disable(session: Session, agents: tuple[str, ...]) -> None:
     """Place nothing new on agents; what runs there goes on."""
     _switch(session, agents, enabled=False)
+
+
+@click.command()
+@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
+@connection_options
+@pass_session
+@reporting
+def cordon(session: Session, agents: tuple[str, ...]) -> None:
+    """Place nothing new on agents; the same as disable."""
+    _switch(session, agents, enabled=False)
+
+
+@click.command()
+@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
+@connection_options
+@pass_session
+@reporting
+def uncordon(session: Session, agents: tuple[str, ...]) -> None:
+    """Use the offers of agents again; the same as enable."""
+    _switch(session, agents, enabled=True)
+
+
+@click.command()
+@click.argument("words", nargs=-1, required=True, metavar="AGENT... KEY=VALUE|KEY-...", shell_complete=agent_names)
+@connection_options
+@pass_session
+@reporting
+def taint(session: Session, words: tuple[str, ...]) -> None:
+    """Set (KEY=VALUE) or remove (KEY-, KEY=VALUE-) taints of agents.
+
+    Nothing is placed on a tainted agent that does not tolerate it; what runs there goes on.
+    """
+    agents = [word for word in words if "=" not in word and not word.endswith("-")]
+    marks = [word for word in words if word not in agents]
+    if not agents or not marks:
+        raise UsageError("give agents, and then taints: KEY=VALUE to set, KEY- to remove")
+    known = session.client.agents()
+    wanted = {}
+    for name in agents:
+        key, taints = _taints(known, name)
+        wanted[key] = _tainted(taints, marks)
+    session.client.set_taints(wanted)
+    for key, taints in wanted.items():
+        shown = ", ".join(f"{name}={value}" for name, value in taints.items())
+        session.report("agent", key, "tainted" if taints else "without taints", shown, taints=taints)
+
+
+def _taints(known: list[Json], name: str) -> tuple[str, dict[str, str]]:
+    """(key of its settings, present taints); what nobody knows yet can be set up by its name."""
+    for agent in known:
+        if name in (agent.get("ip"), agent.get("hostname"), agent.get("id"), agent.get("key")):
+            return str(agent["key"]), dict(agent.get("taints") or {})
+    return name, {}
+
+
+def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:
+    taints = dict(present)
+    for mark in marks:
+        key, equals, value = mark.removesuffix("-").partition("=") if mark.endswith("-") else mark.partition("=")
+        if not key:
+            raise UsageError(f"{mark!r} is no taint: KEY=VALUE to set, KEY- to remove")
+        if not mark.endswith("-"):
+            taints[key] = value
+        elif not equals or taints.get(key) == value:
+            taints.pop(key, None)
+    return taints
 
 
 def _switch(session: Session, agents: tuple[str, ...], *, enabled: bool) -> None:

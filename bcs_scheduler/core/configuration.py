@@ -50,10 +50,12 @@ def _put(desk: Desk, record: ConfigMap | Secret, before: ConfigMap | Secret | No
     created = before.created_at if before is not None else desk.now
     updated = before.updated_at if before is not None else desk.now
     record = msgspec.structs.replace(record, created_at=created, updated_at=updated)
-    if record != before:
-        desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
-        desk.tell(record.kind, record.key, "created" if before is None else "updated", f"{len(record.items)} keys")
-    return {"namespace": record.namespace, "name": record.name}
+    answer = {"namespace": record.namespace, "name": record.name}
+    if record == before:
+        return {**answer, "unchanged": True}
+    desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
+    desk.tell(record.kind, record.key, "created" if before is None else "updated", f"{len(record.items)} keys")
+    return answer
 
 
 def _delete(
