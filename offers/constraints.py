@@ -186,15 +186,13 @@ class Rules:
         """How diagnoses call an item, e.g. ``constraint CLUSTER zone or LIKE hostname``."""
         return "constraint " + (" or ".join(rule.title for rule in self.items[position]) or "(empty)")
 
-    def could_admit(self, attributes: Mapping[str, object], taints: Sequence[tuple[str, str]]) -> bool:
-        """Whether an agent like this can get a taskgroup at all, whatever runs where: counts are taken for zero."""
-        return not self.objection(attributes, taints)
+    def could_admit(self, attributes: Mapping[str, object]) -> bool:
+        """Whether an agent with these attributes can meet the constraints at all, whatever runs where: counts are taken
+        for zero."""
+        return not self.objection(attributes)
 
-    def objection(self, attributes: Mapping[str, object], taints: Sequence[tuple[str, str]]) -> str:
-        """What keeps an agent like this from ever getting a taskgroup, as diagnoses call it; empty if nothing does."""
-        taint = self.untolerated(taints)
-        if taint is not None:
-            return f"taint {taint[0]}={taint[1]}"
+    def objection(self, attributes: Mapping[str, object]) -> str:
+        """The constraint that an agent with these attributes can never meet, as diagnoses call it; empty if none."""
         for position, item in enumerate(self.items):
             if not any(rule.operator == "EXCLUDE" or rule.admits(attributes.get(rule.name)) for rule in item):
                 return self.title(position)

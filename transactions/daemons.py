@@ -11,8 +11,8 @@ from __future__ import annotations
 from itertools import count, islice
 
 from offers.model import Demand, Placement
-from store.records import AgentSetting, Application, TaskGroup, Transaction
-from transactions import base, injection, update
+from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
+from transactions import base, injection, needs, update
 from transactions.base import Context, Slot, Step
 from transactions.lifecycle import is_ready
 
@@ -38,10 +38,14 @@ def setting_of(ctx: Context, group: TaskGroup) -> AgentSetting | None:
     return settings.get(group.agent_ip) or settings.get(group.hostname)
 
 
-def takes_new(ctx: Context, group: TaskGroup) -> bool:
-    """Its agent may get a new taskgroup: it is listed and not disabled."""
+def takes_new(ctx: Context, group: TaskGroup, version: Version) -> bool:
+    """Its agent may get a new taskgroup: it is listed, not disabled, and its taints are tolerated."""
     setting = setting_of(ctx, group)
-    return group.agent_id in ctx.agents.agents and not (setting is not None and setting.disabled)
+    if group.agent_id not in ctx.agents.agents:
+        return False
+    return setting is None or not (
+        setting.disabled or needs.rules_of(version).untolerated(tuple(setting.taints.items()))
+    )
 
 
 def begin_launch(ctx: Context, application: Application) -> Transaction:
@@ -107,7 +111,7 @@ def update_step(ctx: Context, transaction: Transaction) -> Step:
         return Step()
     near = [group for group in staying(ctx, application) if not group.unreachable_since]
     new = [group for group in near if group.version == version.name]
-    old = [group for group in near if group.version != version.name and takes_new(ctx, group)]
+    old = [group for group in near if group.version != version.name and takes_new(ctx, group, version)]
     if not old and all(map(is_ready, new)):
         left = sum(group.version != version.name for group in staying(ctx, application))
         rest = f", {left} stay as they are until their agents can be used again" if left else ""

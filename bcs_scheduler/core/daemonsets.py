@@ -37,7 +37,7 @@ def create(desk: Desk, command: orders.CreateDaemonset) -> Data:
         labels=version.labels,
         annotations=version.annotations,
         version=version.name,
-        instances=len(admitted(desk, version).enabled),
+        instances=len(admitted(desk, version).open),
         created_at=desk.now,
     )
     desk.uow.put(version)

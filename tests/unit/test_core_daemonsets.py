@@ -112,6 +112,20 @@ def test_taints_need_tolerations() -> None:
     assert sorted(lab.places) == ["a0", "a1"]
 
 
+def test_a_taint_ends_nothing_and_lets_nothing_new_in() -> None:
+    lab = running(2, restart_policy=ALWAYS)
+    lab.set_agent("a1", taints={"dedicated": "db"})
+    lab.settle()
+    assert sorted(lab.places) == ["a0", "a1"]
+    lab.change(labels={"revision": "2"})
+    lab.settle()
+    assert lab.on("a0").version == lab.application.version
+    assert lab.on("a1").version != lab.application.version, "nothing could take its place"
+    lab.report(lab.on("a1"), "TASK_FAILED")
+    lab.settle()
+    assert sorted(lab.places) == ["a0"]
+
+
 def test_a_disabled_agent_keeps_its_own_and_gets_no_new_one() -> None:
     lab = running(2, restart_policy=ALWAYS)
     lab.set_agent("a1", disabled=True)

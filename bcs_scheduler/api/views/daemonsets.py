@@ -17,8 +17,8 @@ from transactions.lifecycle import is_ready
 
 class CountsView(msgspec.Struct, frozen=True, kw_only=True):
     """Taskgroups. `desired`: agents it is wanted on; `current`: agents that have one; `ready`: those that run and pass
-    their checks; `updated`: those of the newest version; `available`: ready ones; `misscheduled`: those that are being
-    ended because their agents are not for it any more."""
+    their checks; `updated`: those of the newest version; `available`: ready ones; `misscheduled`: those whose
+    agents are not for it any more: they are being ended, or stay although a taint of the agent is not tolerated."""
 
     desired: int
     current: int
@@ -96,10 +96,19 @@ def show_daemonset(state: State, daemonset: Daemonset) -> DaemonsetView:
             ready=ready,
             updated=sum(group.version == newest for group in staying),
             available=ready,
-            misscheduled=len(groups) - len(staying),
+            misscheduled=sum(daemons.leaving(group) or _unwelcome(state, group) for group in groups),
         ),
         transaction=application.operation if application is not None else "",
     )
+
+
+def _unwelcome(state: State, group: TaskGroup) -> bool:
+    """Its agent has a taint that its version does not tolerate."""
+    setting = state.agent_settings.get(group.agent_ip) or state.agent_settings.get(group.hostname)
+    version = state.version(f"{group.namespace}/{group.application}", group.version)
+    if setting is None or not setting.taints or version is None:
+        return False
+    return needs.rules_of(version).untolerated(tuple(setting.taints.items())) is not None
 
 
 def show_agents_of(state: State, daemonset: Daemonset, listed: Sequence[Mapping[str, Any]]) -> list[AgentStanding]:
@@ -131,7 +140,10 @@ def _standing(
         given = {**setting.strings, **setting.scalars} if setting is not None else {}
         attributes = {**listed.get("attributes", {}), **given, "hostname": listed["hostname"]}
         taints = tuple(sorted(setting.taints.items())) if setting is not None else ()
-        objection = needs.rules_of(newest).objection(attributes, taints)
+        rules = needs.rules_of(newest)
+        objection = rules.objection(attributes)
+        if not objection and (taint := rules.untolerated(taints)) is not None:
+            objection = f"taint {taint[0]}={taint[1]}"
         if not objection and setting is not None and setting.disabled:
             objection = "it is disabled"
     wanted = not objection or (group is not None and not daemons.leaving(group))

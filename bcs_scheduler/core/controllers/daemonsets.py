@@ -1,9 +1,10 @@
 """Daemonsets: one taskgroup on every agent their definition admits.
 
-An agent is for a daemonset if Mesos lists it and constraints and tolerations admit it, settings of operators included;
-whether there is room on it is another question, which the placement answers and explains. A disabled agent keeps its
-taskgroup and gets no new one. What is on an agent that is not for it (any more) is ended. All of this is derived from
-the records and the list of agents, so it may be done again at any time; until Mesos has listed its agents, nothing is.
+An agent is for a daemonset if Mesos lists it and the constraints admit it, settings of operators included; whether there
+is room on it is another question, which the placement answers and explains. An agent that is disabled or has a taint
+which is not tolerated keeps its taskgroup and gets no new one. What is on an agent that is not for it any more is ended.
+All of this is derived from the records and the list of agents, so it may be done again at any time; until Mesos has
+listed its agents, nothing is.
 """
 
 from __future__ import annotations
@@ -38,24 +39,26 @@ PACE = 0.0001
 
 
 class Admitted(NamedTuple):
-    """Ids of the agents that a version admits."""
+    """Ids of the agents that the constraints of a version admit: those that take new taskgroups, and those that do not
+    because they are disabled or tainted."""
 
     version: str
-    enabled: frozenset[str]
-    disabled: frozenset[str]
+    open: frozenset[str]
+    closed: frozenset[str]
 
 
 def admitted(desk: Desk, version: Version) -> Admitted:
-    """By constraints and tolerations, settings of operators included; counts of what runs are not asked."""
+    """Settings of operators included; counts of what runs are not asked."""
     rules, settings = needs.rules_of(version), desk.state.agent_settings
-    enabled: list[str] = []
-    disabled: list[str] = []
+    open_: list[str] = []
+    closed: list[str] = []
     for agent in desk.agents.agents.values():
         set_up = decoration(settings.get(agent.key))
         attributes = {**agent.attributes, **set_up.attributes, "hostname": agent.hostname}
-        if rules.could_admit(attributes, tuple(sorted(set_up.taints.items()))):
-            (disabled if set_up.disabled else enabled).append(agent.id)
-    return Admitted(version.name, frozenset(enabled), frozenset(disabled))
+        if rules.could_admit(attributes):
+            shut = set_up.disabled or rules.untolerated(tuple(set_up.taints.items())) is not None
+            (closed if shut else open_).append(agent.id)
+    return Admitted(version.name, frozenset(open_), frozenset(closed))
 
 
 class Daemonsets:
@@ -157,7 +160,7 @@ class Daemonsets:
         for group in list(desk.state.groups_of(application.key).values()):
             self._clear(group, agents)
         held = {group.agent_id for group in daemons.staying(ctx, application)}
-        wanted = len(agents.enabled | held)
+        wanted = len(agents.open | held)
         if wanted > application.instances:
             # Nobody asked for this growth, so the quota bounds it instead of refusing it.
             need = needs.total(version)
@@ -175,7 +178,7 @@ class Daemonsets:
         elif daemons.lacking(ctx, application):
             daemons.begin_launch(ctx, application)
         if not any(transaction.type in ("UPDATE", "DELETE") for transaction in active) and any(
-            group.version != version.name and not group.unreachable_since and daemons.takes_new(ctx, group)
+            group.version != version.name and not group.unreachable_since and daemons.takes_new(ctx, group, version)
             for group in daemons.staying(ctx, application)
         ):
             daemons.begin_update(ctx, application, daemonset.max_unavailable)
@@ -186,13 +189,13 @@ class Daemonsets:
         agent = group.agent_id
         if group.unreachable_since and self._past(group, group.unreachable_since + FORGET_TIME):
             groups.remove(ctx, group, "its agent has not come back")
-        elif daemons.leaving(group) or agent in agents.enabled:
+        elif daemons.leaving(group) or agent in agents.open:
             return
         elif agent in desk.agents.agents:
             if group.ended:
-                words = "its agent is disabled" if agent in agents.disabled else daemons.MISPLACED
+                words = "its agent takes nothing new" if agent in agents.closed else daemons.MISPLACED
                 groups.remove(ctx, group, words)
-            elif agent not in agents.disabled:
+            elif agent not in agents.closed:
                 groups.end(ctx, group, daemons.MISPLACED)
         elif group.ended:
             if self._past(group, desk.now - desk.agents.absent_for(agent, desk.now) + RETURN_TIME):
