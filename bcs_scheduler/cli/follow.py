@@ -39,6 +39,7 @@ class Endpoints:
         self._found: dict[str, Json] = {}
         self._changed = False
         self._failure: CliError | None = None
+        self._closed = threading.Event()
         self._condition = threading.Condition()
         threading.Thread(target=self._follow, name="follow", daemon=True).start()
 
@@ -54,15 +55,19 @@ class Endpoints:
             self._changed = False
             return [self._found[name] for name in sorted(self._found)]
 
+    def close(self) -> None:
+        """No new stream is begun."""
+        self._closed.set()
+
     def _follow(self) -> None:
         pause = FIRST_PAUSE
-        while True:
+        while not self._closed.is_set():
             try:
                 self._read()
                 pause = FIRST_PAUSE
-                time.sleep(pause)
+                self._closed.wait(pause)
             except (Unreachable, TimedOut):
-                time.sleep(pause)
+                self._closed.wait(pause)
                 pause = min(pause * 2, LONGEST_PAUSE)
             except CliError as error:
                 self._fail(error)
@@ -213,15 +218,18 @@ def follow(
         Endpoints(session.client, session.namespace, frozenset(services)),
         File(session, output, check, reload),
     )
-    well = True
-    while True:
-        found = endpoints.take(None if well else RELOAD_AGAIN)
-        well = file.put(_rendered(template, variables, found)) if found is not None else file.reload()
-        if once:
-            if not well:
-                raise CliError(f"{output} is not as it should be")
-            return
-        time.sleep(pause)
+    try:
+        well = True
+        while True:
+            found = endpoints.take(None if well else RELOAD_AGAIN)
+            well = file.put(_rendered(template, variables, found)) if found is not None else file.reload()
+            if once:
+                break
+            time.sleep(pause)
+    finally:
+        endpoints.close()
+    if not well:
+        raise CliError(f"{output} is not as it should be")
 
 
 def _template(source: Path) -> jinja2.Template:

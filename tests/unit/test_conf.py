@@ -15,6 +15,7 @@ from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object, read_webhook
 from bcs_scheduler.api.documents.instructions import read_command, read_message
 from bcs_scheduler.api.documents.namespaces import read_namespace
+from bcs_scheduler.api.documents.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.cli.documents import load_documents
 
@@ -39,6 +40,8 @@ def test_every_example_document_is_accepted(path: Path) -> None:
                 assert read_custom_object(body, "Database", namespace).name == name
             case "configmap":
                 assert read_config_map(body, namespace).key == f"{namespace}/{name}"
+            case "service":
+                assert read_service(body, namespace).key == f"{namespace}/{name}"
             case "secret":
                 assert read_secret(body, namespace).key == f"{namespace}/{name}"
             case _:

@@ -1,0 +1,218 @@
+"""A real HAProxy follows the endpoints of a service while its deployment rolls: no request fails."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+
+from tests.integration.localmesos import LocalMesosProcess
+from tests.integration.schedulerprocess import SchedulerProcess
+from tests.integration.zookeeper import free_port
+from tests.waiting import wait_for
+
+ROOT = Path(__file__).parents[2]
+SERVER = """
+import http.server, os, signal, threading, time
+
+class Page(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def do_GET(self):
+        text = os.environ["VERSION"].encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+    def log_message(self, *words):
+        pass
+
+class Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 128
+
+server = Server((os.environ["HOST"], int(os.environ["PORT_http"])), Page)
+
+def end(*_):
+    # Load balancers hear of it within moments; until then whoever comes is served.
+    threading.Timer(4.0, server.shutdown).start()
+
+signal.signal(signal.SIGTERM, end)
+server.serve_forever()
+"""
+
+
+def deployment(version: str) -> dict[str, Any]:
+    container = {
+        "command": sys.executable,
+        "args": ["-c", SERVER],
+        "env": [{"name": "VERSION", "value": version}, {"name": "HOST", "value": "${bcs.hostip}"}],
+        "ports": [{"name": "http", "protocol": "http", "containerPort": 0}],
+        "healthChecks": [
+            {
+                "type": "HTTP",
+                "delaySeconds": 0,
+                "intervalSeconds": 2,
+                "timeoutSeconds": 1,
+                "http": {"portName": "http", "path": "/"},
+            }
+        ],
+        "resources": {"limits": {"cpu": "0.05", "memory": "64", "storage": "1"}},
+    }
+    rolling = {"maxUnavailable": 1, "maxSurge": 1, "rollingOrder": "CreateFirst"}
+    return {
+        "apiVersion": "v4",
+        "kind": "deployment",
+        "metadata": {"name": "shop", "namespace": "default", "labels": {"app": "shop"}},
+        "killPolicy": {"gracePeriod": 15},
+        "spec": {
+            "instance": 3,
+            "strategy": {"type": "RollingUpdate", "rollingupdate": rolling},
+            "template": {
+                "metadata": {"labels": {"app": "shop"}},
+                "spec": {"networkMode": "HOST", "containers": [container]},
+            },
+        },
+    }
+
+
+class Customers:
+    """They ask without a pause, each over a connection that is kept or over a new one each time."""
+
+    def __init__(self, url: str, kept: int = 3, fresh: int = 3) -> None:
+        self._url = url
+        self.answers: Counter[str] = Counter()
+        self.failures: list[str] = []
+        self._ended = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._ask, args=(number < kept,), daemon=True) for number in range(kept + fresh)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _ask(self, keep: bool) -> None:
+        session = requests.Session()
+        session.trust_env = False
+        if not keep:
+            session.headers["Connection"] = "close"
+        while not self._ended.is_set():
+            try:
+                answer = session.get(self._url, timeout=10)
+                self.answers[f"{answer.status_code} {answer.text[:10].strip()}"] += 1
+            except requests.RequestException as error:
+                self.failures.append(f"{time.monotonic():.3f} {error}")
+            self._ended.wait(0.01)
+
+    def leave(self) -> None:
+        self._ended.set()
+        for thread in self._threads:
+            thread.join(15)
+
+
+class HAProxy:
+    """The load balancer and `bcs follow` that configures it, as in docs/operations.md."""
+
+    def __init__(self, folder: Path, scheduler: str) -> None:
+        self._log = (folder / "haproxy.log").open("wb")
+        self._config = folder / "haproxy.cfg"
+        base = [sys.executable, "-m", "bcs_scheduler.cli.main", "follow", "-n", "default", "--server", scheduler]
+        base += ["--template", str(ROOT / "conf" / "haproxy.cfg.template"), "--output", str(self._config)]
+        base += ["--set", "bind=127.0.0.1", "--set", f"socket={folder / 'socket'}"]
+        base += ["--check", "/usr/sbin/haproxy -c -q -f {}"]
+        subprocess.run([*base, "--once"], check=True, stdout=self._log, stderr=self._log, timeout=60)
+        self._process = subprocess.Popen(
+            ["/usr/sbin/haproxy", "-W", "-db", "-f", str(self._config)], stdout=self._log, stderr=self._log
+        )
+        reload = f"/bin/kill -USR2 {self._process.pid}"
+        self._follow = subprocess.Popen([*base, "--reload", reload], stdout=self._log, stderr=self._log)
+
+    @property
+    def configuration(self) -> str:
+        return self._config.read_text()
+
+    @property
+    def servers(self) -> list[str]:
+        return [line.split()[1] for line in self.configuration.splitlines() if line.strip().startswith("server ")]
+
+    def stop(self) -> None:
+        self._follow.send_signal(signal.SIGINT)
+        self._follow.wait(10)
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+        self._log.close()
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerProcess]:
+    folder = tmp_path_factory.mktemp("balanced")
+    cluster = LocalMesosProcess(folder, "--ports=24100-24199", "--agents=2").start()
+    process = SchedulerProcess(folder, f"sqlite:///{folder / 'state.db'}", cluster.url, executor__default="bcs")
+    try:
+        yield process.start().wait_ready()
+    finally:
+        process.stop()
+        cluster.stop()
+
+
+@pytest.mark.slow
+def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, tmp_path: Path) -> None:
+    port = free_port()
+    scheduler.call("POST", "/namespaces/default/deployments", deployment("v1"))
+    service: dict[str, Any] = {
+        "apiVersion": "v4",
+        "kind": "service",
+        "metadata": {"name": "shop", "namespace": "default", "labels": {"BCSBALANCE": "roundrobin"}},
+        "spec": {"selector": {"app": "shop"}, "ports": [{"name": "http", "protocol": "http", "servicePort": port}]},
+    }
+    scheduler.call("POST", "/namespaces/default/services", service)
+
+    def ready(count: int) -> bool:
+        endpoint = scheduler.call("GET", "/namespaces/default/endpoints/shop")
+        return endpoint["ready"] == count == len(endpoint["eps"])
+
+    wait_for(lambda: ready(3), 60, "three that are ready")
+    url = f"http://127.0.0.1:{port}/"
+    balancer = HAProxy(tmp_path, scheduler.url)
+    try:
+        wait_for(lambda: _answers(url), 20, "the load balancer")
+        service["metadata"]["labels"] = {"BCSBALANCE": "leastconn"}
+        scheduler.call("PUT", "/namespaces/default/services", service)
+        wait_for(lambda: "balance leastconn" in balancer.configuration, 30, "a configuration that follows")
+        customers = Customers(url)
+        wait_for(lambda: customers.answers["200 v1"] > 200, 30, "customers that are served")
+        scheduler.call("PUT", "/namespaces/default/deployments", deployment("v2"))
+
+        def only_new() -> bool:
+            found = scheduler.call("GET", "/namespaces/default/endpoints/shop")
+            applications = {member["application"] for member in found["eps"]}
+            return ready(3) and len(applications) == 1 and requests.get(url, timeout=10).text == "v2"
+
+        wait_for(only_new, 120, lambda: f"the new version everywhere: {customers.answers} {customers.failures[:3]}")
+        served = customers.answers["200 v2"]
+        wait_for(lambda: customers.answers["200 v2"] > served + 200, 30, "customers of the new version")
+        customers.leave()
+        log = (tmp_path / "haproxy.log").read_text(errors="replace")
+        assert not customers.failures, (customers.failures[:5], log[-3000:])
+        assert set(customers.answers) == {"200 v1", "200 v2"}, (customers.answers, log[-3000:])
+        endpoint = scheduler.call("GET", "/namespaces/default/endpoints/shop")
+        wanted = sorted(member["targetRef"]["name"] for member in endpoint["eps"])
+        wait_for(lambda: sorted(balancer.servers) == wanted, 20, "a configuration with those who are there")
+    finally:
+        balancer.stop()
+
+
+def _answers(url: str) -> bool:
+    try:
+        return requests.get(url, timeout=5).status_code == 200
+    except requests.ConnectionError:
+        return False
