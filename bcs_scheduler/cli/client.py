@@ -10,6 +10,7 @@ from base64 import b64decode
 from typing import NamedTuple
 
 from bcs_scheduler.cli.deploymentclient import Deployments
+from bcs_scheduler.cli.eventclient import Events
 from bcs_scheduler.cli.extensionclient import Extensions
 from bcs_scheduler.cli.serviceclient import Services
 from bcs_scheduler.cli.wire import DEFAULT_NAMESPACE, DEFAULT_SERVER, PREFIX, Accepted, Download, Json, path_of
@@ -33,7 +34,7 @@ class Told(NamedTuple):
     messages: list[Json]
 
 
-class Client(Deployments, Services, Extensions):
+class Client(Deployments, Services, Extensions, Events):
     """One server. Not for use by several threads at once."""
 
     # --- applications -----------------------------------------------------------------------------------------

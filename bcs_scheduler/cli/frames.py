@@ -12,14 +12,12 @@ from bcs_scheduler.cli.errors import Unreachable
 
 
 class Frame(NamedTuple):
-    """One event with its data; a heartbeat has neither. `identity` is what the stream is resumed with."""
+    """One event with its data; a heartbeat has neither. `identity` is what the stream is resumed with; a heartbeat may
+    have one too."""
 
     event: str = ""
     data: Any = None
     identity: str = ""
-
-
-HEARTBEAT = Frame()
 
 
 def read_frames(response: requests.Response) -> Iterator[Frame]:
@@ -40,5 +38,5 @@ def read_frames(response: requests.Response) -> Iterator[Frame]:
 def _parsed(block: str) -> Frame:
     fields = dict(line.split(": ", 1) for line in block.split("\n") if ": " in line and not line.startswith(":"))
     if "data" not in fields:
-        return HEARTBEAT
+        return Frame(identity=fields.get("id", ""))
     return Frame(fields.get("event", "message"), json.loads(fields["data"]), fields.get("id", ""))

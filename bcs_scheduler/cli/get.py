@@ -12,6 +12,7 @@ from rich.live import Live
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import kind_names, owner_names
 from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
+from bcs_scheduler.cli.events import event_options, refuse_event_options, show_events
 from bcs_scheduler.cli.extensions import look_custom, look_kinds, look_namespaces, look_webhooks, registered_kind
 from bcs_scheduler.cli.extensionviews import CUSTOM
 from bcs_scheduler.cli.lookup import find_agent, find_command, find_owner, find_target, find_taskgroup, find_transaction
@@ -63,19 +64,32 @@ def known_kind(session: Session, word: str) -> str:
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces.")
 @click.option("-l", "--selector", default="", metavar="SELECTOR", help="By labels, e.g. app=web,tier!=test.")
 @click.option("-w", "--watch", is_flag=True, help="Keep looking; print again what has changed.")
+@event_options
 @output_option
 @connection_options
 @pass_session
 def get(
-    session: Session, kind: str, name: str | None, everywhere: bool, selector: str, watch: bool, output: str | None
+    session: Session,
+    /,
+    kind: str,
+    name: str | None,
+    everywhere: bool,
+    selector: str,
+    watch: bool,
+    output: str | None,
+    **chosen: Any,
 ) -> None:
     """List KIND, or show one by NAME.
 
-    KIND is deployments (dep), applications (app), taskgroups (tg), tasks, transactions (tx), services (svc), endpoints
-    (ep), configmaps (cm), secrets, commands, messages, agents (ag), offers, versions, namespaces (ns), webhooks, kinds,
-    or a registered kind. For taskgroups, tasks, transactions, versions, commands and messages NAME may be a deployment
-    or an application.
+    KIND is deployments (dep), daemonsets (ds), applications (app), taskgroups (tg), tasks, transactions (tx), services (svc), endpoints
+    (ep), configmaps (cm), secrets, commands, messages, events (ev), agents (ag), offers, versions, namespaces (ns),
+    webhooks, kinds, or a registered kind. For taskgroups, tasks, transactions, versions, commands, messages and events
+    NAME may be a deployment or an application.
     """
+    if kind == "events":
+        show_events(session, None if everywhere else session.namespace, name, watch, chosen_format(output), chosen)
+        return
+    refuse_event_options(chosen)
     kind = known_kind(session, kind)
     if selector and kind in COLUMNS and kind not in SELECTABLE:
         raise UsageError(f"-l is for {', '.join(SELECTABLE)}")

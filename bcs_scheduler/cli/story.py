@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from bcs_scheduler.cli.client import Client, Json
+from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.options import Session
 from bcs_scheduler.cli.output import age, duration, local_time, moment, table
 from bcs_scheduler.cli.views import COLUMNS
@@ -20,8 +21,18 @@ def section(session: Session, title: str, kind: str, items: list[Json]) -> None:
 
 
 def story_of(client: Client, namespace: str, name: str) -> list[Json]:
-    """What the transactions of an application noted, with the lives of its taskgroups, oldest first."""
+    """The events of an application as far as they are kept, oldest first, and what else its transactions noted and is
+    known of its taskgroups."""
+    try:
+        events = client.events(namespace, {"owner": name})
+    except NotFound:
+        events = []  # a server that keeps none
+    told = [event["message"] for event in events]
     lines = [
+        {"at": moment(event["time"]), "about": event["name"], "text": f"{event['reason']}: {event['message']}"}
+        for event in events
+    ]
+    lines += [
         {
             "at": moment(note["at"]),
             "about": transaction["transactionID"],
@@ -29,8 +40,12 @@ def story_of(client: Client, namespace: str, name: str) -> list[Json]:
         }
         for transaction in client.transactions(namespace, name)
         for note in transaction["history"]
+        if not any(message.endswith(note["text"].partition(": ")[2] or note["text"]) for message in told)
     ]
+    known = {event["name"] for event in events}
     for group in client.taskgroups(namespace, name):
+        if group["ID"] in known:
+            continue
         # The id ends in the nanosecond it was made in; the last report is given in whole seconds, so it comes after.
         made = int(group["ID"].rpartition(".")[2]) / 1e9
         last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group['Message']}".rstrip()

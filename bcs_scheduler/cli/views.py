@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from bcs_scheduler.cli import extensionviews, serviceviews
+from bcs_scheduler.cli import eventviews, extensionviews, serviceviews
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, one_line, status_text
 
@@ -46,6 +46,8 @@ ALIASES = {
     "secret": "secrets",
     "command": "commands",
     "cmd": "commands",
+    "event": "events",
+    "ev": "events",
     "message": "messages",
     "msg": "messages",
 }
@@ -178,6 +180,7 @@ NAMESPACE = Column(
 )
 
 COLUMNS: Mapping[str, Sequence[Column]] = {
+    "events": eventviews.EVENTS,
     "deployments": (
         Column("NAME", lambda d: d["name"]),
         Column("STATUS", lambda d: status_text(d["status"])),
