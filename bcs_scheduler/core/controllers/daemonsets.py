@@ -1,10 +1,10 @@
 """Daemonsets: one taskgroup on every agent their definition admits.
 
-An agent is for a daemonset if Mesos lists it and the constraints admit it, settings of operators included; whether there
-is room on it is another question, which the placement answers and explains. An agent that is disabled or has a taint
-which is not tolerated keeps its taskgroup and gets no new one. What is on an agent that is not for it any more is ended.
-All of this is derived from the records and the list of agents, so it may be done again at any time; until Mesos has
-listed its agents, nothing is.
+An agent is for a daemonset if Mesos lists it and the constraints admit it, settings of operators included. Whether
+there is room on it is another question, which the placement answers and explains. An agent that is disabled or has a
+taint which is not tolerated keeps its taskgroup and gets no new one. What is on an agent that is not for it any more is
+ended. All of this is derived from the records and the list of agents, so it may be done again at any time; until Mesos
+has listed its agents, nothing is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bcs_scheduler.core.controllers.supply import decoration
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed, ListAgents
 from store.records import Application, Daemonset, TaskGroup, Version
-from transactions import daemons, groups, needs
+from transactions import daemons, delete, groups, needs
 from transactions.engine import application_of
 from transactions.lifecycle import is_ready
 from transactions.wants import Wants
@@ -139,6 +139,9 @@ class Daemonsets:
                 desk.emit(Changed(kind=daemonset.kind, key=key, record=None, cause=desk.cause))
             return
         if daemonset.status == "Deleting":
+            # A delete that ran out of time is begun anew: whoever asked for it may rely on it.
+            if not any(transaction.type == "DELETE" for transaction in desk.state.active_of(key).values()):
+                delete.create(desk.context, application, enforce=False)
             return
         version = desk.state.version(key, application.version)
         if desk.agents.listed and version is not None:
