@@ -118,7 +118,8 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     if operation.enveloped:
         media, schema = "application/json", _envelope(data, paged=LIMIT in operation.query)
     else:
-        media, schema = operation.media_type.partition(";")[0], data or {"type": "string"}
+        media = operation.media_type.partition(";")[0]
+        schema = data or ({} if media == "application/json" else {"type": "string"})
     responses: dict[str, Any] = {
         str(operation.status): {"description": "Success.", "content": {media: {"schema": schema}}}
     }
