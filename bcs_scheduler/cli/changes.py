@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from bcs_scheduler.cli import applications, deployments
+from bcs_scheduler.cli import applications, daemonsets, deployments
 from bcs_scheduler.cli.complete import owner_names
 from bcs_scheduler.cli.configure import configuration_handling
 from bcs_scheduler.cli.documents import Document, in_order, load_documents
@@ -40,6 +40,7 @@ HANDLING: dict[str, Handling] = {
     "application": applications.HANDLING,
     "process": applications.HANDLING,
     "deployment": deployments.HANDLING,
+    "daemonset": daemonsets.HANDLING,
     "admissionwebhook": WEBHOOKS,
     "Command": COMMANDS,
 }
@@ -47,7 +48,8 @@ HANDLING: dict[str, Handling] = {
 taskgroups. `bcs_scheduler.cli.documents.KINDS` has the same."""
 DELETABLE = {
     "application": "application", "app": "application", "process": "application", "deployment": "deployment",
-    "deploy": "deployment", "dep": "deployment", "configmap": "configmap", "cm": "configmap", "secret": "secret",
+    "deploy": "deployment", "dep": "deployment", "daemonset": "daemonset",
+    "ds": "daemonset", "configmap": "configmap", "cm": "configmap", "secret": "secret",
     "service": "service", "svc": "service", "command": "Command",
     "namespace": "namespace", "ns": "namespace", "webhook": "admissionwebhook", "admissionwebhook": "admissionwebhook",
     "kind": "crr", "crr": "crr",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import NamedTuple
 
+from bcs_scheduler.cli.daemonsetclient import Daemonsets
 from bcs_scheduler.cli.deploymentclient import Deployments
 from bcs_scheduler.cli.eventclient import Events
 from bcs_scheduler.cli.extensionclient import Extensions
@@ -34,7 +35,7 @@ class Told(NamedTuple):
     messages: list[Json]
 
 
-class Client(Deployments, Services, Extensions, Events):
+class Client(Deployments, Daemonsets, Services, Extensions, Events):
     """One server. Not for use by several threads at once."""
 
     # --- applications -----------------------------------------------------------------------------------------

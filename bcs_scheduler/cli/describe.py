@@ -11,6 +11,7 @@ from rich.text import Text
 
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import kind_names, owner_names
+from bcs_scheduler.cli.daemonsetdetails import describe_daemonset, explain_daemonset
 from bcs_scheduler.cli.deploymentviews import describe_deployment, explain_deployment
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.extensions import describe_namespace, describe_webhook
@@ -57,8 +58,8 @@ Show = Callable[[Session, str, bool, str], None]
 def describe(session: Session, kind: str, name: str, story: bool, output: str | None) -> None:
     """Show one object of KIND in full.
 
-    KIND is deployment, application, taskgroup, transaction, agent, service, endpoint, configmap, secret, command,
-    namespace or webhook.
+    KIND is deployment, daemonset, application, taskgroup, transaction, agent, service, endpoint, configmap, secret,
+    command, namespace or webhook.
     """
     kind = known_kind(session, kind)
     show = SHOWS.get(kind)
@@ -92,6 +93,7 @@ def _explain_application(session: Session, namespace: str, name: str) -> Json:
 EXPLAINS: dict[str, Callable[[Session, str, str], Json]] = {
     "application": _explain_application,
     "deployment": explain_deployment,
+    "daemonset": explain_daemonset,
 }
 """By kind of owner; `text` of what they give is what is said."""
 
@@ -282,6 +284,7 @@ def _agent(session: Session, name: str, story: bool, form: str) -> None:
                 ("ID", agent.get("id")),
                 ("Settings", f"under {agent.get('key')}"),
                 ("Status", status_text(state)),
+                ("Drain", agent.get("drain")),
                 ("Registered", when((agent.get("registered_time") or 0) / 1e9)),
                 ("Taskgroups", agent.get("taskgroups")),
                 *((title, f"{agent[f'{key}used']:g} of {agent[f'{key}total']:g}") for title, key in AMOUNTS),
@@ -300,6 +303,7 @@ SHOWS: dict[str, Show] = {
     "transactions": _transaction,
     "agents": _agent,
     "deployments": describe_deployment,
+    "daemonsets": describe_daemonset,
     "services": describe_service,
     "endpoints": describe_endpoint,
     "namespaces": describe_namespace,

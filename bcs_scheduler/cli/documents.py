@@ -23,6 +23,7 @@ KINDS = (
     "application",
     "process",
     "deployment",
+    "daemonset",
     "admissionwebhook",
     "Command",
 )

@@ -15,7 +15,15 @@ from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
 from bcs_scheduler.cli.events import event_options, refuse_event_options, show_events
 from bcs_scheduler.cli.extensions import look_custom, look_kinds, look_namespaces, look_webhooks, registered_kind
 from bcs_scheduler.cli.extensionviews import CUSTOM
-from bcs_scheduler.cli.lookup import find_agent, find_command, find_owner, find_target, find_taskgroup, find_transaction
+from bcs_scheduler.cli.lookup import (
+    find_agent,
+    find_command,
+    find_owner,
+    find_target,
+    find_taskgroup,
+    find_transaction,
+    running_kind,
+)
 from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
 from bcs_scheduler.cli.output import print_data, table
 from bcs_scheduler.cli.views import ALIASES, COLUMNS, NAMESPACE, tasks_of
@@ -25,6 +33,7 @@ WATCH_INTERVAL = 1.0
 
 SELECTABLE = (
     "deployments",
+    "daemonsets",
     "applications",
     "taskgroups",
     "services",
@@ -38,7 +47,16 @@ SELECTABLE = (
 OF_APPLICATION = ("versions", "commands", "messages")
 """Kinds that only exist with an application."""
 CLUSTER_WIDE = ("agents", "offers", "namespaces", "kinds")
-NAMESPACED = ("deployments", "applications", "taskgroups", "transactions", "services", "endpoints", "webhooks")
+NAMESPACED = (
+    "deployments",
+    "daemonsets",
+    "applications",
+    "taskgroups",
+    "transactions",
+    "services",
+    "endpoints",
+    "webhooks",
+)
 """Kinds that are listed with their namespace by -A."""
 
 Found = list[Json] | Json
@@ -81,10 +99,10 @@ def get(
 ) -> None:
     """List KIND, or show one by NAME.
 
-    KIND is deployments (dep), daemonsets (ds), applications (app), taskgroups (tg), tasks, transactions (tx), services (svc), endpoints
-    (ep), configmaps (cm), secrets, commands, messages, events (ev), agents (ag), offers, versions, namespaces (ns),
-    webhooks, kinds, or a registered kind. For taskgroups, tasks, transactions, versions, commands, messages and events
-    NAME may be a deployment or an application.
+    KIND is deployments (dep), daemonsets (ds), applications (app), taskgroups (tg), tasks, transactions (tx),
+    services (svc), endpoints (ep), configmaps (cm), secrets, commands, messages, events (ev), agents (ag), offers,
+    versions, namespaces (ns), webhooks, kinds, or a registered kind. For taskgroups, tasks, transactions, versions,
+    commands, messages and events NAME may be a deployment or an application.
     """
     if kind == "events":
         show_events(session, None if everywhere else session.namespace, name, watch, chosen_format(output), chosen)
@@ -147,7 +165,7 @@ def _commands(session: Session, namespace: str | None, name: str | None, selecto
     if name.startswith(("Application-", "Deployment-")):
         return find_command(session.client, session.namespace, name)
     kind, name = find_owner(session.client, session.namespace, name)
-    return session.client.commands(session.namespace, name, kind=kind)
+    return session.client.commands(session.namespace, name, kind=running_kind(kind))
 
 
 def _messages(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
@@ -162,7 +180,7 @@ def _transactions(session: Session, namespace: str | None, name: str | None, sel
         return find_transaction(session.client, namespace or session.namespace, name)
     except NotFound:
         kind, owner = find_owner(session.client, namespace or session.namespace, name)
-        found = session.client.transactions(namespace, owner, kind=kind)
+        found = session.client.transactions(namespace, owner, kind=running_kind(kind))
         if not found:
             raise
         return found
@@ -190,6 +208,12 @@ def _deployments(session: Session, namespace: str | None, name: str | None, sele
     return session.client.deployments(namespace, selector=selector)
 
 
+def _daemonsets(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    if name:
+        return session.client.daemonset(namespace or session.namespace, name)
+    return session.client.daemonsets(namespace, selector=selector)
+
+
 def _endpoints(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
     if name:
         return session.client.endpoint(namespace or session.namespace, name)
@@ -211,6 +235,7 @@ def _endpoint_changes(session: Session, name: str) -> Callable[[], Found]:
 
 LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
     "deployments": _deployments,
+    "daemonsets": _daemonsets,
     "applications": _applications,
     "taskgroups": _taskgroups,
     "transactions": _transactions,

@@ -52,7 +52,7 @@ class Target(NamedTuple):
 
 OWNERS = {
     "application": "application", "app": "application", "process": "application", "deployment": "deployment",
-    "deploy": "deployment", "dep": "deployment",
+    "deploy": "deployment", "dep": "deployment", "daemonset": "daemonset", "ds": "daemonset",
 }  # fmt: skip
 """Kinds that may stand before a name: ``deployment/web``."""
 
@@ -68,11 +68,18 @@ def find_owner(client: Client, namespace: str, text: str) -> tuple[str, str]:
     try:
         found = client.deployment(namespace, text)
     except NotFound:
-        return "application", text
+        return ("daemonset" if _is_daemonset(client, namespace, text) else "application"), text
     sides = [side["name"] for side in (found.get("application"), found.get("application_ext")) if side]
     if text not in sides and _is_application(client, namespace, text):
         raise UsageError(f"{text} is a deployment, and an application too: say deployment/{text} or application/{text}")
     return "deployment", text
+
+
+def _is_daemonset(client: Client, namespace: str, name: str) -> bool:
+    try:
+        return client.application(namespace, name).get("Kind") == "daemonset"
+    except NotFound:
+        return False
 
 
 def _is_application(client: Client, namespace: str, name: str) -> bool:
@@ -83,8 +90,14 @@ def _is_application(client: Client, namespace: str, name: str) -> bool:
     return True
 
 
+def running_kind(kind: str) -> str:
+    """The kind of what holds the taskgroups: those of a daemonset belong to an application of its name."""
+    return "application" if kind == "daemonset" else kind
+
+
 def owner_target(client: Client, namespace: str, kind: str, name: str) -> Target:
     """All taskgroups of it. Raises NotFound."""
+    kind = running_kind(kind)
     return Target(kind, namespace, name, client.taskgroups(namespace, name, kind=kind), one=False)
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import click
 from rich.text import Text
 
-from bcs_scheduler.cli import deployments
+from bcs_scheduler.cli import daemonsets, deployments
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import owner_names
 from bcs_scheduler.cli.deploymentviews import REVISIONS, print_version
@@ -81,6 +81,18 @@ ROLLOUTS: dict[str, Rollout] = {
         history=lambda session, namespace, name: session.client.revisions(namespace, name),
         revision=lambda session, namespace, name, number: session.client.revision(namespace, name, _number(number)),
     ),
+    "daemonset": Rollout(
+        look=lambda session, namespace, name: session.client.daemonset(namespace, name),
+        settle=lambda session, namespace, name, limit, undoing: daemonsets.wait_for_daemonset(
+            session, namespace, name, limit
+        ),
+        done=daemonsets.is_settled,
+        standing=daemonsets.standing,
+        undo=daemonsets.rollback,
+        control=daemonsets.control,
+        history=daemonsets.history,
+        revision=daemonsets.revision,
+    ),
 }
 
 name_argument = click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
@@ -90,7 +102,7 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would h
 @click.group()
 @connection_options
 def rollout() -> None:
-    """Follow and steer the updates of deployments."""
+    """Follow and steer the updates of deployments and daemonsets."""
 
 
 def _found(session: Session, text: str) -> tuple[str, str, Rollout]:
@@ -117,11 +129,11 @@ def status(session: Session, name: str, no_wait: bool) -> None:
     if no_wait:
         found = able.look(session, session.namespace, name)
         done = "settled" if able.done(found) else "under way"
-        session.report(kind, name, done, able.standing(found), status=found["status"])
+        session.report(kind, name, done, able.standing(found), status=_status(found))
         return
     limit = math.inf if session.timeout is None else session.timeout
     found = able.settle(session, session.namespace, name, limit, False)
-    session.report(kind, name, "rolled out", _revision(found), status=found["status"])
+    session.report(kind, name, "rolled out", _revision(found), status=_status(found))
 
 
 @rollout.command()
@@ -204,6 +216,10 @@ def history(session: Session, name: str, revision: str | None, output: str | Non
     head = [("Name", f"{kind} {name}"), ("Revision", one["revision"]), ("State", present), ("Why", one.get("why"))]
     session.show(field_list([*head, ("Created", local_time(one.get("createTime")))]))
     print_version(session, one["definition"])
+
+
+def _status(found: Json) -> str:
+    return str(found.get("status") or found.get("Status"))
 
 
 def _revision(found: Json) -> str:

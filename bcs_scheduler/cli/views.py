@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.text import Text
 
-from bcs_scheduler.cli import eventviews, extensionviews, serviceviews
+from bcs_scheduler.cli import daemonsetviews, eventviews, extensionviews, serviceviews
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, one_line, status_text
 
@@ -18,6 +18,8 @@ ALIASES = {
     "deployment": "deployments",
     "dep": "deployments",
     "deploy": "deployments",
+    "daemonset": "daemonsets",
+    "ds": "daemonsets",
     "application": "applications",
     "app": "applications",
     "apps": "applications",
@@ -192,6 +194,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("APPLICATIONS", _sides, wide=True),
         Column("MESSAGE", lambda d: d.get("message")),
     ),
+    "daemonsets": daemonsetviews.DAEMONSETS,
     "applications": (
         Column("NAME", lambda a: a["Name"]),
         Column("STATUS", lambda a: status_text(a["Status"])),
@@ -271,7 +274,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     "agents": (
         Column("HOST", lambda a: a.get("hostname")),
         Column("IP", lambda a: a.get("ip")),
-        Column("STATUS", lambda a: status_text("disabled" if a.get("disabled") else "enabled")),
+        Column("STATUS", lambda a: status_text(a.get("drain") or ("disabled" if a.get("disabled") else "enabled"))),
         Column("CPU", lambda a: _share(a.get("cpuused"), a.get("cputotal")), right=True),
         Column("MEMORY MB", lambda a: _share(a.get("memused"), a.get("memtotal")), right=True),
         Column("TASKGROUPS", lambda a: a.get("taskgroups"), right=True),
