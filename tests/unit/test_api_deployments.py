@@ -307,12 +307,15 @@ def test_transactions_are_found_by_deployment(gateway: CoreGateway, updating: Ap
 
 
 def test_commands_go_to_both_applications(gateway: CoreGateway, updating: Api) -> None:
-    body = {"kind": "Command", "spec": {"commandTargetRef": {"kind": "Deployment"}, "command": ["true"]}}
+    body: dict[str, Any] = {
+        "kind": "Command",
+        "spec": {"commandTargetRef": {"kind": "Deployment"}, "command": ["true"]},
+    }
     response = updating.call("POST", "/command/deployment/shop/front", json=body)
     assert response.status_code == 202, response.text
     told = response.json()["data"]
     assert told["commandID"].startswith("Deployment-shop-front-") and len(told["messages"]) == 3
-    where = {"params": {"id": told["commandID"]}}
+    where: dict[str, Any] = {"params": {"id": told["commandID"]}}
     found = updating.data("/command/deployment/shop/front", **where)
     assert found["spec"]["commandTargetRef"]["kind"] == "Deployment"
     assert [command["id"] for command in updating.data(f"{FRONT}/commands")] == [told["commandID"]]

@@ -119,7 +119,7 @@ def test_a_terminal_gets_tables_and_ctrl_c_is_quiet(server: StandIn) -> None:
         streams["preexec_fn"] = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
         waiting = subprocess.Popen(command("wait", "web"), env=environ, start_new_session=True, **streams)
         looks = f"{APPS}/web"
-        wait_for(lambda: [r.path for r in server.seen].count(looks) > 1, what="two looks at the application")
+        wait_for(lambda: [r.path for r in server.seen].count(looks) > 3, what="two looks at the application")
         waiting.send_signal(signal.SIGINT)
         assert waiting.wait(timeout=60) == 130
         shown = os.read(ours, 65536)
@@ -162,6 +162,7 @@ def test_a_leader_that_is_gone_is_waited_for(server: StandIn, bcs: Any) -> None:
     away = failed(307, "not the leader", "not_leading")._replace(headers={"Location": gone})
     server.on("PUT", f"{APPS}/web/scale/4", away, away, ok(ACCEPTED, 202))
     assert bcs("scale", "web", "4").code == 0
-    server.on("PUT", f"{APPS}/web/scale/5", away)
+    there = {"Location": gone.replace("scale/4", "scale/5")}
+    server.on("PUT", f"{APPS}/web/scale/5", away._replace(headers=there))
     result = bcs("scale", "web", "5", "--timeout", "150ms")
     assert (result.code, result.err) == (5, "error: cannot reach http://127.0.0.1:1: connection refused\n")
