@@ -7,6 +7,8 @@ restart-N      kill -9 of a scheduler with N running taskgroups, start again, to
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
+services-N     N services of 10 taskgroups (benchmarks.services): from a failure to a watcher that knows, median of 200;
+               fails above 0.1 s, and above one record per change
 executor-start the one-file executor from its start to the first RUNNING (benchmarks.starting), median of several runs;
                fails above 0.5 s, and above 25 MB for executor or warden in any of them
 """
@@ -26,6 +28,8 @@ from benchmarks.floor import floor_seconds, load_floor_seconds
 from benchmarks.placement import place
 from benchmarks.probing import INTERVAL, WINDOW, Cost
 from benchmarks.processes import Bench, Failure, Process, StoreKind, Tasks, await_
+from benchmarks.services import EACH
+from benchmarks.services import measure as measure_services
 from benchmarks.starting import measure
 
 SIZES = ((1000, 100), (1000, 10), (5000, 1000))
@@ -38,8 +42,11 @@ DEFAULT = (
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
     "command-200",
     "probe-1000",
+    "services-1000",
     "executor-start",
 )
+ENDPOINT_SECONDS = 0.1
+"""From a failure until a watcher of endpoints has heard of it."""
 COMMAND_SECONDS = 5.0
 """What a command may take to be answered by all taskgroups it is for."""
 REAL_AGENTS = 4
@@ -86,6 +93,8 @@ def parse(case: str) -> tuple[str, int, int]:
     match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)|restart-(\d+)", case)
     if other := re.fullmatch(r"(probe|command)-(\d+)", case):
         return other[1], int(other[2]), {"probe": 1, "command": REAL_AGENTS}[other[1]]
+    if other := re.fullmatch(r"services-(\d+)", case):
+        return "services", int(other[1]) * EACH, max(1, int(other[1]))
     if match is None:
         raise Failure(f"unknown case {case!r}; cases are e.g. launch-1000-100, scale-5000-1000, restart-10000")
     if match[4]:
@@ -244,6 +253,25 @@ def _command(case: str, bench: Bench, taskgroups: int) -> Result:
     )
 
 
+def _services(case: str, bench: Bench, taskgroups: int) -> Result:
+    found = measure_services(bench, taskgroups // EACH, document)
+    print(f"median {found.median * 1000:.1f} ms, worst {found.worst * 1000:.1f} ms", file=sys.stderr)
+    if found.median > ENDPOINT_SECONDS:
+        raise Failure(f"{found.median:.3f} s until a watcher heard of a change")
+    if found.writes_per_change > 1:
+        raise Failure(f"{found.writes_per_change:.2f} records of endpoints for each change")
+    return Result(
+        case=case,
+        store=bench.store,
+        agents=bench.agents,
+        taskgroups=taskgroups,
+        seconds=found.median,
+        per_second=1 / found.median,
+        writes_per_taskgroup=found.writes_per_change,
+        rss_mb=bench.scheduler.peak_rss(),
+    )
+
+
 def _answers(bench: Bench, path: str) -> list[str] | None:
     """Standard output of all tasks; None while one has not answered."""
     record = bench.call("GET", path)
@@ -259,6 +287,7 @@ _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "delete": _delete,
     "restart": _restart,
     "command": _command,
+    "services": _services,
 }
 
 

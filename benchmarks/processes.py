@@ -156,9 +156,16 @@ class Bench:
 
     def tasks(self) -> Tasks:
         """What the embedded cluster knows."""
-        answer = self._control.post(self.cluster.url + "/control", json={"action": "tasks"}, timeout=60).json()
+        answer = self.control(action="tasks")
         states: dict[str, int] = answer["states"]
         return Tasks(sum(states.values()), states.get("TASK_RUNNING", 0), answer["unacknowledged"])
+
+    def control(self, **arguments: Any) -> Any:
+        """A fault or a question of bcs_scheduler.local.control."""
+        answer = self._control.post(self.cluster.url + "/control", json=arguments, timeout=60)
+        if answer.status_code != 200:
+            raise Failure(f"control {arguments}: {answer.status_code} {answer.text[:500]}")
+        return answer.json()
 
     def metric(self, name: str, **labels: str) -> float:
         """Sum of the samples of a metric with these labels."""
