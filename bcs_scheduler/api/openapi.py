@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.errors import TABLE
+from bcs_scheduler.api.needs import OPEN, need_of, words_of
 from bcs_scheduler.api.operation import LIMIT, Operation, Param
 from bcs_scheduler.api.sse import MEDIA_TYPE as EVENT_STREAM
 
@@ -22,6 +23,7 @@ _PATH_PARAMETERS = {
     "taskgroup": "Id of the taskgroup.",
     "file": "Name of the file.",
     "kind": "Name of a registered kind.",
+    "agent": "Address, host name or id of an agent.",
 }
 _LAST_EVENT_ID = {
     "name": "Last-Event-ID",
@@ -74,7 +76,10 @@ def document(declared: tuple[Operation, ...], version: str) -> bytes:
                 "description": "A framework scheduler for Apache Mesos in the style of BlueKing BCS.",
             },
             "paths": paths,
-            "components": {"schemas": {**components, "Failure": _FAILURE}},
+            "components": {
+                "schemas": {**components, "Failure": _FAILURE},
+                "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            },
         }
     )
 
@@ -83,6 +88,8 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
+        "description": words_of(need_of(operation)),
+        "security": [] if need_of(operation) == OPEN else [{"token": []}],
         "tags": [operation.tag],
         "parameters": [
             *map(_path_parameter, re.findall(r"{(\w+)}", operation.path)),
@@ -126,7 +133,10 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     if operation.write and operation.status == 202:
         plan = {"application/json": {"schema": _envelope({}, paged=False)}}
         responses["200"] = {"description": "Nothing had to be done, or the plan of a dry run.", "content": plan}
-    for reason in dict.fromkeys(("bad_parameter", *_body_reasons(operation), *operation.reasons, "internal")):
+    refusals = ("unauthenticated", "forbidden", "too_many_requests")[need_of(operation) == OPEN :]
+    for reason in dict.fromkeys(
+        ("bad_parameter", *_body_reasons(operation), *operation.reasons, *refusals, "internal")
+    ):
         failure = TABLE[reason]
         answer = responses.setdefault(
             str(failure.status),

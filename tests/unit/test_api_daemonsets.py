@@ -210,3 +210,12 @@ def test_what_blocks_a_drain_is_listed(gateway: CoreGateway, api: Api) -> None:
     (told,) = api.data("/agentsettings/drain", params={"ips": group.agent_ip})
     assert told["blocked"] == [{"taskgroup": group.id, "reason": "its agent is out of reach"}]
     assert "out of reach" in told["message"]
+
+
+def test_one_agent_can_be_named_in_the_path(gateway: CoreGateway, api: Api) -> None:
+    assert api.get("/agentsetting/10.0.0.1").status_code == 404
+    answer = api.call("POST", "/agentsetting/host-1/disable")
+    assert answer.json()["data"] == [{"innerIP": "10.0.0.1", "result": True, "message": "success"}]
+    assert api.data("/agentsetting/10.0.0.1")["disabled"]
+    assert api.call("POST", "/agentsetting/10.0.0.1/enable").status_code == 200
+    assert not api.data("/agentsetting/host-1")["disabled"]

@@ -21,7 +21,7 @@ from bcs_scheduler.api.documents.agents import (
     read_taints,
 )
 from bcs_scheduler.api.documents.quantities import thousandths
-from bcs_scheduler.api.errors import ApiError, bad_parameter
+from bcs_scheduler.api.errors import ApiError, bad_parameter, not_found
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, keys_of, show_setting
@@ -64,6 +64,17 @@ def list_settings(call: Call) -> Answer:
         call.query,
         lambda setting: show_setting(state, setting, frozenset(ids.get(setting.agent, ()))),
     )
+
+
+@table.read("/agentsetting/{agent}", "Fetch the settings of one agent", answer=SettingView)
+def get_setting(call: Call) -> Answer:
+    state, listed = call.state(), call.gateway.agents()
+    for key in keys_of(state, listed, [call.path["agent"]]):
+        setting = state.agent_settings.get(key)
+        if setting is not None:
+            ids = ids_by_setting(state, listed).get(key, set())
+            return Answer(show_setting(state, setting, frozenset(ids)))
+    raise not_found("settings of agent", call.path["agent"])
 
 
 @table.write(
@@ -118,6 +129,30 @@ async def enable_agents(call: Call) -> Answer:
     status=200,
 )
 async def disable_agents(call: Call) -> Answer:
+    return await _switch(call, disabled=True)
+
+
+@table.write(
+    "POST",
+    "/agentsetting/{agent}/enable",
+    "Let one agent take new taskgroups again",
+    answer=list[AgentResult],
+    reasons=(errors.BAD_PARAMETER,),
+    status=200,
+)
+async def enable_agent(call: Call) -> Answer:
+    return await _switch(call, disabled=False)
+
+
+@table.write(
+    "POST",
+    "/agentsetting/{agent}/disable",
+    "Place nothing new on one agent; what runs there goes on",
+    answer=list[AgentResult],
+    reasons=(errors.BAD_PARAMETER,),
+    status=200,
+)
+async def disable_agent(call: Call) -> Answer:
     return await _switch(call, disabled=True)
 
 
@@ -250,8 +285,9 @@ async def _outcome(call: Call, command: Command) -> ApiError | None:
 
 
 def _ips(call: Call) -> list[str]:
-    """Keys of the agents of the query, each once, in the order given."""
-    names = [name for part in call.query.get("ips", "").split(",") if (name := part.strip())]
+    """Keys of the agent of the path, or the agents of the query, each once, in the order given."""
+    given = call.path.get("agent") or call.query.get("ips", "")
+    names = [name for part in given.split(",") if (name := part.strip())]
     if wrong := next((name for name in names if not names_agent(name)), ""):
         raise bad_parameter("ips", f"names {wrong[:80]!r}, which is no address, host name or id")
     agents = keys_of(call.state(), call.gateway.agents(), names)
