@@ -101,6 +101,19 @@ def need_of(operation: Operation, *, metrics_open: bool = False) -> Need:
     return Need(role, "path" if _namespaced(operation) else "everywhere")
 
 
+def words_of(need: Need) -> str:
+    """For the description of the API."""
+    where = {
+        "path": "in the namespace of the path",
+        "body": "in the namespace of the document",
+        "own": "in the namespace of what is found; of lists, what is the caller's is shown",
+        "everywhere": "in all namespaces",
+    }
+    if need.reach in ("open", "named"):
+        return "Needs no token." if need == OPEN else "Needs a token of any role."
+    return f"Needs a token with the role {need.role} {where[need.reach]}."
+
+
 def _namespaced(operation: Operation) -> bool:
     return "{ns}" in operation.path.split("/")
 
