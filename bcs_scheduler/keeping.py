@@ -93,7 +93,7 @@ def forget_framework(store: Store, force: bool) -> str:
 @click.command("reseal")
 @on_store
 def reseal(store: Store) -> str:
-    """Encrypt all secrets in the store with the first key; without keys, decrypt them. Stop every scheduler first."""
+    """Encrypt everything in the store that may be confidential with the first key. Stop every scheduler first."""
     return maintenance.reseal(store)
 
 
