@@ -74,6 +74,7 @@ def test_rotation_reads_with_all_keys_and_writes_with_the_first() -> None:
         (lambda data: b"sealed:2:" + data[9:], Sealer([NEW]), "in a way that is not known"),
         (lambda data: b"sealed:1:short", Sealer([NEW]), "in a way that is not known"),
     ],
+    ids=["no key", "another key", "a bit", "cut", "version", "short"],  # the key is another in each process
 )
 def test_what_cannot_be_opened_is_quarantined_and_says_why(
     spoil: Callable[[bytes], bytes], sealer: Sealer, words: str
