@@ -10,6 +10,7 @@ from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Observed
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.metrics import Leading, Metrics
+from bcs_scheduler.publishing.publisher import Status
 from store.records import Application, Record, Task, TaskGroup, Transaction
 
 PREFIX = "bkbcs_scheduler_"
@@ -44,6 +45,7 @@ def leading(core: Core, epoch: int = 3, quarantined: int = 0, connected: bool = 
         queues=lambda: {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7},
         mesos=lambda: {"connected": connected, "garbage": {"not JSON": 3}},
         stalled_for=lambda: 0.0,
+        publishing=lambda: Status(connected=False, pending=8, trouble="no connection", since=0.0),
     )
 
 

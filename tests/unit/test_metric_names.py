@@ -15,6 +15,7 @@ from bcs_scheduler.core.events import AgentsListed
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
 from store.base import Change
+from store.records import Endpoint
 from tests.unit.metrics_support import (
     NOW,
     PREFIX,
@@ -46,6 +47,9 @@ def known_names() -> set[str]:
     metrics.commit_failed([Change("taskgroup", "t", None)])
     metrics.loaded(1, 0.1)
     metrics.probed("REMOTE_TCP", Verdict(False, "connection refused"), 0.1)
+    metrics.published("endpoint", "written", 1)
+    metrics.webhook_asked("ns/hooks/check", "allowed", 0.1)
+    core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
     return {name for name, _ in samples(metrics)}
 
 

@@ -17,7 +17,7 @@ from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
 from bcs_scheduler.series import LINGER
 from store.base import Change
-from store.records import AgentSetting
+from store.records import AgentSetting, Endpoint, Member
 from tests.unit.metrics_support import (
     LAUNCHED,
     NOW,
@@ -198,6 +198,8 @@ def test_the_leader_shows_its_term_and_queues() -> None:
     assert value(metrics, "framework_removed") == 1
     assert value(metrics, "store_stalled_seconds") == 0
     assert value(metrics, "executor_unreadable_total", reason="not_json") == 3
+    assert value(metrics, "publish_pending") == 8
+    assert value(metrics, "publishing") == 0
     depths = {name: value(metrics, "queue_depth", queue=name) for name in ("inbox", "commit", "replies", "mesos")}
     assert depths == {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7}
     assert value(metrics, "offers_held") == 0
@@ -346,3 +348,12 @@ def test_probes_are_counted_by_type_and_result() -> None:
         assert value(metrics, "health_probe_total", type="REMOTE_HTTP", result=result) == 1
     assert value(metrics, "health_probe_lag_seconds_bucket", le="0.1") == 0
     assert value(metrics, "health_probe_lag_seconds_bucket", le="0.25") == 3
+
+
+def test_members_of_services_by_state() -> None:
+    metrics = Metrics()
+    core = lead(metrics)
+    members = tuple(Member(taskgroup=f"{n}.a.ns.c.1", name=f"a-{n}", application="a", ready=n > 0) for n in range(3))
+    core.state.apply("endpoint", "ns/a", Endpoint(namespace="ns", name="a", members=members))
+    counts = [value(metrics, "endpoint_members", namespace="ns", service="a", state=s) for s in ("ready", "not_ready")]
+    assert counts == [2, 1]
