@@ -47,6 +47,12 @@ class UnitOfWork:
         self._changes[kind, key] = Change(kind, key, record)
         return record
 
+    def overwrite(self, kind: str, key: str, before: Record | None, record: Record) -> None:
+        """As `put`, for who knows the record before and that this one differs."""
+        self.state.apply(kind, key, record)
+        self._undo.append((kind, key, before))
+        self._changes[kind, key] = Change(kind, key, record)
+
     def delete(self, record: Record) -> None:
         kind, key = record.kind, record.key
         before = self.state.apply(kind, key, None)

@@ -64,11 +64,10 @@ class Scribe:
     def __init__(self, state: State) -> None:
         self._state = state
         newest = max(state.journals, default="")
-        run = state.journals[newest] if newest else Journal(number=1)
-        self._number = run.number
-        self._run = list(run.happenings)
-        self._size = sum(map(_size, run.happenings))
-        self.latest = run.number + len(run.happenings) - 1
+        self._run: Journal | None = state.journals.get(newest)
+        self._key = newest
+        self._size = sum(map(_size, self._run.happenings)) if self._run is not None else 0
+        self.latest = self._run.number + len(self._run.happenings) - 1 if self._run is not None else 0
         """Number of the last event decided (not necessarily durable), 0 if there never was one."""
 
     def write(self, uow: UnitOfWork, now: float) -> None:
@@ -80,73 +79,81 @@ class Scribe:
         ]
         if not told:
             return
+        waiting: list[Happening] = []
         for happening in told:
-            if len(self._run) >= RUN or self._size >= RUN_BYTES:
-                self._put(uow)
-                self._number, self._run, self._size = happening.number, [], 0
-            self._run.append(happening)
+            if self._full(len(waiting)):
+                self._extend(uow, waiting)
+                self._begin(happening.number)
+                waiting = []
+            waiting.append(happening)
             self._size += _size(happening)
-        self._put(uow)
+        self._extend(uow, waiting)
         uow.effect(Happened(happenings=tuple(told), cause=told[0].cause))
 
-    def _put(self, uow: UnitOfWork) -> None:
-        uow.put(Journal(number=self._number, happenings=tuple(self._run)))
+    def _full(self, more: int) -> bool:
+        run = self._run
+        return run is None or len(run.happenings) + more >= RUN or self._size >= RUN_BYTES
+
+    def _begin(self, number: int) -> None:
+        self._run = Journal(number=number)
+        self._key, self._size = self._run.key, 0
+
+    def _extend(self, uow: UnitOfWork, happenings: list[Happening]) -> None:
+        before = self._run
+        if happenings and before is not None:
+            self._run = Journal(number=before.number, happenings=before.happenings + tuple(happenings))
+            uow.overwrite("journal", self._key, before if before.happenings else None, self._run)
 
     def _happening(self, line: Story, now: float) -> Happening:
-        namespace = self._namespace(line.kind, line.key)
-        transaction = line.transaction or self._transaction(line.kind, line.key, namespace)
+        kind, key = line.kind, line.key
+        namespace, owner = self._place(kind, key)
+        transaction = line.transaction
+        if not transaction and owner:
+            application = self._state.applications.get(owner)
+            transaction = application.operation if application is not None else ""
+        elif not transaction and kind == "transaction":
+            transaction = key
         cause = line.cause
         if cause in _FOLLOWED and transaction:
-            owner = self._state.transactions.get(transaction)
-            cause = owner.cause if owner is not None else cause
-        level = line.level if line.level != "info" else LEVELS.get((line.kind, line.reason), "info")
+            started = self._state.transactions.get(transaction)
+            cause = started.cause if started is not None else cause
         # An exception may quote anything; only its name is fit to be seen by all.
         message = line.message if line.reason != "error" else line.message.partition(":")[0] + "; the log has the rest"
         self.latest += 1
         return Happening(
             number=self.latest,
             at=now,
-            object=line.kind,
-            key=line.key,
+            object=kind,
+            key=key,
             namespace=namespace,
             reason=line.reason,
             message=message if len(message) <= LONGEST else message[: LONGEST - 1] + "…",
-            level=level,
+            level=line.level if line.level != "info" else LEVELS.get((kind, line.reason), "info"),
             transaction=transaction,
             cause=cause,
         )
 
-    def _namespace(self, kind: str, key: str) -> str:
-        """Empty for what belongs to none."""
+    def _place(self, kind: str, key: str) -> tuple[str, str]:
+        """Namespace (empty for what belongs to none), and key of the application whose operation it is about."""
         state = self._state
         if kind == "taskgroup":
-            return part(key, 2)
+            parts = key.split(".", 3)
+            return (parts[2], f"{parts[2]}/{parts[1]}") if len(parts) == 4 else ("", "")
         if kind in _NAMED:
-            return key.partition("/")[0]
+            return key.partition("/")[0], key if kind == "application" else ""
         if kind == "transaction":
             transaction = state.transactions.get(key)
-            return transaction.namespace if transaction is not None else ""
+            return transaction.namespace if transaction is not None else "", ""
         if kind == "task":
-            return part(key, 4)
+            return part(key, 4), ""
         if kind == "command":
             command = state.commands.get(key)
-            return command.namespace if command is not None else ""
+            return command.namespace if command is not None else "", ""
         if kind == "namespace":
-            return key
+            return key, ""
         if kind in ("customobject", "revision"):
-            return key.split("/")[1 if kind == "customobject" else 0]
-        return ""
-
-    def _transaction(self, kind: str, key: str, namespace: str) -> str:
-        """The operation that owns the application, if one does."""
-        if kind == "transaction":
-            return key
-        if kind == "taskgroup":
-            key = f"{namespace}/{part(key, 1)}"
-        elif kind != "application":
-            return ""
-        application = self._state.applications.get(key)
-        return application.operation if application is not None else ""
+            return key.split("/")[1 if kind == "customobject" else 0], ""
+        return "", ""
 
 
 def part(identity: str, position: int) -> str:
