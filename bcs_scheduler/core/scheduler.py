@@ -293,7 +293,7 @@ class Core:
         self._plan_waiting()
         self._supply.tick()
         self._messenger.tick()
-        desk.attempt("core", "services", self._services.flush)
+        self._services.flush()
         desk.cut()
 
     def _settle(self) -> None:

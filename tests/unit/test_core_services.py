@@ -6,9 +6,11 @@ import random
 from typing import Any
 
 import msgspec
+import pytest
 
 from bcs_scheduler.core import effects, events, orders
 from bcs_scheduler.core.controllers import services
+from bcs_scheduler.core.desk import CoreOptions
 from store.definition import Amounts, Container, Port
 from store.records import Application, Endpoint, Member, Service, ServicePort, TaskGroup, Version
 from tests.unit.lab import Lab
@@ -216,6 +218,23 @@ def test_versions_grow_when_the_clock_goes_back() -> None:
     lab.now -= 3600
     lab.report(groups(lab)[0], "TASK_UNREACHABLE")
     assert endpoint(lab).version == version + 1
+
+
+def test_one_that_cannot_be_written_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(CoreOptions())
+    fitting = services.fitting
+    monkeypatch.setattr(services, "fitting", lambda members: 1 / 0 if members else fitting(members))
+    lab.offer()
+    put(lab)
+    launch(lab, instances=1)
+    lab.report(groups(lab)[0], "TASK_RUNNING")
+    assert [(s.key, s.level) for s in lab.sent(effects.Story) if s.reason == "error"] == [("default/front", "error")]
+    put(lab, service("other", {"app": "none"}))
+    assert endpoint(lab, "other").members == ()
+    assert endpoint(lab).members == ()
+    monkeypatch.undo()
+    lab.wait(services.AGAIN + 1)
+    assert [m.name for m in endpoint(lab).members] == ["web-0"]
 
 
 def test_tells_when_nobody_is_ready() -> None:

@@ -7,6 +7,7 @@ own services and nothing else; services that may select it are found by one pair
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -22,6 +23,8 @@ SMALL = 100
 PACE = 0.0002
 """Seconds per member above SMALL between two records of one endpoint: the record is written whole, so a service of
 thousands must not write megabytes with every status report."""
+AGAIN = 60.0
+"""Seconds after which an endpoint that could not be written for an error of our own is tried again."""
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -209,8 +212,9 @@ class Services:
         for key in list(self._dirty):
             if self._due(key) <= now:
                 del self._dirty[key]
-                self._write(key)
-                self._desk.checkpoint()
+                if self._desk.attempt("service", key, partial(self._write, key)):
+                    self._dirty[key] = None
+                    self._paused[key] = (now, now + AGAIN)
 
     def _due(self, key: str) -> float:
         since, until = self._paused.get(key, (0.0, 0.0))
