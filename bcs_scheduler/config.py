@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_origin, get_type_hin
 import msgspec
 
 from bcs_scheduler.addresses import check_file_url, check_mesos_url, parse_address, parse_http_url
+from bcs_scheduler.configrules import broken_rules
 from bcs_scheduler.publishing.target import parse_target
 from store.factory import open_store
 
@@ -265,7 +266,8 @@ def load_settings(path: Path | str | None, environ: Mapping[str, str], flags: Ma
         section, _, key = name.rpartition(".")
         (tree.setdefault(section, {}) if section else tree)[key] = value
     settings = msgspec.convert(tree, Settings)
-    _check_together(settings, origins)
+    for option, message in broken_rules(settings):
+        raise ConfigError(f"{origins.get(option, option)}: {message}")
     return settings
 
 
@@ -334,48 +336,6 @@ def _converted(option: Option, value: Any, origin: str) -> Any:
     except ValueError as error:
         raise ConfigError(f"{origin}: {error}") from None
     return converted
-
-
-def _check_together(settings: Settings, origins: Mapping[str, str]) -> None:
-    """What no option can say alone."""
-
-    def refuse(option: str, message: str) -> None:
-        raise ConfigError(f"{origins.get(option, option)}: {message}")
-
-    if settings.mesos.secret_file and not settings.mesos.principal:
-        refuse("mesos.secret_file", "a secret needs mesos.principal too")
-    if settings.mesos.secret_file:
-        settings.mesos.secret()
-    if bool(settings.store.user) != bool(settings.store.password_file):
-        refuse("store.user", "needs store.password_file too, and the other way round")
-    if settings.store.user and not settings.store.url.startswith("zk://"):
-        refuse("store.user", "is for ZooKeeper (zk://...) alone")
-    if ":" in settings.store.user:
-        refuse("store.user", "must not contain ':'")
-    if settings.store.password_file and not settings.store.password():
-        refuse("store.password_file", f"{settings.store.password_file} is empty")
-    _check_api(settings.api, refuse)
-    if settings.scheduler.kill_retry_max < settings.scheduler.kill_retry:
-        refuse("scheduler.kill_retry_max", "must not be less than scheduler.kill_retry")
-    if len(set(settings.mesos.roles)) != len(settings.mesos.roles):
-        refuse("mesos.roles", "a role is named twice")
-
-
-def _check_api(api: ApiSettings, refuse: Callable[[str, str], None]) -> None:
-    if bool(api.tls_cert) != bool(api.tls_key):
-        refuse("api.tls_cert" if api.tls_cert else "api.tls_key", "certificate and key belong together: set both")
-    if api.tls_client_ca and not api.tls_cert:
-        refuse("api.tls_client_ca", "needs api.tls_cert and api.tls_key too")
-    if api.advertise and api.tls_cert and not api.advertise.startswith("https://"):
-        refuse("api.advertise", "must be an https URL, because api.tls_cert is set")
-    if api.allow_anonymous and api.protected:
-        refuse("api.allow_anonymous", "contradicts api.tokens_file and api.tls_client_ca")
-    if not (api.protected or api.allow_anonymous or parse_address(api.listen, allow_zero=True).loopback):
-        refuse(
-            "api.listen",
-            f"{api.listen} is reachable by others: set api.tokens_file (or api.allow_anonymous = true, "
-            "and everybody who reaches it may run what they like on the cluster)",
-        )
 
 
 def _text_of(setting: str, path: str) -> str:

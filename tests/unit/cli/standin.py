@@ -25,6 +25,8 @@ class Request(NamedTuple):
     path: str
     query: dict[str, str]
     body: Any
+    token: str = ""
+    """Header Authorization."""
 
 
 class Answer(NamedTuple):
@@ -65,7 +67,8 @@ class StandIn:
                 parts = urlsplit(self.path)
                 content = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 body = json.loads(content) if content else None
-                request = Request(self.command, parts.path.removeprefix(PREFIX), dict(parse_qsl(parts.query)), body)
+                query, token = dict(parse_qsl(parts.query)), self.headers.get("Authorization", "")
+                request = Request(self.command, parts.path.removeprefix(PREFIX), query, body, token)
                 standin.seen.append(request)
                 answers = (rule(request) for rule in standin.rules)
                 answer = next(

@@ -62,6 +62,86 @@ def test_writes_follow_to_the_leader_with_their_body(server: StandIn, bcs: Any, 
         leader.close()
 
 
+def test_the_token_goes_with_the_request_to_the_leader(server: StandIn, bcs: Any, monkeypatch: Any) -> None:
+    """requests itself would drop it on the way to another port."""
+    monkeypatch.setenv("BCS_TOKEN", "bcs_abc")
+    leader = StandIn()
+    try:
+        location = f"{leader.url}/v4/scheduler/mesos{APPS}/web/scale/4"
+        away = failed(307, "not the leader", "not_leading")._replace(headers={"Location": location})
+        server.on("PUT", f"{APPS}/web/scale/4", away)
+        leader.on("PUT", f"{APPS}/web/scale/4", ok(ACCEPTED, 202))
+        assert bcs("scale", "web", "4").code == 0
+        assert [request.token for request in (*server.requests("PUT"), *leader.seen)] == [
+            "Bearer bcs_abc",
+            "Bearer bcs_abc",
+        ]
+    finally:
+        leader.close()
+
+
+def test_the_token_goes_to_no_other_path_or_scheme(server: StandIn, bcs: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("BCS_TOKEN", "bcs_abc")
+    thief = StandIn()
+    port = thief.url.rpartition(":")[2]
+    path = f"/v4/scheduler/mesos{APPS}/web/scale/4"
+    try:
+        for location in (
+            f"{thief.url}/steal",
+            f"{thief.url}{path}?more=1",
+            f"https://127.0.0.1:{port}{path}",
+            f"ftp://127.0.0.1:{port}{path}",
+            f"http://user:password@127.0.0.1:{port}{path}",
+            f"//127.0.0.1:{port}{path}",
+            path,
+            "",
+        ):
+            away = failed(307, "not the leader", "not_leading")._replace(headers={"Location": location})
+            server.rules.clear()
+            server.on("PUT", f"{APPS}/web/scale/4", away)
+            result = bcs("scale", "web", "4", "--timeout", "100ms")
+            assert result.code in (1, 5), location
+            assert "password" not in result.err and "bcs_abc" not in result.err
+        assert thief.seen == []
+    finally:
+        thief.close()
+
+
+def test_schedulers_that_point_at_each_other_end_in_a_message(server: StandIn, bcs: Any) -> None:
+    location = f"{server.url}/v4/scheduler/mesos{APPS}/web/scale/4"
+    away = failed(307, "not the leader", "not_leading")._replace(headers={"Location": location})
+    server.on("PUT", f"{APPS}/web/scale/4", away)
+    result = bcs("scale", "web", "4", "--timeout", "100ms")
+    assert result.code == 5 and "not the leader" in result.err
+    assert len(server.requests("PUT")) == 5
+
+
+def test_a_limit_is_obeyed(server: StandIn, bcs: Any) -> None:
+    slowly = failed(429, "too many requests", "too_many_requests")._replace(headers={"Retry-After": "1"})
+    server.on("PUT", f"{APPS}/web/scale/4", slowly, ok(ACCEPTED, 202))
+    assert bcs("scale", "web", "4").code == 0
+    assert len(server.requests("PUT")) == 2
+    server.on("PUT", f"{APPS}/web/scale/5", slowly)
+    assert bcs("scale", "web", "5", "--timeout", "100ms").code == 1
+
+
+def test_a_token_must_be_one_and_its_file_readable(bcs: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    file = tmp_path / "token"
+    file.write_text("bcs_abc\nX-Header: 1")
+    refused = bcs("get", "app", "--token-file", str(file))
+    assert refused.code == 2 and "the token is not one" in refused.err
+    assert bcs("get", "app", "--token-file", str(tmp_path / "none")).code == 2
+    assert bcs("get", "app", "--ca-file", str(tmp_path / "none")).code == 2
+    monkeypatch.setenv("BCS_TOKEN", "gr\u00fc\u00df")
+    assert bcs("get", "app").code == 2
+
+
+def test_a_token_in_clear_over_the_network_is_warned_of(bcs: Any, monkeypatch: Any) -> None:
+    monkeypatch.setenv("BCS_TOKEN", "bcs_abc")
+    warned = bcs("--server", "http://192.0.2.1:1", "get", "app", "--timeout", "1ms")
+    assert "the token travels in clear text to 192.0.2.1" in warned.err
+
+
 def test_a_busy_server_is_asked_again_but_never_when_the_outcome_is_unknown(server: StandIn, bcs: Any) -> None:
     busy, unknown = failed(503, "busy", "unavailable"), failed(503, "no answer after 30 s", "outcome_unknown")
     server.on("PUT", f"{APPS}/web/scale/4", busy, busy, ok(ACCEPTED, 202))
