@@ -23,6 +23,8 @@ FIRST_PORT, LAST_PORT, STEP = 17000, 20000, 40
 FIRST_TASK_PORT, TASK_SPAN, TASK_WINDOWS = 10_000, 100, 23
 """Ports for tasks: clusters that run side by side must not hand out the same ones, and they must lie below 32768, from
 where on the kernel takes the local ports of outgoing connections."""
+LAUNCHER_FOLDER = "MESOS_CONTAINERIZER_RUNTIME_DIRECTORY"
+"""Variable of the process above each container: tasks of Mesos's own executor are not below that."""
 CLAIM, TASK_CLAIM = 39, 16_977
 """Ports that nobody listens on, but that a cluster holds as long as it lives, so that no other takes what it has: what
 is added to the base port, and the one of the first window of ports for tasks."""
@@ -105,11 +107,11 @@ class RealMesos:
                 os.kill(pid, signal.SIGKILL)
 
     def task_pids(self, agent: str) -> list[int]:
-        """Processes of executors and tasks of the agent, known by their sandbox, and all below them."""
-        mark = f"MESOS_DIRECTORY={self.directory / agent}/"
+        """Processes of executors and tasks of the agent, known by their folders, and all below them."""
+        marks = tuple(f"{name}={self.directory / agent}/" for name in ("MESOS_DIRECTORY", LAUNCHER_FOLDER))
         found: set[int] = set()
         for process in Path("/proc").glob("[0-9]*"):
-            if any(entry.startswith(mark) for entry in environment_of(process)):
+            if any(entry.startswith(marks) for entry in environment_of(process)):
                 found |= {int(process.name), *living_descendants(int(process.name))}
         return sorted(found)
 

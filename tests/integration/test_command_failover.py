@@ -50,8 +50,8 @@ def statuses(scheduler: SchedulerProcess, told: dict[str, Any]) -> Counter[str]:
 def all_answered(scheduler: SchedulerProcess, told: dict[str, Any]) -> list[dict[str, Any]]:
     """Result of each taskgroup's task."""
     wait_for(lambda: not statuses(scheduler, told)["staging"] + statuses(scheduler, told)["running"], 60, "answers")
-    assert statuses(scheduler, told) == {"success": TASKGROUPS}
     groups = scheduler.call("GET", COMMAND, id=told["commandID"])["status"]["taskgroups"]
+    assert [group for group in groups if group["status"] != "success"] == []
     assert len({group["messageId"] for group in groups}) == TASKGROUPS
     return [task["commInspect"] for group in groups for task in group["tasks"]]
 

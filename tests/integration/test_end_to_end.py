@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.mesos, pytest.mark.zookeeper]
 SERVER = ["python3", "-u", "-m", "http.server", "${bcs.ports.http}", "--bind", "127.0.0.1"]
 HTTP_PORT = {"ports": [{"name": "http", "protocol": "tcp", "containerPort": 0, "hostPort": 0}]}
 
+SESSION_SECONDS = "4"
+"""Until a leader that was killed is followed by another, or by itself."""
+
 StartScheduler = Callable[..., SchedulerProcess]
 
 
@@ -29,6 +32,7 @@ def start_scheduler(zookeeper: ZooKeeperServer, tmp_path: Path) -> Iterator[Star
     def start(mesos: str, **settings: str) -> SchedulerProcess:
         folder = tmp_path / str(len(started))
         folder.mkdir()
+        settings = {"store__session_timeout": SESSION_SECONDS, **settings}
         scheduler = SchedulerProcess(folder, f"zk://{zookeeper.hosts}/{tmp_path.name}", mesos, **settings)
         started.append(scheduler)
         return scheduler.start()
