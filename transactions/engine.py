@@ -110,7 +110,9 @@ class Engine:
         group = groups.build(ctx, application, version, slot, placement)
         if transaction.type == "RESCHEDULE":
             group = ctx.uow.put(
-                msgspec.structs.replace(group, restarts=transaction.restarts + 1, last_restart_at=ctx.now)
+                msgspec.structs.replace(
+                    group, restarts=transaction.restarts + (not transaction.drained), last_restart_at=ctx.now
+                )
             )
             words = f"{slot.replaces} -> {group.id}"
             ctx.tell("taskgroup", group.id, "restarted", words, transaction=transaction.id)

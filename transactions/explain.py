@@ -11,6 +11,11 @@ from transactions.lifecycle import is_ready
 _UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "gpus": "GPUs"}
 
 
+def several(number: int, thing: str) -> str:
+    """``1 agent``, ``2 agents``."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def reasons(diagnosis: Diagnosis) -> str:
     """E.g. ``7 of 10 agents: not enough cpus; 3 of 10 agents: constraint UNIQUE hostname``."""
     if diagnosis.reasons and not diagnosis.agents:

@@ -134,7 +134,7 @@ def test_what_finds_no_place_is_explained(gateway: CoreGateway, api: Api) -> Non
     document["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "100"}}
     assert api.call("POST", DAEMONSETS, json=document).status_code == 202
     text = " ".join(api.data(f"{DAEMONSETS}/probe/explain")["text"])
-    assert "2 agents have no taskgroup yet" in text
+    assert "2 agents without a taskgroup" in text
     assert "not enough cpus" in text
 
 

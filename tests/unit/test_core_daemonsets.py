@@ -146,7 +146,7 @@ def test_what_does_not_fit_stays_pending_and_is_explained() -> None:
     lab.offer("a0")
     lab.offer("a1", cpus=10)
     assert sorted(lab.places) == ["a0"]
-    assert lab.daemonset.message == "1 agents have no taskgroup yet"
+    assert lab.daemonset.message == "1 agent without a taskgroup"
     diagnosis = lab.core.diagnosis(lab.transaction("LAUNCH").id)
     assert diagnosis is not None
     assert diagnosis.reasons == {"cpus": 1}

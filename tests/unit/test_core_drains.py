@@ -207,7 +207,7 @@ def test_at_its_deadline_the_rest_stays() -> None:
     drain(lab, timeout=10.0)
     lab.wait(11)
     assert of(lab).failed
-    assert of(lab).message.startswith("its time is over: 2 taskgroups are left; no other agent has room")
+    assert of(lab).message.startswith("its time is over: 2 taskgroups left; no other agent has room")
     lab.join("a1")
     lab.offers()
     lab.wait(5)

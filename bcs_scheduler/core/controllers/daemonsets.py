@@ -21,6 +21,7 @@ from bcs_scheduler.core.effects import Changed, ListAgents
 from store.records import Application, Daemonset, TaskGroup, Version
 from transactions import daemons, delete, groups, needs
 from transactions.engine import application_of
+from transactions.explain import several
 from transactions.lifecycle import is_ready
 from transactions.wants import Wants
 
@@ -232,10 +233,10 @@ class Daemonsets:
             status, message = "Updating", f"to version {application.version}"
         elif ended or away:
             status = "Abnormal"
-            parts = [f"{ended} taskgroups have ended"] if ended else []
-            message = ", ".join([*parts, *([f"{away} are on agents out of reach"] if away else [])])
+            parts = [f"{several(ended, 'taskgroup')} ended"] if ended else []
+            message = ", ".join([*parts, *([f"{several(away, 'taskgroup')} out of reach"] if away else [])])
         elif lacking:
-            status, message = "Starting", f"{lacking} agents have no taskgroup yet"
+            status, message = "Starting", f"{several(lacking, 'agent')} without a taskgroup"
         elif ready < len(there):
             status, message = "Starting", "not all taskgroups are ready yet"
         else:

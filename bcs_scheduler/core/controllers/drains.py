@@ -21,6 +21,7 @@ from store.records import AgentSetting, Drain, TaskGroup, Transaction, Version
 from transactions import daemons, explain, groups, needs, reschedule
 from transactions.base import Refused, Slot, Step
 from transactions.draining import Outlook, WithoutGroup, hindrance, outlook
+from transactions.explain import several
 from transactions.lifecycle import is_ready
 
 PERIOD = 0.5
@@ -97,18 +98,18 @@ class Drains:
             words = f"no taskgroups are left{f' but {staying} of daemonsets' if staying else ''}"
             self._end(setting, drain, words, failed=False)
         elif drain.deadline and desk.now >= drain.deadline:
-            why = self._hindrances(found, agent_ids)
-            words = f"its time is over: {len(found.left)} taskgroups are left{f'; {why}' if why else ''}"
+            why = self._hindrances(found)
+            words = f"its time is over: {several(len(found.left), 'taskgroup')} left{f'; {why}' if why else ''}"
             self._end(setting, drain, words, failed=True)
         else:
-            self._tell(setting, drain, self._move(setting, drain, found, agent_ids))
+            self._tell(setting, drain, self._move(setting, drain, found))
 
     def _moves_of(self, key: str, drain: Drain) -> list[Transaction]:
         transactions = self._desk.state.transactions
         known = [transactions.get(identity) for identity in self._moves.get(key, ())]
         return [move for move in known if move is not None and move.created_at >= drain.since]
 
-    def _move(self, setting: AgentSetting, drain: Drain, found: Outlook, agent_ids: set[str]) -> str:
+    def _move(self, setting: AgentSetting, drain: Drain, found: Outlook) -> str:
         """Ends as many as may be on their way. Returns how things stand."""
         room = drain.at_once - len(found.arriving)
         started = 0
@@ -123,7 +124,7 @@ class Drains:
                 continue
             kind = (f"{group.namespace}/{group.application}", group.version)
             words = full.get(kind) or hindrance(self._desk.state, group)
-            if not words and (words := self._no_place(group, agent_ids)):
+            if not words and (words := self._no_place(group)):
                 full[kind] = words
             if not words:
                 words = self._start(setting.agent, group)
@@ -131,7 +132,7 @@ class Drains:
             if words:
                 reasons[group.id] = words
         under_way = len(found.arriving) + started
-        words = f"{len(found.left)} taskgroups are left, {under_way} on their way"
+        words = f"{several(len(found.left), 'taskgroup')} left, {under_way} on the way"
         if reasons and not started:
             words += f"; {_listed(reasons.values())}"
         elif found.arriving and not started:
@@ -147,21 +148,21 @@ class Drains:
         self._moves.setdefault(agent, {})[move.id] = None
         return ""
 
-    def _hindrances(self, found: Outlook, agent_ids: set[str]) -> str:
+    def _hindrances(self, found: Outlook) -> str:
         state = self._desk.state
         staying = [group for group in found.left if not group.killing_since]
-        reasons = [hindrance(state, group) or self._no_place(group, agent_ids) for group in staying[:REASONS_TOLD]]
+        reasons = [hindrance(state, group) or self._no_place(group) for group in staying[:REASONS_TOLD]]
         return _listed([*filter(None, reasons), *(f"{name} is not ready" for name in found.arriving)])
 
-    def _no_place(self, group: TaskGroup, agent_ids: set[str]) -> str:
-        """Why the taskgroup would find no place on another agent now, after all that waits already; empty if it would.
-        Without offers nobody knows: they are asked for."""
+    def _no_place(self, group: TaskGroup) -> str:
+        """Why the taskgroup would find no place now, after all that waits already; empty if it would. Agents that are
+        being drained take nothing, because they are disabled. Without offers nobody knows: they are asked for."""
         desk = self._desk
         version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
         if version is None:
             return ""
         self._supply.want()
-        demand = self._demand("drain", group, version, agent_ids)
+        demand = self._demand("drain", group, version)
         census = WithoutGroup(desk.state.census, group)
         waiting = [*desk.engine.demands.values(), *self._ending()]
         result = match([*waiting, demand], desk.pool, census, desk.options.scoring, dry_run=True)
@@ -177,11 +178,11 @@ class Drains:
             if group is not None and identity not in self._desk.engine.demands:
                 version = state.version(f"{group.namespace}/{group.application}", group.version)
                 if version is not None:
-                    found.append(self._demand(identity, group, version, {group.agent_id}))
+                    found.append(self._demand(identity, group, version))
         return found
 
-    def _demand(self, identity: str, group: TaskGroup, version: Version, except_agents: set[str]) -> Demand:
-        step = Step(slots=(Slot(group.index),), except_agents=frozenset(except_agents))
+    def _demand(self, identity: str, group: TaskGroup, version: Version) -> Demand:
+        step = Step(slots=(Slot(group.index),))
         return needs.demand(identity, version, step, self._desk.options.transactions.role)
 
     # --- how it stands ----------------------------------------------------------------------------------------
