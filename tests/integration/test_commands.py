@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
-from bcs_scheduler import processes
-from bcs_scheduler.local.settings import PORT_STRIDE
+from tests.integration.devprocess import Dev
 from tests.integration.schedulerprocess import document
 from tests.waiting import wait_for
 
-AGENTS, PORTS = 2, 20
 LISTENER = (
     "trap 'echo heard USR1' USR1; trap 'echo heard HUP' HUP; echo began $COLOUR; echo trouble >&2;"
     " while true; do sleep 0.05; done"
@@ -30,63 +24,11 @@ FILES = 20
 WRITER = f"i=0; while [ $i -lt {LINES} ]; do echo line $i {'x' * 60}; i=$((i+1)); sleep 0.003; done; printf last"
 
 
-class Dev:
-    """`bcs-scheduler dev` and the command `bcs` that talks to it."""
-
-    def __init__(self, folder: Path) -> None:
-        self._log = folder / "dev.log"
-        first = processes.free_ports(PORTS, AGENTS, PORT_STRIDE)
-        command = [sys.executable, "-m", "bcs_scheduler.main", "dev", f"--agents={AGENTS}", f"--data={folder / 'data'}"]
-        command += ["--api=127.0.0.1:0", f"--ports={first}-{first + PORTS - 1}"]
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("BCS_")}
-        with self._log.open("w") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=log,
-                env={**environment, "BCS_EXECUTOR_LOG_MAX_BYTES": "4096", "BCS_EXECUTOR_LOG_FILES": str(FILES)},
-                start_new_session=True,
-            )
-        self.url = wait_for(self._announced, 30, "the scheduler's API")
-
-    def _announced(self) -> str | None:
-        assert self._process.poll() is None, self._log.read_text()[-3000:]
-        found = re.search(r"^api (http://\S+)$", self._log.read_text(), re.MULTILINE)
-        return found[1] if found else None
-
-    def bcs(self, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        return subprocess.run(
-            [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments],
-            input=given,
-            capture_output=True,
-            env={**os.environ, "BCS_SERVER": self.url, "BCS_NAMESPACE": "default"},
-            timeout=60,
-        )
-
-    def done(self, *arguments: str, given: bytes = b"") -> bytes:
-        """Standard output of a call that must succeed."""
-        result = self.bcs(*arguments, given=given)
-        assert result.returncode == 0, (arguments, result.stderr.decode())
-        return result.stdout
-
-    def data(self, *arguments: str) -> Any:
-        return json.loads(self.done(*arguments, "-o", "json"))
-
-    def stop(self) -> None:
-        self._process.terminate()
-        try:
-            assert self._process.wait(30) == 0, self._log.read_text()[-3000:]
-        finally:
-            if self._process.poll() is None:
-                self._process.kill()
-                self._process.wait()
-
-
 @pytest.fixture(scope="module")
 def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     """With an application `listener` of two taskgroups."""
     folder = tmp_path_factory.mktemp("dev")
-    running = Dev(folder)
+    running = Dev(folder, BCS_EXECUTOR_LOG_MAX_BYTES="4096", BCS_EXECUTOR_LOG_FILES=str(FILES))
     try:
         container = {"container": {"env": [{"name": "COLOUR", "value": "green"}]}}
         listener = document("listener", 2, ["sh", "-c", LISTENER], **container)
