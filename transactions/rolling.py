@@ -17,6 +17,9 @@ from transactions import health, lifecycle
 from transactions.base import Periods
 from transactions.lifecycle import is_leaving, is_ready
 
+UNDER_WAY = ("Staging", "Starting", "Running", "Restarting")
+"""Statuses of taskgroups that do what they should."""
+
 
 class Side(NamedTuple):
     """One of the two applications. `leaving`: taskgroups chosen to go that are still there; `launching`: places that
@@ -79,10 +82,8 @@ class Picture(NamedTuple):
 
 def picture(state: State, deployment: Deployment, now: float) -> Picture | None:
     """None if one of the two applications is missing."""
-    names = (deployment.successor, deployment.application)
-    up, down = reversed(names) if deployment.back else names
-    growing = state.applications.get(f"{deployment.namespace}/{up}")
-    shrinking = state.applications.get(f"{deployment.namespace}/{down}")
+    up, down = sides(deployment)
+    growing, shrinking = state.applications.get(up), state.applications.get(down)
     if growing is None or shrinking is None:
         return None
     floor, ceiling = bounds(deployment)
@@ -96,6 +97,25 @@ def picture(state: State, deployment: Deployment, now: float) -> Picture | None:
         min_ready=0.0 if deployment.back else deployment.strategy.min_ready,
         now=now,
     )
+
+
+def sides(deployment: Deployment) -> tuple[str, str]:
+    """Keys of the growing and of the shrinking application."""
+    new, old = f"{deployment.namespace}/{deployment.successor}", f"{deployment.namespace}/{deployment.application}"
+    return (old, new) if deployment.back else (new, old)
+
+
+def waits(state: State, deployment: Deployment) -> bool:
+    """The counts alone say that the present half is not done and that nothing has gone wrong on the growing side. In
+    big updates so it is after most reports, and a closer look costs a walk over all taskgroups."""
+    up, down = sides(deployment)
+    counts = state.status_counts(up)
+    if sum(counts.get(status, 0) for status in UNDER_WAY) < sum(counts.values()):
+        return False
+    if deployment.half == "START" and not deployment.back:
+        return counts.get("Running", 0) < deployment.up_target
+    shrinking = state.applications.get(down)
+    return deployment.half == "DELETE" and shrinking is not None and len(state.groups_of(down)) > shrinking.instances
 
 
 def bounds(deployment: Deployment) -> tuple[int, int]:

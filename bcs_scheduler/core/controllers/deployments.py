@@ -13,6 +13,7 @@ from functools import partial
 from bcs_scheduler.core import effects, rollout, rollout_steps
 from bcs_scheduler.core.desk import Desk
 from store.records import Application, Deployment
+from transactions import rolling
 from transactions.engine import application_of
 
 FOLLOWED = frozenset({"taskgroup", "application", "transaction", "deployment", "message", "command"})
@@ -60,7 +61,9 @@ class Deployments:
             case "taskgroup":
                 owner = self._owner.get(application_of(key), "")
                 deployment = state.deployments.get(owner)
-                return owner if deployment is not None and deployment.status == "Update" else ""
+                if deployment is None or deployment.status != "Update" or rolling.waits(state, deployment):
+                    return ""
+                return owner
             case "application":
                 return self._own(key, state.applications.get(key))
             case "transaction":
