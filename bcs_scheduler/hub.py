@@ -26,7 +26,7 @@ BEHIND = 100_000
 SLICE = 20_000
 """Handings-out (items x watchers) in one go; then the loop gets its turn."""
 
-Why = Literal["slow", "stepped_down", "timeout"]
+Why = Literal["slow", "stepped_down", "timeout", "revoked"]
 
 
 class HubClosed(Exception):

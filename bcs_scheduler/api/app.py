@@ -8,6 +8,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -66,15 +67,20 @@ def _endpoint(
         operation = methods["GET" if request.method == "HEAD" else request.method]
         started = time.perf_counter()
         cause = f"api-{uuid.uuid4().hex[:12]}"
-        caller, reason = None, ""
+        caller, reason, admitted = None, "", False
         try:
             need = door.need_of(operation)
             caller = door.identify(request, need)
             needs.check(need, caller, request.path_params, request.query_params)
+            admitted = True
             response = await _answer(operation, request, gateway, settings, cause, caller, admission)
+            if isinstance(response, EventStreamResponse):
+                response.allowed = partial(door.still, request, need, caller)
         except ApiError as error:
             reason = error.reason
             response = _failed(error, request)
+            if not admitted and _has_body(request):
+                response.headers["Connection"] = "close"  # nobody waits for the body of who may not come in
         except Exception:
             reason = errors.INTERNAL
             log.exception("request failed", cause=cause, method=request.method, path=request.url.path)
@@ -95,6 +101,11 @@ def _endpoint(
         return response
 
     return endpoint
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
 
 
 async def _answer(

@@ -70,6 +70,13 @@ class Door:
             raise _too_many("requests", wait)
         return caller
 
+    def still(self, request: Request, need: Need, caller: Caller) -> bool:
+        """Whoever sent the request may do now what they were allowed then."""
+        try:
+            return self._identify(request, need) == caller
+        except Denied:
+            return False
+
     def _identify(self, request: Request, need: Need) -> Caller:
         if self.tokens is None and not self.certificates:
             return ANYBODY

@@ -7,14 +7,17 @@ Exception tree:
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
 import threading
+from functools import partial
+from typing import Any
 
 import uvicorn
 from starlette.types import ASGIApp
 
-from bcs_scheduler.api.protocol import BoundedProtocol
+from bcs_scheduler.api.protocol import HEAD_SECONDS, BoundedProtocol
 
 KEEP_ALIVE = 75.0
 """Seconds an idle connection is kept."""
@@ -112,5 +115,8 @@ class _ThreadedServer(uvicorn.Server):
         self.ready = threading.Event()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.config.ssl is not None:
+            loop: Any = asyncio.get_running_loop()
+            loop.create_server = partial(loop.create_server, ssl_handshake_timeout=HEAD_SECONDS)
         await super().startup(sockets=sockets)
         self.ready.set()

@@ -2,8 +2,8 @@
 
 A stream begins with `retry:` and what the operation wants to say first, then follows its watch of the hub. While
 nothing comes, a comment every HEARTBEAT seconds shows both sides that the other is there. The last frame of a stream
-that we end has the event `end`; its data say why: `slow`, `stepped_down` or `timeout`. Whoever reads connects again,
-and resumes with the id of the last frame.
+that we end has the event `end`; its data say why: `slow`, `stepped_down`, `timeout` or `revoked`. Whoever reads
+connects again, and resumes with the id of the last frame.
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ class EventStreamResponse(Response):
         del self.headers["content-length"]
         self.headers["X-Accel-Buffering"] = "no"  # proxies such as nginx would collect frames
         self._stream = stream
+        self.allowed: Callable[[], bool] = lambda: True
+        """Asked every HEARTBEAT seconds: the reader's token may have been revoked."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watch = self._stream.watch
@@ -91,11 +93,16 @@ class EventStreamResponse(Response):
                 return
         loop = asyncio.get_running_loop()
         until = loop.time() + stream.seconds if stream.seconds is not None else None
+        asked = loop.time()
         try:
             while not leaving.done():
                 left = HEARTBEAT if until is None else min(HEARTBEAT, until - loop.time())
                 if left <= 0:
                     raise WatchEnded("timeout", "the time asked for is over")
+                if loop.time() - asked >= HEARTBEAT:
+                    asked = loop.time()
+                    if not self.allowed():
+                        raise WatchEnded("revoked", "the token does not go so far any more")
                 items = await stream.watch.take(left)
                 content = b"".join([item.encoded(stream.encode) for item in items])
                 if content or not items:

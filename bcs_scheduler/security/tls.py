@@ -51,6 +51,9 @@ def _context(cert: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
         except (OSError, ValueError) as error:
             raise Broken(f"{client_ca}: no certificates in PEM: {_words(error)}") from None
         context.verify_mode = ssl.CERT_OPTIONAL
+        # A resumed session has the certificate of the first one, whatever has become of it or its authority meanwhile.
+        context.options |= ssl.OP_NO_TICKET
+        context.num_tickets = 0
     return context
 
 
