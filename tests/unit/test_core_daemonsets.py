@@ -70,7 +70,7 @@ def test_the_list_is_asked_for_while_there_are_daemonsets() -> None:
     assert not [e for e in lab.wait(30) if isinstance(e, effects.ListAgents)]
     lab.begin()
     asked = [e for e in lab.wait(30) if isinstance(e, effects.ListAgents)]
-    assert 3 <= len(asked) <= 4
+    assert 6 <= len(asked) <= 7
 
 
 def test_no_agent_is_for_it() -> None:

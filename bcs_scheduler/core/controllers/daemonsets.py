@@ -25,7 +25,7 @@ from transactions.explain import several
 from transactions.lifecycle import is_ready
 from transactions.wants import Wants
 
-ASK_AGENTS = 10.0
+ASK_AGENTS = 5.0
 """Seconds between two lists of agents, so that agents that join get their taskgroups soon; in big clusters, whose list
 is long, a second for every AGENTS_PER_SECOND."""
 AGENTS_PER_SECOND = 200
