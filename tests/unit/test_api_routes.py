@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -740,3 +741,20 @@ def test_no_request_makes_the_scheduler_fail(
     path = re.sub(r"{\w+}", lambda match: quote(next(parts), safe=""), operation.path)
     response = open_api.call(operation.method, path, base="", params=query, data=content)
     assert response.status_code < 500, response.text
+
+
+def test_a_list_shows_every_change_of_taskgroups_and_their_version(gateway: CoreGateway, api: Api) -> None:
+    """Lists keep the JSON of taskgroups that have not changed."""
+    gateway.connect()
+    gateway.offer()
+    api.call("POST", "/namespaces/shop/applications", json=document(instance=2))
+    before = api.data("/taskgroups?namespace=shop")
+    gateway.report_taskgroup("TASK_RUNNING", before[0]["ID"])
+    after = api.data("/taskgroups?namespace=shop")
+    assert [group["Status"] for group in before] == ["Staging", "Staging"]
+    assert [group["Status"] for group in after] == ["Running", "Staging"]
+    assert after[1] == before[1]
+    (version,) = gateway.core.state.versions_of("shop/web").values()
+    gateway.core.state.apply("version", version.key, msgspec.structs.replace(version, pod_labels={"tier": "new"}))
+    labels = [group["ObjectMeta"]["labels"] for group in api.data("/taskgroups?namespace=shop")]
+    assert labels == [{"tier": "new"}] * 2

@@ -60,7 +60,7 @@ def _selected(call: Call, state: State) -> list[TaskGroup]:
 
 
 def listed(call: Call, state: State, groups: list[TaskGroup]) -> Answer:
-    return page(_of_status(call, groups), order, call.query, Presenter(state).taskgroup)
+    return page(_of_status(call, groups), order, call.query, Presenter(state).encoded)
 
 
 def _of_status(call: Call, groups: list[TaskGroup]) -> list[TaskGroup]:

@@ -25,6 +25,8 @@ from transactions.health import LOCAL, unknown
 
 ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT = 101, 103
 """Attribute types of the original's stored records (bcs_api 7.10)."""
+REMEMBERED = 20_000
+"""Taskgroups whose JSON is kept for the next list: about 50 MB."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -180,6 +182,10 @@ class _Definition:
         return containers[position] if position < len(containers) else Container()
 
 
+_encoded: dict[str, tuple[TaskGroup, Version, msgspec.Raw]] = {}
+"""What taskgroups were shown as, by id, with the records it was made from; shared by all requests."""
+
+
 class Presenter:
     """Shows taskgroups and tasks of one state; keeps what belongs to their versions for the length of a request."""
 
@@ -232,6 +238,16 @@ class Presenter:
             curr_resource=amounts,
         )
 
+    def encoded(self, group: TaskGroup) -> msgspec.Raw:
+        """The taskgroup as JSON, for long lists. Records are immutable, and most are the same as at the last list."""
+        version = self._definition(group).version
+        known = _encoded.get(group.id)
+        if known is None or known[0] is not group or known[1] is not version:
+            known = _encoded[group.id] = group, version, msgspec.Raw(_encoder.encode(self.taskgroup(group)))
+            while len(_encoded) > REMEMBERED:
+                _encoded.pop(next(iter(_encoded)), None)
+        return known[2]
+
     def task(self, group: TaskGroup, position: int) -> TaskView:
         return self._task(group, group.tasks[position], position, self._definition(group))
 
@@ -257,8 +273,11 @@ class Presenter:
         amounts = definition.resources[position] if position < len(definition.resources) else ResourceView()
         ports = [_port(port) for port in task.ports]
         checks = task.checks or unknown(container)
-        checked = task.healthy is not None or any(check.healthy is not None for check in checks)
-        failures = max((check.failures for check in checks if check.type in LOCAL), default=0)
+        checked = task.healthy is not None
+        failures = 0
+        if checks:  # most have none, and there may be very many of them
+            checked = checked or any(check.healthy is not None for check in checks)
+            failures = max((check.failures for check in checks if check.type in LOCAL), default=0)
         data = StatusData(
             id=task.id,
             name=task.name,
@@ -300,9 +319,7 @@ class Presenter:
             healthy=task.healthy is not False,
             is_checked=checked,
             consecutive_failure_times=failures,
-            local_max_consecutive_failures=max(
-                (check.consecutive_failures for check in container.health_checks if check.type in LOCAL), default=0
-            ),
+            local_max_consecutive_failures=most_failures(container),
             agent_id=group.agent_id,
             agent_hostname=group.hostname,
             agent_ip_address=group.agent_ip,
@@ -334,6 +351,11 @@ def show_health_checks(container: Container) -> tuple[HealthCheck, ...]:
         msgspec.structs.replace(check, headers=hide_headers(check.headers)) if check.headers else check
         for check in container.health_checks
     )
+
+
+def most_failures(container: Container) -> int:
+    local = [check.consecutive_failures for check in container.health_checks if check.type in LOCAL]
+    return max(local, default=0)
 
 
 def show_kill_policy(policy: KillPolicy) -> KillPolicyView:
