@@ -59,8 +59,8 @@ class Session:
     change_format: str = "text"
 
     @functools.cached_property
-    def client(self) -> Client:
-        credentials = read_credentials(
+    def credentials(self) -> Credentials:
+        return read_credentials(
             os.environ,
             token_file=self.token_file,
             ca_file=self.ca_file,
@@ -68,8 +68,12 @@ class Session:
             certificate=self.client_cert,
             key=self.client_key,
         )
-        self._warn(credentials)
-        return Client(self.server, RETRY_LIMIT if self.timeout is None else self.timeout, credentials=credentials)
+
+    @functools.cached_property
+    def client(self) -> Client:
+        self._warn(self.credentials)
+        patience = RETRY_LIMIT if self.timeout is None else self.timeout
+        return Client(self.server, patience, credentials=self.credentials)
 
     def _warn(self, credentials: Credentials) -> None:
         parts = urlsplit(self.server if "://" in self.server else f"http://{self.server}")
