@@ -21,7 +21,7 @@ def _suggest(
 ) -> list[CompletionItem]:
     session = session_of(ctx)
     try:
-        found = names(Client(session.server, PATIENCE), session)
+        found = names(Client(session.server, PATIENCE, credentials=session.credentials), session)
         return [CompletionItem(name) for name in found if name.startswith(incomplete)]
     except (CliError, KeyError, TypeError):
         return []
