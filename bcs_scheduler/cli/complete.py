@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem
 from bcs_scheduler.cli.client import Client
 from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.options import Session, session_of
-from bcs_scheduler.cli.views import COLUMNS
+from bcs_scheduler.cli.views import ALIASES, COLUMNS
 
 PATIENCE = 0.5
 """Seconds a busy server may be asked again while somebody holds the tab key."""
@@ -40,6 +40,20 @@ def owner_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
         yield from dict.fromkeys(found)
 
     return _suggest(incomplete, ctx, names)
+
+
+def service_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def names(client: Client, session: Session) -> Iterable[str]:
+        return (found["metadata"]["name"] for found in client.endpoints(session.namespace))
+
+    return _suggest(incomplete, ctx, names)
+
+
+def names_of_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """By the kind that stands before."""
+    kind = str(ctx.params.get("kind") or "").lower()
+    of_service = ALIASES.get(kind, kind) in ("services", "endpoints")
+    return (service_names if of_service else owner_names)(ctx, param, incomplete)
 
 
 def taskgroup_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -10,7 +10,7 @@ import click
 from rich.text import Text
 
 from bcs_scheduler.cli.client import Json
-from bcs_scheduler.cli.complete import kind_names, owner_names
+from bcs_scheduler.cli.complete import kind_names, names_of_kind, owner_names
 from bcs_scheduler.cli.daemonsetdetails import describe_daemonset, explain_daemonset
 from bcs_scheduler.cli.deploymentviews import describe_deployment, explain_deployment
 from bcs_scheduler.cli.errors import UsageError
@@ -50,7 +50,7 @@ Show = Callable[[Session, str, bool, str], None]
 
 @click.command()
 @click.argument("kind", callback=kind_argument, shell_complete=kind_names)
-@click.argument("name", shell_complete=owner_names)
+@click.argument("name", shell_complete=names_of_kind)
 @click.option("--story", is_flag=True, help="Also what happened to it, in order, as far as it is remembered.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), help="Default: text, to a pipe as well.")
 @connection_options

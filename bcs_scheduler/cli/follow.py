@@ -17,6 +17,7 @@ import click
 import jinja2
 
 from bcs_scheduler.cli.client import Client, Json
+from bcs_scheduler.cli.complete import service_names
 from bcs_scheduler.cli.errors import CliError, TimedOut, Unreachable, UsageError
 from bcs_scheduler.cli.options import Session, connection_options, pass_session
 
@@ -174,7 +175,7 @@ class File:
 
 
 @click.command()
-@click.argument("services", nargs=-1, metavar="[SERVICE]...")
+@click.argument("services", nargs=-1, metavar="[SERVICE]...", shell_complete=service_names)
 @click.option(
     "--template",
     "source",

@@ -10,7 +10,7 @@ import click
 from rich.live import Live
 
 from bcs_scheduler.cli.client import Json
-from bcs_scheduler.cli.complete import kind_names, owner_names
+from bcs_scheduler.cli.complete import kind_names, names_of_kind
 from bcs_scheduler.cli.errors import NotFound, Unreachable, UsageError
 from bcs_scheduler.cli.events import event_options, refuse_event_options, show_events
 from bcs_scheduler.cli.extensions import look_custom, look_kinds, look_namespaces, look_webhooks, registered_kind
@@ -78,7 +78,7 @@ def known_kind(session: Session, word: str) -> str:
 
 @click.command()
 @click.argument("kind", callback=kind_argument, shell_complete=kind_names)
-@click.argument("name", required=False, shell_complete=owner_names)
+@click.argument("name", required=False, shell_complete=names_of_kind)
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Of all namespaces.")
 @click.option("-l", "--selector", default="", metavar="SELECTOR", help="By labels, e.g. app=web,tier!=test.")
 @click.option("-w", "--watch", is_flag=True, help="Keep looking; print again what has changed.")
