@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from store.records import Application, Deployment, TaskGroup, Transaction
+from store.records import Application, Canary, Deployment, TaskGroup, Transaction
 from store.state import State
 from transactions import health, lifecycle
 from transactions.base import Periods
@@ -196,11 +196,11 @@ def goal(deployment: Deployment) -> int:
     return min(max(1, canary.instances), deployment.instances)
 
 
-def canary_waits(deployment: Deployment, found: Picture) -> bool:
-    """The canary is there, and it is not decided yet that the rest follows."""
-    if deployment.strategy.canary is None or deployment.canary_done or deployment.back or deployment.half:
-        return False
-    return len(found.growing.wanted) >= goal(deployment)
+def waiting_canary(deployment: Deployment, found: Picture) -> Canary | None:
+    """The canary, if its taskgroups are there and it is not decided yet that the rest follows."""
+    if deployment.canary_done or deployment.back or deployment.half:
+        return None
+    return deployment.strategy.canary if len(found.growing.wanted) >= goal(deployment) else None
 
 
 def to_add(found: Picture, most: int) -> int:
@@ -291,7 +291,7 @@ def _trouble(group: TaskGroup) -> str:
     if group.unreachable_since:
         return "its agent is unreachable"
     if group.status not in lifecycle.READY:
-        return f"{group.status}: {group.message}" if group.message else group.status
+        return f"{group.status}: {group.message[: health.WORDS_LIMIT]}" if group.message else group.status
     if group.ended:
         return "has finished and is to be restarted"
     return health.complaints(group) or ("is to end" if group.killing_since else "not ready for long enough")

@@ -147,7 +147,8 @@ def resume(desk: Desk, deployment: Deployment) -> Deployment:
     """Goes on with a paused or suspended update: a step begins at once, with a fresh life. A canary that the pause was
     for is done."""
     found = rolling.picture(desk.state, deployment, desk.now)
-    seen = found is not None and deployment.status == "UpdatePaused" and rolling.canary_waits(deployment, found)
+    canary = rolling.waiting_canary(deployment, found) if found is not None and not found.lacking else None
+    seen = canary is not None and canary.manual and deployment.status == "UpdatePaused"
     if deployment.status == "UpdateSuspend":
         renew(desk, deployment)
     tell(desk, deployment, "resumed", "the update goes on")
@@ -205,9 +206,19 @@ def _wants(desk: Desk, application: Application, instances: int) -> None:
 
 def finish(desk: Desk, deployment: Deployment, found: Picture) -> Deployment:
     """The growing side is all there is: it alone stays."""
-    stays, goes = found.growing.application, found.shrinking.application
+    goes = found.shrinking.application
+    for side in (found.growing, found.shrinking):
+        for scaling in (side.adding, side.removing):
+            if scaling is not None:
+                desk.engine.end(desk.context, scaling, "FINISH", "the update is complete")
     stays = desk.uow.put(
-        msgspec.structs.replace(stays, rolling="", status="Deploying", instances=deployment.instances, message="")
+        msgspec.structs.replace(
+            desk.state.applications[found.growing.application.key],
+            rolling="",
+            status="Deploying",
+            instances=deployment.instances,
+            message="",
+        )
     )
     if max(desk.state.indexes_of(stays.key), default=0) >= deployment.instances:
         # The update had cut a scale short, whose number counts again now.

@@ -12,7 +12,7 @@ import math
 
 from bcs_scheduler.core import rollout
 from bcs_scheduler.core.desk import Desk
-from store.records import Deployment, TaskGroup
+from store.records import Canary, Deployment, TaskGroup
 from store.workloads import Half
 from transactions import explain, rolling, scale
 from transactions.rolling import Picture
@@ -110,18 +110,18 @@ def _end_step(desk: Desk, deployment: Deployment) -> Deployment:
 
 def _between(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | float:
     """No half of a step is under way: finish, halt, wait, or begin the next one."""
-    strategy, canary = deployment.strategy, rolling.canary_waits(deployment, found)
-    if not canary and rolling.finished(deployment, found):
+    strategy, canary = deployment.strategy, rolling.waiting_canary(deployment, found)
+    if canary is None and rolling.finished(deployment, found):
         return rollout.finish(desk, deployment, found)
+    patience = _patience(desk, deployment, found)
+    deadline = max(deployment.rested_at + strategy.pause, deployment.progress_at) + patience
+    if canary is not None and not found.lacking and (canary.manual or not deployment.pausing):
+        return _canary(desk, deployment, found, canary, deadline)
     if deployment.pausing:
         return _pause(desk, deployment, "paused on request")
-    patience = _patience(desk, deployment, found)
-    deadline = max(deployment.rested_at, deployment.progress_at) + patience
     if not deployment.back:
         if found.lacking and desk.now < deadline:
             return min(deadline, found.available_at)
-        if canary and not found.lacking:
-            return _canary(desk, deployment, found, deadline)
         if strategy.manual and deployment.rested_at and not found.lacking:
             return _pause(desk, deployment, f"paused after step {deployment.step}; resume to go on")
         if desk.now < deployment.rested_at + strategy.pause and not found.lacking:
@@ -136,11 +136,10 @@ def _between(desk: Desk, deployment: Deployment, found: Picture) -> Deployment |
 
 def _patience(desk: Desk, deployment: Deployment, found: Picture) -> float:
     """Seconds it may take between two steps until the next can begin."""
-    periods, canary = desk.options.transactions.periods, deployment.strategy.canary
+    periods, canary = desk.options.transactions.periods, rolling.waiting_canary(deployment, found)
     if found.growing.leaving or found.shrinking.leaving:
         return periods.rolling_down
-    hold = canary.hold if canary is not None and rolling.canary_waits(deployment, found) else 0.0
-    return rolling.up_life(deployment, periods) + hold
+    return rolling.up_life(deployment, periods) + (canary.hold if canary is not None else 0.0)
 
 
 def _pause(desk: Desk, deployment: Deployment, words: str) -> Deployment:
@@ -148,9 +147,7 @@ def _pause(desk: Desk, deployment: Deployment, words: str) -> Deployment:
     return rollout.put(desk, deployment, status="UpdatePaused", pausing=False, message=words)
 
 
-def _canary(desk: Desk, deployment: Deployment, found: Picture, deadline: float) -> Deployment | float:
-    canary = deployment.strategy.canary
-    assert canary is not None
+def _canary(desk: Desk, deployment: Deployment, found: Picture, canary: Canary, deadline: float) -> Deployment | float:
     count = len(found.growing.wanted)
     if canary.manual:
         return _pause(desk, deployment, f"paused: {count} new taskgroups are ready as a canary; resume to go on")

@@ -221,6 +221,32 @@ def test_between_two_steps_there_is_a_rest() -> None:
     assert len(lab.new) == 2
 
 
+def test_what_fails_in_a_long_rest_is_waited_for() -> None:
+    lab = deployed(3, Strategy(pause=3600.0, max_unavailable=0))
+    lab.renew(3, **NEW)
+    lab.run()
+    lab.wait(600)
+    lab.report(lab.new[0], "TASK_FAILED")
+    assert lab.deployment.status == "Update"
+    lab.run()
+    lab.wait(60)
+    assert (lab.deployment.status, len(lab.new)) == ("Update", 1)
+
+
+def test_a_pause_does_not_cut_the_hold_of_a_canary_short() -> None:
+    lab = deployed(3, Strategy(canary=Canary(instances=1, hold=60.0)))
+    lab.renew(3, **NEW)
+    lab.run()
+    lab.control("pause")
+    assert lab.deployment.status == "UpdatePaused"
+    lab.control("resume")
+    lab.run()
+    assert len(lab.new) == 1
+    lab.wait(61)
+    lab.run()
+    assert lab.deployment.status == "Running"
+
+
 def test_a_canary_is_held_before_the_rest_follows() -> None:
     lab = deployed(6, Strategy(max_surge=3, max_unavailable=2, canary=Canary(instances=2, hold=60.0)))
     lab.renew(6, **NEW)

@@ -16,6 +16,8 @@ from store.records import Application, Deployment
 from transactions import rolling
 from transactions.engine import application_of
 
+RETRY = 10.0
+"""Seconds after which what has failed unexpectedly is tried again."""
 FOLLOWED = frozenset({"taskgroup", "application", "transaction", "deployment", "message", "command"})
 
 
@@ -99,7 +101,8 @@ class Deployments:
     def _look_at(self, keys: Iterable[str]) -> None:
         for key in sorted(keys):
             self._due.pop(key, None)
-            self._desk.attempt("deployment", key, partial(self._look, key))
+            if self._desk.attempt("deployment", key, partial(self._look, key)):
+                self._due[key] = self._desk.now + RETRY
 
     def _look(self, key: str) -> None:
         deployment = self._desk.state.deployments.get(key)
@@ -148,13 +151,13 @@ class Deployments:
         current = self._desk.state.deployments[deployment.key]
         needed = {f"{current.namespace}/{name}" for name in (current.application, current.successor)}
         for key in sorted(self._owned.get(current.key, set()) - needed):
-            self._forget(key)
+            self._forget(current, key)
 
     def _delete(self, deployment: Deployment) -> None:
         desk = self._desk
         left = sorted(self._owned.get(deployment.key, ()))
         for key in left:
-            self._forget(key)
+            self._forget(deployment, key)
         if left:
             return
         for revision in list(desk.state.revisions_of(deployment.key).values()):
@@ -163,9 +166,17 @@ class Deployments:
         rollout.tell(desk, deployment, "deleted", "its applications are gone")
         desk.emit(effects.Changed(kind="deployment", key=deployment.key, record=None, cause=desk.cause))
 
-    def _forget(self, key: str) -> None:
-        application = self._desk.state.applications.get(key)
-        if application is None:
+    def _forget(self, deployment: Deployment, key: str) -> None:
+        """Has an application deleted. A deletion that ran out of time is begun again, one that failed a while later."""
+        state, now = self._desk.state, self._desk.now
+        application = state.applications.get(key)
+        if application is None or any(t.type == "DELETE" for t in state.active_of(key).values()):
             return
-        if not any(t.type == "DELETE" for t in self._desk.state.active_of(key).values()):
+        failed = (
+            t.finished_at for t in state.transactions_of(key).values() if (t.type, t.status) == ("DELETE", "FAIL")
+        )
+        again = max(failed, default=-RETRY) + RETRY
+        if now < again:
+            self._due[deployment.key] = min(again, self._due.get(deployment.key, again))
+        else:
             rollout.forget(self._desk, application, enforce=False)
