@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from io import BytesIO, TextIOWrapper
+from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -31,6 +31,7 @@ from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, Client, Json
 from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.main import run as bcs
 from bcs_scheduler.cli.views import ports_of
+from bcs_scheduler.demo_rollout import show_rollouts
 from bcs_scheduler.local.settings import PORT_STRIDE
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "conf" / "examples"
@@ -54,7 +55,7 @@ class Watch(threading.Thread):
 
     def __init__(self, server: str) -> None:
         super().__init__(daemon=True)
-        self._client = Client(server)
+        self.client = Client(server)
         self._over = threading.Event()
         self.lowest = sys.maxsize
 
@@ -69,7 +70,7 @@ class Watch(threading.Thread):
     def run(self) -> None:
         while not self._over.wait(POLL):
             try:
-                found = self._client.application(DEFAULT_NAMESPACE, "web")
+                found = self.client.application(DEFAULT_NAMESPACE, "web")
             except CliError:
                 continue
             self.lowest = min(self.lowest, int(found["RunningInstances"]))
@@ -83,31 +84,34 @@ class Demo:
         self._log = folder / "scheduler.log"
         self._data = folder / "data"
         self._server: subprocess.Popen[str] | None = None
-        self._client = Client()
+        self.client = Client()
         self._started = time.monotonic()
 
     def run(self) -> None:
-        with self._step("starting the scheduler with three agents, all embedded"):
+        with self.step("starting the scheduler with three agents, all embedded"):
             self._start()
-        self._bcs("apply", "-f", str(EXAMPLES / "web.json"), "-f", str(EXAMPLES / "checked.json"))
-        with self._step("five taskgroups Running"):
+        self.bcs("apply", "-f", str(EXAMPLES / "web.json"), "-f", str(EXAMPLES / "checked.json"))
+        with self.step("five taskgroups Running"):
             self._until_running(5)
-        with self._step("a page from each"):
+        with self.step("a page from each"):
             self._fetch_pages(5, "v1")
-        self._bcs("get", "agents", "-o", "table")
-        self._bcs("scale", "web", "8")
-        with self._step("eight taskgroups Running"):
+        self.bcs("get", "agents", "-o", "table")
+        self.bcs("scale", "web", "8")
+        with self.step("eight taskgroups Running"):
             self._until_running(8)
         self._kill_one()
         self._update()
         self._look_inside()
         self._fail_a_check()
         for kind in ("applications", "taskgroups", "transactions"):
-            self._bcs("get", kind, "-o", "table")
-        self._bcs("delete", "web", "checked")
-        with self._step("applications and taskgroups gone"):
-            self._until(DELETE, lambda: not self._applications() or None, "an application is still there")
-        with self._step("everything stopped"):
+            self.bcs("get", kind, "-o", "table")
+        self.bcs("delete", "web", "checked")
+        show_rollouts(self)
+        self.bcs("delete", "deployment", "shop")
+        self.bcs("delete", "service", "shop")
+        with self.step("applications and taskgroups gone"):
+            self.until(DELETE, lambda: not self._applications() or None, "an application is still there")
+        with self.step("everything stopped"):
             self._stop()
         self._console.print(f"[bold green]done[/] in {time.monotonic() - self._started:.1f} s")
 
@@ -127,12 +131,12 @@ class Demo:
             self._server = subprocess.Popen(
                 command, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True
             )
-        self._client = Client(self._url(self._server))
+        self.client = Client(self._url(self._server))
 
         def ready() -> bool | None:
-            return requests.get(f"{self._client.server}/readyz", timeout=5).ok or None
+            return requests.get(f"{self.client.server}/readyz", timeout=5).ok or None
 
-        self._until(START, ready, "the scheduler is not ready")
+        self.until(START, ready, "the scheduler is not ready")
 
     def _url(self, server: subprocess.Popen[str]) -> str:
         """From the line ``api http://...`` that the scheduler prints when it listens."""
@@ -149,11 +153,11 @@ class Demo:
 
     def _until_running(self, wanted: int) -> None:
         def look() -> tuple[int, bool]:
-            found = self._client.application(DEFAULT_NAMESPACE, "web")
+            found = self.client.application(DEFAULT_NAMESPACE, "web")
             running = int(found["RunningInstances"])
             return running, running == wanted == found["Instances"] and found["Status"] == "Running"
 
-        self._with_bar(LAUNCH, wanted, "Running", look)
+        self.with_bar(LAUNCH, wanted, "Running", look)
 
     def _fetch_pages(self, wanted: int, version: str) -> None:
         """Until every taskgroup answers with its own page; a process runs a moment before it listens."""
@@ -166,7 +170,7 @@ class Demo:
             pages[:] = right
             return len(right), len(right) == wanted == len(groups)
 
-        self._with_bar(UPDATE, wanted, f"answering with {version}", look)
+        self.with_bar(UPDATE, wanted, f"answering with {version}", look)
         self._console.print(f"  {pages[0]}", style="dim", markup=False)
 
     def _kill_one(self) -> None:
@@ -174,7 +178,7 @@ class Demo:
         assert self._server is not None
         victim = self._taskgroups()[3]
         port = ports_of(victim)[0][1]
-        with self._step("killing a process from outside"):
+        with self.step("killing a process from outside"):
             pid = processes.listener(port)
             if pid is None or pid not in processes.descendants(self._server.pid):
                 raise DemoError(f"no process of this demo listens on port {port}")
@@ -187,16 +191,16 @@ class Demo:
                     return group if group["Status"] == "Running" and self._page(group) else None
             return None
 
-        with self._step("its taskgroup replaced"):
-            new = self._until(REPLACE, replaced, f"{victim['ID']} was not replaced")
+        with self.step("its taskgroup replaced"):
+            new = self.until(REPLACE, replaced, f"{victim['ID']} was not replaced")
             self._console.print(f"  by {new['ID']} on {new['HostName']}", style="dim", markup=False)
             self._until_running(8)
 
     def _update(self) -> None:
         """Brings the new version, and watches that it takes down two at a time, a quarter of eight, at most."""
-        with Watch(self._client.server) as watch:
-            self._bcs("update", "-f", str(EXAMPLES / "web-v2.json"))
-            with self._step("the new version everywhere, a few at a time"):
+        with Watch(self.client.server) as watch:
+            self.bcs("update", "-f", str(EXAMPLES / "web-v2.json"))
+            with self.step("the new version everywhere, a few at a time"):
                 self._fetch_pages(8, "v2")
                 self._until_running(8)
                 if watch.lowest < 6:
@@ -205,13 +209,13 @@ class Demo:
 
     def _look_inside(self) -> None:
         """A command in a taskgroup, and what all of them have printed."""
-        shown = self._bcs("exec", "web-0", "--", "sh", "-c", 'echo "$BCS_POD_ID: VERSION is $VERSION"')
-        with self._step("the command ran inside the taskgroup"):
+        shown = self.bcs("exec", "web-0", "--", "sh", "-c", 'echo "$BCS_POD_ID: VERSION is $VERSION"')
+        with self.step("the command ran inside the taskgroup"):
             wanted = f"{self._taskgroups()[0]['ID']}: VERSION is v2\n"
             if shown != wanted:
                 raise DemoError(f"it printed {shown!r} instead of {wanted!r}")
-        printed = self._bcs("logs", "web", "--stderr", "--tail", "1")
-        with self._step("the log of each taskgroup names the page that was fetched"):
+        printed = self.bcs("logs", "web", "--stderr", "--tail", "1")
+        with self.step("the log of each taskgroup names the page that was fetched"):
             named = {line.partition(" | ")[0] for line in printed.splitlines() if '"GET / HTTP/1.1" 200' in line}
             if named != {group["Name"] for group in self._taskgroups()}:
                 raise DemoError(f"only those of {', '.join(sorted(named))} do")
@@ -229,26 +233,26 @@ class Demo:
             task = health()
             return task if task and task["Healthy"] and task["Status"] == "Running" else None
 
-        with self._step("health checks passing"):
-            first = self._until(CHECK, healthy, "checked-0 is not healthy")
-        self._bcs("exec", "checked-0", "--", "rm", "page/health")
+        with self.step("health checks passing"):
+            first = self.until(CHECK, healthy, "checked-0 is not healthy")
+        self.bcs("exec", "checked-0", "--", "rm", "page/health")
 
         def failing() -> str | None:
             task = health()
             failed = [check for check in (task or first)["HealthCheckStatus"] if not check["result"]]
             return f"{failed[0]['type']}: {failed[0]['message']}" if failed else None
 
-        with self._step("a health check failing"):
-            self._console.print(f"  {self._until(CHECK, failing, 'no check fails')}", style="dim", markup=False)
+        with self.step("a health check failing"):
+            self._console.print(f"  {self.until(CHECK, failing, 'no check fails')}", style="dim", markup=False)
 
         def recovered() -> Json | None:
             task = healthy()
             return task if task and task["group"] != first["group"] else None
 
-        with self._step("the taskgroup restarted, and healthy again"):
-            new = self._until(CHECK, recovered, "checked-0 was not restarted")
+        with self.step("the taskgroup restarted, and healthy again"):
+            new = self.until(CHECK, recovered, "checked-0 was not restarted")
             self._console.print(f"  as {new['group']} on {new['AgentHostname']}", style="dim", markup=False)
-        self._bcs("get", "tasks", "checked", "-o", "table")
+        self.bcs("get", "tasks", "checked", "-o", "table")
 
     def _stop(self) -> None:
         assert self._server is not None
@@ -265,7 +269,7 @@ class Demo:
     # --- helpers ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _step(self, title: str) -> Iterator[None]:
+    def step(self, title: str) -> Iterator[None]:
         begun = time.monotonic()
         try:
             yield
@@ -273,7 +277,7 @@ class Demo:
             raise DemoError(f"{title}: {error}") from error
         self._console.print(f"[green]✓[/] {title} [dim]{time.monotonic() - begun:.1f} s[/]")
 
-    def _until(self, seconds: float, look: Callable[[], T | None], failure: str) -> T:
+    def until(self, seconds: float, look: Callable[[], T | None], failure: str) -> T:
         """The first thing `look` gives; errors of the server on the way count as nothing seen."""
         deadline = time.monotonic() + seconds
         seen = ""
@@ -289,7 +293,7 @@ class Demo:
             time.sleep(POLL)
         raise DemoError(f"{failure} after {seconds:g} s{seen}")
 
-    def _with_bar(self, seconds: float, wanted: int, word: str, look: Callable[[], tuple[int, bool]]) -> None:
+    def with_bar(self, seconds: float, wanted: int, word: str, look: Callable[[], tuple[int, bool]]) -> None:
         columns = (TextColumn("  {task.description}"), BarColumn(30), MofNCompleteColumn())
         watched_by_people = self._console.is_terminal
         with Progress(*columns, console=self._console, transient=True, disable=not watched_by_people) as progress:
@@ -300,13 +304,16 @@ class Demo:
                 progress.update(bar, completed=done)
                 return ended or None
 
-            self._until(seconds, watched, f"not all {wanted} taskgroups are {word}")
+            self.until(seconds, watched, f"not all {wanted} taskgroups are {word}")
+
+    def say(self, text: str) -> None:
+        self._console.print(f"  {text}", style="dim", markup=False)
 
     def _applications(self) -> list[Json]:
-        return self._client.applications(DEFAULT_NAMESPACE)
+        return self.client.applications(DEFAULT_NAMESPACE)
 
     def _taskgroups(self, application: str = "web") -> list[Json]:
-        groups = self._client.taskgroups(DEFAULT_NAMESPACE, application)
+        groups = self.client.taskgroups(DEFAULT_NAMESPACE, application)
         return sorted(groups, key=lambda group: int(group["InstanceID"]))
 
     def _page(self, group: Json) -> str | None:
@@ -318,21 +325,31 @@ class Demo:
         except requests.RequestException:
             return None
 
-    def _bcs(self, *arguments: str) -> str:
+    def bcs(self, *arguments: str, given: str = "", piped: str = "", code: int = 0) -> str:
         """Runs the user's command and shows it with what it prints, which changes print as on a terminal. In this
-        process: to start a Python for each is most of what a loaded machine would be waited for."""
+        process: to start a Python for each is most of what a loaded machine would be waited for. `given` is its
+        standard input, `piped` what a user would type before it; it must end with `code`."""
         form = ["-o", "text"] if arguments[0] in CHANGES else []
         shown = shlex.join(os.path.relpath(a) if a.startswith("/") else a for a in arguments)
-        self._console.print(f"\n[bold]$ bcs {shown}[/]")
+        self._console.print(f"\n[bold]$ {f'{piped} | ' if piped else ''}bcs {shown}[/]", highlight=False)
         out, err = (TextIOWrapper(BytesIO(), "utf-8", write_through=True) for _ in range(2))
-        with redirect_stdout(out), redirect_stderr(err):
-            code = bcs(["--server", self._client.server, "--namespace", DEFAULT_NAMESPACE, *arguments, *form])
+        with redirect_stdout(out), redirect_stderr(err), _standard_input(given):
+            ended = bcs(["--server", self.client.server, "--namespace", DEFAULT_NAMESPACE, *arguments, *form])
         printed, complaint = (stream.buffer.getvalue().decode() for stream in (out, err))
         if printed:
             self._console.out(printed.rstrip("\n"), highlight=False)
-        if code != 0:
-            raise DemoError(f"bcs {shown} ended with {code}: {complaint.strip()}")
+        if ended != code:
+            raise DemoError(f"bcs {shown} ended with {ended} instead of {code}: {complaint.strip()}")
         return printed
+
+
+@contextmanager
+def _standard_input(text: str) -> Iterator[None]:
+    before, sys.stdin = sys.stdin, StringIO(text)
+    try:
+        yield
+    finally:
+        sys.stdin = before
 
 
 def main() -> int:
