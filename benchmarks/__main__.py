@@ -17,6 +17,8 @@ COLUMNS = {
     "case": "case", "store": "store", "seconds": "seconds", "per_second": "per second", "floor_seconds": "floor (s)",
     "ratio": "ratio", "writes_per_taskgroup": "writes each", "cpu_us": "CPU us each", "rss_mb": "RSS (MB)",
 }  # fmt: skip
+ONCE = ("place", "probe", "command", "executor", "events", "list")
+"""Beginnings of kinds to which the store makes no difference."""
 WIDTH = 120
 """Characters of the table, also where the output is no terminal."""
 
@@ -53,11 +55,7 @@ def main(cases: tuple[str, ...], store: StoreKind | None, file: Path | None, lis
 def _plan(cases: tuple[str, ...], store: StoreKind | None) -> list[tuple[str, StoreKind]]:
     stores: tuple[StoreKind, ...] = (store,) if store else ("zookeeper", "sqlite")
     try:
-        return [
-            (case, kind)
-            for case in cases
-            for kind in (stores[:1] if parse(case)[0].startswith(("place", "probe", "command", "executor")) else stores)
-        ]
+        return [(case, kind) for case in cases for kind in (stores[:1] if parse(case)[0].startswith(ONCE) else stores)]
     except Failure as failure:
         raise click.UsageError(str(failure)) from None
 

@@ -3,6 +3,9 @@
 launch-N-A     N taskgroups of one application on A synthetic agents: POST to all Running, durable and acknowledged
 scale-N-A      from N to N * 6/5 taskgroups
 delete-N-A     of an application of N taskgroups, to nothing left
+events-5000    launches of 1000 taskgroups on 100 agents beside 5,000 deliveries of events a second to watchers
+               (benchmarks.following); fails if that takes more than 1.1 times as long as without watchers
+list-N         list of N taskgroups over HTTP, median of several; fails above 0.5 s
 restart-N      kill -9 of a scheduler with N running taskgroups, start again, to ready
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
@@ -24,6 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks import following
 from benchmarks.floor import floor_seconds, load_floor_seconds
 from benchmarks.placement import place
 from benchmarks.probing import INTERVAL, WINDOW, Cost
@@ -39,6 +43,8 @@ DEFAULT = (
     "launch-10000-1000",
     "launch-10000-5000",
     "restart-10000",
+    "events-5000",
+    "list-10000",
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
     "command-200",
     "probe-1000",
@@ -91,8 +97,11 @@ def parse(case: str) -> tuple[str, int, int]:
     if case == "executor-start":
         return case, 1, 1
     match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)|restart-(\d+)", case)
-    if other := re.fullmatch(r"(probe|command)-(\d+)", case):
-        return other[1], int(other[2]), {"probe": 1, "command": REAL_AGENTS}[other[1]]
+    if case == "events-5000":
+        return "events", 1000, 100
+    if other := re.fullmatch(r"(probe|command|list)-(\d+)", case):
+        agents = {"probe": 1, "command": REAL_AGENTS}.get(other[1]) or max(1, int(other[2]) // 10)
+        return other[1], int(other[2]), agents
     if other := re.fullmatch(r"services-(\d+)", case):
         return "services", int(other[1]) * EACH, max(1, int(other[1]))
     if match is None:
@@ -272,6 +281,37 @@ def _services(case: str, bench: Bench, taskgroups: int) -> Result:
     )
 
 
+def _list(case: str, bench: Bench, taskgroups: int) -> Result:
+    _up(bench, taskgroups)
+    cpu = bench.scheduler.cpu_seconds()
+    seconds, looks = following.list_seconds(bench, taskgroups)
+    return Result(
+        case=case,
+        store=bench.store,
+        agents=bench.agents,
+        taskgroups=taskgroups,
+        seconds=seconds,
+        per_second=taskgroups / seconds,
+        cpu_us=(bench.scheduler.cpu_seconds() - cpu) * 1e6 / taskgroups / looks,
+        rss_mb=bench.scheduler.peak_rss(),
+    )
+
+
+def _events(case: str, bench: Bench, taskgroups: int) -> Result:
+    """`ratio`: of the time with watchers to that without, in the slowest mix of watchers and rates."""
+    ratio, seconds = following.slowdown(bench, lambda: _up(bench, taskgroups), lambda: _down(bench))
+    return Result(
+        case=case,
+        store=bench.store,
+        agents=bench.agents,
+        taskgroups=taskgroups,
+        seconds=seconds,
+        per_second=taskgroups / seconds,
+        ratio=ratio,
+        rss_mb=bench.scheduler.peak_rss(),
+    )
+
+
 def _answers(bench: Bench, path: str) -> list[str] | None:
     """Standard output of all tasks; None while one has not answered."""
     record = bench.call("GET", path)
@@ -288,6 +328,8 @@ _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "restart": _restart,
     "command": _command,
     "services": _services,
+    "list": _list,
+    "events": _events,
 }
 
 
