@@ -54,6 +54,13 @@ def parse_http_url(text: str) -> str:
     return url.rstrip("/")
 
 
+def without_account(url: str) -> str:
+    """The URL as it may be logged."""
+    scheme, found, rest = url.partition("://")
+    hosts, slash, path = rest.partition("/")
+    return f"{scheme}{found}{hosts.rpartition('@')[2]}{slash}{path}"
+
+
 def check_file_url(text: str) -> None:
     """Accepts what agents can fetch: ``http(s)://host[:port]/path`` and ``file:///path``."""
     if text.startswith("file://"):
@@ -68,14 +75,14 @@ def check_mesos_url(text: str) -> None:
     scheme, found, rest = text.partition("://")
     if not found or scheme not in ("http", "zk"):
         raise ValueError(
-            f"{text!r} is not a Mesos URL: expected http://host:port[,host:port] or zk://host:port,.../path"
+            f"{without_account(text)!r} is not a Mesos URL: expected http://host:port[,host:port] or zk://host:port,.../path"
         )
     if scheme == "http":
         hosts, port = rest.rstrip("/"), MESOS_PORT
     else:
         hosts, _, path = rest.rpartition("@")[2].partition("/")
         if not path.strip("/"):
-            raise ValueError(f"{text!r} has no path: expected zk://host:port,.../path")
+            raise ValueError(f"{without_account(text)!r} has no path: expected zk://host:port,.../path")
         port = ZOOKEEPER_PORT
     for host in hosts.split(","):
         parse_address(host, default_port=port)

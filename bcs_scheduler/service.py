@@ -7,7 +7,7 @@ from typing import cast
 
 import structlog
 
-from bcs_scheduler.addresses import parse_address
+from bcs_scheduler.addresses import parse_address, without_account
 from bcs_scheduler.alarms import Alarms
 from bcs_scheduler.api.admission import Admission
 from bcs_scheduler.api.app import create_app
@@ -101,7 +101,8 @@ class Service:
         self._gateway.runtime = self.runtime
         self._server.start()
         self.runtime.start()
-        log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=self._settings.mesos.url)
+        mesos = without_account(self._settings.mesos.url)
+        log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=mesos)
 
     def reload(self) -> None:
         """Reads again what may have changed beside the settings: certificates, tokens; opens the audit log again."""

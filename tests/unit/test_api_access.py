@@ -411,6 +411,7 @@ def test_each_holder_has_a_limit_of_its_own(guarded: Guarded) -> None:
     limited = guarded.call("viewer", "GET", "/applications")
     assert limited.headers["Retry-After"] in ("1", "2") and limited.json()["data"]["reason"] == "too_many_requests"
     assert guarded.call("operator", "GET", "/applications").status_code == 200
+    assert {guarded.api.get("/version", base="").status_code for _ in range(10)} == {200}
 
 
 def test_bad_tokens_are_limited_and_good_ones_not_by_them(guarded: Guarded) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.addresses import without_account
 from bcs_scheduler.config import ConfigError, load_settings
 from bcs_scheduler.guard import Guard
 from bcs_scheduler.metrics import Metrics
@@ -58,6 +59,13 @@ def test_what_would_be_unsafe_or_cannot_be_used_is_refused(given: dict[str, Any]
 def test_this_machine_alone_needs_no_tokens(listen: str) -> None:
     guard = Guard(load_settings(None, {}, {"api.listen": listen}), Metrics())
     assert guard.door.tokens is None and guard.door.hosts is not None and guard.checks() == []
+
+
+def test_accounts_in_urls_are_not_told() -> None:
+    assert without_account("zk://bcs:hunter2@zk1:2181,zk2:2181/mesos") == "zk://zk1:2181,zk2:2181/mesos"
+    assert without_account("http://m:5050") == "http://m:5050"
+    assert "hunter2" not in refusal({"mesos.url": "zk://bcs:hunter2@zk1:2181"})
+    assert "hunter2" not in refusal({"mesos.url": "https://bcs:hunter2@zk1:2181"})
 
 
 def test_the_settings_reach_the_store(tmp_path: Path) -> None:
