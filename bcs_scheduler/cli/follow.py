@@ -220,9 +220,11 @@ def follow(
         File(session, output, check, reload),
     )
     try:
-        well = True
+        well, missing = True, frozenset[str]()
         while True:
             found = endpoints.take(None if well else RELOAD_AGAIN)
+            if found is not None:
+                missing = _tell_missing(session, services, found, missing)
             well = file.put(_rendered(template, variables, found)) if found is not None else file.reload()
             if once:
                 break
@@ -231,6 +233,16 @@ def follow(
         endpoints.close()
     if not well:
         raise CliError(f"{output} is not as it should be")
+
+
+def _tell_missing(
+    session: Session, services: Iterable[str], found: list[Json], known: frozenset[str]
+) -> frozenset[str]:
+    """Those that are asked for and do not exist (any more); what is not `known` of them is told."""
+    missing = frozenset(services) - {endpoint["metadata"]["name"] for endpoint in found}
+    for name in sorted(missing - known):
+        session.err.print(f"service {session.namespace}/{name} does not exist; it is left out", markup=False)
+    return missing
 
 
 def _template(source: Path) -> jinja2.Template:
@@ -287,15 +299,21 @@ def view(endpoint: Json) -> dict[str, Any]:
 
 
 def _servers(endpoint: Json, port: str) -> list[dict[str, Any]]:
-    found = []
+    """With names of their own: a load balancer takes no two of one name."""
+    found: list[dict[str, Any]] = []
+    names: set[str] = set()
     for member in endpoint["eps"]:
         address = next((p["address"] for p in member["ports"] if p["name"] == port), "")
         if not _ADDRESS.fullmatch(address):
             continue
         host, _, number = address.rpartition(":")
+        name = member["targetRef"]["name"]
+        if name in names:
+            name = f"{name}-{member['targetRef']['id'].rpartition('.')[2]}"
+        names.add(name)
         found.append(
             {
-                "name": member["targetRef"]["name"],
+                "name": name,
                 "taskgroup": member["targetRef"]["id"],
                 "application": member["application"],
                 "address": address,

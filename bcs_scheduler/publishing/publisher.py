@@ -274,7 +274,8 @@ class Publisher:
                     transaction.set_data(write.path, write.data)
                 else:
                     transaction.create(write.path, write.data)
-            _raise_first(session.wait(transaction.commit_async()))
+            answers = session.wait(transaction.commit_async())
+            _raise_first(answers, [self._fence_path, *(write.path for write in batch)])
             for write in batch:
                 self._note(write)
 
@@ -288,11 +289,11 @@ class Publisher:
             self._counted(kind, "written", 1)
 
 
-def _raise_first(results: Iterable[Any]) -> None:
+def _raise_first(results: Sequence[Any], paths: Sequence[str]) -> None:
     """The error for which a transaction was not applied; the others only say that they were taken back."""
-    for result in results:
+    for result, path in zip(results, paths, strict=True):
         if isinstance(result, Exception) and not isinstance(result, RolledBackError | Inconsistent):
-            raise result
+            raise type(result)(f"{path}: {type(result).__name__}")
 
 
 def _batches(writes: Sequence[_Write]) -> Iterator[list[_Write]]:

@@ -64,6 +64,7 @@ def test_a_file_is_made_from_what_there_is(server: StandIn, bcs: Any, tmp_path: 
     assert output.read_text() == "back:\nfront: web-0=10.0.0.1:31000 web-1=10.0.0.1:31001!\ndone"
     assert bcs(*given, "front").code == 0
     assert output.read_text() == "front: web-0=10.0.0.1:31000 web-1=10.0.0.1:31001!\ndone"
+    assert "service defaultGroup/missing does not exist" in bcs(*given, "front", "missing").err
     assert {"name": "front"} in [request.query for request in server.seen]
 
 
@@ -108,12 +109,21 @@ def test_what_is_no_address_is_no_server(address: str) -> None:
     assert [server["name"] for server in port["servers"]] == ["web-1"]
 
 
+def test_no_two_servers_have_one_name() -> None:
+    again = member(0)
+    again["targetRef"] = {**again["targetRef"], "id": "0.web.x.y.2"}
+    (port,) = view(endpoint("front", member(0), again))["ports"]
+    assert [server["name"] for server in port["servers"]] == ["web-0", "web-0-2"]
+
+
 def test_haproxy_takes_what_its_template_makes(server: StandIn, bcs: Any, tmp_path: Path) -> None:
     web = endpoint("front", member(0, weight=300), member(1, ready=False, reason="unreachable"))
     web["metadata"]["labels"] = {"BCSBALANCE": "leastconn"}
     web["ports"] = [
         {"name": "http", "protocol": "http", "servicePort": 80, "domainName": "shop.example.org", "path": "/a"}
     ]
+    twin = endpoint("front-http", member(4))
+    twin["ports"] = [{"name": "x", "protocol": "http", "servicePort": 80}]
     other = endpoint("other", member(2), member(3, ready=False, reason="ending"))
     other["ports"] = [
         {"name": "http", "protocol": "http", "servicePort": 80},
@@ -121,7 +131,9 @@ def test_haproxy_takes_what_its_template_makes(server: StandIn, bcs: Any, tmp_pa
         {"name": "line", "protocol": "tcp", "servicePort": 82},
         {"name": "admin", "protocol": "tcp"},
     ]
-    server.on("GET", WATCH, stream(("endpoint", web), ("endpoint", other), ("synced", {"endpoints": 2})))
+    server.on(
+        "GET", WATCH, stream(("endpoint", web), ("endpoint", twin), ("endpoint", other), ("synced", {"endpoints": 3}))
+    )
     output = tmp_path / "haproxy.cfg"
     result = bcs(
         "follow", "--template", str(HAPROXY), "--output", str(output), "--once", "--set", f"socket={tmp_path}/s"
@@ -133,8 +145,9 @@ def test_haproxy_takes_what_its_template_makes(server: StandIn, bcs: Any, tmp_pa
     text = output.read_text()
     assert checked.returncode == 0, checked.stderr + text
     assert "WARNING" not in checked.stderr, checked.stderr
-    assert "use_backend front-http if { hdr(host),field(1,:),lower -m str shop.example.org } { path_beg /a }" in text
-    assert "default_backend other-http" in text
+    assert "use_backend front:http if { hdr(host),field(1,:),lower -m str shop.example.org } { path_beg /a }" in text
+    assert "default_backend front-http:x" in text
+    assert "default_backend other:http" not in text
     assert "server web-0 10.0.0.1:31000 weight 256" in text
     assert "server web-1 10.0.0.1:31001 backup" in text
     assert "balance leastconn" in text
