@@ -75,7 +75,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'state.db'}"
     zookeeper: ZooKeeperServer = request.getfixturevalue("zookeeper")
-    return f"zk://{zookeeper.address}/{uuid.uuid4().hex}"
+    return f"zk://{zookeeper.hosts}/{uuid.uuid4().hex}"
 
 
 def test_agents_join_and_leave(store: str, cluster: LocalMesosProcess, tmp_path: Path) -> None:
