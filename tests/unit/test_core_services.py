@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,8 +13,9 @@ from bcs_scheduler.core import effects, events, orders
 from bcs_scheduler.core.controllers import services
 from bcs_scheduler.core.desk import CoreOptions
 from store.definition import Amounts, Container, Port
-from store.records import Application, Endpoint, Member, Service, ServicePort, TaskGroup, Version
-from tests.unit.lab import Lab
+from store.records import Application, Endpoint, Member, Record, Service, ServicePort, TaskGroup, Version
+from store.unit_of_work import Unit
+from tests.unit.lab import START, Lab
 from transactions import membership
 
 WEB = ServicePort(name="http", service_port=80)
@@ -292,6 +294,44 @@ def test_long_history_equals_a_fresh_look() -> None:
             assert set(lab.core.state.endpoints) == set(lab.core.state.services)
         lab = lab.succeed()
         assert not written(lab)
+
+
+def test_a_crash_between_any_two_units_leaves_nothing_behind() -> None:
+    """Of a turn only some of the units become durable; who takes over puts the endpoints right."""
+    for seed in range(20):
+        dice = random.Random(seed)
+        stored: dict[tuple[str, str], Record] = {}
+        for _ in range(12):
+            lab = Lab(records=stored.values())
+            lab.now = START + seed * 1000 + len(stored)
+            lab.turn()
+            for key, record in lab.core.state.services.items():
+                assert lab.core.state.endpoints[key].members == _walk(lab, record), (seed, key)
+            assert set(lab.core.state.endpoints) == set(lab.core.state.services)
+            _durable(stored, lab, dice)
+
+
+def _durable(stored: dict[tuple[str, str], Record], lab: Lab, dice: random.Random) -> None:
+    """Lets things happen, and the process end in the middle of a turn."""
+    stored.clear()
+    stored.update({(record.kind, record.key): record for record in lab.records()})
+    turn, units = lab.core.turn, list[Unit]()
+
+    def watched(batch: Iterable[events.Event], now: float) -> list[Unit]:
+        made = turn(batch, now)
+        units.extend(made)
+        return made
+
+    lab.core.turn = watched  # type: ignore[method-assign]
+    for _ in range(8):
+        lab.now += 1
+        _happen(lab, dice)
+    for unit in units[: dice.randint(0, len(units))]:
+        for change in unit.changes:
+            if change.record is None:
+                stored.pop((change.kind, change.key), None)
+            else:
+                stored[change.kind, change.key] = change.record
 
 
 def _happen(lab: Lab, dice: random.Random) -> None:
