@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcs_scheduler.api.documents.shapes import complete
 from bcs_scheduler.cli.client import Accepted, Json, Told
 from bcs_scheduler.cli.documents import Document
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, UsageError
@@ -25,15 +26,22 @@ def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
         report(session, KIND, document.name, "created", accepted, dry_run)
         return accepted
     if _has_template(document.body):
-        accepted = client.update_deployment(document.body, dry_run=dry_run)
-        report(session, KIND, document.name, verb(accepted, "updated"), accepted, dry_run)
-        return accepted
+        return _updated(session, document, dry_run)
     return _adopted(session, document, existing, dry_run)
 
 
+def _updated(session: Session, document: Document, dry_run: bool) -> Accepted:
+    accepted = session.client.update_deployment(document.body, dry_run=dry_run)
+    report(session, KIND, document.name, verb(accepted, "updated"), accepted, dry_run)
+    return accepted
+
+
 def _adopted(session: Session, document: Document, existing: Json, dry_run: bool) -> Accepted:
-    """A document without a template says how many of what was adopted there are. Nothing else can be taken from it, so
-    nothing else may differ from what it said when it adopted."""
+    """A document without a template says how many of what was adopted there are, and nothing else may differ from what
+    is stored: that is refused by the server, which misses the template."""
+    stored = session.client.deployment_definition(document.namespace, document.name)
+    if _but_number(document.body) != _but_number(stored):
+        return _updated(session, document, dry_run)
     wanted = instances_of(document.body)
     if wanted is not None and wanted != existing["instances"]:
         return scale(session, document.namespace, document.name, wanted, dry_run)
@@ -165,6 +173,12 @@ def _news(session: Session, namespace: str, name: str, last: Json) -> Json:
     if not last:
         return session.client.deployment(namespace, name)
     return session.client.watch_deployment(namespace, name, last["resourceVersion"], timeout=1.0)
+
+
+def _but_number(body: Json) -> Json:
+    """The document as it is kept, but for the number of taskgroups."""
+    found, _ = complete({"kind": KIND, **body})
+    return {**found, "spec": {**(found.get("spec") or {}), "instance": None}}
 
 
 def _has_template(body: Json) -> bool:

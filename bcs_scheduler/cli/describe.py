@@ -112,6 +112,7 @@ def _application(session: Session, name: str, story: bool, form: str) -> None:
             [
                 ("Name", f"{found['RunAs']}/{found['Name']}"),
                 ("Kind", found.get("Kind")),
+                ("Deployment", found.get("Deployment")),
                 ("Status", status_text(found["Status"])),
                 ("Message", found.get("Message")),
                 ("Taskgroups", _counts(found)),

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
 from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.deployment import read_deployment, to_definition, to_deployment
 from bcs_scheduler.api.documents.instructions import (
     read_command,
     read_health_report,
@@ -39,6 +40,12 @@ def _version(raw: Any) -> object:
     return to_version(read_application(raw, namespace="default", creating=True, default_executor="mesos"), 0)
 
 
+def _deployment(raw: Any) -> object:
+    document = read_deployment(raw, namespace="default")
+    to_definition(document, 0)
+    return to_deployment(document, 0)
+
+
 def _message(raw: Any) -> object:
     return read_message(raw, "default", "web")
 
@@ -49,6 +56,10 @@ READERS: list[tuple[Any, Reader]] = [
     *(
         (json.loads((EXAMPLES / f"{name}.json").read_text()), _version)
         for name in ("process", "container", "configured")
+    ),
+    *(
+        (json.loads((EXAMPLES / f"{name}.json").read_text()), _deployment)
+        for name in ("deployment-canary", "deployment-process", "deployment-adopt")
     ),
     (json.loads((EXAMPLES / "configmap.json").read_text()), lambda raw: read_config_map(raw, "default")),
     (json.loads((EXAMPLES / "secret.json").read_text()), lambda raw: read_secret(raw, "default")),

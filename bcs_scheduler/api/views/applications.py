@@ -9,6 +9,7 @@ from store.records import Application
 from store.state import State
 
 RUNNING = ("Running", "Restarting")
+SIDES = {"": "Unknown", "up": "RollingUpdateUp", "down": "RollingUpdateDown"}
 
 
 class PodName(msgspec.Struct, frozen=True, gc=False):
@@ -16,7 +17,8 @@ class PodName(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApplicationView(View, frozen=True, kw_only=True):
-    """`Transaction` (id of the operation that owns it) and `Version` (newest) are ours, the rest is the original's."""
+    """Ours: `Transaction` (id of the operation that owns it), `Version` (newest), `Deployment` (name of the one it
+    belongs to); the rest is the original's. `SubStatus`: its side of an update, RollingUpdateUp or RollingUpdateDown."""
 
     kind: str
     id: str
@@ -38,6 +40,7 @@ class ApplicationView(View, frozen=True, kw_only=True):
     pods: list[PodName]
     version: str
     transaction: str
+    deployment: str = ""
 
 
 def show_application(state: State, application: Application) -> ApplicationView:
@@ -61,6 +64,7 @@ def show_application(state: State, application: Application) -> ApplicationView:
         run_as=application.namespace,
         cluster_id=state.framework.cluster,
         status=application.status,
+        sub_status=SIDES[application.rolling],
         last_status=application.last_status,
         created=int(application.created_at),
         update_time=int(application.updated_at),
@@ -69,4 +73,5 @@ def show_application(state: State, application: Application) -> ApplicationView:
         pods=[PodName(group.id) for group in groups],
         version=application.version,
         transaction=application.operation,
+        deployment=application.deployment,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -91,10 +92,15 @@ def test_apply_creates_or_updates_and_can_wait(server: StandIn, words: Any, tmp_
 def test_a_document_that_adopts_only_scales_afterwards(server: StandIn, words: Any, tmp_path: Path) -> None:
     body = {**BODY, "spec": {"instance": 5, "selector": {"app": "front"}}}
     server.on("GET", FRONT, SETTLED)
+    kept = {**copy.deepcopy(body), "metadata": {"name": "front", "namespace": "defaultGroup", "labels": {}}}
+    server.on("GET", "/definition/deployment/defaultGroup/front", ok(kept))
     server.on("PUT", f"{FRONT}/scale/5", ok(STARTED, 202))
     assert words("apply", "-f", write(tmp_path, body)).out.startswith("deployment/front scaled to 5")
     body["spec"]["instance"] = 3
     assert words("apply", "-f", write(tmp_path, body)).out == "deployment/front unchanged\n"
+    body["spec"]["strategy"] = {"rollingupdate": {"maxSurge": 4}}
+    server.on("PUT", ALL, failed(422, "$.spec.template: is required", "invalid"))
+    assert "template" in words("apply", "-f", write(tmp_path, body)).err
 
 
 def test_update_takes_limits_alone_and_no_counts(server: StandIn, words: Any, tmp_path: Path) -> None:
