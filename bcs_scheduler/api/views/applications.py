@@ -18,7 +18,7 @@ class PodName(msgspec.Struct, frozen=True, gc=False):
 
 class ApplicationView(View, frozen=True, kw_only=True):
     """Ours: `Transaction` (id of the operation that owns it), `Version` (newest), `Deployment` (name of the one it
-    belongs to); the rest is the original's. `SubStatus`: its side of an update, RollingUpdateUp or RollingUpdateDown."""
+    belongs to). `SubStatus`: its side of an update, RollingUpdateUp or RollingUpdateDown."""
 
     kind: str
     id: str
