@@ -5,14 +5,18 @@ body as declared. Every run makes the same requests.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
 import pytest
 import requests
 import schemathesis
+import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.errors import Unsatisfiable
@@ -24,15 +28,42 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from bcs_scheduler.api.operation import BASE
+from bcs_scheduler.api.operation import BASE, Operation
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.sse import MEDIA_TYPE as EVENT_STREAM
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 
+pytestmark = pytest.mark.slow
 SEED = 20_240_101
-GOOD, BAD = 6, 6
+GOOD, BAD = 5, 3
 """Requests per operation: as its schema allows, and as it does not."""
+EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"
+FILES = (
+    "namespace.json",
+    "custom-resource.yaml",
+    "configmap.json",
+    "secret.json",
+    "service.json",
+    "process-simple.json",
+    "deployment.json",
+    "daemonset.json",
+    "admissionwebhook.json",
+)
+COLLECTIONS = {
+    "namespace": f"{BASE}/namespaces",
+    "crr": f"{BASE}/crr/register",
+    "Database": f"{BASE}/crd/namespaces/{{ns}}/{{kind}}",
+    "configmap": f"{BASE}/namespaces/{{ns}}/configmaps",
+    "secret": f"{BASE}/namespaces/{{ns}}/secrets",
+    "service": f"{BASE}/namespaces/{{ns}}/services",
+    "application": f"{BASE}/namespaces/{{ns}}/applications",
+    "process": f"{BASE}/namespaces/{{ns}}/processes",
+    "deployment": f"{BASE}/namespaces/{{ns}}/deployments",
+    "daemonset": f"{BASE}/namespaces/{{ns}}/daemonsets",
+    "admissionwebhook": f"{BASE}/namespaces/{{ns}}/admissionwebhook",
+}
+"""Where documents of each kind are handed in, in an order in which they can be."""
 CHECKS = [
     status_code_conformance,
     content_type_conformance,
@@ -40,13 +71,26 @@ CHECKS = [
     response_schema_conformance,
 ]
 TIMEOUT = (5.0, 30.0)
-NS = f"{BASE}/namespaces/{{ns}}"
 ORDER = ("GET", "POST", "PUT", "DELETE")
 OPERATIONS = sorted(
     ((o.method, o.path) for o in operations() if o.media_type != EVENT_STREAM),
     key=lambda pair: (ORDER.index(pair[0]), pair[1]),
 )
 """Streams never end: they have tests of their own."""
+
+
+def _kind_of(operation: Operation) -> str | None:
+    """Of the documents it takes."""
+    if "{kind}" in operation.path:
+        return "Database"
+    if operation.path.endswith("/crr/register"):
+        return "crr"
+    hints = get_type_hints(operation.body) if isinstance(operation.body, type) else {}
+    kinds = [kind for kind in get_args(hints.get("kind")) if kind in COLLECTIONS]
+    return "process" if "processes" in operation.path else kinds[0] if kinds else None
+
+
+KIND_OF = {(o.method, o.path): kind for o in operations() if o.body is not None and (kind := _kind_of(o))}
 
 
 @dataclass
@@ -56,7 +100,10 @@ class World:
     schema: Any
     url: str
     session: requests.Session
-    known: dict[str, list[str]] = field(default_factory=dict)
+    known: dict[str, str] = field(default_factory=dict)
+    """By parameter or by the collection an id belongs to."""
+    bodies: dict[str, Any] = field(default_factory=dict)
+    """Good bodies of operations that take no documents, by a part of their path."""
 
     def operation(self, method: str, path: str) -> APIOperation:  # type: ignore[type-arg]
         found: APIOperation = self.schema[path][method]  # type: ignore[type-arg]
@@ -91,34 +138,55 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def _populate(world: World, process: SchedulerProcess) -> None:
-    """Something of every kind."""
-    datas = {"a": {"type": "file", "content": "YQ=="}}
-    named = {"ns": "default"}
-    world.call("POST", f"{NS}/applications", document("web", 2, ["sleep", "1000"]), **named)
-    world.call("POST", f"{NS}/configmaps", {"kind": "configmap", "metadata": {"name": "web"}, "datas": datas}, **named)
-    secret = {"kind": "secret", "metadata": {"name": "web"}, "datas": {"a": {"content": "YQ=="}}}
-    world.call("POST", f"{NS}/secrets", secret, **named)
-    namespace = {"kind": "namespace", "metadata": {"name": "default"}, "spec": {"quota": {"taskgroups": 500}}}
-    world.call("POST", f"{BASE}/namespaces", namespace)
-    hooks = [{"name": "nobody", "clientConfig": {"url": "http://192.0.2.1/"}, "timeoutSeconds": 0.1}]
-    hooks[0]["namespaceSelector"] = {"operator": "In", "values": ["nowhere"]}
-    webhook = {"kind": "admissionwebhook", "metadata": {"name": "web"}, "admissionWebhooks": hooks}
-    webhook["resourcesRef"] = {"operation": "Create", "kind": "application"}
-    world.call("POST", f"{NS}/admissionwebhook", webhook, **named)
-    world.call("POST", f"{BASE}/crr/register", {"kind": "crr", "spec": {"names": {"kind": "Database"}}})
-    custom = {"kind": "Database", "metadata": {"name": "web"}, "spec": {"size": 1}}
-    world.call("POST", f"{BASE}/crd/namespaces/{{ns}}/{{kind}}", custom, kind="Database", **named)
-    groups = process.wait_running("web", 2)
-    transactions = world.call("GET", f"{BASE}/transactions/{{ns}}", **named)
+    """Something of every kind, all called web."""
+    for kind, path in COLLECTIONS.items():
+        body = _example(kind, _name(path))
+        inside = {name: value for name, value in (("ns", "default"), ("kind", "Database")) if f"{{{name}}}" in path}
+        world.call("POST", path, body, **inside)
+    group = process.wait_running("web", 2)[0]
+    transaction = world.call("GET", f"{BASE}/transactions/{{ns}}", ns="default")[0]
+    agent = process.call("GET", "/agents")[0]["key"]
     world.known = {
-        "ns": ["default"],
-        "name": ["web", "shop"],
-        "kind": ["Database"],
-        "id": [groups[0]["ID"], transactions[0]["transactionID"], groups[0]["VersionName"], "1"],
-        "taskgroup": [group["ID"] for group in groups],
-        "instances": ["3"],
-        "agent": ["10.0.0.1"],
+        "ns": "default",
+        "kind": "Database",
+        "taskgroup": group["ID"],
+        "instances": "3",
+        "agent": agent,
+        "transactions": transaction["transactionID"],
+        "versions": group["VersionName"],
+        "revisions": "1",
     }
+    world.bodies = {
+        "/agentsettings": [{"innerIP": agent, "strings": {"a": {"value": "b"}}}],
+        "/agentsettings/taint": [{"innerIP": agent, "noSchedule": {"a": "b"}}],
+        "/agentsettings/extendedresource": {"InnerIP": agent, "Name": "fpga", "Capacity": 2},
+        "/message": {"msgtype": "signal", "msgdata": {"signal": "HUP", "processname": "sleep"}},
+        "/command": {"kind": "Command", "spec": {"commandTargetRef": {}, "command": ["true"]}},
+        "/rollback": {"name": "web"},
+    }
+
+
+def _example(kind: str, name: str) -> Any:
+    """A good document, as conf/examples has it, in the namespace default."""
+    if kind == "application":
+        return document(name, 2, ["sleep", "1000"])
+    found = copy.deepcopy(_examples()[kind])
+    if kind == "admissionwebhook":  # nobody answers there
+        found["admissionWebhooks"][0]["namespaceSelector"] = {"operator": "In", "values": ["nowhere"]}
+    if kind == "crr":
+        return found
+    metadata = {**found["metadata"], "name": "default" if kind == "namespace" else name}
+    metadata.pop("namespace", None)
+    return {**found, "metadata": metadata}
+
+
+@cache
+def _examples() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in FILES:
+        for body in yaml.safe_load_all((EXAMPLES / name).read_text()):
+            found.setdefault(body["kind"], body)
+    return found
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS, ids=[" ".join(pair).replace(BASE, "") for pair in OPERATIONS])
@@ -142,7 +210,10 @@ def _explore(world: World, operation: APIOperation, mode: GenerationMode, exampl
     )
     @given(case=operation.as_strategy(generation_mode=mode), choice=st.integers(0, 7))
     def ask(case: Case, choice: int) -> None:
-        _mention(world, case, choice)
+        if len(seen) % 2 == 0:
+            _mention(world, case, choice, len(seen))
+        if isinstance(case.query, dict) and ("watch" in case.query or "timeoutSeconds" in case.query):
+            case.query["timeoutSeconds"] = 1
         response = case.call(base_url=world.url, session=world.session, timeout=TIMEOUT)
         seen.append(response.status_code)
         _judge(case, response)
@@ -155,15 +226,43 @@ def _explore(world: World, operation: APIOperation, mode: GenerationMode, exampl
         assert len(seen) >= 1
 
 
-def _mention(world: World, case: Case, choice: int) -> None:
-    """Every other request is about something that is there."""
-    if choice % 2:
-        for name in case.path_parameters or {}:
-            known = world.known.get(name)
-            if known:
-                case.path_parameters[name] = known[choice // 2 % len(known)]
-    if isinstance(case.query, dict) and ("watch" in case.query or "timeoutSeconds" in case.query):
-        case.query["timeoutSeconds"] = 1
+def _mention(world: World, case: Case, choice: int, number: int) -> None:
+    """Makes the request about something that is there, with a good document; but for the first one, a part of the
+    document is as it was made up."""
+    for name in case.path_parameters or {}:
+        case.path_parameters[name] = _known(world, case.path, name, made=number > 0 and case.method == "DELETE")
+    if "agentsettings" in case.path and case.method != "PUT" and isinstance(case.query, dict):
+        case.query["ips"] = world.known["agent"]
+    kind = KIND_OF.get((case.method, case.path))
+    if kind is not None:
+        name = (case.path_parameters or {}).get("name") or (_name(case.path) if case.method == "PUT" else "made")
+        good = _example(kind, str(name))
+        if "ns" not in (case.path_parameters or {}) and kind != "namespace" and "metadata" in good:
+            good["metadata"]["namespace"] = "default"
+    else:
+        parts = [part for part in world.bodies if part in case.path]
+        good = copy.deepcopy(world.bodies[max(parts, key=len)]) if parts and case.method != "DELETE" else None
+    if good is not None and isinstance(case.body, dict | list):
+        if number and isinstance(case.body, dict) and isinstance(good, dict) and case.body:
+            key = sorted(case.body)[choice % len(case.body)]
+            good[key] = case.body[key]
+        case.body = good
+
+
+def _known(world: World, path: str, parameter: str, *, made: bool) -> str:
+    """What a parameter may mean; with `made` something that requests have made."""
+    if parameter == "name":
+        return "made" if made else _name(path)
+    if parameter == "id":
+        collection = next((part for part in ("transactions", "versions", "revisions") if part in path), "taskgroup")
+        return world.known[collection]
+    return world.known.get(parameter, "unknown")
+
+
+def _name(path: str) -> str:
+    """Of what is there in this collection."""
+    kind = next((kind for kind in ("deployment", "daemonset", "process") if kind in path), "")
+    return f"web-{kind}" if kind else "web"
 
 
 def _judge(case: Case, response: Any) -> None:
