@@ -68,6 +68,11 @@ class Metrics:
         self._broken = self._counter(
             "broken_files", "Changed files that could not be read; the old content stays", "file"
         )
+        # There from the start with 0: else the first one would not count as an increase.
+        for reason in ("unauthenticated", "forbidden", "too_many_requests"):
+            self._refusals.labels(reason)
+        for file in ("tokens", "TLS certificate"):
+            self._broken.labels(file)
         self._unaudited = self._counter("audit_lost", "Lines that could not be written to the audit log")
 
         self._webhooks = self._counter("webhook_calls", "Calls of admission webhooks, by outcome", "webhook", "outcome")
