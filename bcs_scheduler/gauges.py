@@ -20,6 +20,7 @@ from bcs_scheduler.hub import Hub
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from bcs_scheduler.version import VERSION
 from store.state import State
+from transactions.lifecycle import is_ready
 
 ROLES: tuple[Role, ...] = ("master", "slave", "unknown")
 OBJECT_STATUS: Mapping[str, str] = {
@@ -33,6 +34,10 @@ OBJECT_STATUS: Mapping[str, str] = {
     "Abnormal": "failed",
 }
 """Status of an application -> label `status` of object_resource_info (bcs_internals 8)."""
+DEPLOYMENT_STATUS: Mapping[str, str] = {"Running": "running", "UpdateSuspend": "failed"}
+"""The same of a deployment; in every other status it is operating."""
+DAEMONSET_STATUS: Mapping[str, str] = {"Running": "running", "Abnormal": "failed"}
+"""The same of a daemonset."""
 TASKGROUP_NUMBER: Mapping[str, int] = {
     "Staging": 0,
     "Starting": 0,
@@ -114,7 +119,22 @@ class Gauges(Collector):
             objects.add_metric(["application", app.namespace, app.name, status], 1)
             for group_status, count in list(state.status_counts(key).items()):
                 counts.add_metric([app.namespace, app.name, group_status], count)
+        for deployment in list(state.deployments.values()):
+            status = DEPLOYMENT_STATUS.get(deployment.status, "operating")
+            objects.add_metric(["deployment", deployment.namespace, deployment.name, status], 1)
+        wanted = _family(
+            "daemonset_taskgroups", "Agents for it, and its ready taskgroups", "namespace", "name", "state"
+        )
+        for daemonset in list(state.daemonsets.values()):
+            names = (daemonset.namespace, daemonset.name)
+            status = DAEMONSET_STATUS.get(daemonset.status, "operating")
+            objects.add_metric(["daemonset", *names, status], 1)
+            app_behind = state.applications.get(daemonset.key)
+            wanted.add_metric([*names, "desired"], app_behind.instances if app_behind is not None else 0)
+            ready = sum(is_ready(group) for group in list(state.groups_of(daemonset.key).values()))
+            wanted.add_metric([*names, "ready"], ready)
         yield objects
+        yield wanted
         yield counts
         yield _unhealthy(state)
         if self._taskgroup_label:
@@ -128,7 +148,15 @@ class Gauges(Collector):
 
     def _agents(self, core: Core) -> Iterator[GaugeMetricFamily]:
         """Agents that share an address (several on one machine) are added up: a series may appear only once."""
-        disabled = {s.agent for s in list(core.state.agent_settings.values()) if s.disabled}
+        settings = list(core.state.agent_settings.values())
+        disabled = {s.agent for s in settings if s.disabled}
+        drains = Tally(
+            "failed" if s.drain.failed else "drained" if s.drain.done_at else "draining" for s in settings if s.drain
+        )
+        drained = _family("agent_drains", "Agents that are being drained or have been", "state")
+        for name in ("draining", "drained", "failed"):
+            drained.add_metric([name], drains[name])
+        yield drained
         for resource, title, name in (("cpus", "CPU in cores", "cpu"), ("mem", "Memory in MB", "memory")):
             total: Tally[str] = Tally()
             remain: Tally[str] = Tally()

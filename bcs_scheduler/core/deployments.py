@@ -250,7 +250,7 @@ def _cancel(desk: Desk, present: Deployment, why: str) -> Deployment:
         raise Refused("conflict", f"deployment {present.key} is {present.status}: there is no update to cancel")
     if present.back:
         raise Refused("conflict", f"the update of deployment {present.key} is being undone already")
-    return rollout.go_back(desk, present, why)
+    return rollout.go_back(desk, present, why, asked=True)
 
 
 def roll_back(desk: Desk, asked: orders.RollbackDeployment) -> Data:

@@ -119,8 +119,9 @@ def _side(desk: Desk, application: Application, side: Rolling, instances: int) -
     )
 
 
-def go_back(desk: Desk, deployment: Deployment, why: str) -> Deployment:
-    """Turns an update round: the old application grows again, within the same bounds, and the new one shrinks."""
+def go_back(desk: Desk, deployment: Deployment, why: str, *, asked: bool = False) -> Deployment:
+    """Turns an update round: the old application grows again, within the same bounds, and the new one shrinks. `asked`:
+    somebody wants it so, nothing has failed."""
     found = rolling.picture(desk.state, deployment, desk.now)
     if found is None:
         return suspend(desk, deployment, "one of its applications is gone")
@@ -129,7 +130,7 @@ def go_back(desk: Desk, deployment: Deployment, why: str) -> Deployment:
     desk.uow.put(_side(desk, new.application, "down", len(new.wanted)))
     desk.uow.put(_side(desk, old.application, "up", len(old.wanted)))
     words = f"going back to revision {deployment.previous}: {why}"
-    tell(desk, deployment, "back", words, "warning")
+    tell(desk, deployment, "cancelled" if asked else "back", words, "info" if asked else "warning")
     turned = put(
         desk,
         deployment,

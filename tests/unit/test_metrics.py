@@ -17,7 +17,7 @@ from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
 from bcs_scheduler.series import LINGER
 from store.base import Change
-from store.records import AgentSetting, Endpoint, Member
+from store.records import AgentSetting, Deployment, Endpoint, Member
 from tests.unit.metrics_support import (
     LAUNCHED,
     NOW,
@@ -232,6 +232,16 @@ def test_objects_and_transactions_are_counted_at_the_scrape() -> None:
     assert value(metrics, "object_resource_info", **objects, name="a", status="failed") == 1
     assert value(metrics, "object_resource_info", **objects, name="a", status="running") is None
     assert not any(name == "taskgroup_info" for name, _ in samples(metrics))
+
+
+def test_deployments_are_objects_too() -> None:
+    metrics = Metrics()
+    statuses = {"Running": "running", "UpdateSuspend": "failed", "Update": "operating", "Deleting": "operating"}
+    records = [Deployment(namespace="ns", name=name.lower(), status=name) for name in statuses]  # type: ignore[arg-type]
+    lead(metrics, *records)
+    for name, status in statuses.items():
+        found = {"resource": "deployment", "namespace": "ns", "name": name.lower()}
+        assert value(metrics, "object_resource_info", **found, status=status) == 1
 
 
 def test_resources_of_agents_and_of_the_cluster() -> None:
