@@ -408,3 +408,5 @@ def test_selector_and_limits_follow_their_rules(running: Api) -> None:
     response = running.call("PUT", ALL, params={"args": "resource"}, json=limits)
     assert response.status_code == 202 and response.json()["data"]["commandID"], response.text
     assert running.data(FRONT)["status"] == "UpdateResource"
+    told = running.data(f"{FRONT}/commands")
+    assert [command["type"] for command in told] == ["resources"], "told to its application"

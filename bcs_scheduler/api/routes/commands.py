@@ -15,6 +15,7 @@ from bcs_scheduler.api.routes.messages import Told
 from bcs_scheduler.api.views.messages import CommandView, show_command
 from bcs_scheduler.core.events import DeleteCommand, Instruct
 from store.records import Command
+from store.state import State
 
 table = Table("commands")
 COMMAND = "/command/application/{ns}/{name}"
@@ -74,25 +75,28 @@ def get_command_of_deployment(call: Call) -> Answer:
     answer=list[CommandView],
 )
 def list_commands(call: Call) -> Answer:
-    find_application(call.state(), call.path["ns"], call.path["name"])
-    return _list(call, "application")
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    return _list(call, state, {("application", application.namespace, application.name)})
 
 
 @table.read(
     f"{DEPLOYMENT}/commands",
-    "List what the executors of a deployment were told as such, oldest first",
+    "List what the executors of a deployment were told, oldest first",
     query=(LIMIT, CONTINUE),
     answer=list[CommandView],
 )
 def list_commands_of_deployment(call: Call) -> Answer:
-    find_deployment(call.state(), call.path["ns"], call.path["name"])
-    return _list(call, "deployment")
-
-
-def _list(call: Call, owner: Owner) -> Answer:
+    """With what was told to one of its applications, such as new limits."""
     state = call.state()
-    meant = (owner, call.path["ns"], call.path["name"])
-    found = [command for command in list(state.commands.values()) if _target(command) == meant]
+    deployment = find_deployment(state, call.path["ns"], call.path["name"])
+    names = [name for name in (deployment.application, deployment.successor) if name]
+    own = ("deployment", deployment.namespace, deployment.name)
+    return _list(call, state, {own, *(("application", deployment.namespace, name) for name in names)})
+
+
+def _list(call: Call, state: State, meant: set[tuple[str, str, str]]) -> Answer:
+    found = [command for command in list(state.commands.values()) if _target(command) in meant]
     return page(found, order, call.query, lambda command: show_command(state, command))
 
 
