@@ -105,8 +105,8 @@ class World:
     bodies: dict[str, Any] = field(default_factory=dict)
     """Good bodies of operations that take no documents, by a part of their path."""
 
-    def operation(self, method: str, path: str) -> APIOperation:  # type: ignore[type-arg]
-        found: APIOperation = self.schema[path][method]  # type: ignore[type-arg]
+    def operation(self, method: str, path: str) -> APIOperation:
+        found: APIOperation = self.schema[path][method]
         return found
 
     def call(self, method: str, path: str, body: Any = None, **parameters: str) -> Any:
@@ -197,7 +197,7 @@ def test_answers_are_as_declared(world: World, method: str, path: str) -> None:
         _explore(world, operation, GenerationMode.NEGATIVE, BAD)
 
 
-def _explore(world: World, operation: APIOperation, mode: GenerationMode, examples: int) -> None:  # type: ignore[type-arg]
+def _explore(world: World, operation: APIOperation, mode: GenerationMode, examples: int) -> None:
     seen: list[int] = []
 
     @seed(SEED)
