@@ -7,17 +7,20 @@ C4  no transaction is active, except a restart that has no place to go or is not
 C5  applications are what their users were promised
 C6  what health checks find is what is recorded, and it is good
 C7  no message waits for its last word
+
+C8 to C10 are about deployments, daemonsets and drains (tests.simulation.rest).
 """
 
 from __future__ import annotations
 
 from typing import TypeVar
 
-from store.records import Application, Message, Record, TaskGroup, Transaction, Version
+from store.records import Application, Deployment, Message, Record, TaskGroup, Transaction, Version
 from tests.simulation.agents import Agent
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants, records_of
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection, shortage
+from tests.simulation.rest import Rest
 from tests.simulation.room import Room
 from tests.simulation.users import Users, setting_of
 from tests.simulation.violation import Violation
@@ -36,6 +39,7 @@ class Convergence:
     def __init__(self, world: World, faults: Faults, invariants: Invariants, users: Users) -> None:
         self.world, self.faults, self.invariants, self.users = world, faults, invariants, users
         self.store, self.master = faults.store, faults.master
+        self._rest = Rest(self.store.durable, self.master, self._fits, self._is_let_be)
 
     def wait(self) -> None:
         """Lets time pass until nothing is wrong any more. Raises Violation after PATIENCE."""
@@ -56,7 +60,8 @@ class Convergence:
 
     def problem(self) -> tuple[str, ...] | None:
         """The first thing that is not as it should be: number, words, objects."""
-        for look in (self._leading, self._transactions, self._applications, self._mesos, self._promises, self._health):
+        looks = (self._leading, self._transactions, self._applications, self._mesos, self._promises, self._health)
+        for look in (*looks, self._rest.problem):
             found = look()
             if found is not None:
                 return found
@@ -75,9 +80,18 @@ class Convergence:
 
     def _transactions(self) -> tuple[str, ...] | None:
         for transaction in self._all(Transaction):
-            if transaction.active and not (transaction.type == "RESCHEDULE" and self._waits_well(transaction)):
+            if transaction.active and not self._may_wait(transaction):
                 return "C4", f"{transaction.type} {transaction.id} does not end", transaction.id, transaction.taskgroup
         return None
+
+    def _may_wait(self, transaction: Transaction) -> bool:
+        """A restart without a place, and what looks for places for a daemonset: whether it misses one, C9 says."""
+        application = self.store.durable.get(("application", f"{transaction.namespace}/{transaction.application}"))
+        if isinstance(application, Application) and application.type == "daemonset" and transaction.inner:
+            return transaction.type == "LAUNCH" or self._rest.update_may_wait(application.key)
+        if transaction.type == "INNERSCALE" and isinstance(application, Application):
+            return application.rolling == "up" and not self._place_for(application.key, transaction.version)
+        return transaction.type == "RESCHEDULE" and self._waits_well(transaction)
 
     def _waits_well(self, transaction: Transaction) -> bool:
         """A restart may wait for its time, or for a place if there really is none."""
@@ -87,11 +101,19 @@ class Convergence:
         return transaction.due_at > self.world.now or not self._has_place(group)
 
     def _has_place(self, group: TaskGroup) -> bool:
-        neighbours = neighbours_in(self.store.durable.values())
         key = f"{group.namespace}/{group.application}"
-        version = neighbours.versions.get((key, group.version))
+        application = self.store.durable.get(("application", key))
+        bound = isinstance(application, Application) and application.type == "daemonset"
+        return self._place_for(key, group.version, group.agent_id if bound else "")
+
+    def _place_for(self, application: str, name: str, agent_id: str = "") -> bool:
+        """On this agent, or on any."""
+        neighbours = neighbours_in(self.store.durable.values())
+        version = neighbours.versions.get((application, name))
         return version is not None and any(
-            self._fits(version, agent, neighbours) for agent in self.master.registered.values()
+            self._fits(version, agent, neighbours)
+            for agent in self.master.registered.values()
+            if agent_id in ("", agent.id)
         )
 
     def _fits(self, version: Version, agent: Agent, neighbours: Neighbours) -> bool:
@@ -104,6 +126,8 @@ class Convergence:
     def _applications(self) -> tuple[str, ...] | None:
         groups = self._all(TaskGroup)
         for application in self._all(Application):
+            if application.type == "daemonset" or application.rolling:
+                continue  # what must be true of these is said in tests.simulation.rest
             members = [g for g in groups if f"{g.namespace}/{g.application}" == application.key]
             found = self._indexes(application, members)
             for group in members:
@@ -163,6 +187,12 @@ class Convergence:
                 return "C5", f"{key}: promised to {'exist' if promise.exists else 'be gone'}", key
             if isinstance(application, Application) and promise.instances not in (None, application.instances):
                 return "C5", f"{key}: promised x{promise.instances}, is x{application.instances}", key
+        for key, promise in self.users.deployments.items():
+            deployment = self.store.durable.get(("deployment", key))
+            if promise.exists is not None and promise.exists != (deployment is not None):
+                return "C5", f"{key}: promised to {'exist' if promise.exists else 'be gone'}", key
+            if isinstance(deployment, Deployment) and promise.instances not in (None, deployment.instances):
+                return "C5", f"{key}: promised x{promise.instances}, is x{deployment.instances}", key
         return None
 
     def _health(self) -> tuple[str, ...] | None:

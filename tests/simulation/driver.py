@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
+import msgspec
+
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.scheduler import Core
@@ -124,6 +126,11 @@ class Node:
         self.world.tell(self.name, event)
         if isinstance(event, events.Command):
             term.waiting.append(event.token)
+        elif isinstance(event, events.OffersArrived):
+            # When they came is said by the clock of the process.
+            at = self.world.now + self.skew
+            offers = tuple(offer._replace(received_at=at) for offer in event.offers)
+            event = msgspec.structs.replace(event, offers=offers)
         self._inbox.append(event)
         self._soon()
 

@@ -9,7 +9,8 @@
     I7   constraints hold at placement                    I15  Mesos is never asked for what it must refuse
     I8   every command is answered exactly once
 
-Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages; what must hold once faults have
+Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
+daemonsets, services, drains and the journal (I20 to I25) in tests.simulation.ownership; what must hold once faults have
 stopped is in tests.simulation.convergence.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bcs_scheduler.core import effects
+from bcs_scheduler.core.controllers import daemonsets
 from store.base import Change
 from store.records import Application, Record, TaskGroup, Transaction
 from store.state import State
@@ -27,6 +29,8 @@ from tests.simulation.driver import Term
 from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
+from tests.simulation.ownership import Ownership
+from tests.simulation.readiness import ready
 from tests.simulation.room import Room
 from tests.simulation.store import Store
 from tests.simulation.users import Users, setting_of
@@ -34,9 +38,10 @@ from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 Records = dict[tuple[str, str], Record]
-READY = ("Running", "Finish")
 RANK = {"Staging": 0, "Starting": 1, "Running": 2, "Restarting": 2, "Killing": 3}
 TOLD = {"TASK_STAGING": 0, "TASK_STARTING": 1, "TASK_RUNNING": 2, "TASK_KILLING": 3}
+MISPLACED = "its agent is not for it any more"
+"""What a taskgroup of a daemonset is ended for that is not replaced."""
 CLOCKS = 5.0
 """Seconds by which clocks of two processes may differ."""
 
@@ -46,6 +51,7 @@ class Invariants:
         self.world, self.store, self.master, self.users = world, store, master, users
         self._retention = retention
         self.messages = Messages(world)
+        self.ownership = Ownership(world)
         self._stored: set[str] = set()
         """Taskgroups that have ever been durable."""
         self._launched: set[str] = set()
@@ -67,6 +73,7 @@ class Invariants:
                 self._taskgroup_changed(term, before, unit, change)
         self.updates_keep_bounds(before, unit)
         self.messages.decided(before, unit)
+        self.ownership.decided(before, unit)
 
     def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
         old, new = before.get((change.kind, change.key)), change.record
@@ -87,6 +94,7 @@ class Invariants:
             self.constraints_hold(term.mirror, placed, removed)
         self.deadlines_hold(term)
         self.messages.turned(term)
+        self.ownership.turned(term)
 
     def updates_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I5: an update never ends a ready taskgroup if that makes more than its max_unavailable unavailable."""
@@ -97,7 +105,7 @@ class Invariants:
             new = change.record
             if isinstance(new, TaskGroup):
                 after[new.id] = new
-                if new.kill_reason == "replaced by a new version" and isinstance(old, TaskGroup) and _ready(old):
+                if new.kill_reason == "replaced by a new version" and isinstance(old, TaskGroup) and ready(old):
                     ended.setdefault(f"{new.namespace}/{new.application}", []).append(new)
         for key, groups in ended.items():
             application = before[("application", key)]
@@ -109,11 +117,16 @@ class Invariants:
                 g for g in before.values() if isinstance(g, TaskGroup) and f"{g.namespace}/{g.application}" == key
             ]
             current = [after.get(g.id, g) for g in members]
-            ready = sum(1 for group in current if _ready(group) and group.index < application.instances)
-            if application.instances - ready > transaction.max_unavailable:
+            wanted, counted = application.instances, current
+            if application.type == "daemonset":
+                # What is out of reach or on its way out is no loss of the update.
+                counted = [g for g in current if not g.unreachable_since and g.kill_reason != MISPLACED]
+                wanted = len(counted)
+            left = sum(1 for g in counted if ready(g) and (counted is not current or g.index < wanted))
+            if wanted - left > transaction.max_unavailable:
                 raise Violation(
                     "I5",
-                    f"update {transaction.id} of {key} leaves {ready} of {application.instances} ready, "
+                    f"update {transaction.id} of {key} leaves {left} of {wanted} ready, "
                     f"may take down {transaction.max_unavailable}",
                     *(g.id for g in groups),
                     transaction.id,
@@ -173,6 +186,8 @@ class Invariants:
         application = before.get(("application", key))
         if group.unreachable_since and isinstance(application, Application):
             if group.index >= application.instances:
+                return
+            if application.type == "daemonset" and term.latest - group.unreachable_since >= daemonsets.FORGET_TIME:
                 return
             if any(t.type == "RESCHEDULE" and t.taskgroup == group.id and not t.inner for t in transactions):
                 return
@@ -257,6 +272,7 @@ class Invariants:
         for change in changes:
             old, new = self.store.durable.get((change.kind, change.key)), change.record
             self.messages.applying(old, change)
+            self.ownership.applying(old, change)
             if isinstance(new, TaskGroup):
                 self._stored.add(new.id)
                 if isinstance(old, TaskGroup):
@@ -344,7 +360,7 @@ class Invariants:
             raise Violation("I9", "the state differs from the sum of its units", *wrong[:3])
         fresh = State(records)
         for name, value in vars(fresh).items():
-            if name.startswith("_") and getattr(state, name) != value:
+            if name.startswith("_") and name != "_watchers" and getattr(state, name) != value:
                 raise Violation("I9", f"index {name} is {getattr(state, name)}, should be {value}")
         for name, value in vars(fresh.census).items():
             if name != "_state" and getattr(state.census, name) != value:
@@ -359,13 +375,6 @@ class Invariants:
 
 def records_of(state: State) -> list[Record]:
     return state.records()
-
-
-def _ready(group: TaskGroup) -> bool:
-    if group.status not in READY or group.killing_since:
-        return False
-    checks = [check for task in group.tasks if not task.ended for check in task.checks]
-    return group.status == "Finish" or all(check.healthy is True for check in checks)
 
 
 def _fills(transaction: Transaction) -> bool:

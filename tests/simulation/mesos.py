@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from bcs_scheduler.core import effects, events
 from offers.model import Offer
@@ -20,6 +20,8 @@ from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
 
 FRAMEWORK = "framework-1"
+LISTING = (2.0, 6.0)
+"""Seconds between two lists of agents."""
 
 
 class Scheduler(Protocol):
@@ -93,7 +95,16 @@ class Master:
         session = self.session = Session(self._serial, node)
         self.send(events.Subscribed(framework_id=FRAMEWORK, master="master", cause=f"subscribed-{session.number}"))
         self.world.after(0.05, self.allocate)
+        self._list(session)
         return session
+
+    def _list(self, session: Session) -> None:
+        """The agents that are there, as its scheduler asks for them now and then."""
+        if session is not self.session:
+            return
+        if self.up:
+            self.send(events.AgentsListed(agents=tuple(map(_listed, self.registered.values())), cause="agents"))
+        self.world.after(self.world.between(*LISTING), self._list, session)
 
     def disconnect(self, reason: str) -> None:
         """Ends the subscription: what is under way in either direction is lost."""
@@ -379,3 +390,19 @@ class Master:
         self._tasks.clear()
         self.recovered |= set(self.registered)
         self.registered.clear()
+
+
+def _listed(agent: Agent) -> dict[str, Any]:
+    """As bcs_scheduler.mesos.convert tells of an agent."""
+    return {
+        "id": agent.id,
+        "hostname": agent.host,
+        "ip": str(agent.attributes["InnerIP"]),
+        "port": 5051,
+        "active": True,
+        "attributes": dict(agent.attributes),
+        "total": dict(agent.capacity),
+        "allocated": {},
+        "ports": [agent.ports],
+        "registered_time": 0.0,
+    }

@@ -26,7 +26,7 @@ from offers.model import Claim, Placement
 from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
-from tests.simulation import driver, store
+from tests.simulation import driver, mutantowners, store
 from transactions import engine, injection, lifecycle, needs, update
 
 
@@ -241,4 +241,15 @@ MUTANTS = (
     Mutant("ignore constraints", _ignore_constraints, ("I7",)),
     Mutant("crowd", _crowd, ("I7",)),
     Mutant("revive the dead", _revive_the_dead, ("I13", "I14")),
+    Mutant("ignore floor", mutantowners.ignore_floor, ("I20",)),
+    Mutant("ignore ceiling", mutantowners.ignore_ceiling, ("I20",)),
+    Mutant("forget restarting", mutantowners.forget_restarting, ("I20",), range(30, 41)),
+    Mutant("choose again", mutantowners.choose_again, ("I20",)),
+    Mutant("crowd agents", mutantowners.crowd_agents, ("I21",)),
+    Mutant("lack nothing", mutantowners.lack_nothing, ("C9",)),
+    Mutant("overlook taskgroups", mutantowners.overlook_taskgroups, ("I22",)),
+    Mutant("drain at any price", mutantowners.drain_at_any_price, ("I23",)),
+    Mutant("count anew", mutantowners.count_anew, ("I24",)),
+    Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9")),
+    Mutant("keep the old", mutantowners.keep_the_old, ("C8",)),
 )

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from bcs_scheduler.core import events
+from bcs_scheduler.core.controllers import daemonsets
 from bcs_scheduler.core.desk import CoreOptions
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
@@ -19,6 +20,7 @@ from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.base import Options, Periods
 
+daemonsets.RETURN_TIME, daemonsets.FORGET_TIME = 40.0, 200.0
 RETENTION = 150.0
 RECOUNT_EVERY = 10
 """Steps between two comparisons of all indexes (I9)."""

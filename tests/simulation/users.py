@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from bcs_scheduler.core import effects, events
+from bcs_scheduler.core import effects, events, orders
 from store.definition import (
     Amounts,
     Constraint,
@@ -19,6 +19,7 @@ from store.definition import (
 )
 from store.records import AgentSetting, Record, TaskGroup, Transaction, Version
 from tests.simulation.operators import Operators
+from tests.simulation.owners import DEPLOYMENTS, Owners
 from tests.simulation.world import World
 
 APPLICATIONS = (("default", "web"), ("default", "db"), ("prod", "api"), ("prod", "job"))
@@ -45,7 +46,9 @@ class Users:
         """Commands that have not been answered, by token."""
         self.transactions: dict[str, str] = {}
         """Transactions that users were told of, with their application."""
-        self.agents: list[str] = []
+        self.deployments = {f"{ns}/{name}": Promise() for ns, name in DEPLOYMENTS}
+        self.owners = Owners(world, durable, self.version)
+        self.agents: list[str] = self.owners.agents
         """Keys of agents, as operators name them."""
         self._operators = Operators(world, durable)
         self._tokens = 0
@@ -66,16 +69,17 @@ class Users:
                 (1.5, self._cancel),
                 (2.0, self._set_agent),
                 (6.0, self._operators.ask),
+                (14.0, self.owners.ask),
             )
         )
         self._tokens += 1
         self._send(make(self._tokens, self.world.chance(0.12)), send)
 
     def repair(self, send: Callable[[events.Command], None]) -> None:
-        """Puts back a configmap or secret that is missing."""
+        """Puts back a configmap or secret that is missing, and ends what stands still."""
         if not self.open:
             self._tokens += 1
-            self._send(self._operators.repair(self._tokens), send)
+            self._send(self._operators.repair(self._tokens) or self.owners.repair(self._tokens), send)
 
     def _send(self, command: events.Command | None, send: Callable[[events.Command], None]) -> None:
         if command is not None:
@@ -258,10 +262,43 @@ class Users:
                 if not reply.error:
                     promise = self._promise(command.namespace, command.name)
                     promise.exists = promise.instances = None
+            case orders.CreateDeployment() | orders.ScaleDeployment() | orders.DeleteDeployment():
+                self._learn_of_owner(command, failed=bool(reply.error))
+            case orders.UpdateDeployment() | orders.ControlDeployment() | orders.RollbackDeployment():
+                if not reply.error:
+                    self._learn_of_owner(command, failed=False)
             case events.CancelTransaction():
                 if not reply.error:
                     promise = self._promise(reply.data["namespace"], reply.data["name"])
                     promise.instances = None
+
+    def _learn_of_owner(self, command: events.Command, *, failed: bool) -> None:
+        """What a deployment ends with depends on how its update goes; what it adopts changes its name."""
+        match command:
+            case orders.CreateDeployment():
+                if failed:
+                    return
+                key, instances = command.deployment.key, command.deployment.instances
+                self.deployments[key] = Promise(
+                    True, instances if command.version and not command.deployment.selector else None
+                )
+                if command.deployment.selector:
+                    self._forget(command.deployment.namespace)
+            case orders.ScaleDeployment():
+                if not failed:
+                    self.deployments[f"{command.namespace}/{command.name}"].instances = command.instances
+            case orders.DeleteDeployment():
+                if not failed:
+                    self.deployments[f"{command.namespace}/{command.name}"] = Promise(None, None)
+            case orders.UpdateDeployment():
+                self.deployments[command.deployment.key].instances = None
+            case orders.ControlDeployment() | orders.RollbackDeployment():
+                self.deployments[f"{command.namespace}/{command.name}"].instances = None
+
+    def _forget(self, namespace: str) -> None:
+        for key, promise in self.promises.items():
+            if key.startswith(f"{namespace}/"):
+                promise.exists = promise.instances = None
 
     def unanswered(self, tokens: Sequence[int]) -> None:
         """The leader is gone: nobody knows whether these happened."""
@@ -279,12 +316,26 @@ class Users:
                     for promise in self.promises.values():
                         promise.instances = None
                     continue
+                case orders.CreateDeployment():
+                    self._forget(command.deployment.namespace)
+                    self.deployments[command.deployment.key] = Promise(None, None)
+                    continue
+                case orders.UpdateDeployment():
+                    self.deployments[command.deployment.key].instances = None
+                    continue
+                case orders.ControlDeployment() | orders.RollbackDeployment() | orders.ScaleDeployment():
+                    self.deployments[f"{command.namespace}/{command.name}"].instances = None
+                    continue
+                case orders.DeleteDeployment():
+                    self.deployments[f"{command.namespace}/{command.name}"] = Promise(None, None)
+                    continue
                 case _:
                     continue
             self.promises[key] = Promise(exists=None, instances=None)
 
     def _promise(self, namespace: str, name: str) -> Promise:
-        return self.promises[f"{namespace}/{name}"]
+        """Of what is owned by a deployment or daemonset, its owner is asked."""
+        return self.promises.get(f"{namespace}/{name}", Promise())
 
 
 def setting_of(durable: dict[tuple[str, str], Record], agent: str) -> AgentSetting:

@@ -1,0 +1,208 @@
+"""Users of deployments, daemonsets, services and drains, at random; and what brings them to rest in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from bcs_scheduler.core import events, orders
+from store.records import (
+    AgentSetting,
+    Canary,
+    Daemonset,
+    Deployment,
+    Record,
+    Revision,
+    Service,
+    ServicePort,
+    Strategy,
+    Version,
+)
+from tests.simulation.world import World
+
+DEPLOYMENTS = (("default", "front"), ("prod", "mesh"))
+DAEMONSETS = (("default", "agentd"), ("prod", "probe"))
+SERVICES = (("default", "everything"), ("default", "fronts"), ("prod", "kinds"))
+SELECTORS: dict[str, dict[str, str]] = {"everything": {}, "fronts": {"team": "front"}, "kinds": {"kind": "noisy"}}
+R = TypeVar("R", bound=Record)
+Asked = events.Command | None
+Define = Callable[[str, str, int], Version]
+Common = dict[str, Any]
+
+
+class Owners:
+    def __init__(self, world: World, durable: dict[tuple[str, str], Record], define: Define) -> None:
+        self.world = world
+        self._durable = durable
+        self._define = define
+        self.agents: list[str] = []
+        """Keys of agents, as operators name them."""
+
+    def ask(self, token: int, dry: bool) -> Asked:
+        """One command at random; None if there is nothing it could be about."""
+        make: Callable[[Common], Asked] = self.world.weighted(
+            (
+                (4.0, self._create_deployment),
+                (5.0, self._update_deployment),
+                (5.0, self._control_deployment),
+                (1.0, self._roll_back_deployment),
+                (1.5, self._scale_deployment),
+                (0.7, self._delete_deployment),
+                (1.5, self._create_daemonset),
+                (1.5, self._change_daemonset),
+                (0.4, self._delete_daemonset),
+                (1.5, self._put_service),
+                (0.3, self._delete_service),
+                (1.5, self._drain),
+                (1.5, self._enable),
+            )
+        )
+        return make({"token": token, "dry_run": dry, "cause": f"user-{token}"})
+
+    def repair(self, token: int) -> Asked:
+        """What a user does who wants peace: undoes updates that stand still, and makes agents available again."""
+        common: Common = {"token": token, "cause": f"user-{token}"}
+        for deployment in self._of(Deployment):
+            if deployment.status == "UpdatePaused":
+                return self._control(deployment, "resume", common)
+            if deployment.status == "UpdateSuspend":
+                return self._control(deployment, "resume" if deployment.back else "cancel", common)
+        for setting in self._of(AgentSetting):
+            drain = setting.drain
+            if (setting.disabled or setting.taints) and (drain is None or drain.done_at):
+                return events.SetAgent(agent=setting.agent, disabled=False, taints={}, **common)
+        return None
+
+    # --- deployments ------------------------------------------------------------------------------------------
+
+    def _create_deployment(self, common: Common) -> Asked:
+        for namespace, name in self.world.some(DEPLOYMENTS, len(DEPLOYMENTS)):
+            if ("deployment", f"{namespace}/{name}") not in self._durable:
+                instances = self.world.number(1, 5)
+                version = self._define(namespace, name, instances) if self.world.chance(0.9) else None
+                selector = self.world.pick(({}, {}, {"kind": self.world.pick(("noisy", "quiet"))}))
+                deployment = self._deployment(namespace, name, instances, selector)
+                return orders.CreateDeployment(deployment=deployment, version=version, **common)
+        return None
+
+    def _update_deployment(self, common: Common) -> Asked:
+        deployment = self._some(Deployment)
+        if deployment is None:
+            return None
+        instances = self.world.pick((deployment.instances, deployment.instances, self.world.number(1, 6)))
+        version = self._define(deployment.namespace, deployment.name, instances)
+        wanted = self._deployment(deployment.namespace, deployment.name, instances, deployment.selector)
+        return orders.UpdateDeployment(
+            deployment=wanted, version=version, resources_only=self.world.chance(0.05), **common
+        )
+
+    def _control_deployment(self, common: Common) -> Asked:
+        deployment = self._some(Deployment)
+        action = self.world.pick(("pause", "resume", "resume", "cancel", "restart"))
+        return self._control(deployment, action, common) if deployment is not None else None
+
+    @staticmethod
+    def _control(deployment: Deployment, action: Any, common: Common) -> Asked:
+        return orders.ControlDeployment(namespace=deployment.namespace, name=deployment.name, action=action, **common)
+
+    def _roll_back_deployment(self, common: Common) -> Asked:
+        deployment = self._some(Deployment)
+        if deployment is None:
+            return None
+        kept = [r.number for r in self._of(Revision) if f"{r.namespace}/{r.deployment}" == deployment.key]
+        return orders.RollbackDeployment(
+            namespace=deployment.namespace, name=deployment.name, revision=self.world.pick((None, *kept)), **common
+        )
+
+    def _scale_deployment(self, common: Common) -> Asked:
+        namespace, name = self.world.pick(DEPLOYMENTS)
+        return orders.ScaleDeployment(namespace=namespace, name=name, instances=self.world.number(0, 6), **common)
+
+    def _delete_deployment(self, common: Common) -> Asked:
+        namespace, name = self.world.pick(DEPLOYMENTS)
+        return orders.DeleteDeployment(namespace=namespace, name=name, enforce=self.world.chance(0.3), **common)
+
+    def _deployment(self, namespace: str, name: str, instances: int, selector: dict[str, str]) -> Deployment:
+        return Deployment(
+            namespace=namespace, name=name, selector=selector, instances=instances, strategy=self._strategy(instances)
+        )
+
+    def _strategy(self, instances: int) -> Strategy:
+        world = self.world
+        unavailable, surge = world.pick(((1, 1), (1, 0), (0, 1), (2, 1), (1, 2), (0, 3)))
+        canary = Canary(instances=1, hold=world.pick((0.0, 3.0)), manual=world.chance(0.3))
+        return Strategy(
+            max_unavailable=unavailable,
+            max_surge=surge,
+            pause=world.pick((0.0, 0.0, 2.0)),
+            order=world.pick(("CreateFirst", "DeleteFirst")),
+            manual=world.chance(0.1),
+            min_ready=world.pick((0.0, 0.0, 2.0)),
+            step_timeout=world.pick((0.0, 20.0)),
+            on_failure=world.pick(("suspend", "rollback")),
+            canary=canary if world.chance(0.2) else None,
+        )
+
+    # --- daemonsets -------------------------------------------------------------------------------------------
+
+    def _create_daemonset(self, common: Common) -> Asked:
+        for namespace, name in self.world.some(DAEMONSETS, len(DAEMONSETS)):
+            if ("daemonset", f"{namespace}/{name}") not in self._durable:
+                return orders.CreateDaemonset(
+                    daemonset=self._daemonset(namespace, name), version=self._define(namespace, name, 0), **common
+                )
+        return None
+
+    def _change_daemonset(self, common: Common) -> Asked:
+        daemonset = self._some(Daemonset)
+        if daemonset is None:
+            return None
+        namespace, name = daemonset.namespace, daemonset.name
+        if self.world.chance(0.2):
+            return orders.RollbackDaemonset(namespace=namespace, name=name, **common)
+        if self.world.chance(0.3):
+            return orders.RestartDaemonset(namespace=namespace, name=name, **common)
+        return orders.UpdateDaemonset(
+            daemonset=self._daemonset(namespace, name), version=self._define(namespace, name, 0), **common
+        )
+
+    def _delete_daemonset(self, common: Common) -> Asked:
+        namespace, name = self.world.pick(DAEMONSETS)
+        return orders.DeleteDaemonset(namespace=namespace, name=name, enforce=self.world.chance(0.3), **common)
+
+    def _daemonset(self, namespace: str, name: str) -> Daemonset:
+        return Daemonset(namespace=namespace, name=name, max_unavailable=self.world.number(1, 2))
+
+    # --- services and drains ----------------------------------------------------------------------------------
+
+    def _put_service(self, common: Common) -> Asked:
+        namespace, name = self.world.pick(SERVICES)
+        ports = (ServicePort(name="a0"), ServicePort(name="fixed"))
+        labels = self.world.pick(({}, {"BCS-WEIGHT-web": "3", "BCS-WEIGHT-front": "0"}))
+        service = Service(
+            namespace=namespace, name=name, selector=SELECTORS[name], labels=labels, ports=self.world.pick((ports, ()))
+        )
+        return orders.PutService(service=service, create=self.world.pick((None, None, True, False)), **common)
+
+    def _delete_service(self, common: Common) -> Asked:
+        namespace, name = self.world.pick(SERVICES)
+        return orders.DeleteService(namespace=namespace, name=name, **common)
+
+    def _drain(self, common: Common) -> Asked:
+        return orders.DrainAgent(
+            agent=self.world.pick(self.agents),
+            at_once=self.world.number(1, 3),
+            daemonsets=self.world.chance(0.2),
+            timeout=self.world.pick((0.0, 0.0, 30.0)),
+            **common,
+        )
+
+    def _enable(self, common: Common) -> Asked:
+        return events.SetAgent(agent=self.world.pick(self.agents), disabled=False, **common)
+
+    def _some(self, kind: type[R]) -> R | None:
+        found = self._of(kind)
+        return self.world.pick(found) if found else None
+
+    def _of(self, kind: type[R]) -> list[R]:
+        return [r for r in self._durable.values() if isinstance(r, kind)]

@@ -1,0 +1,266 @@
+"""What must hold of deployments, daemonsets, services, drains and the journal, whatever happens.
+
+I20  rolling updates keep their bounds: by their own act never fewer ready, never more there
+I21  at most one taskgroup of a daemonset per agent
+I22  endpoints say what the taskgroups say, after every turn
+I23  drains keep the bounds of whose taskgroups they move
+I24  the journal has no gap and no repetition, and what it told stays
+I25  an application has an owner that knows it, and a deployment has its application
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from store.base import Change
+from store.records import (
+    Application,
+    Deployment,
+    Endpoint,
+    Journal,
+    Record,
+    Service,
+    TaskGroup,
+    Transaction,
+    Version,
+)
+from store.unit_of_work import Unit
+from tests.simulation.driver import Term
+from tests.simulation.readiness import ready
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+from transactions.update import default_bound
+
+Records = Mapping[tuple[str, str], Record]
+R = TypeVar("R", bound=Record)
+ROLLED = "removed by a rolling update"
+"""What a taskgroup is ended for that the update has chosen."""
+
+
+class Ownership:
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._told = 0
+        """Number of the last event that has become durable."""
+
+    # --- a process decides ------------------------------------------------------------------------------------
+
+    def decided(self, before: Records, unit: Unit) -> None:
+        """Judges one unit against what had been decided before it."""
+        if not any(change.kind == "taskgroup" for change in unit.changes):
+            return
+        after = dict(before)
+        for change in unit.changes:
+            if change.record is None:
+                after.pop((change.kind, change.key), None)
+            else:
+                after[change.kind, change.key] = change.record
+        ended = [new for new in _newly(before, unit, "ended") if ready(before[new.kind, new.key])]
+        placed = _newly(before, unit, "placed")
+        for deployment in _of(after, Deployment):
+            if deployment.successor:
+                self._keeps_floor(deployment, after, ended)
+                self._keeps_ceiling(deployment, before, after, unit, placed)
+        for group in placed:
+            self._alone_on_agent(group, after)
+        self._drains_keep_bounds(unit, after, ended)
+
+    def _keeps_floor(self, deployment: Deployment, after: Records, ended: list[TaskGroup]) -> None:
+        """I20, first half: what is ready and ended by the update leaves enough that are ready."""
+        sides = {deployment.application, deployment.successor}
+        own = [g for g in ended if g.namespace == deployment.namespace and g.application in sides]
+        own = [g for g in own if g.kill_reason == ROLLED]
+        if not own:
+            return
+        left = sum(1 for group in _members(after, deployment) if ready(group))
+        floor = _wanted(deployment) - deployment.strategy.max_unavailable
+        if left < floor:
+            raise Violation(
+                "I20",
+                f"the update of {deployment.key} leaves {left} ready, at least {floor} must be",
+                deployment.key,
+                *(g.id for g in own),
+            )
+
+    def _keeps_ceiling(
+        self, deployment: Deployment, before: Records, after: Records, unit: Unit, placed: list[TaskGroup]
+    ) -> None:
+        """I20, second half: what the update adds leaves no more than it may have, those included that have ended and
+        are about to be restarted."""
+        gone = {
+            (old.application, old.index)
+            for change in unit.changes
+            if change.record is None and isinstance(old := before.get((change.kind, change.key)), TaskGroup)
+        }
+        sides = {deployment.application, deployment.successor}
+        added = [
+            g
+            for g in placed
+            if g.namespace == deployment.namespace and g.application in sides and (g.application, g.index) not in gone
+        ]
+        if not added:
+            return
+        restarting = {t.taskgroup for t in _of(after, Transaction) if t.active and t.type == "RESCHEDULE"}
+        there = [g for g in _members(after, deployment) if not g.ended or g.id in restarting]
+        ceiling = _wanted(deployment) + deployment.strategy.max_surge
+        if len(there) > ceiling:
+            raise Violation(
+                "I20",
+                f"the update of {deployment.key} has {len(there)} taskgroups, at most {ceiling} may be there",
+                deployment.key,
+                *(g.id for g in added),
+            )
+
+    @staticmethod
+    def _alone_on_agent(group: TaskGroup, after: Records) -> None:
+        """I21"""
+        application = after.get(("application", f"{group.namespace}/{group.application}"))
+        if not isinstance(application, Application) or application.type != "daemonset":
+            return
+        others = [
+            g.id
+            for g in _of(after, TaskGroup)
+            if g.agent_id == group.agent_id
+            and (g.namespace, g.application) == (group.namespace, group.application)
+            and not g.ended
+            and g.id != group.id
+        ]
+        if others:
+            raise Violation("I21", f"{group.id} is placed on {group.agent_id} beside {others}", group.id, *others)
+
+    @staticmethod
+    def _drains_keep_bounds(unit: Unit, after: Records, ended: list[TaskGroup]) -> None:
+        """I23"""
+        moves = {t.taskgroup for change in unit.changes if isinstance(t := change.record, Transaction) and t.drained}
+        for group in ended:
+            if group.id not in moves:
+                continue
+            application = after[("application", f"{group.namespace}/{group.application}")]
+            assert isinstance(application, Application)
+            version = after.get(("version", f"{application.key}/{application.version}"))
+            assert isinstance(version, Version)
+            bound = version.max_unavailable or default_bound(application.instances)
+            owner = after.get(("deployment", f"{application.namespace}/{application.deployment}"))
+            if isinstance(owner, Deployment):
+                bound = owner.strategy.max_unavailable
+            members = [
+                g for g in _of(after, TaskGroup) if (g.namespace, g.application) == (group.namespace, group.application)
+            ]
+            left = sum(1 for g in members if ready(g))
+            if left < application.instances - bound:
+                raise Violation(
+                    "I23", f"a drain leaves {left} of {application.instances} of {application.key} ready", group.id
+                )
+
+    # --- after a turn -----------------------------------------------------------------------------------------
+
+    def turned(self, term: Term) -> None:
+        self._endpoints_are_true(term.mirror)
+        self._everybody_has_an_owner(term.mirror)
+
+    def _endpoints_are_true(self, records: Records) -> None:
+        """I22"""
+        endpoints = {e.key: e for e in _of(records, Endpoint)}
+        services = {s.key: s for s in _of(records, Service)}
+        if set(endpoints) != set(services):
+            raise Violation("I22", f"services {sorted(services)} have endpoints {sorted(endpoints)}")
+        groups = list(_of(records, TaskGroup)) if services else []
+        for key, service in services.items():
+            found = {(m.taskgroup, m.ready, m.weight) for m in endpoints[key].members}
+            wanted = {
+                (g.id, ready(g) and g.status == "Running", _weight(service, g, records))
+                for g in groups
+                if _answers(g) and _selected(service, g, records)
+            }
+            if found != wanted:
+                raise Violation("I22", f"endpoint {key} is {sorted(found)}, should be {sorted(wanted)}", key)
+
+    def _everybody_has_an_owner(self, records: Records) -> None:
+        """I25"""
+        owned: dict[str, set[str]] = {}
+        for application in _of(records, Application):
+            if application.type == "daemonset":
+                if ("daemonset", application.key) not in records:
+                    raise Violation("I25", f"{application.key} belongs to no daemonset", application.key)
+            elif application.deployment:
+                owned.setdefault(f"{application.namespace}/{application.deployment}", set()).add(application.name)
+            elif application.rolling:
+                raise Violation("I25", f"{application.key} is rolling {application.rolling} for nobody")
+        for key, names in owned.items():
+            deployment = records.get(("deployment", key))
+            if not isinstance(deployment, Deployment):
+                raise Violation("I25", f"{sorted(names)} belong to {key}, which does not exist", key)
+        for deployment in _of(records, Deployment):
+            missing = {deployment.application, deployment.successor} - {""} - owned.get(deployment.key, set())
+            if missing and deployment.status != "Deleting":
+                raise Violation("I25", f"{deployment.key} has lost {sorted(missing)}", deployment.key)
+
+    # --- the store --------------------------------------------------------------------------------------------
+
+    def applying(self, old: Record | None, change: Change) -> None:
+        """I24"""
+        new = change.record
+        if not isinstance(new, Journal):
+            return
+        was = old.happenings if isinstance(old, Journal) else ()
+        if new.happenings[: len(was)] != was:
+            raise Violation("I24", f"journal {new.key} was rewritten")
+        for happening in new.happenings[len(was) :]:
+            if happening.number != self._told + 1:
+                raise Violation("I24", f"event {happening.number} follows {self._told}", happening.key)
+            self._told = happening.number
+
+
+def _newly(before: Records, unit: Unit, what: str) -> list[TaskGroup]:
+    """Taskgroups that the unit adds, or marks as unwanted."""
+    found = []
+    for change in unit.changes:
+        new, old = change.record, before.get((change.kind, change.key))
+        if not isinstance(new, TaskGroup):
+            continue
+        if what == "placed" and old is None:
+            found.append(new)
+        if what == "ended" and isinstance(old, TaskGroup) and new.killing_since and not old.killing_since:
+            found.append(new)
+    return found
+
+
+def _members(records: Records, deployment: Deployment) -> list[TaskGroup]:
+    sides = {deployment.application, deployment.successor} - {""}
+    return [g for g in _of(records, TaskGroup) if g.namespace == deployment.namespace and g.application in sides]
+
+
+def _wanted(deployment: Deployment) -> int:
+    return deployment.previous_instances if deployment.back else deployment.instances
+
+
+def _answers(group: TaskGroup) -> bool:
+    """It runs or may run. One that is ending stays until it has ended, so that its connections can end before."""
+    if group.ended:
+        return False
+    if group.status == "Killing":
+        return group.last_status in ("Running", "Restarting")
+    return group.status in ("Running", "Restarting") or (group.status == "Lost" and group.unreachable_since > 0)
+
+
+def _selected(service: Service, group: TaskGroup, records: Records) -> bool:
+    version = records.get(("version", f"{group.namespace}/{group.application}/{group.version}"))
+    if service.namespace != group.namespace or not isinstance(version, Version):
+        return False
+    return all(version.labels.get(key) == value for key, value in service.selector.items())
+
+
+def _weight(service: Service, group: TaskGroup, records: Records) -> int:
+    application = records.get(("application", f"{group.namespace}/{group.application}"))
+    names = [group.application]
+    if isinstance(application, Application) and application.deployment:
+        names.append(application.deployment)
+    for name in names:
+        if f"BCS-WEIGHT-{name}" in service.labels:
+            return int(service.labels[f"BCS-WEIGHT-{name}"])
+    return 1
+
+
+def _of(records: Records, kind: type[R]) -> list[R]:
+    return [record for record in records.values() if isinstance(record, kind)]
