@@ -15,9 +15,10 @@ from transactions.base import Refused
 
 Data = dict[str, Any]
 
-DOCUMENT_BYTES = 200_000
-"""Longest document a deployment may have. An update stores it twice (deployment and revision) beside two resolved forms
-(revision and version) in one unit, which must fit the smallest commit limit of the stores (just under 1 MB)."""
+DOCUMENT_BYTES = 120_000
+"""Longest document a deployment may have. An update stores most of it up to eight times in one unit (document of
+deployment and revision, definition of revision and version, annotations of all of them and of both applications), which
+must fit the smallest commit limit of the stores (just under 1 MB)."""
 
 INSTEAD: Mapping[str, str] = {
     "Deploying": "its first taskgroups are being launched; wait for that, or update it",
@@ -352,8 +353,9 @@ def _check(wanted: Deployment) -> None:
             "maxSurge and maxUnavailable cannot both be 0: no update could make a step",
             "$.spec.strategy.rollingupdate",
         )
-    if len(wanted.raw) > DOCUMENT_BYTES:
-        words = f"the document has {len(wanted.raw)} characters, at most {DOCUMENT_BYTES} can be stored"
+    size = len(wanted.raw.encode())
+    if size > DOCUMENT_BYTES:
+        words = f"the document has {size} bytes, at most {DOCUMENT_BYTES} can be stored"
         raise Refused("invalid", words, "$")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
+from bcs_scheduler.core import deployments, effects, events, orders
 from bcs_scheduler.core.controllers.janitor import PERIOD
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.events import MessageAnswered
@@ -58,7 +58,7 @@ def test_a_document_that_no_store_takes_is_refused() -> None:
     lab = RollingLab()
     wanted = msgspec.structs.replace(wish(1), raw="x" * 300_000)
     reply = lab.ask(orders.CreateDeployment(deployment=wanted, version=version(1)))
-    assert (reply.error, "300000 characters" in reply.message) == ("invalid", True)
+    assert (reply.error, "300000 bytes" in reply.message) == ("invalid", True)
 
 
 def test_the_same_name_twice_is_refused() -> None:
@@ -350,3 +350,21 @@ def test_a_plan_of_an_update_is_its_first_step() -> None:
     reply = lab.renew(4, dry=True, strategy=first, **NEW)
     assert len(reply.data["end"]) == 2
     assert not any(group.killing_since for group in lab.groups)
+
+
+# --- sizes ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_update_at_the_limit_of_documents_fits_one_commit() -> None:
+    lab = RollingLab()
+    lab.offer()
+    most = deployments.DOCUMENT_BYTES
+    wanted = msgspec.structs.replace(wish(2), raw="x" * most, annotations={"notes": "y" * (most - 100)})
+    for number in ("1", "2"):
+        definition = version(2, labels={"revision": number}, annotations=wanted.annotations)
+        kind = orders.CreateDeployment if number == "1" else orders.UpdateDeployment
+        units = lab.core.turn([kind(deployment=wanted, version=definition)], lab.now)
+        sizes = [sum(len(msgspec.json.encode(c.record)) for c in unit.changes if c.record) for unit in units]
+        assert max(sizes) < 1_000_000, "the smallest limit of a store is just under 1 MB"
+        lab.run()
+    assert lab.deployment.status == "Running"
