@@ -252,7 +252,8 @@ def test_everything_of_ones_own_namespace_is_shown(guarded: Guarded) -> None:
             continue
         answer = guarded.call("viewer", "GET", concrete(operation, MINE, 1), base="", params=parameters(operation, 1))
         assert answer.status_code not in (401, 403, 500), (shown(operation), answer.text)
-        if answer.status_code == 200 and "{" not in operation.path and not operation.path.endswith(("/crr", "/events", "/watch")):
+        silent = operation.path.endswith(("/crr", "/events", "/watch"))  # kinds have no namespace; nothing happens here
+        if answer.status_code == 200 and "{" not in operation.path and not silent:
             assert MINE in answer.text, shown(operation)
             lists += 1
     assert lists >= 10

@@ -43,7 +43,8 @@ def test_flag_wins_over_environment_over_file_over_default(tmp_path: Path) -> No
         'cluster = "file"\n[mesos]\nurl = "http://file:1"\nuser = "file"\n'
         '[api]\nlisten = "file:1"\n[log]\nlevel = "debug"\n'
     )
-    environ = {"BCS_MESOS_URL": "http://env:2", "BCS_API_LISTEN": "env:2", "PATH": "/bin", "BCS_API_ALLOW_ANONYMOUS": "true"}
+    environ = {"BCS_MESOS_URL": "http://env:2", "BCS_API_LISTEN": "env:2", "PATH": "/bin"}
+    environ["BCS_API_ALLOW_ANONYMOUS"] = "true"
     settings = load_settings(path, environ, {"api.listen": "flag:3", "mesos.url": None})
     assert settings.api.listen == "flag:3"
     assert settings.mesos.url == "http://env:2"
