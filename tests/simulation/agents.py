@@ -105,6 +105,21 @@ class Agent:
         self.groups: dict[str, Group] = {}
         self._updates = 0
 
+    def listed(self) -> dict[str, Any]:
+        """As bcs_scheduler.mesos.convert tells of an agent."""
+        return {
+            "id": self.id,
+            "hostname": self.host,
+            "ip": str(self.attributes["InnerIP"]),
+            "port": 5051,
+            "active": True,
+            "attributes": dict(self.attributes),
+            "total": dict(self.capacity),
+            "allocated": {},
+            "ports": [self.ports],
+            "registered_time": 0.0,
+        }
+
     def live_groups(self) -> list[Group]:
         return [group for group in self.groups.values() if group.live]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from bcs_scheduler.core import effects, events
 from offers.model import Offer
@@ -103,7 +103,9 @@ class Master:
         if session is not self.session:
             return
         if self.up:
-            self.send(events.AgentsListed(agents=tuple(map(_listed, self.registered.values())), cause="agents"))
+            self.send(
+                events.AgentsListed(agents=tuple(agent.listed() for agent in self.registered.values()), cause="agents")
+            )
         self.world.after(self.world.between(*LISTING), self._list, session)
 
     def disconnect(self, reason: str) -> None:
@@ -390,19 +392,3 @@ class Master:
         self._tasks.clear()
         self.recovered |= set(self.registered)
         self.registered.clear()
-
-
-def _listed(agent: Agent) -> dict[str, Any]:
-    """As bcs_scheduler.mesos.convert tells of an agent."""
-    return {
-        "id": agent.id,
-        "hostname": agent.host,
-        "ip": str(agent.attributes["InnerIP"]),
-        "port": 5051,
-        "active": True,
-        "attributes": dict(agent.attributes),
-        "total": dict(agent.capacity),
-        "allocated": {},
-        "ports": [agent.ports],
-        "registered_time": 0.0,
-    }
