@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Observed
 from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.hub import Hub
 from bcs_scheduler.metrics import Leading, Metrics
 from bcs_scheduler.publishing.publisher import Status
 from store.records import Application, Record, Task, TaskGroup, Transaction
@@ -45,6 +46,7 @@ def leading(core: Core, epoch: int = 3, quarantined: int = 0, connected: bool = 
         queues=lambda: {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7},
         mesos=lambda: {"connected": connected, "garbage": {"not JSON": 3}},
         stalled_for=lambda: 0.0,
+        hub=Hub(latest=41, most=5),
         publishing=lambda: Status(connected=False, pending=8, trouble="no connection", since=0.0),
     )
 

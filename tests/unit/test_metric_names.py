@@ -48,6 +48,7 @@ def known_names() -> set[str]:
     metrics.loaded(1, 0.1)
     metrics.probed("REMOTE_TCP", Verdict(False, "connection refused"), 0.1)
     metrics.published("endpoint", "written", 1)
+    metrics.alarmed("sent")
     metrics.webhook_asked("ns/hooks/check", "allowed", 0.1)
     core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
     return {name for name, _ in samples(metrics)}

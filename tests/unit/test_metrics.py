@@ -367,3 +367,14 @@ def test_members_of_services_by_state() -> None:
     core.state.apply("endpoint", "ns/a", Endpoint(namespace="ns", name="a", members=members))
     counts = [value(metrics, "endpoint_members", namespace="ns", service="a", state=s) for s in ("ready", "not_ready")]
     assert counts == [2, 1]
+
+
+def test_alarms_and_watchers_are_counted() -> None:
+    metrics = Metrics("BCS-1")
+    lead(metrics)
+    for outcome in ("sent", "suppressed", "suppressed"):
+        metrics.alarmed(outcome)
+    assert value(metrics, "alarms_total", outcome="sent") == 1.0
+    assert value(metrics, "alarms_total", outcome="suppressed") == 2.0
+    assert value(metrics, "newest_event") == 41.0
+    assert (value(metrics, "watchers"), value(metrics, "slow_watchers_total")) == (0.0, 0.0)
