@@ -13,6 +13,7 @@ from store.definition import Amounts, Container
 from store.records import Application, ConfigMap, Deployment, Namespace, Quota, Revision, Strategy, Version
 from store.state import State
 from tests.unit.lab import Lab, running, version
+from tests.unit.rollinglab import NEW, RollingLab
 from transactions import wants
 from transactions.needs import EXECUTOR
 from transactions.wants import Wants
@@ -213,3 +214,51 @@ def test_a_namespace_with_anything_in_it_is_not_deleted() -> None:
     reply = lab.ask(orders.DeleteNamespace(name="default"))
     assert reply.error == "conflict" and "1 applications, 1 configmaps" in reply.message
     assert "default" in lab.core.state.namespaces
+
+
+# --- deployments and daemonsets -------------------------------------------------------------------------------------
+
+
+def test_deployments_are_bounded_at_creation_scale_and_update() -> None:
+    lab = RollingLab()
+    put(lab, taskgroups=5)
+    assert lab.deploy(6).error == "quota_exceeded"
+    assert not lab.core.state.deployments and not lab.core.state.applications
+    assert lab.deploy(4, strategy=Strategy(max_surge=2)).error == ""
+    lab.run()
+    assert used(lab).taskgroups == 4
+    assert lab.resize(6).error == "quota_exceeded"
+    refused = lab.renew(4, **NEW)
+    assert refused.error == "quota_exceeded" and "taskgroups: quota 5, used 4, 2 more asked for" in refused.message
+    assert lab.deployment.status == "Running" and not lab.deployment.successor
+    assert len(lab.core.state.applications) == 1
+    assert lab.renew(4, strategy=Strategy(max_surge=1), **NEW).error == ""
+    assert used(lab).taskgroups == 5
+    lab.run()
+    assert lab.deployment.status == "Running" and used(lab).taskgroups == 4
+    assert lab.resize(5).error == ""
+
+
+def test_an_update_that_is_refused_leaves_a_deployment_that_can_be_updated() -> None:
+    lab = RollingLab()
+    lab.deploy(3)
+    lab.run()
+    put(lab, cpus=300)
+    assert lab.renew(3, **NEW).error == "quota_exceeded"
+    lab.wait(5)
+    put(lab, cpus=10_000)
+    assert lab.renew(3, **NEW).error == ""
+    lab.run()
+    assert lab.deployment.status == "Running" and lab.deployment.revision == 2
+
+
+def test_going_back_needs_no_more_than_is_counted_already() -> None:
+    lab = RollingLab()
+    lab.deploy(3)
+    lab.run()
+    put(lab, taskgroups=4)
+    assert lab.renew(3, **NEW).error == ""
+    put(lab, taskgroups=1)
+    assert lab.control("cancel").error == ""
+    lab.run()
+    assert lab.deployment.status == "Running" and used(lab).taskgroups == 3
