@@ -103,9 +103,8 @@ class Master:
         if session is not self.session:
             return
         if self.up:
-            self.send(
-                events.AgentsListed(agents=tuple(agent.listed() for agent in self.registered.values()), cause="agents")
-            )
+            agents = tuple(agent.listed() for agent in self.registered.values())
+            self.send(events.AgentsListed(agents=agents, cause="agents"))
         self.world.after(self.world.between(*LISTING), self._list, session)
 
     def disconnect(self, reason: str) -> None:
