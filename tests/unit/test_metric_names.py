@@ -15,7 +15,7 @@ from bcs_scheduler.core.events import AgentsListed
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
 from store.base import Change
-from store.records import Endpoint
+from store.records import Daemonset, Endpoint
 from tests.unit.metrics_support import (
     NOW,
     PREFIX,
@@ -51,6 +51,7 @@ def known_names() -> set[str]:
     metrics.alarmed("sent")
     metrics.webhook_asked("ns/hooks/check", "allowed", 0.1)
     core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
+    core.state.apply("daemonset", "ns/probe", Daemonset(namespace="ns", name="probe"))
     return {name for name, _ in samples(metrics)}
 
 
