@@ -124,8 +124,16 @@ class Services:
         if service is None:
             return
         bound = self._bind(key, service)
+        name, value = bound.anchor or ("", None)
         for application in self._owners.get(service.namespace, ()):
-            self._admit(bound, application)
+            # Asked for every application: the one pair by which the service is found rules out nearly all of them.
+            for version in self._desk.state.versions_of(application).values():
+                if version.labels.get(name) == value:
+                    self._admit(bound, application)
+                    break
+            else:
+                if not service.selector:
+                    self._admit(bound, application)
 
     def _admit(self, bound: _Bound, application: str) -> None:
         """The taskgroups of one application that a new or changed service selects."""
@@ -135,8 +143,6 @@ class Services:
             for version in state.versions_of(application).values()
             if membership.selects(bound.service.selector, version.labels)
         ]
-        if not versions and bound.service.selector:
-            return
         key = bound.service.key
         for group in state.groups_of(application).values():
             if group.version in versions or not bound.service.selector:
