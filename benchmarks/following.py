@@ -134,7 +134,7 @@ class Writer:
             "metadata": {"name": "news", "namespace": "news"},
             "datas": {"text": {"type": "file", "content": str(time.time_ns() + number)}},
         }
-        answer = self._session.put(f"{self._url}/news", json=document, timeout=60)
+        answer = self._session.put(self._url, json=document, timeout=60)
         if answer.status_code == 404:
             answer = self._session.post(self._url, json=document, timeout=60)
         if answer.status_code >= 400:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable
 from typing import get_args
@@ -14,9 +13,11 @@ from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.routes.applications import Accepted
+from bcs_scheduler.api.streaming import long_poll
 from bcs_scheduler.api.views.transactions import TransactionView, order, show_transaction
 from bcs_scheduler.core.events import CancelTransaction
-from store.records import Transaction, TransactionStatus
+from bcs_scheduler.hub import EVENTS, Item
+from store.records import Happening, Transaction, TransactionStatus
 from store.state import State
 
 table = Table("transactions")
@@ -35,8 +36,6 @@ WATCHING = (
     Param("resourceProgress", "int", "The progress the caller knows; any progress is news if given.", 0),
 )
 WATCH_SECONDS = 30.0
-LOOK_EVERY = 0.1
-"""Seconds between looks of a watch; a look is two dictionary reads."""
 
 
 @table.read(
@@ -97,15 +96,27 @@ _OF_KIND: dict[str, Callable[[State, Transaction, str | None], bool]] = {
 
 @table.read("/transactions/{ns}/{id}", "Fetch a transaction, or watch it", query=WATCHING, answer=TransactionView)
 async def get_transaction(call: Call) -> Answer:
-    view = await run_in_threadpool(_look, call)
     if not call.query.get("watch", False):
-        return Answer(view)
-    wait = min(call.query.get("timeoutSeconds", WATCH_SECONDS), call.settings.watch_limit)
-    deadline = asyncio.get_running_loop().time() + wait
-    while not _news(view, call) and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(LOOK_EVERY)
-        view = await run_in_threadpool(_look, call)
-    return Answer(view)
+        return Answer(await run_in_threadpool(_look, call))
+    seconds = call.query.get("timeoutSeconds", WATCH_SECONDS)
+    # What a transaction does and how it ends are events; so is what happens to taskgroups, which is its progress.
+    watched = await long_poll(
+        call, lambda: _look(call), lambda view: _news(view, call), seconds, EVENTS, match=_concerns(call)
+    )
+    return Answer(watched)
+
+
+def _concerns(call: Call) -> Callable[[Item], bool]:
+    """Events of the transaction and of the taskgroups of its namespace."""
+    identity, namespace = call.path["id"], call.path["ns"]
+
+    def concerns(item: Item) -> bool:
+        happening = item.value
+        return isinstance(happening, Happening) and (
+            happening.transaction == identity or (happening.object == "taskgroup" and happening.namespace == namespace)
+        )
+
+    return concerns
 
 
 def _look(call: Call) -> TransactionView:
