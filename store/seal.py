@@ -82,12 +82,6 @@ class Sealer:
             raise Unsealable(f"what is sealed in it is no {kind}")
         return content
 
-    def newest(self, kind: str, data: bytes) -> bool:
-        """The bytes are as `seal` would make them now."""
-        if not self._keys or kind in OPEN_KINDS:
-            return not is_sealed(data)
-        return data.startswith(_MARK + self._first + b":")
-
 
 UNSEALED = Sealer()
 

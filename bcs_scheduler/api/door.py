@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 
@@ -100,11 +100,11 @@ class Door:
         """Whoever needs no token is believed for where they are; so is every page their browser shows. Pages of others
         must not act for them, under whatever name they have this address."""
         host = request.headers.get("host", "")
-        name = urlsplit(f"//{host}").hostname or ""
-        if self.hosts is not None and host and name not in self.hosts and not _is_address(name):
+        name = _parts(f"//{host}").hostname or ""
+        if self.hosts is not None and "host" in request.headers and name not in self.hosts and not _is_address(name):
             raise ApiError(errors.FORBIDDEN, f"there is no {name[:80]!r} here; a token would be needed to ask for it")
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and _parts(origin).netloc != host:
             raise ApiError(errors.FORBIDDEN, f"pages of {origin[:80]!r} may not do this; a token would be needed")
 
     def record(
@@ -144,6 +144,14 @@ def _bearer(shown: list[str]) -> str:
     if len(shown) > 1 or scheme.lower() != "bearer" or not token.strip():
         raise Denied("the header must be one: Authorization: Bearer <token>")
     return token.strip()
+
+
+def _parts(url: str) -> SplitResult:
+    """Of a header, which may be anything."""
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")
 
 
 def _network(request: Request) -> str:

@@ -80,7 +80,7 @@ def post(scheduler: SchedulerProcess, body: bytes) -> tuple[int, str]:
 
 def head(method: str, path: str, length: int) -> bytes:
     return (
-        f"{method} {PREFIX}{path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        f"{method} {PREFIX}{path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         f"Content-Length: {length}\r\n\r\n"
     ).encode()
 
@@ -205,7 +205,7 @@ def test_bodies_that_are_too_large(scheduler: SchedulerProcess) -> None:
 )
 def test_paths_and_parameters(scheduler: SchedulerProcess, request_line: str, expected: tuple[int, str]) -> None:
     with connect(scheduler) as connection:
-        connection.sendall(f"{request_line} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode())
+        connection.sendall(f"{request_line} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode())
         assert answer_on(connection) == expected
 
 
@@ -249,7 +249,7 @@ def plan(scheduler: SchedulerProcess, body: object) -> int:
 
 
 def test_clients_that_hang_up(scheduler: SchedulerProcess) -> None:
-    whole = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
     for sent in (b"", whole[:12], head("POST", APPS, 100) + b'{"kind"', whole, whole * 500):
         for _ in range(20):
             with connect(scheduler) as connection:
