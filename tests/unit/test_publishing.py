@@ -1,0 +1,103 @@
+"""Where services are published, what it looks like there, and what readiness says of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.config import ConfigError, load_settings
+from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.publishing import documents, publisher
+from bcs_scheduler.publishing.publisher import Publisher, Status
+from bcs_scheduler.publishing.target import Target, parse_target
+from bcs_scheduler.runtime import UNPUBLISHED, Runtime
+from bcs_scheduler.service import publisher_factory
+from store.memory import MemoryStore
+from store.records import Application, Endpoint, Member, Service
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("zk://a:2181,b:2182", Target("a:2181,b:2182", "/blueking")),
+        ("zk://a", Target("a:2181", "/blueking")),
+        ("zk://[::1]:2181/x/y/", Target("[::1]:2181", "/x/y")),
+    ],
+)
+def test_targets(url: str, target: Target) -> None:
+    assert parse_target(url) == target
+
+
+@pytest.mark.parametrize("url", ["http://a", "zk://", "zk://a:x", "zk://a/b c", "zk://a/../b", "zk://a//b", "zk://a:0"])
+def test_what_is_no_target_stops_the_start(url: str) -> None:
+    with pytest.raises(ConfigError, match="--services-publish"):
+        load_settings(None, {}, {"services.publish": url})
+
+
+def test_nothing_is_published_unless_asked_for() -> None:
+    assert publisher_factory(load_settings(None, {}, {}), "http://a", Metrics()) is None
+    settings = load_settings(None, {"BCS_SERVICES_PUBLISH": "zk://127.0.0.1:1"}, {})
+    make = publisher_factory(settings, "http://a", Metrics())
+    assert make is not None
+    made = make(3, [Service(namespace="a", name="b"), Application(namespace="a", name="b")])
+    assert not made.status().connected
+
+
+def test_times_and_names_of_the_original() -> None:
+    record = Service(namespace="a", name="b", created_at=1_700_000_000.5, cluster_ip=("10.0.0.1",), type="ClusterIP")
+    found = json.loads(documents.service(record))
+    assert found["metadata"]["creationTimestamp"] == "2023-11-14T22:13:20Z"
+    assert (found["spec"]["clusterIP"], found["spec"]["type"]) == (["10.0.0.1"], "ClusterIP")
+
+
+@pytest.mark.parametrize(
+    ("ready", "reason", "published"),
+    [
+        (True, "", True),
+        (False, "unreachable", True),
+        (False, "unhealthy", False),
+        (False, "ending", False),
+        (False, "restarting", False),
+        (False, "no address", False),
+    ],
+)
+def test_who_is_published(ready: bool, reason: Any, published: bool) -> None:
+    member = Member(taskgroup="0.a.b.c.1", name="a-0", application="a", ready=ready, reason=reason)
+    found = json.loads(documents.endpoint(Endpoint(namespace="b", name="s", members=(member,))))
+    assert (found["kind"], found["eps"] is not None) == ("service", published)
+
+
+def test_only_services_and_endpoints_wait() -> None:
+    made = Publisher(Target("127.0.0.1:1", "/x"), 1, "", [])
+    for number in range(5):
+        made.changed("endpoint", "a/b", Endpoint(namespace="a", name="b", version=number))
+    made.changed("application", "a/b", Application(namespace="a", name="b"))
+    assert made.status().pending == 1
+
+
+def test_batches_keep_below_what_zookeeper_takes() -> None:
+    big = [publisher._Write(f"/s/{n}", b"x" * 200_000, False) for n in range(5)]
+    small = [publisher._Write(f"/s/{n}", None, True) for n in range(250)]
+    assert [len(batch) for batch in publisher._batches(big)] == [2, 2, 1]
+    assert [len(batch) for batch in publisher._batches(small)] == [100, 100, 50]
+    assert [write for batch in publisher._batches(big + small) for write in batch] == big + small
+
+
+@pytest.mark.parametrize(
+    ("trouble", "age", "ok"),
+    [("", 1000.0, True), ("no connection", 1.0, True), ("no connection", UNPUBLISHED + 1, False)],
+)
+def test_readiness_bears_short_troubles(trouble: str, age: float, ok: bool) -> None:
+    runtime = Runtime(MemoryStore(), CoreOptions(), lambda deliver: SimpleNamespace(), Metrics(), "http://a")  # type: ignore[arg-type, return-value]
+    assert runtime._publishing_check() == []
+    status = Status(not trouble, 0, trouble, time.monotonic() - age)
+    runtime._term = SimpleNamespace(publishing=lambda: status)  # type: ignore[assignment]
+    (check,) = runtime._publishing_check()
+    assert (check.name, check.ok, trouble in check.message) == ("publishing", ok, True)
+    runtime._term = SimpleNamespace(publishing=lambda: None)  # type: ignore[assignment]
+    assert runtime._publishing_check() == []
