@@ -1,0 +1,142 @@
+"""`bcs` with daemonsets against a real API over a bare core, and `bcs drain` to its different ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from bcs_scheduler.cli.errors import Conflict, TimedOut, UsageError
+from bcs_scheduler.core.events import AgentsListed
+from tests.unit.api_support import CoreGateway, serving
+from tests.unit.api_support import document as application
+from tests.unit.cli.standin import StandIn, failed, ok
+
+KEY = "shop/probe"
+
+
+@pytest.fixture
+def gateway(monkeypatch: pytest.MonkeyPatch) -> Iterator[CoreGateway]:
+    """A scheduler with two agents, which `bcs` asks from now on. What it logs is not for its output."""
+    gateway = CoreGateway()
+    gateway.connect()
+    for number in (1, 2):
+        gateway.offer(number)
+    gateway.feed(AgentsListed(agents=tuple(gateway.listed)))
+    with capture_logs(), serving(gateway) as api:
+        monkeypatch.setenv("BCS_SERVER", api.url)
+        monkeypatch.setenv("BCS_NAMESPACE", "shop")
+        yield gateway
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return write(tmp_path, "server")
+
+
+def write(folder: Path, command: str) -> Path:
+    document = {**application("probe", command=command), "kind": "daemonset"}
+    del document["spec"]["instance"]
+    path = folder / f"{command}.json"
+    path.write_text(json.dumps(document))
+    return path
+
+
+@pytest.fixture
+def running(bcs: Any, gateway: CoreGateway, file: Path) -> CoreGateway:
+    applied = bcs("apply", "-f", str(file), "-o", "json")
+    assert (applied.code, json.loads(applied.out)[0]["done"]) == (0, "created")
+    gateway.report("TASK_RUNNING", KEY)
+    return gateway
+
+
+def test_it_is_shown(bcs: Any, gateway: CoreGateway, running: CoreGateway) -> None:
+    lines = bcs("get", "ds", "-o", "table").out.splitlines()
+    assert lines[0].split()[:6] == ["NAME", "STATUS", "DESIRED", "CURRENT", "READY", "UPDATED"]
+    assert lines[2].split()[:6] == ["probe", "Running", "2", "2", "2", "2"]
+    described = bcs("describe", "daemonset", "probe").out
+    assert "2 wanted, 2 there, 2 ready" in described
+    assert "host-1" in described and "host-2" in described
+    assert "daemonset is Running" in bcs("explain", "probe", "-o", "table").out
+    assert len(json.loads(bcs("get", "tg", "probe", "-o", "json").out)) == 2
+    assert bcs("wait", "probe", "--timeout", "2").code == 0
+
+
+def test_it_is_updated_and_undone(bcs: Any, running: CoreGateway, tmp_path: Path) -> None:
+    assert json.loads(bcs("apply", "-f", str(write(tmp_path, "server")), "-o", "json").out)[0]["done"] == "unchanged"
+    assert json.loads(bcs("apply", "-f", str(write(tmp_path, "other")), "-o", "json").out)[0]["done"] == "updated"
+    status = json.loads(bcs("rollout", "status", "probe", "--no-wait", "-o", "json").out)[0]
+    assert (status["kind"], status["done"], status["status"]) == ("daemonset", "under way", "Updating")
+    history = json.loads(bcs("rollout", "history", "ds/probe", "-o", "json").out)
+    assert [version["current"] for version in history] == [False, True]
+    assert bcs("rollout", "undo", "probe").code == 0
+    assert bcs("rollout", "restart", "probe").code == 0
+    paused = bcs("rollout", "pause", "probe")
+    assert paused.code == UsageError.exit_code
+    assert "cannot be paused" in paused.err
+
+
+def test_it_is_not_scaled(bcs: Any, running: CoreGateway) -> None:
+    refused = bcs("scale", "probe", "3")
+    assert (refused.code, "a daemonset is not scaled" in refused.err) == (UsageError.exit_code, True)
+
+
+def test_it_is_deleted(bcs: Any, running: CoreGateway) -> None:
+    assert bcs("delete", "ds", "probe").code == 0
+    waited = bcs("wait", "ds/probe", "--timeout", "0.2")
+    assert waited.code == Conflict.exit_code
+    running.report("TASK_KILLED", KEY)
+    assert bcs("wait", "ds/probe", "--for", "deleted", "--timeout", "5").code == 0
+
+
+# --- drains -------------------------------------------------------------------------------------------------------
+
+
+def drained(server: StandIn, *states: str) -> None:
+    """The drain of 10.0.0.1 as it is told look by look; an empty state: there is none."""
+    left = list(states)
+
+    def told() -> Any:
+        state = left.pop(0) if len(left) > 1 else left[0]
+        return [{"innerIP": "10.0.0.1", "state": state, "message": f"it is {state}", "left": 1}] if state else []
+
+    result = {"innerIP": "10.0.0.1", "result": True, "message": "success"}
+    server.rules.append(lambda r: ok([result]) if (r.method, r.path) == ("POST", "/agentsettings/drain") else None)
+    server.rules.append(lambda r: ok(told()) if (r.method, r.path) == ("GET", "/agentsettings/drain") else None)
+    server.rules.append(lambda r: ok({"agents": []}) if r.path == "/cluster/resources" else None)
+    server.rules.append(lambda r: ok([]) if r.path == "/agents" else None)
+
+
+def test_a_drain_is_followed_to_its_end(bcs: Any, server: StandIn) -> None:
+    drained(server, "draining", "draining", "drained")
+    result = bcs("drain", "10.0.0.1", "--at-once", "3", "--daemonsets", "-o", "json")
+    assert result.code == 0
+    assert [change["done"] for change in json.loads(result.out)] == ["draining", "drained"]
+    asked = server.seen[0].query
+    assert (asked["ips"], asked["atOnce"], asked["daemonsets"]) == ("10.0.0.1", "3", "true")
+    assert "timeoutSeconds" not in asked
+
+
+@pytest.mark.parametrize(("end", "code"), [("failed", TimedOut.exit_code), ("", Conflict.exit_code)])
+def test_a_drain_that_does_not_succeed(bcs: Any, server: StandIn, end: str, code: int) -> None:
+    drained(server, "draining", end)
+    assert bcs("drain", "10.0.0.1", "--timeout", "20").code == code
+    assert server.seen[0].query["timeoutSeconds"] == "20.0"
+
+
+def test_a_drain_need_not_be_waited_for(bcs: Any, server: StandIn) -> None:
+    drained(server, "draining")
+    assert bcs("drain", "10.0.0.1", "--no-wait").code == 0
+    assert [request.method for request in server.seen] == ["POST"]
+
+
+def test_an_agent_nobody_knows_is_told(bcs: Any, server: StandIn) -> None:
+    problem = [{"path": "nowhere", "message": "agent nowhere is not known"}]
+    server.rules.append(lambda r: failed(404, "agent nowhere is not known", "not_found", problem))
+    result = bcs("drain", "nowhere")
+    assert result.code != 0
+    assert "agent nowhere is not known" in result.err
