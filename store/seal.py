@@ -51,10 +51,6 @@ class Sealer:
                 raise ValueError(f"key {number} is none: 32 bytes in URL-safe base64 are expected") from error
         self._first = next(iter(self._keys), b"")
 
-    @property
-    def active(self) -> bool:
-        return bool(self._keys)
-
     def seal(self, kind: str, data: bytes) -> bytes:
         """What is to be stored in place of a record's JSON."""
         if not self._keys or kind in OPEN_KINDS:

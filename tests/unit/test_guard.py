@@ -12,6 +12,7 @@ from bcs_scheduler.config import ConfigError, load_settings
 from bcs_scheduler.guard import Guard
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.storage import sealer_of, store_of
+from store.seal import UNSEALED
 from store.zookeeper import ZooKeeperStore
 
 
@@ -76,4 +77,4 @@ def test_the_settings_reach_the_store(tmp_path: Path) -> None:
     assert isinstance(store, ZooKeeperStore) and store.login is not None
     assert (store.login.user, store.login.password) == ("bcs", "se cret")
     assert "cret" not in repr(store.login)
-    assert not sealer_of(settings.store).active
+    assert sealer_of(settings.store) is UNSEALED
