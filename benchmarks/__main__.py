@@ -10,7 +10,8 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cases import DEFAULT, Result, parse, run
+from benchmarks.cases import DEFAULT, parse, run
+from benchmarks.load import Result
 from benchmarks.processes import Failure, StoreKind
 
 COLUMNS = {

@@ -6,6 +6,8 @@ delete-N-A     of an application of N taskgroups, to nothing left
 events-5000    launches of 1000 taskgroups on 100 agents beside 5,000 deliveries of events a second to watchers
                (benchmarks.following); fails if that takes more than 1.1 times as long as without watchers
 list-N         list of N taskgroups over HTTP, median of several; fails above 0.5 s
+rollout-N-A    rolling update of N taskgroups on A agents, 20 more at a time (benchmarks.rollouts); fails above 1.5
+               times the least it can take
 restart-N      kill -9 of a scheduler with N running taskgroups, start again, to ready
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
@@ -19,22 +21,18 @@ executor-start the one-file executor from its start to the first RUNNING (benchm
 from __future__ import annotations
 
 import re
-import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks import following
+from benchmarks import claims
 from benchmarks.floor import floor_seconds, load_floor_seconds
+from benchmarks.load import APPLICATION, Result, await_running, down, up
 from benchmarks.placement import place
-from benchmarks.probing import INTERVAL, WINDOW, Cost
-from benchmarks.processes import Bench, Failure, Process, StoreKind, Tasks, await_
+from benchmarks.processes import Bench, Failure, StoreKind
+from benchmarks.rollouts import START_DELAY
 from benchmarks.services import EACH
-from benchmarks.services import measure as measure_services
-from benchmarks.starting import measure
 
 SIZES = ((1000, 100), (1000, 10), (5000, 1000))
 DEFAULT = (
@@ -43,6 +41,7 @@ DEFAULT = (
     "launch-10000-1000",
     "launch-10000-5000",
     "restart-10000",
+    "rollout-200-100",
     "events-5000",
     "list-10000",
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
@@ -51,45 +50,9 @@ DEFAULT = (
     "services-1000",
     "executor-start",
 )
-ENDPOINT_SECONDS = 0.1
-"""From a failure until a watcher of endpoints has heard of it."""
-COMMAND_SECONDS = 5.0
-"""What a command may take to be answered by all taskgroups it is for."""
 REAL_AGENTS = 4
-PROBE_SHARE = 1e-4
-"""Of a core, per target: what probing may cost."""
-START_SECONDS = 0.5
-START_MB = 25.0
-"""What the executor may take to start, beyond the program's own start; executor and warden each."""
-APPLICATION = "/namespaces/bench/applications"
-COMMAND = "/command/application/bench/load"
-COMMANDS = 3
-TIMEOUT = 300.0
-PAUSE = 0.02
-"""Seconds between looks at the cluster."""
 WARM_UP = 300
 """Taskgroups at most that are launched and deleted before anything is measured: a Java server warms up slowly."""
-
-
-@dataclass(frozen=True)
-class Result:
-    """One line of the table. `seconds` of the case and of its floor (benchmarks.floor), measured one after the other;
-    `cpu_us`: processor time of the scheduler per taskgroup that was moved; `rss_mb`: its greatest memory so far."""
-
-    case: str
-    store: str
-    agents: int
-    taskgroups: int
-    seconds: float
-    per_second: float
-    floor_seconds: float | None = None
-    ratio: float | None = None
-    writes_per_taskgroup: float | None = None
-    cpu_us: float | None = None
-    rss_mb: float | None = None
-
-    def line(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def parse(case: str) -> tuple[str, int, int]:
@@ -102,6 +65,8 @@ def parse(case: str) -> tuple[str, int, int]:
     if other := re.fullmatch(r"(probe|command|list)-(\d+)", case):
         agents = {"probe": 1, "command": REAL_AGENTS}.get(other[1]) or max(1, int(other[2]) // 10)
         return other[1], int(other[2]), agents
+    if other := re.fullmatch(r"rollout-(\d+)-(\d+)", case):
+        return "rollout", int(other[1]), int(other[2])
     if other := re.fullmatch(r"services-(\d+)", case):
         return "services", int(other[1]) * EACH, max(1, int(other[1]))
     if match is None:
@@ -116,107 +81,47 @@ def run(case: str, store: StoreKind) -> Result:
     if kind.startswith("place"):
         return _place(case, kind, taskgroups, agents)
     if kind == "probe":
-        return _probe(case, taskgroups)
+        return claims.probe(case, taskgroups)
     if kind == "executor-start":
-        return _executor_start(case)
+        return claims.executor_start(case)
     per_agent = -(-taskgroups * 6 // 5 // agents) + 2
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         # Each taskgroup takes 0.1 cores, 96 MB memory, 64 MB disk and a port, executor included.
         size = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
+        if kind == "rollout":
+            size["start-delay"] = START_DELAY
         with Bench(Path(folder), store, agents, synthetic=kind != "command", **size) as bench:
             if kind != "command":
-                _warm_up(bench, min(WARM_UP, taskgroups))
+                _warmup(bench, min(WARM_UP, taskgroups))
             return _CASES[kind](case, bench, taskgroups)
 
 
-def _probe(case: str, count: int) -> Result:
-    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
-        command = [sys.executable, "-m", "benchmarks.probing"]
-        server = Process(command, Path(folder) / "targets.log", r"serving on port (\d+)")
-        try:
-            cost = Cost(count, int(server.url))
-            cpu, probes = cost.measure()
-        finally:
-            server.kill()
-    wanted = count * WINDOW / INTERVAL
-    if cost.unhealthy or probes < 0.95 * wanted:
-        raise Failure(f"{probes} of {wanted:.0f} probes in {WINDOW:.0f} s, {cost.unhealthy} failed")
-    if cpu / WINDOW > PROBE_SHARE * count:
-        raise Failure(f"{cpu / WINDOW:.3f} of a core for {count} targets")
-    return Result(
-        case=case,
-        store="",
-        agents=1,
-        taskgroups=count,
-        seconds=WINDOW,
-        per_second=probes / WINDOW,
-        cpu_us=cpu * 1e6 / probes,
-    )
-
-
-def _executor_start(case: str) -> Result:
-    typical, worst = measure()
-    for name, start in (("median", typical), ("worst", worst)):
-        words = f"executor {start.executor_mb:.1f} MB, warden {start.warden_mb:.1f} MB"
-        print(f"{name}: {start.seconds:.3f} s, {words}", file=sys.stderr)
-    if typical.seconds > START_SECONDS:
-        raise Failure(f"{typical.seconds:.2f} s to the first RUNNING")
-    if max(worst.executor_mb, worst.warden_mb) > START_MB:
-        raise Failure(f"executor {worst.executor_mb:.1f} MB, warden {worst.warden_mb:.1f} MB")
-    return Result(
-        case=case,
-        store="",
-        agents=1,
-        taskgroups=1,
-        seconds=typical.seconds,
-        per_second=1 / typical.seconds,
-        rss_mb=worst.executor_mb,
-    )
-
-
-def document(instances: int, name: str = "load") -> dict[str, Any]:
-    container = {
-        "command": "/bin/sleep",
-        "args": ["1000"],
-        "resources": {"limits": {"cpu": "0.1", "memory": "32", "storage": "0"}},
-        "ports": [{"name": "http", "protocol": "tcp", "containerPort": 0, "hostPort": 0}],
-        "env": [{"name": "A", "value": "b"}],
-    }
-    template = {"spec": {"networkMode": "HOST", "containers": [container]}}
-    return {
-        "apiVersion": "v4",
-        "kind": "application",
-        "metadata": {"name": name, "namespace": "bench"},
-        "spec": {"instance": instances, "template": template},
-    }
-
-
 def _launch(case: str, bench: Bench, taskgroups: int) -> Result:
-    return _timed(case, bench, taskgroups, taskgroups, lambda: _up(bench, taskgroups))
+    return _timed(case, bench, taskgroups, taskgroups, lambda: up(bench, taskgroups))
 
 
 def _scale(case: str, bench: Bench, taskgroups: int) -> Result:
-    _up(bench, taskgroups)
+    up(bench, taskgroups)
     target = taskgroups * 6 // 5
 
     def scale() -> None:
         bench.call("PUT", f"{APPLICATION}/load/scale/{target}")
-        _await_running(bench, target)
+        await_running(bench, target)
 
     return _timed(case, bench, taskgroups, target - taskgroups, scale)
 
 
 def _delete(case: str, bench: Bench, taskgroups: int) -> Result:
-    _up(bench, taskgroups)
-    return _timed(case, bench, taskgroups, taskgroups, lambda: _down(bench))
+    up(bench, taskgroups)
+    return _timed(case, bench, taskgroups, taskgroups, lambda: down(bench))
 
 
 def _restart(case: str, bench: Bench, taskgroups: int) -> Result:
-    _up(bench, taskgroups)
+    up(bench, taskgroups)
     bench.scheduler.kill()
     seconds = bench.start_scheduler()
     cpu = bench.scheduler.cpu_seconds()
-    _await_running(bench, taskgroups)
+    await_running(bench, taskgroups)
     floor = load_floor_seconds(taskgroups, bench.agents, bench.store)
     return Result(
         case=case,
@@ -232,139 +137,23 @@ def _restart(case: str, bench: Bench, taskgroups: int) -> Result:
     )
 
 
-def _command(case: str, bench: Bench, taskgroups: int) -> Result:
-    """Of three commands the slowest counts."""
-    _up(bench, taskgroups)
-    spec = {"commandTargetRef": {"kind": "Application"}, "command": ["/bin/echo", "here"]}
-    cpu, seconds = bench.scheduler.cpu_seconds(), 0.0
-    for _ in range(COMMANDS):
-        began = time.monotonic()
-        told = bench.call("POST", COMMAND, {"apiVersion": "v4", "kind": "Command", "spec": spec})
-        path = f"{COMMAND}?id={told['commandID']}"
-        answers = await_("answers", lambda path=path: _answers(bench, path), TIMEOUT, PAUSE)  # type: ignore[misc]
-        seconds = max(seconds, time.monotonic() - began)
-        if answers != ["here\n"] * taskgroups:
-            raise Failure(f"{answers.count('here' + chr(10))} of {taskgroups} taskgroups carried it out")
-    cpu = (bench.scheduler.cpu_seconds() - cpu) / COMMANDS
-    rss = bench.scheduler.peak_rss()
-    _down(bench)
-    if seconds > COMMAND_SECONDS:
-        raise Failure(f"{seconds:.1f} s for {taskgroups} taskgroups")
-    return Result(
-        case=case,
-        store=bench.store,
-        agents=bench.agents,
-        taskgroups=taskgroups,
-        seconds=seconds,
-        per_second=taskgroups / seconds,
-        cpu_us=cpu * 1e6 / taskgroups,
-        rss_mb=rss,
-    )
-
-
-def _services(case: str, bench: Bench, taskgroups: int) -> Result:
-    found = measure_services(bench, taskgroups // EACH, document)
-    print(f"median {found.median * 1000:.1f} ms, worst {found.worst * 1000:.1f} ms", file=sys.stderr)
-    if found.median > ENDPOINT_SECONDS:
-        raise Failure(f"{found.median:.3f} s until a watcher heard of a change")
-    if found.writes_per_change > 1:
-        raise Failure(f"{found.writes_per_change:.2f} records of endpoints for each change")
-    return Result(
-        case=case,
-        store=bench.store,
-        agents=bench.agents,
-        taskgroups=taskgroups,
-        seconds=found.median,
-        per_second=1 / found.median,
-        writes_per_taskgroup=found.writes_per_change,
-        rss_mb=bench.scheduler.peak_rss(),
-    )
-
-
-def _list(case: str, bench: Bench, taskgroups: int) -> Result:
-    _up(bench, taskgroups)
-    cpu = bench.scheduler.cpu_seconds()
-    seconds, looks = following.list_seconds(bench, taskgroups)
-    return Result(
-        case=case,
-        store=bench.store,
-        agents=bench.agents,
-        taskgroups=taskgroups,
-        seconds=seconds,
-        per_second=taskgroups / seconds,
-        cpu_us=(bench.scheduler.cpu_seconds() - cpu) * 1e6 / taskgroups / looks,
-        rss_mb=bench.scheduler.peak_rss(),
-    )
-
-
-def _events(case: str, bench: Bench, taskgroups: int) -> Result:
-    """`ratio`: of the time with watchers to that without, in the slowest mix of watchers and rates."""
-    ratio, seconds = following.slowdown(bench, lambda: _up(bench, taskgroups), lambda: _down(bench))
-    return Result(
-        case=case,
-        store=bench.store,
-        agents=bench.agents,
-        taskgroups=taskgroups,
-        seconds=seconds,
-        per_second=taskgroups / seconds,
-        ratio=ratio,
-        rss_mb=bench.scheduler.peak_rss(),
-    )
-
-
-def _answers(bench: Bench, path: str) -> list[str] | None:
-    """Standard output of all tasks; None while one has not answered."""
-    record = bench.call("GET", path)
-    if record["state"] == "running":
-        return None
-    tasks = [task for group in record["status"]["taskgroups"] for task in group["tasks"]]
-    return [task["commInspect"]["stdout"] if task["commInspect"] else "" for task in tasks]
-
-
 _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "launch": _launch,
     "scale": _scale,
     "delete": _delete,
     "restart": _restart,
-    "command": _command,
-    "services": _services,
-    "list": _list,
-    "events": _events,
+    "command": claims.command,
+    "services": claims.endpoints,
+    "list": claims.long_list,
+    "events": claims.watched_launches,
+    "rollout": claims.rollout,
 }
 
 
-def _up(bench: Bench, taskgroups: int, name: str = "load") -> None:
-    bench.call("POST", APPLICATION, document(taskgroups, name))
-    _await_running(bench, taskgroups, name)
-
-
-def _await_running(bench: Bench, taskgroups: int, name: str = "load") -> None:
-    """Until all run, and what the scheduler heard of them is durable and acknowledged. The cluster is asked, so that
-    the scheduler has nothing to do but its work: an acknowledgement leaves only after the status is durable."""
-    await_(f"{taskgroups} running", lambda: bench.tasks() == Tasks(taskgroups, taskgroups, 0), TIMEOUT, PAUSE)
-    await_("status Running", lambda: _shown_running(bench, taskgroups, name), TIMEOUT, PAUSE)
-
-
-def _shown_running(bench: Bench, taskgroups: int, name: str) -> bool:
-    record = bench.call("GET", f"{APPLICATION}/{name}")
-    return record["RunningInstances"] == taskgroups and record["Status"] == "Running"
-
-
-def _down(bench: Bench, name: str = "load") -> None:
-    bench.call("DELETE", f"{APPLICATION}/{name}")
-    await_("ends of all tasks", lambda: bench.tasks() == Tasks(0, 0, 0), TIMEOUT, PAUSE)
-    await_("deletion", lambda: _gone(bench, name), TIMEOUT, PAUSE)
-
-
-def _gone(bench: Bench, name: str) -> bool:
-    answer = bench.session.get(f"{bench.scheduler.url}/v4/scheduler/mesos{APPLICATION}/{name}", timeout=60)
-    return answer.status_code == 404 and bench.metric("bkbcs_scheduler_queue_depth", queue="commit") == 0
-
-
-def _warm_up(bench: Bench, taskgroups: int) -> None:
+def _warmup(bench: Bench, taskgroups: int) -> None:
     """Everything has been imported, connected and done once."""
-    _up(bench, taskgroups, "warm")
-    _down(bench, "warm")
+    up(bench, taskgroups, "warm")
+    down(bench, "warm")
 
 
 def _timed(case: str, bench: Bench, present: int, moved: int, action: Callable[[], None]) -> Result:

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -121,7 +122,7 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
-        number, due = 0, time.monotonic()
+        number, due = time.time_ns(), time.monotonic()
         while not self._stop.is_set():
             number, due = number + 1, due + self._pause
             self._put(number)
@@ -132,7 +133,7 @@ class Writer:
             "apiVersion": "v4",
             "kind": "configmap",
             "metadata": {"name": "news", "namespace": "news"},
-            "datas": {"text": {"type": "file", "content": str(time.time_ns() + number)}},
+            "datas": {"text": {"type": "file", "content": b64encode(b"%d" % number).decode()}},
         }
         answer = self._session.put(self._url, json=document, timeout=60)
         if answer.status_code == 404:

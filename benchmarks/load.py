@@ -1,0 +1,79 @@
+"""What the cases share: a line of results, the application they launch, and bringing it up and down."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from benchmarks.processes import Bench, Tasks, await_
+
+APPLICATION = "/namespaces/bench/applications"
+TIMEOUT = 300.0
+PAUSE = 0.02
+"""Seconds between looks at the cluster."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """One line of the table. `seconds` of the case and of its floor (benchmarks.floor), measured one after the other;
+    `cpu_us`: processor time of the scheduler per taskgroup that was moved; `rss_mb`: its greatest memory so far."""
+
+    case: str
+    store: str
+    agents: int
+    taskgroups: int
+    seconds: float
+    per_second: float
+    floor_seconds: float | None = None
+    ratio: float | None = None
+    writes_per_taskgroup: float | None = None
+    cpu_us: float | None = None
+    rss_mb: float | None = None
+
+    def line(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def document(instances: int, name: str = "load") -> dict[str, Any]:
+    container = {
+        "command": "/bin/sleep",
+        "args": ["1000"],
+        "resources": {"limits": {"cpu": "0.1", "memory": "32", "storage": "0"}},
+        "ports": [{"name": "http", "protocol": "tcp", "containerPort": 0, "hostPort": 0}],
+        "env": [{"name": "A", "value": "b"}],
+    }
+    template = {"spec": {"networkMode": "HOST", "containers": [container]}}
+    return {
+        "apiVersion": "v4",
+        "kind": "application",
+        "metadata": {"name": name, "namespace": "bench"},
+        "spec": {"instance": instances, "template": template},
+    }
+
+
+def up(bench: Bench, taskgroups: int, name: str = "load") -> None:
+    bench.call("POST", APPLICATION, document(taskgroups, name))
+    await_running(bench, taskgroups, name)
+
+
+def await_running(bench: Bench, taskgroups: int, name: str = "load") -> None:
+    """Until all run, and what the scheduler heard of them is durable and acknowledged. The cluster is asked, so that
+    the scheduler has nothing to do but its work: an acknowledgement leaves only after the status is durable."""
+    await_(f"{taskgroups} running", lambda: bench.tasks() == Tasks(taskgroups, taskgroups, 0), TIMEOUT, PAUSE)
+    await_("status Running", lambda: _shown_running(bench, taskgroups, name), TIMEOUT, PAUSE)
+
+
+def _shown_running(bench: Bench, taskgroups: int, name: str) -> bool:
+    record = bench.call("GET", f"{APPLICATION}/{name}")
+    return record["RunningInstances"] == taskgroups and record["Status"] == "Running"
+
+
+def down(bench: Bench, name: str = "load") -> None:
+    bench.call("DELETE", f"{APPLICATION}/{name}")
+    await_("ends of all tasks", lambda: bench.tasks() == Tasks(0, 0, 0), TIMEOUT, PAUSE)
+    await_("deletion", lambda: _gone(bench, name), TIMEOUT, PAUSE)
+
+
+def _gone(bench: Bench, name: str) -> bool:
+    answer = bench.session.get(f"{bench.scheduler.url}/v4/scheduler/mesos{APPLICATION}/{name}", timeout=60)
+    return answer.status_code == 404 and bench.metric("bkbcs_scheduler_queue_depth", queue="commit") == 0
