@@ -17,6 +17,8 @@ from transactions import health, lifecycle
 from transactions.base import Periods
 from transactions.lifecycle import is_leaving, is_ready
 
+MOST_AT_ONCE = 2000
+"""Taskgroups chosen at once: they are named in one record, which must stay small."""
 UNDER_WAY = ("Staging", "Starting", "Running", "Restarting")
 """Statuses of taskgroups that do what they should."""
 
@@ -213,7 +215,7 @@ def to_remove(state: State, found: Picture, most: int) -> list[TaskGroup]:
     are ready, and never so many that fewer than `floor` are there or have a place. With `most` < instances new ones
     wanted for now (a canary), as many old ones stay as belong to the rest."""
     wanted, grown = found.shrinking.wanted, found.growing
-    spare = min(grown.held + len(wanted) - found.floor, len(wanted) - max(0, found.instances - most))
+    spare = min(grown.held + len(wanted) - found.floor, len(wanted) - max(0, found.instances - most), MOST_AT_ONCE)
     if spare <= 0:
         return []
     unready = found.shrinking.unready

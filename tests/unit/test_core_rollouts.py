@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core import effects, events
-from store.definition import Container, HealthCheck, RestartPolicy, UnreachablePolicy
-from store.records import Canary, Strategy, TaskGroup
+from store.definition import Container, HealthCheck, Item, Reference, RestartPolicy, UnreachablePolicy
+from store.records import Canary, ConfigItem, ConfigMap, Strategy, TaskGroup
 from store.state import State
 from tests.unit.rollinglab import NEW, WEB, RollingLab, deployed
+from transactions import rolling
 from transactions.lifecycle import is_ready
 
 NEVER: dict[str, Any] = {"restart_policy": RestartPolicy(policy="Never")}
@@ -524,3 +525,28 @@ def test_followers_hear_of_every_change_of_the_record() -> None:
     assert tell_of(lab, "step")
     assert tell_of(lab, "updated")
     assert all(map(is_ready, lab.groups))
+
+
+def test_how_many_go_at_once_is_bounded_by_what_a_record_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rolling, "MOST_AT_ONCE", 3)
+    lab = deployed(8, Strategy(max_surge=0, max_unavailable=8, order="DeleteFirst"))
+    lab.renew(8, **NEW)
+    assert len(lab.transaction("INNERSCALE").victims) == 3
+    lab.run()
+    assert (lab.deployment.status, len(lab.groups)) == ("Running", 8)
+
+
+def test_an_update_waits_for_configuration_that_vanishes_and_says_so() -> None:
+    lab = deployed(2, Strategy(step_timeout=50.0))
+    item = ConfigItem(type="file", content="aGk=")
+    lab.ask(events.PutConfigMap(config_map=ConfigMap(namespace="default", name="conf", items={"k": item})))
+    uses = Reference(name="conf", items=(Item(key="k", type="env", target="K"),))
+    lab.core.desk.pool.clear()
+    reply = lab.renew(2, containers=(Container(command="serve", configmaps=(uses,)),))
+    assert not reply.error
+    lab.ask(events.DeleteConfigMap(namespace="default", name="conf"))
+    lab.offer()
+    assert not lab.new
+    lab.wait(51)
+    assert lab.deployment.status == "UpdateSuspend"
+    assert "conf" in lab.deployment.message
