@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.deployment import read_deployment, to_definition, to_deployment
+from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object, read_webhook
 from bcs_scheduler.api.documents.instructions import (
     read_command,
     read_health_report,
     read_message,
     to_instruction,
 )
+from bcs_scheduler.api.documents.namespaces import read_namespace
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.errors import ApiError
 
@@ -63,6 +65,13 @@ READERS: list[tuple[Any, Reader]] = [
     ),
     (json.loads((EXAMPLES / "configmap.json").read_text()), lambda raw: read_config_map(raw, "default")),
     (json.loads((EXAMPLES / "secret.json").read_text()), lambda raw: read_secret(raw, "default")),
+    (json.loads((EXAMPLES / "namespace.json").read_text()), read_namespace),
+    (json.loads((EXAMPLES / "admissionwebhook.json").read_text()), lambda raw: read_webhook(raw, "default")),
+    ({"kind": "crr", "spec": {"names": {"kind": "Database"}}}, read_custom_kind),
+    (
+        {"kind": "Database", "metadata": {"name": "a", "labels": {}}, "spec": {}},
+        lambda raw: read_custom_object(raw, "Database", "default"),
+    ),
     (
         json.loads((EXAMPLES / "requests" / "command.json").read_text()),
         lambda raw: to_instruction(read_command(raw, "default", "web")),

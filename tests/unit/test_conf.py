@@ -12,6 +12,8 @@ import yaml
 
 from bcs_scheduler.api.documents.configuration import read_config_map, read_secret
 from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.daemonset import read_daemonset
+from bcs_scheduler.api.documents.deployment import read_deployment
 from bcs_scheduler.api.documents.extensions import read_custom_kind, read_custom_object, read_webhook
 from bcs_scheduler.api.documents.instructions import read_command, read_message
 from bcs_scheduler.api.documents.namespaces import read_namespace
@@ -42,6 +44,10 @@ def test_every_example_document_is_accepted(path: Path) -> None:
                 assert read_config_map(body, namespace).key == f"{namespace}/{name}"
             case "service":
                 assert read_service(body, namespace).key == f"{namespace}/{name}"
+            case "deployment":
+                assert read_deployment(body, namespace=namespace).metadata.name == name
+            case "daemonset":
+                assert read_daemonset(body, namespace=namespace).metadata.name == name
             case "secret":
                 assert read_secret(body, namespace).key == f"{namespace}/{name}"
             case _:
