@@ -14,6 +14,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.errors import ApiError
 
+ABORT = "bcs.abort"
+"""Entry of the scope that breaks the connection off."""
 HEAD_SECONDS = 15.0
 """How long the head of a request may take, from the connection or its first byte on."""
 HEAD_BYTES = 64 * 1024
@@ -66,6 +68,9 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._head_done()
         super().on_headers_complete()
+        # For answers that find out that nobody reads them: closing would wait for ever for what is still to be sent.
+        scope: Any = self.scope
+        scope[ABORT] = self.transport.abort
 
     def data_received(self, data: bytes) -> None:
         if self._head_timer is not None:

@@ -18,6 +18,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
+from bcs_scheduler.api.protocol import ABORT
 from bcs_scheduler.hub import EVENTS, Item, Watch, WatchEnded
 
 log = structlog.get_logger("bcs_scheduler.api")
@@ -76,10 +77,11 @@ class EventStreamResponse(Response):
                 await self._run(send, leaving)
             await _write(send, b"", more=False)
         except (TimeoutError, OSError) as stuck:
-            # Without a proper end uvicorn closes the connection, which is what is wanted.
-            log.info(
-                "reader of a stream given up", path=scope["path"], error=str(stuck) or f"took nothing in {STUCK} s"
-            )
+            error = str(stuck) or f"took nothing in {STUCK} s"
+            log.info("reader of a stream given up", path=scope["path"], error=error)
+            if ABORT in scope:
+                scope[ABORT]()
+                await asyncio.wait({leaving}, timeout=1.0)  # so that the server knows that it has gone
         finally:
             leaving.cancel()
             watch.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -114,6 +115,28 @@ def test_a_reader_that_goes_is_forgotten(gateway: CoreGateway, api: Api) -> None
         connection.sendall(f"GET {BASE}/watch/web HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
     wait_for(lambda: gateway.follow.watchers == 0, what="the end of the watch")
+
+
+def test_a_reader_that_takes_nothing_is_given_up(
+    gateway: CoreGateway, api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sse, "STUCK", 0.3)
+    host, _, port = api.url.removeprefix("http://").rpartition(":")
+    with socket.create_connection((host, int(port)), TIMEOUT) as connection:
+        connection.sendall(f"GET {BASE}/watch/web HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
+        wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
+
+        def given_up() -> bool:
+            gateway.follow.publish([Item("endpoint", "shop/web", None)])
+            return gateway.follow.watchers == 0
+
+        monkeypatch.setitem(show.__globals__, "frame", lambda *_: b"x" * 200_000)
+        wait_for(given_up, what="the end of the watch")
+        end = b""
+        with contextlib.suppress(ConnectionResetError):
+            while piece := connection.recv(1 << 20):
+                end = (end + piece)[-5:]
+    assert end != b"0\r\n\r\n", "broken off, not ended"
 
 
 def test_the_number_of_streams_is_bounded(gateway: CoreGateway, api: Api) -> None:
