@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from itertools import count, islice
 
+import msgspec
+
 from offers.model import Demand, Placement
 from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
-from transactions import base, injection, needs, update
+from transactions import base, groups, injection, needs, update
 from transactions.base import Context, Slot, Step
 from transactions.lifecycle import is_ready
 
@@ -27,6 +29,15 @@ def is_daemonset(application: Application) -> bool:
 def leaving(group: TaskGroup) -> bool:
     """It is being ended for good, or is out of reach and will be if it comes back."""
     return group.kill_reason == MISPLACED
+
+
+def misplace(ctx: Context, group: TaskGroup) -> None:
+    """Ends a taskgroup for good, also one that is being ended already to be replaced."""
+    if group.killing_since and not leaving(group):
+        ctx.tell("taskgroup", group.id, "kill", MISPLACED)
+        ctx.uow.put(msgspec.structs.replace(group, kill_reason=MISPLACED))
+    else:
+        groups.end(ctx, group, MISPLACED)
 
 
 def setting_of(ctx: Context, group: TaskGroup) -> AgentSetting | None:

@@ -186,3 +186,19 @@ def test_requests_do_what_they_say(scheduler: SchedulerProcess) -> None:
         assert outcome(scheduler, "web", sent)["state"] == "success"
     assert outputs(scheduler, "web", "stat -c %a etc/motd; cat etc/motd") == ["444\nmaintenance at noon\n"] * 5
     remove(scheduler, "web")
+
+
+def test_a_daemonset_is_on_every_agent(scheduler: SchedulerProcess) -> None:
+    scheduler.call("POST", "/namespaces/default/daemonsets", example("daemonset"))
+    path = "/namespaces/default/daemonsets/node-probe"
+
+    def everywhere() -> bool:
+        record = scheduler.call("GET", path)
+        return record["Status"] == "Running" and record["counts"]["ready"] == 2
+
+    wait_for(everywhere, PATIENCE, lambda: f"two probes: {scheduler.call('GET', path)}")
+    hosts = {group["HostName"] for group in scheduler.call("GET", f"{path}/taskgroups")}
+    assert len(hosts) == 2
+    assert outputs(scheduler, "node-probe", "echo here") == ["here\n", "here\n"]
+    deletion = scheduler.call("DELETE", path)
+    assert scheduler.wait_transaction(deletion["transactionID"], PATIENCE)["status"] == "FINISH"

@@ -200,7 +200,7 @@ class Daemonsets:
                 words = "its agent takes nothing new" if agent in agents.closed else daemons.MISPLACED
                 groups.remove(ctx, group, words)
             elif agent not in agents.closed:
-                groups.end(ctx, group, daemons.MISPLACED)
+                daemons.misplace(ctx, group)
         elif group.ended:
             if self._past(group, desk.now - desk.agents.absent_for(agent, desk.now) + RETURN_TIME):
                 groups.remove(ctx, group, "its agent is gone")
@@ -208,7 +208,7 @@ class Daemonsets:
             version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
             patience = version.unreachable_policy.replace_after if version is not None else 0.0
             if patience >= 0 and self._past(group, group.unreachable_since + patience):
-                groups.end(ctx, group, daemons.MISPLACED)
+                daemons.misplace(ctx, group)
 
     def _past(self, group: TaskGroup, at: float) -> bool:
         """Whether the moment has come; if not, there will be another look then."""

@@ -18,7 +18,7 @@ from bcs_scheduler.core.effects import ListAgents
 from offers.matcher import match
 from offers.model import Demand
 from store.records import AgentSetting, Drain, TaskGroup, Transaction, Version
-from transactions import daemons, explain, groups, needs, reschedule
+from transactions import daemons, explain, needs, reschedule
 from transactions.base import Refused, Slot, Step
 from transactions.draining import Outlook, WithoutGroup, hindrance, outlook
 from transactions.explain import several
@@ -92,7 +92,7 @@ class Drains:
         found = outlook(desk.state, agent_ids, self._moves_of(key, drain))
         if drain.daemonsets and not found.left:
             for group in found.daemonsets:
-                groups.end(desk.context, group, daemons.MISPLACED)
+                daemons.misplace(desk.context, group)
         staying = 0 if drain.daemonsets else len(found.daemonsets)
         if not found.left and not found.arriving and (not drain.daemonsets or not found.daemonsets):
             words = f"no taskgroups are left{f' but {staying} of daemonsets' if staying else ''}"
