@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 import requests
 
+from bcs_scheduler.api.door import Door
 from bcs_scheduler.api.operation import BASE
+from bcs_scheduler.security.tokens import hash_of, read_tokens
+from bcs_scheduler.security.watched import WatchedFiles
 from tests.unit.api_support import TIMEOUT, Api, CoreGateway, Switchboard, document, paths, serving
 from tests.waiting import wait_for
 
@@ -57,8 +61,8 @@ def launch(gateway: CoreGateway, api: Api) -> None:
 class Following:
     """Reads a stream in a thread of its own: (event, data) by frame."""
 
-    def __init__(self, api: Api, path: str, **params: Any) -> None:
-        self.answer = requests.get(api.url + BASE + path, params=params, stream=True, timeout=TIMEOUT)
+    def __init__(self, api: Api, path: str, headers: dict[str, str] | None = None, **params: Any) -> None:
+        self.answer = requests.get(api.url + BASE + path, params=params, headers=headers, stream=True, timeout=TIMEOUT)
         assert self.answer.status_code == 200, self.answer.text
         self.frames: list[tuple[str, Any]] = []
         threading.Thread(target=self._read, daemon=True).start()
@@ -229,3 +233,32 @@ def test_a_standby_points_to_the_leader(gateway: CoreGateway, api: Api) -> None:
     answer = api.get("/endpoints/watch")
     assert (answer.status_code, answer.headers["Location"]) == (307, f"http://127.0.0.1:1{BASE}/endpoints/watch")
     assert api.data(f"{ENDPOINTS}/front")["ready"] == 0
+
+
+def test_a_stream_of_all_namespaces_is_cut_down_to_the_callers(gateway: CoreGateway, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text(
+        f'[[token]]\nname = "v"\nhash = "{hash_of("key")}"\nrole = "viewer"\nnamespaces = ["shop"]\n'
+        f'[[token]]\nname = "a"\nhash = "{hash_of("root")}"\nrole = "admin"\nnamespaces = "*"\n'
+    )
+    door = Door(tokens=WatchedFiles("tokens", [file], lambda: read_tokens(file)))
+    with serving(gateway, door=door) as api:
+        admin = {"Authorization": "Bearer root"}
+
+        def create(name: str, namespace: str) -> None:
+            body = service(metadata={"name": name, "namespace": namespace})
+            assert api.call("POST", "/service", json=body, headers=admin).status_code == 200
+
+        create("hidden", "other")
+        following = Following(api, "/endpoints/watch", headers={"Authorization": "Bearer key"})
+        wait_for(lambda: following.has("synced"), 10)
+        create("secret", "other")
+        create("seen", "shop")
+        wait_for(lambda: following.names("endpoint"), 10)
+        api.call("DELETE", "/service/other/secret", headers=admin)
+        api.call("DELETE", "/service/shop/seen", headers=admin)
+        wait_for(lambda: following.names("deleted"), 10)
+        assert (following.names("endpoint"), following.names("deleted")) == (["seen"], ["seen"])
+        theirs = api.call("GET", "/namespaces/other/endpoints/watch", headers={"Authorization": "Bearer key"})
+        assert theirs.status_code == 403
+        gateway.hub().close("the test is over")
