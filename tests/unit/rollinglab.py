@@ -9,6 +9,7 @@ import msgspec
 
 from bcs_scheduler.core import effects, events, orders
 from bcs_scheduler.core.desk import CoreOptions
+from store.definition import Container, HealthCheck, RestartPolicy
 from store.records import Application, Deployment, Record, Strategy, TaskGroup, Version
 from tests.unit.lab import START, Lab, version
 from transactions import rolling
@@ -190,3 +191,17 @@ def deployed(
     assert lab.deployment.status == "Running"
     lab.measure()
     return lab
+
+
+NEVER: dict[str, Any] = {"restart_policy": RestartPolicy(policy="Never")}
+FAST = Strategy(max_surge=2, max_unavailable=1)
+
+
+def checked() -> dict[str, Any]:
+    """A definition whose one container has a REMOTE check."""
+    return {"containers": (Container(command="serve", health_checks=(HealthCheck(type="REMOTE_TCP"),)),)}
+
+
+def healthy(lab: RollingLab, group: TaskGroup, verdict: bool = True, message: str = "") -> None:
+    for task in group.tasks:
+        lab.ask(events.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=verdict, message=message))

@@ -12,10 +12,11 @@ from bcs_scheduler.core.controllers.janitor import PERIOD
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.events import MessageAnswered
 from store.definition import Amounts, Container
-from store.records import Strategy
+from store.records import Strategy, Transaction
 from tests.unit.lab import version
 from tests.unit.rollinglab import NEW, WEB, RollingLab, deployed, named, wish
-from transactions.base import Options
+from transactions import delete, kinds, rolling
+from transactions.base import Context, Options, Step
 
 # --- creation ---------------------------------------------------------------------------------------------------------
 
@@ -368,3 +369,41 @@ def test_an_update_at_the_limit_of_documents_fits_one_commit() -> None:
         assert max(sizes) < 1_000_000, "the smallest limit of a store is just under 1 MB"
         lab.run()
     assert lab.deployment.status == "Running"
+
+
+# --- what fails unexpectedly ------------------------------------------------------------------------------------------
+
+
+def test_a_deletion_that_fails_by_itself_is_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = deployed(1, options=CoreOptions())
+    broken = True
+    honest = delete.step
+
+    def step(ctx: Context, transaction: Transaction) -> Step:
+        if broken:
+            raise ValueError("out of order")
+        return honest(ctx, transaction)
+
+    monkeypatch.setitem(kinds.STEPS, "DELETE", step)
+    lab.remove()
+    lab.wait(25)
+    tried = [t for t in lab.core.state.transactions.values() if (t.type, t.status) == ("DELETE", "FAIL")]
+    assert 2 <= len(tried) <= 3
+    broken = False
+    lab.wait(11)
+    lab.run()
+    assert not lab.core.state.deployments
+
+
+def test_an_error_about_one_deployment_is_told_and_does_not_end_its_update(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = deployed(2, options=CoreOptions())
+    lab.renew(2, **NEW)
+    honest = rolling.picture
+    monkeypatch.setattr(rolling, "picture", lambda *arguments: 1 // 0)
+    lab.run()
+    told = [e for e in lab.seen if isinstance(e, effects.Story) and (e.kind, e.reason) == ("deployment", "error")]
+    assert "ZeroDivisionError" in told[0].message
+    monkeypatch.setattr(rolling, "picture", honest)
+    lab.wait(11)
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision) == ("Running", 2)

@@ -1,0 +1,199 @@
+"""Rolling updates that fail: suspended, resumed, undone within their bounds."""
+
+from __future__ import annotations
+
+import pytest
+
+from bcs_scheduler.core import events
+from store.definition import Container, Item, Reference, UnreachablePolicy
+from store.records import ConfigItem, ConfigMap, Strategy
+from tests.unit.rollinglab import NEVER, NEW, RollingLab, checked, deployed, healthy
+
+# --- failures ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_step_beyond_its_life_suspends_and_says_what_was_missing() -> None:
+    lab = deployed(2)
+    lab.renew(2, **checked(), **NEW)
+    lab.run()
+    healthy(lab, lab.new[0], False, "refused")
+    lab.wait(299)
+    assert lab.deployment.status == "Update"
+    lab.wait(2)
+    assert lab.deployment.status == "UpdateSuspend"
+    assert "refused" in lab.deployment.message
+    assert (lab.ready, lab.present) == (2, 3)
+    lab.control("resume")
+    healthy(lab, lab.new[0])
+    lab.run()
+    assert (len(lab.new), lab.deployment.status) == (2, "Update")
+
+
+def test_a_step_without_room_suspends_and_says_so() -> None:
+    lab = deployed(2, Strategy(step_timeout=50.0))
+    lab.core.desk.pool.clear()
+    lab.renew(2, **NEW)
+    lab.wait(51)
+    assert lab.deployment.status == "UpdateSuspend"
+    assert "not placed" in lab.deployment.message or "no offers" in lab.deployment.message
+    assert not [t for t in lab.core.state.active_transactions() if t.type == "INNERSCALE"]
+    assert lab.successor.instances == 0
+    lab.control("resume")
+    lab.run()
+    assert lab.deployment.status == "Running"
+
+
+def test_a_new_taskgroup_that_fails_for_good_suspends_at_once_and_a_resume_tries_anew() -> None:
+    lab = deployed(3)
+    lab.renew(3, **NEVER, **NEW)
+    lab.offer()
+    (new,) = lab.new
+    lab.report(new, "TASK_FAILED", message="boom")
+    assert lab.deployment.status == "UpdateSuspend"
+    assert "boom" in lab.deployment.message
+    lab.control("resume")
+    lab.run()
+    assert lab.deployment.status == "Running"
+    assert new.id not in {group.id for group in lab.groups}
+    lab.hold_bounds()
+
+
+def test_a_taskgroup_of_either_side_is_restarted_by_its_policy() -> None:
+    lab = deployed(4, Strategy(max_surge=1, max_unavailable=0))
+    lab.renew(4, **NEW)
+    lab.until("DELETE")
+    keeps = next(g for g in lab.old if not g.killing_since)
+    lab.report(keeps, "TASK_FAILED")
+    lab.report(lab.new[0], "TASK_FAILED")
+    lab.run()
+    assert (lab.deployment.status, len(lab.groups)) == ("Running", 4)
+
+
+def test_old_ones_that_are_chosen_are_not_restarted() -> None:
+    lab = deployed(3)
+    lab.renew(3, **NEW)
+    lab.until("DELETE")
+    going = next(g for g in lab.old if g.killing_since)
+    lab.report(going, "TASK_FAILED")
+    assert going.id not in lab.core.state.taskgroups
+    assert not [t for t in lab.core.state.active_transactions() if t.type == "RESCHEDULE"]
+
+
+def test_an_end_that_does_not_come_suspends() -> None:
+    lab = deployed(2, unreachable_policy=UnreachablePolicy(replace_after=-1.0))
+    lab.renew(2, **NEW)
+    lab.until("DELETE")
+    going = next(g for g in lab.old if g.killing_since)
+    lab.report(going, "TASK_UNREACHABLE")
+    lab.run()
+    lab.wait(lab.options.transactions.periods.rolling_down + 1)
+    assert lab.deployment.status == "UpdateSuspend"
+    assert going.id in lab.deployment.message
+    lab.report(going, "TASK_RUNNING")
+    lab.control("resume")
+    lab.run()
+    assert lab.deployment.status == "Running"
+
+
+def test_an_update_waits_for_configuration_that_vanishes_and_says_so() -> None:
+    lab = deployed(2, Strategy(step_timeout=50.0))
+    item = ConfigItem(type="file", content="aGk=")
+    lab.ask(events.PutConfigMap(config_map=ConfigMap(namespace="default", name="conf", items={"k": item})))
+    uses = Reference(name="conf", items=(Item(key="k", type="env", target="K"),))
+    lab.core.desk.pool.clear()
+    reply = lab.renew(2, containers=(Container(command="serve", configmaps=(uses,)),))
+    assert not reply.error
+    lab.ask(events.DeleteConfigMap(namespace="default", name="conf"))
+    lab.offer()
+    assert not lab.new
+    lab.wait(51)
+    assert lab.deployment.status == "UpdateSuspend"
+    assert "conf" in lab.deployment.message
+
+
+# --- going back -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", ["CreateFirst", "DeleteFirst"])
+@pytest.mark.parametrize("half", ["START", "DELETE"])
+def test_a_cancel_goes_back_within_the_bounds(order: str, half: str) -> None:
+    lab = deployed(6, Strategy(max_surge=2, max_unavailable=1, order=order))  # type: ignore[arg-type]
+    before = (lab.application.name, lab.deployment.raw, lab.deployment.strategy)
+    lab.renew(6, strategy=Strategy(max_surge=1, max_unavailable=1, order=order, manual=True), **NEW)  # type: ignore[arg-type]
+    for _ in range(4):
+        lab.once()
+        lab.control("resume")
+    lab.until(half)
+    lab.measure()
+    assert not lab.control("cancel").error
+    assert lab.control("cancel").error == "conflict"
+    lab.run()
+    deployment = lab.deployment
+    assert (deployment.status, deployment.revision, len(lab.groups)) == ("Running", 1, 6)
+    assert (deployment.application, deployment.raw, deployment.strategy) == before
+    assert list(lab.core.state.applications) == [f"default/{before[0]}"]
+    assert lab.least >= 5
+    assert lab.most <= 7
+    assert "cancelled on request" in deployment.message
+    lab.renew(6, **NEW)
+    assert lab.deployment.revision == 3
+
+
+def test_a_roll_back_during_an_update_is_a_cancel() -> None:
+    lab = deployed(3)
+    lab.renew(3, **NEW)
+    lab.once()
+    assert lab.undo(7).error == "conflict"
+    assert not lab.undo(1).error
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision) == ("Running", 1)
+
+
+def test_the_way_back_does_not_wait_for_what_was_broken_before() -> None:
+    lab = deployed(3, Strategy(max_surge=1, max_unavailable=1))
+    lab.core.desk.pool.clear()
+    broken = lab.group_of(2)
+    lab.renew(3, **NEW)
+    lab.report(broken, "TASK_FAILED")
+    lab.control("cancel")
+    assert not lab.deployment.updating
+    assert lab.deployment.status == "Running"
+
+
+def test_on_failure_rollback_goes_back_by_itself() -> None:
+    lab = deployed(4, Strategy(on_failure="rollback", max_surge=2))
+    before = lab.application.name
+    lab.renew(4, **NEVER, **NEW)
+    lab.offer()
+    lab.report(lab.new[0], "TASK_FAILED", message="boom")
+    assert (lab.deployment.status, lab.deployment.back) == ("Update", True)
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.application, len(lab.groups)) == ("Running", before, 4)
+    assert "boom" in lab.deployment.message
+    lab.hold_bounds()
+
+
+def test_a_suspended_update_can_be_cancelled() -> None:
+    lab = deployed(3)
+    lab.renew(3, **NEVER, **NEW)
+    lab.offer()
+    lab.report(lab.new[0], "TASK_FAILED")
+    lab.control("cancel")
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision) == ("Running", 1)
+
+
+def test_an_update_of_what_is_still_being_launched_goes_from_what_exists() -> None:
+    lab = RollingLab()
+    lab.deploy(3)
+    lab.renew(2, **NEW)
+    assert lab.transaction("LAUNCH").status == "CANCEL"
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 2, 2)
+
+
+def test_an_update_during_an_update_is_refused_with_what_to_do() -> None:
+    lab = deployed(2)
+    lab.renew(2, **NEW)
+    reply = lab.renew(2, labels={"revision": "3"})
+    assert (reply.error, "cancel the update" in reply.message) == ("conflict", True)
