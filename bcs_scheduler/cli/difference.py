@@ -117,6 +117,7 @@ STORED: dict[str, Look] = {
     "application": lambda client, namespace, name: client.definition(namespace, name),
     "process": lambda client, namespace, name: client.definition(namespace, name),
     "deployment": lambda client, namespace, name: client.deployment_definition(namespace, name),
+    "daemonset": lambda client, namespace, name: client.daemonset_definition(namespace, name),
     "configmap": _configuration("configmap"),
     "secret": _configuration("secret"),
     "service": _configuration("service"),

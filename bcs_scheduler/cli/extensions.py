@@ -103,7 +103,7 @@ def _register(session: Session, document: Document, create: bool | None, dry_run
 
 def _put_custom(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
     accepted = session.client.put_custom(document.body, dry_run=dry_run)
-    _told(session, document.kind, document.name, "stored", dry_run)
+    _told(session, document.kind, document.name, verb(accepted, "stored"), dry_run)
     return accepted
 
 

@@ -21,8 +21,7 @@ R = TypeVar("R", Webhook, CustomObject)
 def put_webhook(desk: Desk, command: orders.PutWebhook) -> dict[str, Any]:
     record = command.webhook
     before = desk.state.webhooks.get(record.key)
-    _put(desk, "webhook", record, before, command.create)
-    return {"namespace": record.namespace, "name": record.name}
+    return {"namespace": record.namespace, "name": record.name} | _put(desk, "webhook", record, before, command.create)
 
 
 def delete_webhook(desk: Desk, command: orders.DeleteWebhook) -> dict[str, Any]:
@@ -61,8 +60,9 @@ def put_custom_object(desk: Desk, command: orders.PutCustomObject) -> dict[str, 
     record = command.custom_object
     if record.type not in desk.state.custom_kinds:
         raise Refused("not_found", f"kind {record.type} is not registered", "$.kind")
-    _put(desk, record.type, record, desk.state.custom_objects.get(record.key), command.create)
-    return {"kind": record.type, "namespace": record.namespace, "name": record.name}
+    before = desk.state.custom_objects.get(record.key)
+    answer = {"kind": record.type, "namespace": record.namespace, "name": record.name}
+    return answer | _put(desk, record.type, record, before, command.create)
 
 
 def delete_custom_object(desk: Desk, command: orders.DeleteCustomObject) -> dict[str, Any]:
@@ -74,7 +74,8 @@ def delete_custom_object(desk: Desk, command: orders.DeleteCustomObject) -> dict
     return {"kind": record.type, "namespace": record.namespace, "name": record.name}
 
 
-def _put(desk: Desk, what: str, record: R, before: R | None, create: bool | None) -> None:
+def _put(desk: Desk, what: str, record: R, before: R | None, create: bool | None) -> dict[str, Any]:
+    """What is added to the answer."""
     shown = f"{what} {record.namespace}/{record.name}"
     if create is True and before is not None:
         raise Refused("exists", f"{shown} exists already", "$.metadata.name")
@@ -84,9 +85,11 @@ def _put(desk: Desk, what: str, record: R, before: R | None, create: bool | None
     created = before.created_at if before is not None else desk.now
     updated = before.updated_at if before is not None else desk.now
     record = msgspec.structs.replace(record, created_at=created, updated_at=updated)
-    if record != before:
-        desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
-        desk.tell(record.kind, record.key, "created" if before is None else "updated", "")
+    if record == before:
+        return {"unchanged": True}
+    desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
+    desk.tell(record.kind, record.key, "created" if before is None else "updated", "")
+    return {}
 
 
 def _check_size(what: str, name: str, size: int) -> None:

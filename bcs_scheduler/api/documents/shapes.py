@@ -13,6 +13,7 @@ from bcs_scheduler.api.documents.configuration import ConfigMapDocument, SecretD
 from bcs_scheduler.api.documents.containers import READERS
 from bcs_scheduler.api.documents.daemonset import DaemonsetDocument
 from bcs_scheduler.api.documents.deployment import DeploymentDocument
+from bcs_scheduler.api.documents.extensions import WebhookDocument
 from bcs_scheduler.api.documents.namespaces import NamespaceDocument
 from bcs_scheduler.api.documents.quantities import QuantityError
 from bcs_scheduler.api.documents.service import ServiceDocument
@@ -28,6 +29,7 @@ SHAPES: dict[str, Hashable] = {
     "service": ServiceDocument,
     "namespace": NamespaceDocument,
     "daemonset": DaemonsetDocument,
+    "admissionwebhook": WebhookDocument,
 }
 
 
@@ -35,7 +37,7 @@ def complete(body: dict[str, Any]) -> tuple[dict[str, Any], tuple[Problem, ...]]
     """The document, and what is wrong with its shape. One of a kind without a shape stays as it is."""
     shape = SHAPES.get(str(body.get("kind")))
     if shape is None:
-        return body, ()
+        return _with_metadata(body), ()
     problems = Problems()
     made: dict[str, Any] = msgspec.to_builtins(decode(body, shape, problems))
     for name in ("creationTimestamp", "updateTimestamp", "clusterName"):
@@ -46,6 +48,13 @@ def complete(body: dict[str, Any]) -> tuple[dict[str, Any], tuple[Problem, ...]]
         for amounts in (task["resources"]["requests"], task["resources"]["limits"]):
             _as_numbers(amounts)
     return made, problems.listed()
+
+
+def _with_metadata(body: dict[str, Any]) -> dict[str, Any]:
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict):
+        return body
+    return {**body, "metadata": {"labels": {}, "annotations": {}, **metadata}}
 
 
 def _as_numbers(amounts: dict[str, Any]) -> None:

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api.documents.shapes import SHAPES
+from bcs_scheduler.cli.changes import HANDLING
+from bcs_scheduler.cli.difference import STORED, WORKLOADS
+from bcs_scheduler.cli.documents import KINDS
 from tests.unit.api_support import document
 from tests.unit.cli.standin import MISSING, StandIn, failed, ok, write
 from tests.unit.deployment_support import deployment
@@ -89,3 +93,8 @@ def test_several_documents_have_one_exit_code(server: StandIn, bcs: Any, tmp_pat
     server.on("GET", FRONT, ok(deployment(maxSurge=2)))
     result = bcs("diff", "-f", write(tmp_path, document(), deployment(), name="all.yaml"))
     assert result.code == 1 and "deployment/shop/front" in result.out and "application/shop/web" not in result.out
+
+
+def test_every_kind_that_is_applied_can_be_compared() -> None:
+    assert {*STORED, "Command"} == {*KINDS} == {*HANDLING}
+    assert {*WORKLOADS} <= {*SHAPES}
