@@ -270,13 +270,14 @@ class Term:
     def _leave(self, batch: Sequence[object]) -> None:
         calls: list[effects.Effect] = []
         news: list[Item] = []
+        replies: list[effects.Reply] = []
         for effect in batch:
             if isinstance(effect, effects.Story):
                 self._tell(effect)
             elif isinstance(effect, effects.Observed):
                 self._metrics.observe(effect)
             elif isinstance(effect, effects.Reply):
-                self._resolve(effect)
+                replies.append(effect)
             elif isinstance(effect, effects.Happened):
                 news += [Item(EVENTS, "", happening, happening.number) for happening in effect.happenings]
                 if self._alarms is not None:
@@ -290,6 +291,8 @@ class Term:
                 calls.append(effect)
         if news:
             self.hub.publish(news)
+        for reply in replies:  # after the news: whoever has an answer finds its events
+            self._resolve(reply)
         if calls:
             self.driver.send(calls)
 

@@ -31,6 +31,8 @@ MIXES = ((50, 100), (500, 10))
 """Watchers, events per second: their product is DELIVERIES."""
 LISTS = 7
 LIST_SECONDS = 0.5
+WRITERS = 20
+"""Requests under way at once at most: each waits until its change is durable."""
 SETTLE = 1.0
 """Seconds that the stream of events goes on before a launch is measured."""
 
@@ -107,37 +109,39 @@ class Writer:
 
     def __init__(self, url: str, rate: int) -> None:
         self._url = f"{url}{API}/namespaces/news/configmaps"
-        self._pause = 1.0 / rate
+        writers = min(WRITERS, rate)
+        self._pause = writers / rate
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._session = requests.Session()
+        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(writers)]
 
     def __enter__(self) -> Writer:
-        self._put(0)
-        self._thread.start()
+        self._put(requests.Session(), 0)
+        for thread in self._threads:
+            thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _run(self) -> None:
-        number, due = time.time_ns(), time.monotonic()
+    def _run(self, writer: int) -> None:
+        session, due = requests.Session(), time.monotonic() + self._pause * writer / len(self._threads)
         while not self._stop.is_set():
-            number, due = number + 1, due + self._pause
-            self._put(number)
             self._stop.wait(max(0.0, due - time.monotonic()))
+            due += self._pause
+            self._put(session, time.time_ns() + writer)
 
-    def _put(self, number: int) -> None:
+    def _put(self, session: requests.Session, number: int) -> None:
         document = {
             "apiVersion": "v4",
             "kind": "configmap",
             "metadata": {"name": "news", "namespace": "news"},
             "datas": {"text": {"type": "file", "content": b64encode(b"%d" % number).decode()}},
         }
-        answer = self._session.put(self._url, json=document, timeout=60)
+        answer = session.put(self._url, json=document, timeout=60)
         if answer.status_code == 404:
-            answer = self._session.post(self._url, json=document, timeout=60)
+            answer = session.post(self._url, json=document, timeout=60)
         if answer.status_code >= 400:
             raise Failure(f"configmap: {answer.status_code} {answer.text[:300]}")
 
