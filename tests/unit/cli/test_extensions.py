@@ -104,10 +104,13 @@ def test_an_unknown_kind_stops_everything_before_it_begins(bcs: Any, gateway: Co
     assert bcs("get", "Databse").code == 2
 
 
-def test_webhooks(bcs: Any, gateway: CoreGateway) -> None:
+def test_webhooks(bcs: Any, gateway: CoreGateway, tmp_path: Path) -> None:
     path = str(EXAMPLES / "admissionwebhook.json")
     assert done(bcs("apply", "-f", path))[0][2] == "created"
-    assert done(bcs("apply", "-f", path))[0][2] == "updated"
+    assert done(bcs("apply", "-f", path))[0][2] == "unchanged"
+    other = tmp_path / "webhook.json"
+    other.write_text(json.dumps({**json.loads(Path(path).read_text()), "validating": True}))
+    assert done(bcs("apply", "-f", str(other)))[0][2] == "updated"
     name = json.loads(Path(path).read_text())["metadata"]["name"]
     assert name in bcs("get", "webhooks", "-A", "-o", "table").out
     namespace = next(iter(gateway.core.state.webhooks.values())).namespace
