@@ -152,13 +152,14 @@ def resume(desk: Desk, deployment: Deployment) -> Deployment:
     seen = canary is not None and canary.manual and deployment.status == "UpdatePaused"
     if deployment.status == "UpdateSuspend":
         renew(desk, deployment)
-    tell(desk, deployment, "resumed", "the update goes on")
+    words = f"going back to revision {deployment.previous}: resumed" if deployment.back else "the update goes on"
+    tell(desk, deployment, "resumed", words)
     return put(
         desk,
         deployment,
         status="Update",
         pausing=False,
-        message="the update goes on",
+        message=words,
         canary_done=deployment.canary_done or seen,
         rested_at=0.0 if not deployment.half else deployment.rested_at,
         progress_at=desk.now,

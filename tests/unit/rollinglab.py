@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -91,11 +91,14 @@ class RollingLab(Lab):
 
     def until(self, half: str) -> None:
         """Runs until a half of a step begins, or the update is over."""
+        self.run_until(lambda: self.deployment.half == half or not self.deployment.updating)
+
+    def run_until(self, condition: Callable[[], bool]) -> None:
         for _ in range(100):
-            if self.deployment.half == half or not self.deployment.updating:
+            if condition():
                 return
             self.once()
-        raise AssertionError(f"no step of {half} begins")
+        raise AssertionError("it does not come to that")
 
     # --- looking ----------------------------------------------------------------------------------------------
 

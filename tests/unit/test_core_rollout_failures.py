@@ -197,3 +197,19 @@ def test_an_update_during_an_update_is_refused_with_what_to_do() -> None:
     lab.renew(2, **NEW)
     reply = lab.renew(2, labels={"revision": "3"})
     assert (reply.error, "cancel the update" in reply.message) == ("conflict", True)
+
+
+def test_the_way_back_can_be_halted_too() -> None:
+    lab = deployed(4, Strategy(max_surge=2, max_unavailable=1))
+    lab.renew(4, **NEW)
+    lab.run_until(lambda: len(lab.new) == 4)
+    lab.control("cancel")
+    lab.control("pause")
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.back) == ("UpdatePaused", True)
+    lab = lab.succeed()
+    lab.control("resume")
+    lab.offer()
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 1, 4)
+    assert lab.deployment.message.startswith("went back to revision 1")
