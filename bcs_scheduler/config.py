@@ -142,7 +142,7 @@ class WebhookSettings(Section, frozen=True, kw_only=True):
 
 class EventSettings(Section, frozen=True, kw_only=True):
     retention: Positive = 86400.0
-    keep: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 100_000
+    keep: Annotated[int, msgspec.Meta(ge=1, le=1_000_000)] = 50_000
     watchers: Annotated[int, msgspec.Meta(ge=1, le=10_000)] = 1_000
 
 

@@ -45,7 +45,7 @@ class CoreOptions:
     answer_timeout: float = 60.0
     """How long an executor may take to answer a message, beyond the time the work itself may take."""
     events_retention: float = 86400.0
-    events_keep: int = 100_000
+    events_keep: int = 50_000
     """Events are readable for at least so long, unless there are more than so many newer ones."""
     strict: bool = False
     """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""
