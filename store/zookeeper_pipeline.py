@@ -125,8 +125,7 @@ class CommitPipeline:
         self._keys: set[Address] | None = None
         self._waiting: deque[_Commit] = deque()
         self._in_flight: deque[_Batch] = deque()
-        self._failed = False
-        self._keys_doubtful = False
+        self._failed = self._keys_doubtful = False
         self._thread = threading.Thread(target=self._run, name="zookeeper-commit", daemon=True)
 
     # --- called by other threads --------------------------------------------------------------------------------
