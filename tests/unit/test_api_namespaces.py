@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bcs_scheduler.api.admission import Admission
+from bcs_scheduler.api.door import Door
+from bcs_scheduler.security.tokens import hash_of, read_tokens
+from bcs_scheduler.security.watched import WatchedFiles
 from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
 from tests.unit.test_api_admission import hook, webhook
 
@@ -256,3 +261,50 @@ def test_bad_custom_resources(api: Api) -> None:
         assert paths(api.call("POST", DATABASES, json=body)) == {"$"}
     big = api.call("POST", DATABASES, json=database(spec="x" * 400_000))
     assert status(big) == (422, "invalid") and "300000" in big.text
+
+
+# --- who may --------------------------------------------------------------------------------------------------------
+
+
+def test_those_of_one_namespace_see_and_change_no_other(gateway: CoreGateway, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text(
+        f'[[token]]\nname = "o"\nhash = "{hash_of("key")}"\nrole = "operator"\nnamespaces = ["shop"]\n'
+        f'[[token]]\nname = "a"\nhash = "{hash_of("root")}"\nrole = "admin"\nnamespaces = "*"\n'
+    )
+    door = Door(tokens=WatchedFiles("tokens", [file], lambda: read_tokens(file)))
+    admin, own = {"Authorization": "Bearer root"}, {"Authorization": "Bearer key"}
+    with serving(gateway, door=door, admission=Admission()) as api:
+        for name in ("shop", "other"):
+            assert api.call("POST", "/namespaces", json=namespace(name), headers=admin).status_code == 200
+            api.call("POST", "/crr/register", json=kind(), headers=admin)
+            path = f"/crd/namespaces/{name}/Database"
+            assert api.call("POST", path, json=database(), headers=admin).status_code == 200
+        shown = api.data("/namespaces", headers=own)
+        assert [n["metadata"]["name"] for n in shown] == ["shop"]
+        assert [d["metadata"]["namespace"] for d in api.data("/crd/Database", headers=own)] == ["shop"]
+        assert api.call("POST", DATABASES, json=database("mine"), headers=own).status_code == 200
+        asked = webhook(hook("http://guard/"))
+        refused = [
+            ("GET", "/namespaces/other", None),
+            ("POST", "/namespaces", namespace("third")),
+            ("PUT", "/namespaces/shop", namespace("shop")),
+            ("DELETE", "/namespaces/shop", None),
+            ("POST", "/crr/register", kind("Queue")),
+            ("DELETE", "/crr/Database", None),
+            ("POST", "/crd/namespaces/other/Database", database()),
+            ("GET", "/admissionwebhooks", None),
+            ("POST", "/admissionwebhook", asked),
+            (
+                "POST",
+                "/namespaces/shop/admissionwebhook",
+                {**webhook(hook("http://guard/")), "metadata": {"name": "x"}},
+            ),
+            ("DELETE", "/namespaces/shop/admissionwebhook/x", None),
+        ]
+        for method, path, body in refused:
+            assert status(api.call(method, path, json=body, headers=own)) == (403, "forbidden"), (method, path)
+        # What they may not see is asked about their documents all the same.
+        assert api.call("POST", "/admissionwebhook", json=webhook(hook("http://127.0.0.1/")), headers=admin).ok
+        answer = api.call("POST", "/namespaces/shop/applications", json=document(), headers=own)
+        assert status(answer) == (400, "admission")
