@@ -29,7 +29,7 @@ RETRY_MS = 1_000
 """Milliseconds that a reader waits before it connects again."""
 STUCK = 20.0
 """Seconds for which a reader may take nothing before its connection is broken off."""
-LEAST_PAUSE, PAUSE_EACH, MOST_PAUSE = 0.01, 0.0005, 0.5
+LEAST_PAUSE, PAUSE_EACH, MOST_PAUSE = 0.01, 0.001, 1.0
 """Seconds between two writes to one reader: more with each reader there is. What comes meanwhile is written together,
 so that many readers cost the process a bounded number of writes per second."""
 
