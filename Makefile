@@ -1,5 +1,6 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
+#              PYTEST_ARGS="-n 3 --dist loadfile --no-loadscope-reorder" runs three files at once (after make lint)
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
@@ -39,7 +40,8 @@ $(DEV_READY): $(READY)
 demo: $(READY)
 	@$(BIN)/python -m bcs_scheduler.demo
 
-# The last line printed is pytest's own summary.
+# The last line printed is pytest's own summary. Hundreds of processes are started: none compiles again what another has.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) mesos haproxy
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 

@@ -80,9 +80,9 @@ class Service:
         """Raises OSError if the address is taken, ValueError for a store URL that cannot be used,
         ConfigError for its files."""
         store = store_of(self._settings.store)
-        tell_who_may(self._settings)
-        tell_what_is_sealed(self._settings.store)
         self._server.bind()
+        tell_who_may(self._settings)  # what cannot start says why and nothing else
+        tell_what_is_sealed(self._settings.store)
         url = self._settings.api.advertise or self._server.url
         if self._settings.alarms.url:
             self._alarms = Alarms(self._settings.alarms, self._settings.cluster, url, self.metrics.alarmed)

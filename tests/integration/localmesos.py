@@ -15,7 +15,7 @@ from bcs_scheduler.executor.census import MARK
 from bcs_scheduler.processes import living_descendants
 from tests.waiting import wait_for
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 
 
 class LocalMesosProcess:
