@@ -104,7 +104,7 @@ class Engine:
         if demand.per_agent:
             slot = daemons.slot_on(ctx, application, demand, placement)
         injected = injections.of(version) if version is not None else None
-        if slot is None or version is None or injected is None or not _still_open(ctx, application.key, slot):
+        if slot is None or version is None or injected is None or not groups.still_open(ctx, application.key, slot):
             self._fresh.add(transaction.id)
             return None
         group = groups.build(ctx, application, version, slot, placement)
@@ -388,13 +388,6 @@ def _sound(group: TaskGroup | None) -> bool:
     if group.unreachable_since or not group.tasks:
         return False
     return not any(task.ended for task in group.tasks)
-
-
-def _still_open(ctx: Context, application: str, slot: Slot) -> bool:
-    """Nobody else has filled the slot since the demand was made: the last word on "one taskgroup per index"."""
-    if slot.replaces:
-        return slot.replaces in ctx.state.taskgroups
-    return slot.index not in ctx.state.indexes_of(application)
 
 
 def application_of(taskgroup_id: str) -> str:

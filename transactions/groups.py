@@ -90,6 +90,13 @@ def beyond(application: Application, index: int) -> bool:
     return not application.rolling and application.type != "daemonset" and index >= application.instances
 
 
+def still_open(ctx: Context, application: str, slot: Slot) -> bool:
+    """Nobody else has filled the slot since the demand was made: the last word on "one taskgroup per index"."""
+    if slot.replaces:
+        return slot.replaces in ctx.state.taskgroups
+    return slot.index not in ctx.state.indexes_of(application)
+
+
 def end(ctx: Context, group: TaskGroup, reason: str) -> TaskGroup:
     """Marks a taskgroup as unwanted; the core then kills it (and repeats that) until it has ended."""
     if group.killing_since or group.ended:
