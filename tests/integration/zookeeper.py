@@ -12,12 +12,14 @@ together: tests.integration.zookeeperensemble.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 _JARS = Path("/usr/share/java/zookeeper.jar")
@@ -25,6 +27,9 @@ _CLASS_PATH = f"{_JARS}:/usr/share/java/slf4j-simple.jar"
 _MAIN = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 _JAVA_OPTIONS = ("-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
 _START_SECONDS = 60.0
+_PORTS = range(32_000, 32_768)
+"""Above those that clusters give to tasks, below those that Linux takes for outgoing connections: before a server
+listens or while it is down, nobody else must get its ports by chance, least of all a client that wants to reach it."""
 _CONFIGURATION = """\
 tickTime=500
 initLimit=20
@@ -142,7 +147,20 @@ class ZooKeeperServer:
 
 def free_port() -> int:
     """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1)[0]
+
+
+def free_ports(count: int) -> list[int]:
+    """Different ports that nobody listens on now."""
+    found: list[int] = []
+    with ExitStack() as probes:
+        for port in random.sample(_PORTS, len(_PORTS)):
+            probe = probes.enter_context(socket.socket())
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise RuntimeError(f"fewer than {count} free ports")

@@ -9,18 +9,12 @@ ensemble.stop()
 
 from __future__ import annotations
 
-import random
-import socket
-from contextlib import ExitStack
 from pathlib import Path
 
-from tests.integration.zookeeper import ZooKeeperServer
+from tests.integration.zookeeper import ZooKeeperServer, free_ports
 from tests.waiting import wait_for
 
 _MEMBERS = 3
-_PORTS = range(12_000, 20_000)
-"""Below the range from which Linux takes the local ports of outgoing connections (32768 on): while a member is down,
-nobody else must get its ports by chance, least of all a client that tries to connect to them."""
 _JAVA = ("-Xmx192m", "-XX:TieredStopAtLevel=1")
 """Small, and quickly up: they are restarted often."""
 
@@ -72,19 +66,3 @@ class ZooKeeperEnsemble:
 
     def _leader(self) -> ZooKeeperServer | None:
         return next((member for member in self.members if member.mode() == "leader"), None)
-
-
-def free_ports(count: int) -> list[int]:
-    """Different ports that nobody listens on now."""
-    found: list[int] = []
-    with ExitStack() as probes:
-        for port in random.sample(_PORTS, len(_PORTS)):
-            probe = probes.enter_context(socket.socket())
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            found.append(port)
-            if len(found) == count:
-                return found
-    raise RuntimeError(f"fewer than {count} free ports")
