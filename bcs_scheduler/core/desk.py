@@ -44,6 +44,12 @@ class CoreOptions:
     """What runs taskgroups whose version does not say: our own executor, or Mesos's default one."""
     answer_timeout: float = 60.0
     """How long an executor may take to answer a message, beyond the time the work itself may take."""
+    agent_return: float = 900.0
+    """How long an agent may be missing from the list before what has ended on it for a daemonset is forgotten: after a
+    change of masters it takes agents some time to register again."""
+    agent_forget: float = 86400.0
+    """How long a taskgroup of a daemonset may be out of reach before it is forgotten. If its agent comes back later, it
+    is killed."""
     events_retention: float = 86400.0
     events_keep: int = 50_000
     """Events are readable for at least so long, unless there are more than so many newer ones."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bcs_scheduler.core import effects
-from bcs_scheduler.core.controllers import daemonsets
+from bcs_scheduler.core.desk import CoreOptions
 from store.base import Change
 from store.records import Application, Record, TaskGroup, Transaction
 from store.state import State
@@ -47,9 +47,9 @@ CLOCKS = 5.0
 
 
 class Invariants:
-    def __init__(self, world: World, store: Store, master: Master, users: Users, retention: float) -> None:
+    def __init__(self, world: World, store: Store, master: Master, users: Users, options: CoreOptions) -> None:
         self.world, self.store, self.master, self.users = world, store, master, users
-        self._retention = retention
+        self._options = options
         self.messages = Messages(world)
         self.ownership = Ownership(world)
         self._stored: set[str] = set()
@@ -187,7 +187,7 @@ class Invariants:
         if group.unreachable_since and isinstance(application, Application):
             if group.index >= application.instances:
                 return
-            if application.type == "daemonset" and term.latest - group.unreachable_since >= daemonsets.FORGET_TIME:
+            if application.type == "daemonset" and term.latest - group.unreachable_since >= self._options.agent_forget:
                 return
             if any(t.type == "RESCHEDULE" and t.taskgroup == group.id and not t.inner for t in transactions):
                 return
@@ -292,7 +292,7 @@ class Invariants:
         """I11, second half: an accepted transaction is worked on until it ends, and stays readable for the retention
         time; a verdict is final (I14)."""
         if new is None:
-            if old.active or old.finished_at + self._retention > self.world.now + CLOCKS:
+            if old.active or old.finished_at + self._options.transactions.periods.retention > self.world.now + CLOCKS:
                 raise Violation("I11", f"{old.id} ({old.type} {old.status}) was forgotten", old.id)
         elif not old.active and new != old:
             raise Violation("I14", f"{old.id} had ended {old.status} and was changed", old.id)

@@ -6,7 +6,6 @@ from collections import Counter
 from dataclasses import dataclass
 
 from bcs_scheduler.core import events
-from bcs_scheduler.core.controllers import daemonsets
 from bcs_scheduler.core.desk import CoreOptions
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
@@ -20,7 +19,6 @@ from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.base import Options, Periods
 
-daemonsets.RETURN_TIME, daemonsets.FORGET_TIME = 40.0, 200.0
 RETENTION = 150.0
 RECOUNT_EVERY = 10
 """Steps between two comparisons of all indexes (I9)."""
@@ -51,7 +49,7 @@ class Simulation:
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
-        self.invariants = Invariants(world, self.store, self.master, self.users, RETENTION)
+        self.invariants = Invariants(world, self.store, self.master, self.users, options)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
         watch.carried_out = self.invariants.messages.carried_out
@@ -126,6 +124,8 @@ def _options(world: World) -> CoreOptions:
         refuse_idle=120.0,
         refuse_unfit=world.pick((0.5, 5.0)),
         staging_timeout=15.0,
+        agent_return=40.0,
+        agent_forget=200.0,
         silence_timeout=world.pick((25.0, 60.0)),
         reconcile_interval=world.pick((20.0, 60.0)),
         kill_retry=1.0,

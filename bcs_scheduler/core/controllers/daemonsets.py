@@ -29,11 +29,6 @@ ASK_AGENTS = 5.0
 """Seconds between two lists of agents, so that agents that join get their taskgroups soon; in big clusters, whose list
 is long, a second for every AGENTS_PER_SECOND."""
 AGENTS_PER_SECOND = 200
-RETURN_TIME = 900.0
-"""Seconds an agent may be missing from the list before what has ended on it is forgotten: after a change of masters it
-takes agents some time to register again."""
-FORGET_TIME = 86400.0
-"""Seconds after which a taskgroup out of reach is forgotten. Comes its agent back later, it is killed."""
 SMALL = 200
 PACE = 0.0001
 """Seconds per taskgroup above SMALL between two looks at a daemonset: each walks over all of them."""
@@ -191,7 +186,7 @@ class Daemonsets:
         """Ends a taskgroup that is not wanted where it is, and forgets one that will not be replaced there."""
         desk, ctx = self._desk, self._desk.context
         agent = group.agent_id
-        if group.unreachable_since and self._past(group, group.unreachable_since + FORGET_TIME):
+        if group.unreachable_since and self._past(group, group.unreachable_since + desk.options.agent_forget):
             groups.remove(ctx, group, "its agent has not come back")
         elif daemons.leaving(group) or agent in agents.open:
             return
@@ -202,7 +197,8 @@ class Daemonsets:
             elif agent not in agents.closed:
                 daemons.misplace(ctx, group)
         elif group.ended:
-            if self._past(group, desk.now - desk.agents.absent_for(agent, desk.now) + RETURN_TIME):
+            missing_since = desk.now - desk.agents.absent_for(agent, desk.now)
+            if self._past(group, missing_since + desk.options.agent_return):
                 groups.remove(ctx, group, "its agent is gone")
         elif group.unreachable_since:
             version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
