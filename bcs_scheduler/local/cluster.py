@@ -118,11 +118,12 @@ class Cluster:
             directory = Path(self._temporary.name)
             directory.chmod(0o711)  # tasks of other users must reach their sandboxes
             return directory
-        self.settings.data.mkdir(parents=True, exist_ok=True)
-        self._lock = FileLock(self.settings.data / LOCK)
+        directory = self.settings.data.absolute()  # executors are told of their sandboxes and run elsewhere
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock = FileLock(directory / LOCK)
         if not self._lock.try_acquire():
             raise SettingsError(f"data: another cluster runs in {self.settings.data}")
-        return self.settings.data
+        return directory
 
     def _handle(self, request: Request) -> bytes | Stream:
         handler = self._routes.get(request.path)

@@ -384,6 +384,17 @@ def test_a_uri_that_cannot_be_had_fails_the_task(processes: LocalCluster) -> Non
     assert "/no/such/file" in last["message"]
 
 
+def test_sandboxes_of_a_relative_data_directory_are_told_by_their_whole_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with LocalCluster(ClusterSettings(data=Path("data"))) as cluster:
+        client = SchedulerClient(address(cluster)).subscribe()
+        start(client, 'echo "$MESOS_SANDBOX" > told.new; mv told.new told; sleep 1000')
+        told = wait_for(lambda: list(tmp_path.rglob("told")), what="the task's word")[0]
+    assert told.read_text().startswith(f"{tmp_path}/data/sandboxes/")
+
+
 def test_agent_ids_outlive_the_cluster_but_tasks_do_not(tmp_path: Path) -> None:
     settings = ClusterSettings(data=tmp_path)
     with LocalCluster(settings) as cluster:
