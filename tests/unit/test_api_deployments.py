@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api import streaming
 from bcs_scheduler.api.operation import ApiSettings
 from bcs_scheduler.core.events import StatusUpdate
 from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
@@ -347,6 +348,23 @@ def test_a_watch_answers_with_the_next_change(gateway: CoreGateway, updating: Ap
     wait_for(lambda: seen, 15, "the answer of the watch")
     watcher.join()
     assert seen[0]["resourceVersion"] != known
+
+
+def test_a_watch_is_told_of_a_changed_record_and_does_not_have_to_look(
+    gateway: CoreGateway, updating: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "UNTOLD", 60.0)
+    known = updating.data(FRONT)["resourceVersion"]
+    query = {"watch": "true", "resourceVersion": known, "timeoutSeconds": "50"}
+    seen: list[dict[str, Any]] = []
+    watcher = threading.Thread(target=lambda: seen.append(updating.data(FRONT, params=query)))
+    watcher.start()
+    wait_for(lambda: gateway.hub().watchers == 1, 10, "the watch")
+    assert updating.call("PUT", f"{FRONT}/pauseupdate").status_code == 202
+    wait_for(lambda: seen, 15, "the answer of the watch")
+    watcher.join()
+    assert seen[0]["pausing"]
+    wait_for(lambda: gateway.hub().watchers == 0, 10, "the end of the watch")
 
 
 def test_a_watch_without_news_ends_in_time(running: Api) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Literal, get_args
 
@@ -24,6 +23,7 @@ from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote, instances_of
 from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
 from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.streaming import long_poll
 from bcs_scheduler.api.views.deployments import (
     DeploymentView,
     RevisionDetail,
@@ -62,8 +62,6 @@ WATCHING = (
     Param("resourceVersion", "text", "The resourceVersion the caller knows; any is news if left out."),
 )
 WATCH_SECONDS = 30.0
-LOOK_EVERY = 0.1
-"""Seconds between looks of a watch."""
 
 
 class DeploymentAccepted(msgspec.Struct, rename="camel"):
@@ -120,16 +118,22 @@ def list_deployments(call: Call) -> Answer:
     return page(found, lambda d: (d.namespace, d.name), call.query, lambda d: show_deployment(state, d, at))
 
 
-@table.read(DEPLOYMENT, "Fetch a deployment, or watch it", query=WATCHING, answer=DeploymentView)
+@table.read(
+    DEPLOYMENT,
+    "Fetch a deployment, or watch it",
+    query=WATCHING,
+    answer=DeploymentView,
+    reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER, errors.TOO_MANY_WATCHERS),
+)
 async def get_deployment(call: Call) -> Answer:
-    view = await run_in_threadpool(_look, call)
+    """A watch is told of every change of the record at once; counts that change alone are seen within a second."""
     if not call.query.get("watch", False):
-        return Answer(view)
-    wait = min(call.query.get("timeoutSeconds", WATCH_SECONDS), call.settings.watch_limit)
-    deadline = asyncio.get_running_loop().time() + wait
-    while view.resource_version == call.query.get("resourceVersion") and asyncio.get_running_loop().time() < deadline:
-        await asyncio.sleep(LOOK_EVERY)
-        view = await run_in_threadpool(_look, call)
+        return Answer(await run_in_threadpool(_look, call))
+    known, key = call.query.get("resourceVersion"), f"{call.path['ns']}/{call.path['name']}"
+    seconds = call.query.get("timeoutSeconds", WATCH_SECONDS)
+    view = await long_poll(
+        call, lambda: _look(call), lambda seen: seen.resource_version != known, seconds, "deployment", key
+    )
     return Answer(view)
 
 
