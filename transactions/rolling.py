@@ -126,6 +126,16 @@ def bounds(deployment: Deployment) -> tuple[int, int]:
     return max(0, deployment.instances - strategy.max_unavailable), deployment.instances + strategy.max_surge
 
 
+def spare(state: State, application: Application) -> float:
+    """How many taskgroups that are ready may be ended now for the update that the application takes part in."""
+    deployment = state.deployments.get(f"{application.namespace}/{application.deployment}")
+    if deployment is None or not deployment.successor:
+        return math.inf
+    names = (deployment.application, deployment.successor)
+    keys = [f"{deployment.namespace}/{name}" for name in names]
+    return sum(is_ready(group) for key in keys for group in state.groups_of(key).values()) - bounds(deployment)[0]
+
+
 def side(state: State, application: Application) -> Side:
     scales = [t for t in state.active_of(application.key).values() if t.type == "INNERSCALE"]
     adding = max((t for t in scales if not t.victims), key=lambda t: t.target, default=None)

@@ -101,6 +101,7 @@ def step(ctx: Context, transaction: Transaction) -> Step:
 
 def _remove(ctx: Context, application: Application, transaction: Transaction) -> Step:
     left, wake_at = 0, math.inf
+    spare = rolling.spare(ctx.state, application)
     for identity in transaction.victims:
         group = ctx.state.taskgroups.get(identity)
         if group is None:
@@ -110,9 +111,14 @@ def _remove(ctx: Context, application: Application, transaction: Transaction) ->
             at = rolling.given_up_at(ctx.state, application, group)
         if group.ended or at <= ctx.now:
             groups.remove(ctx, group, lifecycle.ROLLED)
-        else:
-            groups.choose(ctx, group)
-            left, wake_at = left + 1, min(wake_at, at)
+            continue
+        left, wake_at = left + 1, min(wake_at, at)
+        if lifecycle.is_ready(group):
+            # What has failed since they were chosen counts: those that are needed now are ended when others are ready.
+            if spare <= 0:
+                continue
+            spare -= 1
+        groups.choose(ctx, group)
         ctx.checkpoint()
     if left:
         return Step(wake_at=wake_at if wake_at < math.inf else 0.0)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import math
 
+import msgspec
+
 from bcs_scheduler.core import rollout
 from bcs_scheduler.core.desk import Desk
 from store.records import Canary, Deployment, TaskGroup
@@ -83,6 +85,9 @@ def _removing(desk: Desk, deployment: Deployment, found: Picture) -> Deployment 
         if deployment.strategy.order == "DeleteFirst":
             return _add(desk, deployment, found) or _end_step(desk, deployment)
         return _end_step(desk, deployment)
+    needed = [group for group in found.shrinking.leaving if not group.killing_since]
+    if needed and found.shrinking.removing is not None and found.shrinking.removing.created_at < desk.now:
+        return _spare(desk, deployment, found, needed)
     life = desk.options.transactions.periods.rolling_down
     deadline = deployment.step_since + life
     if desk.now < deadline:
@@ -90,6 +95,25 @@ def _removing(desk: Desk, deployment: Deployment, found: Picture) -> Deployment 
     left = sorted(found.shrinking.leaving, key=lambda g: g.id)
     words = f"after {life:.0f} s {len(left)} taskgroups have not ended: {rolling.named(left)}"
     return rollout.fail(desk, deployment, found, words)
+
+
+def _spare(desk: Desk, deployment: Deployment, found: Picture, needed: list[TaskGroup]) -> Deployment:
+    """Taskgroups that were to go and are needed now, because others have failed since, stay; the next step chooses
+    anew."""
+    side, removing = found.shrinking, found.shrinking.removing
+    assert removing is not None
+    spared = {group.id for group in needed}
+    victims = tuple([identity for identity in removing.victims if identity not in spared])
+    words = f"{len(needed)} taskgroups are needed now that others have failed, and stay for the time being"
+    if victims:
+        target = removing.target + len(needed)
+        desk.uow.put(msgspec.structs.replace(removing, victims=victims, target=target))
+    else:
+        desk.engine.end(desk.context, removing, "CANCEL", words)
+    application = desk.state.applications[side.application.key]
+    desk.uow.put(msgspec.structs.replace(application, instances=application.instances + len(needed)))
+    rollout.tell(desk, deployment, "spared", words)
+    return rollout.put(desk, deployment, down_target=deployment.down_target + len(needed))
 
 
 def _end_step(desk: Desk, deployment: Deployment) -> Deployment:

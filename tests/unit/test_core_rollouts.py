@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from bcs_scheduler.core import events, orders
 from store.definition import UnreachablePolicy
 from store.records import Canary, Strategy
-from tests.unit.rollinglab import FAST, NEVER, NEW, checked, deployed, healthy
+from tests.unit.lab import version
+from tests.unit.rollinglab import FAST, NEVER, NEW, checked, deployed, healthy, wish
 from transactions import rolling
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
@@ -60,6 +62,23 @@ def test_what_fails_by_itself_uses_up_the_room() -> None:
     lab.renew(4, **NEW)
     assert [g.index for g in lab.old] == [1, 2, 3]
     assert not [g for g in lab.groups if g.killing_since]
+
+
+def test_what_fails_between_choice_and_end_spares_those_that_were_chosen() -> None:
+    """The update and the failure arrive in one batch: victims are chosen before, and ended after it."""
+    lab = deployed(3, Strategy(max_surge=0, max_unavailable=2, order="DeleteFirst"))
+    lab.measure()
+    lost = lab.group_of(0)
+    failure = events.StatusUpdate(
+        task_id=lost.tasks[0].id, state="TASK_FAILED", agent_id=lost.agent_id, uuid=b"failure"
+    )
+    wanted = wish(3, strategy=lab.deployment.strategy, selector={})
+    lab.turn(orders.UpdateDeployment(deployment=wanted, version=version(3, **NEW)), failure)
+    assert lab.ready == 1
+    assert len(lab.transaction("INNERSCALE").victims) == 2
+    lab.run()
+    assert lab.least >= 1
+    assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 2, 3)
 
 
 def test_those_that_are_not_ready_go_first() -> None:
