@@ -5,6 +5,7 @@ watchers live in event loops, where one callback per batch hands the items out. 
 own. Of a record only the last state waits there, so a watcher of records that is slow sees fewer states, not old ones;
 events are all kept. One whose queue is full is ended and told so; it resumes where it was, because events have numbers
 and records can be read again. Items are shared, and what is made of them for the wire is made once (`Item.encoded`).
+Watchers who want the same are asked once: what is for none of them costs nothing more however many they are.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from store.records import Happening, Record
@@ -26,6 +27,7 @@ BEHIND = 100_000
 SLICE = 20_000
 """Handings-out (items x watchers) in one go; then the loop gets its turn."""
 
+Match = Callable[["Item"], bool]
 Why = Literal["slow", "stepped_down", "timeout", "revoked"]
 
 
@@ -65,13 +67,11 @@ class Item:
 class Watch:
     """What one watcher gets. Made by `Hub.watch`; belongs to the event loop it was made in. Close it in the end."""
 
-    def __init__(
-        self, room: _Room, kind: str, key: str | None, match: Callable[[Item], bool] | None, after: int, most: int
-    ) -> None:
-        self.kind, self.key = kind, key
+    def __init__(self, room: _Room, kind: str, key: str | None, match: Match | None, after: int, most: int) -> None:
+        self.kind, self.key, self.match = kind, key, match
         self.after = after
         """Events up to this number are not given: the watcher has read them from the journal."""
-        self._room, self._match, self._most = room, match, most
+        self._room, self._most = room, most
         self._queue: dict[object, Item] = {}
         self._waiter: asyncio.Future[None] | None = None
         self._ended: WatchEnded | None = None
@@ -118,14 +118,14 @@ class Watch:
         self.end("timeout", "closed")
 
     def offer(self, item: Item) -> None:
-        """Called by the hub in the event loop."""
+        """Called by the hub in the event loop, with what matches."""
         if item.number:
             if item.number <= self.after:
                 return
             name: object = item.number
         else:
             name = (item.kind, item.key)
-        if self._ended is not None or (self._match is not None and not self._match(item)):
+        if self._ended is not None:
             return
         self._queue.pop(name, None)
         self._queue[name] = item
@@ -163,15 +163,15 @@ class Hub:
         self,
         kind: str,
         key: str | None = None,
-        match: Callable[[Item], bool] | None = None,
+        match: Match | None = None,
         after: int | None = None,
         queue: int = QUEUE,
     ) -> Watch:
         """Follows a kind, or one record of it; must be called in an event loop. What becomes durable from now on is
         given: read the state after this call, and nothing is missed (something may come twice).
 
-        `match` says which items are wanted; it runs for each item and must be quick. `after`: number of the last event
-        the watcher knows; None = the newest. Raises HubClosed, HubFull.
+        `match` says which items are wanted; it runs for each item, once for all watchers with an equal one, and must be
+        quick. `after`: number of the last event the watcher knows; None = the newest. Raises HubClosed, HubFull.
         """
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -218,6 +218,9 @@ class Hub:
         return items
 
 
+_NOBODY: Mapping[Match | None, dict[Watch, None]] = {}
+
+
 class _Room:
     """The watchers of one event loop. Everything but `take_in` runs in that loop."""
 
@@ -228,25 +231,25 @@ class _Room:
         self.size = 0
         self.handed = 0
         """Number of the last event that was handed out."""
-        self._by_kind: dict[str, dict[Watch, None]] = {}
-        self._by_key: dict[tuple[str, str], dict[Watch, None]] = {}
+        self._groups: dict[tuple[str, str | None], dict[Match | None, dict[Watch, None]]] = {}
+        """Watchers by kind and key (None = all keys), and by what they want of it."""
 
     def add(self, watch: Watch) -> None:
-        self._table(watch)[watch] = None
+        groups = self._groups.setdefault((watch.kind, watch.key), {})
+        groups.setdefault(watch.match, {})[watch] = None
         self.size += 1
 
     def remove(self, watch: Watch) -> None:
-        table = self._table(watch)
-        if watch in table:
-            del table[watch]
+        name = watch.kind, watch.key
+        groups = self._groups.get(name, {})
+        group = groups.get(watch.match, {})
+        if watch in group:
+            del group[watch]
             self.size -= 1
-            if not table and watch.key is not None:
-                del self._by_key[watch.kind, watch.key]
-
-    def _table(self, watch: Watch) -> dict[Watch, None]:
-        if watch.key is None:
-            return self._by_kind.setdefault(watch.kind, {})
-        return self._by_key.setdefault((watch.kind, watch.key), {})
+            if not group:
+                del groups[watch.match]
+            if not groups:
+                del self._groups[name]
 
     def take_in(self, items: Iterable[Item]) -> None:
         """Called by the publisher, under the hub's lock."""
@@ -268,13 +271,14 @@ class _Room:
     def _give(self, items: list[Item]) -> None:
         for item in items:
             self.handed = item.number or self.handed
-            for table in (self._by_kind.get(item.kind), self._by_key.get((item.kind, item.key))):
-                for watch in list(table or ()):
-                    watch.offer(item)
+            for name in ((item.kind, None), (item.kind, item.key)):
+                for match, group in list(self._groups.get(name, _NOBODY).items()):
+                    if match is None or match(item):
+                        for watch in list(group):
+                            watch.offer(item)
 
     def end_all(self, why: Why, message: str) -> None:
         if why != "slow":
             self._give(self.hub.take_from(self, BEHIND))
-        for table in [*self._by_kind.values(), *self._by_key.values()]:
-            for watch in list(table):
-                watch.end(why, message)
+        for watch in [watch for groups in self._groups.values() for group in groups.values() for watch in group]:
+            watch.end(why, message)

@@ -16,13 +16,16 @@ import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPConnection
+from selectors import EVENT_READ, DefaultSelector
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-import requests
+import msgspec
 
-from benchmarks.processes import API, Bench, Failure
+from benchmarks.processes import API, Bench, Failure, await_
 
-ROUNDS = 5
+ROUNDS = 7
 DELIVERIES = 5_000
 """Per second, over all watchers."""
 SLOWER = 1.10
@@ -31,17 +34,23 @@ MIXES = ((50, 100), (500, 10))
 """Watchers, events per second: their product is DELIVERIES."""
 LISTS = 7
 LIST_SECONDS = 0.5
-WRITERS = 20
-"""Requests under way at once at most: each waits until its change is durable."""
+CONNECTIONS = 32
+"""Of the writer of events."""
+LOOK = 0.1
+"""Seconds after which the writer of events looks whether it shall stop."""
+TOLD_SECONDS = 10.0
+"""After the last event all watchers must have been told of all of them."""
 SETTLE = 1.0
 """Seconds that the stream of events goes on before a launch is measured."""
 
 
 class Side(NamedTuple):
-    """Medians: seconds of a launch, seconds of the core's turns in it; deliveries per second in all rounds."""
+    """Medians: seconds of a launch; in it, seconds of the core's turns and of the scheduler's processor time;
+    deliveries per second while events are made."""
 
     seconds: float
     turns: float
+    cpu: float
     delivered: float
 
 
@@ -54,7 +63,8 @@ def slowdown(bench: Bench, launch: Callable[[], None], undo: Callable[[], None])
         found.append((beside.seconds / without.seconds, beside.seconds))
         print(
             f"{watchers} watchers, {rate} events/s: {without.seconds:.2f} s without, {beside.seconds:.2f} s with; "
-            f"turns {without.turns:.3f} s and {beside.turns:.3f} s; {beside.delivered:.0f} deliveries/s",
+            f"turns {without.turns:.3f} s and {beside.turns:.3f} s, cpu {without.cpu:.2f} s and {beside.cpu:.2f} s; "
+            f"{beside.delivered:.0f} deliveries/s",
             file=sys.stderr,
         )
         if beside.delivered < 0.9 * DELIVERIES:
@@ -83,21 +93,24 @@ def list_seconds(bench: Bench, taskgroups: int) -> tuple[float, int]:
 
 def compare(bench: Bench, watchers: int, rate: int, launch: Callable[[], None], undo: Callable[[], None]) -> list[Side]:
     """Without and with watchers. `launch` is measured, `undo` is not."""
-    measured: dict[bool, list[tuple[float, float, float]]] = {False: [], True: []}
+    measured: dict[int, list[Side]] = {0: [], watchers: []}
     for _ in range(ROUNDS):
-        for watched in (False, True):
-            with Writer(bench.scheduler.url, rate), reading(bench, watchers if watched else 0) as told:
-                time.sleep(SETTLE)
-                measured[watched].append(_measure(bench, launch, told))
+        for count, rounds in measured.items():
+            rounds.append(_round(bench, count, rate, launch))
             undo()
     return [Side(*map(statistics.median, zip(*rounds, strict=True))) for rounds in measured.values()]
 
 
-def _measure(bench: Bench, launch: Callable[[], None], told: Callable[[], int]) -> tuple[float, float, float]:
-    before, turns, began = told(), _turns(bench), time.monotonic()
-    launch()
-    seconds = time.monotonic() - began
-    return seconds, _turns(bench) - turns, (told() - before) / (time.monotonic() - began)
+def _round(bench: Bench, watchers: int, rate: int, launch: Callable[[], None]) -> Side:
+    with reading(bench, watchers) as told:
+        with Writer(bench.scheduler.url, rate) as writer:
+            time.sleep(SETTLE)
+            turns, cpu, began = _turns(bench), bench.scheduler.cpu_seconds(), time.monotonic()
+            launch()
+            seconds = time.monotonic() - began
+            cpu, turns = bench.scheduler.cpu_seconds() - cpu, _turns(bench) - turns
+        await_("every event to every watcher", lambda: told() == watchers * writer.made, TOLD_SECONDS)
+    return Side(seconds, turns, cpu, watchers * writer.made / writer.seconds)
 
 
 def _turns(bench: Bench) -> float:
@@ -105,45 +118,77 @@ def _turns(bench: Bench) -> float:
 
 
 class Writer:
-    """Changes a configmap so many times a second."""
+    """Changes a configmap so many times a second, with as little work as can be: it runs beside what is measured."""
 
     def __init__(self, url: str, rate: int) -> None:
-        self._url = f"{url}{API}/namespaces/news/configmaps"
-        writers = min(WRITERS, rate)
-        self._pause = writers / rate
+        self._host = urlsplit(url).netloc
+        self._pause = 1 / rate
         self._stop = threading.Event()
-        self._threads = [threading.Thread(target=self._run, args=(n,), daemon=True) for n in range(writers)]
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._error: Exception | None = None
+        self.made = 0
+        """Changes, each of them one event."""
+        self.seconds = 0.0
+        """How long it has written."""
 
     def __enter__(self) -> Writer:
-        self._put(requests.Session(), 0)
-        for thread in self._threads:
-            thread.start()
+        connection = HTTPConnection(self._host)
+        if _read(self._ask(connection, "PUT")) == 404:
+            _read(self._ask(connection, "POST"))
+        self.made += 1
+        self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
+        if self._error is not None:
+            raise Failure(f"the writer of events: {self._error}") from self._error
 
-    def _run(self, writer: int) -> None:
-        session, due = requests.Session(), time.monotonic() + self._pause * writer / len(self._threads)
-        while not self._stop.is_set():
-            self._stop.wait(max(0.0, due - time.monotonic()))
-            due += self._pause
-            self._put(session, time.time_ns() + writer)
+    def _run(self) -> None:
+        try:
+            self._write()
+        except Exception as error:
+            self._error = error
 
-    def _put(self, session: requests.Session, number: int) -> None:
+    def _write(self) -> None:
+        """Each request waits until its change is durable, so several are under way on connections of their own."""
+        began = due = time.monotonic()
+        idle, busy = [HTTPConnection(self._host) for _ in range(CONNECTIONS)], DefaultSelector()
+        while busy.get_map() or not self._stop.is_set():
+            now = time.monotonic()
+            while idle and now >= due and not self._stop.is_set():
+                connection = self._ask(idle.pop(), "PUT")
+                busy.register(connection.sock, EVENT_READ, connection)
+                due += self._pause
+            for key, _ in busy.select(max(0.0, due - now) if idle and not self._stop.is_set() else LOOK):
+                busy.unregister(key.fileobj)
+                if _read(key.data) == 404:
+                    raise Failure("the configmap is gone")
+                idle.append(key.data)
+                self.made += 1
+        self.seconds = time.monotonic() - began
+
+    def _ask(self, connection: HTTPConnection, method: str) -> HTTPConnection:
+        text = b64encode(b"%d" % time.monotonic_ns()).decode()
         document = {
             "apiVersion": "v4",
             "kind": "configmap",
             "metadata": {"name": "news", "namespace": "news"},
-            "datas": {"text": {"type": "file", "content": b64encode(b"%d" % number).decode()}},
+            "datas": {"text": {"type": "file", "content": text}},
         }
-        answer = session.put(self._url, json=document, timeout=60)
-        if answer.status_code == 404:
-            answer = session.post(self._url, json=document, timeout=60)
-        if answer.status_code >= 400:
-            raise Failure(f"configmap: {answer.status_code} {answer.text[:300]}")
+        body = msgspec.json.encode(document)
+        connection.request(method, f"{API}/namespaces/news/configmaps", body, {"Content-Type": "application/json"})
+        return connection
+
+
+def _read(connection: HTTPConnection) -> int:
+    """Status of the answer. Raises Failure unless the change was made, or there is nothing to change."""
+    answer = connection.getresponse()
+    text = answer.read()
+    if answer.status >= 400 and answer.status != 404:
+        raise Failure(f"configmap: {answer.status} {text[:300]!r}")
+    return answer.status
 
 
 @contextmanager

@@ -29,7 +29,7 @@ RETRY_MS = 1_000
 """Milliseconds that a reader waits before it connects again."""
 STUCK = 20.0
 """Seconds for which a reader may take nothing before its connection is broken off."""
-LEAST_PAUSE, PAUSE_EACH, MOST_PAUSE = 0.01, 0.001, 1.0
+LEAST_PAUSE, PAUSE_EACH, MOST_PAUSE = 0.01, 0.002, 1.0
 """Seconds between two writes to one reader: more with each reader there is. What comes meanwhile is written together,
 so that many readers cost the process a bounded number of writes per second."""
 
@@ -109,10 +109,16 @@ class EventStreamResponse(Response):
                 content = b"".join([item.encoded(stream.encode) for item in items])
                 if content or not items:
                     await _write(send, content or _heartbeat(stream.watch))
-                    await asyncio.sleep(min(LEAST_PAUSE + PAUSE_EACH * stream.watch.beside, MOST_PAUSE))
+                    await asyncio.sleep(_pause(stream.watch.beside, loop.time()))
         except WatchEnded as ended:
             if not leaving.done():
                 await _write(send, frame("end", {"reason": ended.why, "message": str(ended)}))
+
+
+def _pause(readers: int, now: float) -> float:
+    """Seconds until the next common moment of writing: the event loop wakes once for all of them."""
+    rhythm = min(LEAST_PAUSE + PAUSE_EACH * readers, MOST_PAUSE)
+    return rhythm - now % rhythm
 
 
 def _heartbeat(watch: Watch) -> bytes:

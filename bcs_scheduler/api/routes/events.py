@@ -15,6 +15,7 @@ from bcs_scheduler.api.query import page
 from bcs_scheduler.api.sse import EventStream, frame
 from bcs_scheduler.api.views.events import (
     LEVELS,
+    EventMatch,
     EventView,
     GapView,
     Wanted,
@@ -23,10 +24,9 @@ from bcs_scheduler.api.views.events import (
     item_frame,
     oldest,
     show_event,
-    wanted,
 )
 from bcs_scheduler.gateway import NotLeading
-from bcs_scheduler.hub import EVENTS, Item
+from bcs_scheduler.hub import EVENTS
 from store.records import Happening
 from store.state import State
 
@@ -76,10 +76,7 @@ async def watch_events(call: Call) -> EventStream:
     known = _known(call)
     test = _wanted(call)
 
-    def match(item: Item) -> bool:
-        return isinstance(item.value, Happening) and test(item.value)
-
-    watch = streaming.watch(call, EVENTS, None, match)
+    watch = streaming.watch(call, EVENTS, None, EventMatch(test))
     # What is in the journal up to here comes first; the watch gives what follows.
     opening = _past(_state(call), known, watch.after, test, call.query.get("last", 0))
     return EventStream(watch, item_frame, opening, call.query.get("timeoutSeconds"))
@@ -122,7 +119,7 @@ def _state(call: Call) -> State:
 
 
 def _wanted(call: Call) -> Wanted:
-    return wanted(call.query, call.path.get("ns"), call.caller.sees, call.gateway.state)
+    return Wanted(call.query, call.path.get("ns"), call.caller.namespaces, call.gateway.state)
 
 
 def _durable(call: Call) -> int | None:

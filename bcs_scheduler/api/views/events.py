@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -16,6 +17,8 @@ from store.state import State
 
 LEVELS = ("info", "warning", "error")
 """Of events, least serious first."""
+SELECTIVE = ("kind", "name", "prefix", "owner", "reason", "level", "since", "transaction")
+"""Parameters of a request that choose events."""
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,35 +95,69 @@ def oldest(state: State) -> int:
     return run.number if run is not None else 1
 
 
-Wanted = Callable[[Happening], bool]
+class Wanted:
+    """A test for events by the parameters of a request (bcs_scheduler.api.routes.events). Two that ask the same of the
+    same events are equal, so that the hub can ask once for many watchers."""
+
+    def __init__(
+        self,
+        query: Mapping[str, Any],
+        namespace: str | None,
+        visible: frozenset[str] | None,
+        state: Callable[[], State],
+    ) -> None:
+        """`visible`: namespaces the caller may see, None = all. `state` is looked at for what the event does not say:
+        which application a transaction works on, which deployment owns an application."""
+        asked = {name: query[name] for name in SELECTIVE if query.get(name)}
+        self._checks = _checks(asked, namespace, visible, state)
+        self._identity = (frozenset(asked.items()), namespace, visible, state)
+
+    def __call__(self, happening: Happening) -> bool:
+        return all(check(happening) for check in self._checks)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Wanted) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
 
 
-def wanted(
-    query: Mapping[str, Any], namespace: str | None, sees: Callable[[str], bool], state: Callable[[], State]
-) -> Wanted:
-    """A test for events by the parameters of a request (bcs_scheduler.api.routes.events). `state` is looked at for
-    what the event does not say: which application a transaction works on, which deployment owns an application."""
-    checks: list[Wanted] = [lambda h: sees(h.namespace)]
+@dataclass(frozen=True, slots=True)
+class EventMatch:
+    """The same test for items of the hub."""
+
+    wanted: Wanted
+
+    def __call__(self, item: Item) -> bool:
+        return isinstance(item.value, Happening) and self.wanted(item.value)
+
+
+def _checks(
+    asked: Mapping[str, Any], namespace: str | None, visible: frozenset[str] | None, state: Callable[[], State]
+) -> list[Callable[[Happening], bool]]:
+    checks: list[Callable[[Happening], bool]] = []
     if namespace is not None:
         checks.append(lambda h: h.namespace == namespace)
-    if kind := query.get("kind"):
+    if visible is not None:
+        checks.append(lambda h: h.namespace in visible)
+    if kind := asked.get("kind"):
         checks.append(lambda h: h.object == kind)
-    if name := query.get("name"):
+    if name := asked.get("name"):
         checks.append(lambda h: name in (name_of(h), h.key))
-    if prefix := query.get("prefix"):
+    if prefix := asked.get("prefix"):
         checks.append(lambda h: name_of(h).startswith(prefix) or h.key.startswith(prefix))
-    if reasons := frozenset(filter(None, query.get("reason", "").split(","))):
+    if reasons := frozenset(filter(None, asked.get("reason", "").split(","))):
         checks.append(lambda h: h.reason in reasons)
-    if (level := query.get("level", LEVELS[0])) != LEVELS[0]:
+    if (level := asked.get("level", LEVELS[0])) != LEVELS[0]:
         loud = frozenset(LEVELS[LEVELS.index(level) :])
         checks.append(lambda h: h.level in loud)
-    if since := query.get("since"):
+    if since := asked.get("since"):
         checks.append(lambda h: h.at >= since)
-    if transaction := query.get("transaction"):
+    if transaction := asked.get("transaction"):
         checks.append(lambda h: h.transaction == transaction)
-    if owner := query.get("owner"):
+    if owner := asked.get("owner"):
         checks.append(lambda h: _belongs(h, owner, state()))
-    return lambda happening: all(check(happening) for check in checks)
+    return checks
 
 
 def _belongs(happening: Happening, owner: str, state: State) -> bool:
