@@ -156,6 +156,18 @@ def test_what_does_not_fit_stays_pending_and_is_explained() -> None:
     assert sorted(lab.places) == ["a0", "a1"]
 
 
+def test_what_does_not_fit_for_a_day_is_tried_again() -> None:
+    lab = Cluster(1)
+    lab.begin()
+    first = lab.transaction("LAUNCH")
+    lab.wait(first.deadline - lab.now + 1)
+    assert lab.core.state.transactions[first.id].status == "TIMEOUT"
+    again = lab.transaction("LAUNCH")
+    assert again.active
+    lab.settle()
+    assert list(lab.places) == ["a0"]
+
+
 def test_a_failed_one_is_restarted_on_its_agent_and_nowhere_else() -> None:
     lab = running(2, restart_policy=RestartPolicy(policy="OnFailure", interval=10))
     lab.join("a2")

@@ -85,6 +85,12 @@ class Daemonsets:
                 continue
             if kind == "taskgroup":
                 key = application_of(key)
+            elif kind == "transaction":
+                # One that has run out of time is begun anew as long as an agent lacks its taskgroup.
+                transaction = self._desk.state.transactions.get(key)
+                if transaction is None or transaction.active or transaction.type == "RESCHEDULE":
+                    continue
+                key = f"{transaction.namespace}/{transaction.application}"
             elif kind not in ("application", "daemonset"):
                 continue
             if key in known:
