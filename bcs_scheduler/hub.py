@@ -104,6 +104,12 @@ class Watch:
         self._queue.clear()
         return items
 
+    async def rest(self, rhythm: float) -> None:
+        """Until the next common moment of all that rest in this event loop: it wakes once for all of them."""
+        waiter = self._room.loop.create_future()
+        self._room.await_beat(waiter, rhythm)
+        await waiter
+
     def end(self, why: Why, message: str) -> None:
         """In its event loop: what waits is still given, then `take` raises; of one that is too slow nothing is."""
         if self._ended is None:
@@ -231,6 +237,7 @@ class _Room:
         self.size = 0
         self.handed = 0
         """Number of the last event that was handed out."""
+        self._resting: list[asyncio.Future[None]] = []
         self._groups: dict[tuple[str, str | None], dict[Match | None, dict[Watch, None]]] = {}
         """Watchers by kind and key (None = all keys), and by what they want of it."""
 
@@ -250,6 +257,18 @@ class _Room:
                 del groups[watch.match]
             if not groups:
                 del self._groups[name]
+
+    def await_beat(self, waiter: asyncio.Future[None], rhythm: float) -> None:
+        """Who comes first says how many seconds there are between two moments."""
+        if not self._resting:
+            self.loop.call_later(rhythm - self.loop.time() % rhythm, self._beat)
+        self._resting.append(waiter)
+
+    def _beat(self) -> None:
+        resting, self._resting = self._resting, []
+        for waiter in resting:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def take_in(self, items: Iterable[Item]) -> None:
         """Called by the publisher, under the hub's lock."""

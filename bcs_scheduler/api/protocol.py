@@ -16,6 +16,8 @@ from bcs_scheduler.api.errors import ApiError
 
 ABORT = "bcs.abort"
 """Entry of the scope that breaks the connection off."""
+WRITE = "bcs.write"
+"""Entry of the scope that writes a piece of an answer without a length, see BoundedProtocol.write_piece."""
 HEAD_SECONDS = 15.0
 """How long the head of a request may take, from the connection or its first byte on."""
 HEAD_BYTES = 64 * 1024
@@ -71,6 +73,15 @@ class BoundedProtocol(HttpToolsProtocol):
         # For answers that find out that nobody reads them: closing would wait for ever for what is still to be sent.
         scope: Any = self.scope
         scope[ABORT] = self.transport.abort
+        scope[WRITE] = self.write_piece
+
+    def write_piece(self, content: bytes) -> bool:
+        """Writes some of the body of an answer without a length, whose head has been sent, as ASGI's `send` would: for
+        streams with very many readers. False, and nothing is written, if the client is behind or has gone."""
+        if self.flow.write_paused or self.transport.is_closing():
+            return False
+        self.transport.write(b"%x\r\n%b\r\n" % (len(content), content))
+        return True
 
     def data_received(self, data: bytes) -> None:
         if self._head_timer is not None:

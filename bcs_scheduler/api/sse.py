@@ -18,7 +18,7 @@ import structlog
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from bcs_scheduler.api.protocol import ABORT
+from bcs_scheduler.api.protocol import ABORT, WRITE
 from bcs_scheduler.hub import EVENTS, Item, Watch, WatchEnded
 
 log = structlog.get_logger("bcs_scheduler.api")
@@ -31,7 +31,7 @@ STUCK = 20.0
 """Seconds for which a reader may take nothing before its connection is broken off."""
 LEAST_PAUSE, PAUSE_EACH, MOST_PAUSE = 0.01, 0.002, 1.0
 """Seconds between two writes to one reader: more with each reader there is. What comes meanwhile is written together,
-so that many readers cost the process a bounded number of writes per second."""
+so that many readers cost the process a bounded number of writes per second, at moments common to all."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -74,7 +74,7 @@ class EventStreamResponse(Response):
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
-                await self._run(send, leaving)
+                await self._run(send, scope.get(WRITE, _cannot), leaving)
             await _write(send, b"", more=False)
         except (TimeoutError, OSError) as stuck:
             error = str(stuck) or f"took nothing in {STUCK} s"
@@ -86,7 +86,8 @@ class EventStreamResponse(Response):
             leaving.cancel()
             watch.close()
 
-    async def _run(self, send: Send, leaving: asyncio.Future[None]) -> None:
+    async def _run(self, send: Send, write: Callable[[bytes], bool], leaving: asyncio.Future[None]) -> None:
+        """`write` is the short way: it writes at once or not at all."""
         stream = self._stream
         await _write(send, b"retry: %d\n\n" % RETRY_MS)
         for chunk in stream.opening:
@@ -108,17 +109,13 @@ class EventStreamResponse(Response):
                 items = await stream.watch.take(left)
                 content = b"".join([item.encoded(stream.encode) for item in items])
                 if content or not items:
-                    await _write(send, content or _heartbeat(stream.watch))
-                    await asyncio.sleep(_pause(stream.watch.beside, loop.time()))
+                    content = content or _heartbeat(stream.watch)
+                    if not write(content):
+                        await _write(send, content)
+                    await stream.watch.rest(min(LEAST_PAUSE + PAUSE_EACH * stream.watch.beside, MOST_PAUSE))
         except WatchEnded as ended:
             if not leaving.done():
                 await _write(send, frame("end", {"reason": ended.why, "message": str(ended)}))
-
-
-def _pause(readers: int, now: float) -> float:
-    """Seconds until the next common moment of writing: the event loop wakes once for all of them."""
-    rhythm = min(LEAST_PAUSE + PAUSE_EACH * readers, MOST_PAUSE)
-    return rhythm - now % rhythm
 
 
 def _heartbeat(watch: Watch) -> bytes:
@@ -134,6 +131,10 @@ async def _left(receive: Receive, watch: Watch) -> None:
         if message["type"] == "http.disconnect":
             watch.close()
             return
+
+
+def _cannot(_content: bytes) -> bool:
+    return False
 
 
 async def _write(send: Send, content: bytes, more: bool = True) -> None:
