@@ -32,7 +32,7 @@ class Operators:
                 (1.0, self._drop),
                 (6.0, self._instruct),
                 (0.5, self._forget),
-                (2.0, self._change_limits),
+                (6.0, self._change_limits),
                 (1.0, self._report),
             )
         )
