@@ -105,10 +105,10 @@ class Watch:
         return items
 
     async def rest(self, rhythm: float) -> None:
-        """Until the next common moment of all that rest in this event loop: it wakes once for all of them."""
-        waiter = self._room.loop.create_future()
-        self._room.await_beat(waiter, rhythm)
-        await waiter
+        """Until the next common moment of all that rest in this event loop: it wakes once for all of them, and as long
+        as all watchers rest not even for what comes."""
+        if self._ended is None:
+            await self._room.beat(self, rhythm)
 
     def end(self, why: Why, message: str) -> None:
         """In its event loop: what waits is still given, then `take` raises; of one that is too slow nothing is."""
@@ -142,8 +142,7 @@ class Watch:
             self._wake()
 
     def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        _finish(self._waiter)
 
 
 class Hub:
@@ -224,6 +223,11 @@ class Hub:
         return items
 
 
+def _finish(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
 _NOBODY: Mapping[Match | None, dict[Watch, None]] = {}
 
 
@@ -237,7 +241,9 @@ class _Room:
         self.size = 0
         self.handed = 0
         """Number of the last event that was handed out."""
-        self._resting: list[asyncio.Future[None]] = []
+        self._resting: dict[Watch, asyncio.Future[None]] = {}
+        self._awaited = False
+        """A beat is due."""
         self._groups: dict[tuple[str, str | None], dict[Match | None, dict[Watch, None]]] = {}
         """Watchers by kind and key (None = all keys), and by what they want of it."""
 
@@ -253,22 +259,27 @@ class _Room:
         if watch in group:
             del group[watch]
             self.size -= 1
+            _finish(self._resting.pop(watch, None))
             if not group:
                 del groups[watch.match]
             if not groups:
                 del self._groups[name]
 
-    def await_beat(self, waiter: asyncio.Future[None], rhythm: float) -> None:
-        """Who comes first says how many seconds there are between two moments."""
-        if not self._resting:
+    def beat(self, watch: Watch, rhythm: float) -> asyncio.Future[None]:
+        """The next one, `rhythm` seconds after the last; who comes first says how many."""
+        if not self._awaited:
+            self._awaited = True
             self.loop.call_later(rhythm - self.loop.time() % rhythm, self._beat)
-        self._resting.append(waiter)
+        waiter = self._resting[watch] = self.loop.create_future()
+        return waiter
 
     def _beat(self) -> None:
-        resting, self._resting = self._resting, []
-        for waiter in resting:
-            if not waiter.done():
-                waiter.set_result(None)
+        self._awaited = False
+        # First nobody rests, then what has come is taken: what comes in between is announced.
+        resting, self._resting = self._resting, {}
+        self._hand_out()
+        for waiter in resting.values():
+            _finish(waiter)
 
     def take_in(self, items: Iterable[Item]) -> None:
         """Called by the publisher, under the hub's lock."""
@@ -278,7 +289,7 @@ class _Room:
         if len(self.incoming) > BEHIND:
             self.incoming.clear()
             self.loop.call_soon_threadsafe(self.end_all, "slow", "the scheduler could not keep up; resume")
-        elif self.incoming and not self.scheduled:
+        elif self.incoming and not self.scheduled and len(self._resting) < self.size:
             self.scheduled = True
             self.loop.call_soon_threadsafe(self._hand_out)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -185,6 +186,70 @@ def test_an_item_is_encoded_once_for_all() -> None:
         got = [[item.encoded(encode) for item in await watch.take(LONG)] for watch in watches]
         assert got == [[b"1"]] * 50
         assert made == [1]
+
+    run(body)
+
+
+def test_watchers_who_want_the_same_are_asked_once() -> None:
+    @dataclass(frozen=True)
+    class Reason:
+        reason: str
+
+        def __call__(self, item: Item) -> bool:
+            asked.append(self.reason)
+            return isinstance(item.value, Happening) and item.value.reason == self.reason
+
+    asked: list[str] = []
+
+    async def body() -> None:
+        hub = Hub()
+        placed, failed = ([hub.watch(EVENTS, match=Reason(reason)) for _ in range(20)] for reason in ("placed", "Fail"))
+        hub.publish([happening(1), happening(2, "Fail"), happening(3)])
+        assert [numbers(await watch.take(LONG)) for watch in placed] == [[1, 3]] * 20
+        assert [numbers(await watch.take(LONG)) for watch in failed] == [[2]] * 20
+        assert sorted(asked) == ["Fail"] * 3 + ["placed"] * 3
+        for watch in (*placed, *failed[1:]):
+            watch.close()
+        hub.publish([happening(4), happening(5, "Fail")])
+        assert numbers(await failed[0].take(LONG)) == [5]
+        assert asked[6:] == ["Fail"] * 2
+
+    run(body)
+
+
+def test_what_comes_while_all_rest_is_there_when_they_wake() -> None:
+    async def body() -> None:
+        hub = Hub()
+        watches = [hub.watch(EVENTS) for _ in range(3)]
+
+        async def follow(watch: Watch) -> list[int]:
+            await watch.rest(0.05)
+            return numbers(await watch.take(0))
+
+        resting = [asyncio.create_task(follow(watch)) for watch in watches]
+        await asyncio.sleep(0)
+        hub.publish([happening(1), happening(2)])
+        assert await asyncio.gather(*resting) == [[1, 2]] * 3
+
+    run(body)
+
+
+def test_who_waits_is_told_at_once_while_others_rest() -> None:
+    async def body() -> None:
+        hub = Hub()
+        resting, gone, waiting = (hub.watch(EVENTS) for _ in range(3))
+        sleepers = [asyncio.create_task(watch.rest(10 * LONG)) for watch in (resting, gone)]
+        await asyncio.sleep(0)
+        gone.close()
+        await sleepers[1]
+        hub.publish([happening(1)])
+        assert numbers(await waiting.take(LONG)) == [1]
+        waiting.close()
+        hub.publish([happening(2)])
+        hub.close("the end")
+        await sleepers[0]
+        found, _ = await until_ended(resting)
+        assert numbers(found) == [1, 2]
 
     run(body)
 
