@@ -60,6 +60,9 @@ class Gateway(Protocol):
     def agents(self) -> list[dict[str, Any]]:
         """Agents as listed by the Mesos master last (core.events.AgentsListed)."""
 
+    def mesos_master(self) -> str:
+        """host:port of the Mesos master this scheduler has subscribed with; empty if there is none, and on a slave."""
+
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Why the transaction's open taskgroups could not be placed in the last pass, if that is so."""
 

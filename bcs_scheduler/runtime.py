@@ -284,6 +284,11 @@ class Runtime:
         term = self._term
         return list(term.core.agents) if term is not None else []
 
+    def mesos_master(self) -> str:
+        term = self._term
+        status = term.driver.status() if term is not None else {}
+        return str(status["master"]) if status.get("connected") else ""
+
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         term = self._term
         return term.core.diagnosis(transaction_id) if term is not None else None

@@ -230,6 +230,24 @@ class Client(Deployments, Daemonsets, Services, Extensions, Events):
         body = [{"innerIP": agent, "noSchedule": given} for agent, given in taints.items()]
         self._command("PUT", "/agentsettings/taint", None, body)
 
+    def agent_settings(self) -> list[Json]:
+        return self._list("/agentsettings")
+
+    def set_settings(self, settings: list[Json], *, dry_run: bool = False) -> None:
+        """A map that is given replaces what is there, but of extended resources only those that are named."""
+        self._command("POST", "/agentsettings", {"dryRun": dry_run}, settings)
+
+    def forget_settings(self, agents: list[str], *, dry_run: bool = False) -> None:
+        self._command("DELETE", "/agentsettings", {"ips": ",".join(agents), "dryRun": dry_run})
+
+    def cluster(self) -> Json:
+        """What all agents together have and use."""
+        return self._get("/cluster/resources")
+
+    def schedulers(self) -> Json:
+        """Addresses of the leading scheduler and of Mesos."""
+        return self._get("/cluster/endpoints")
+
     def server_version(self) -> Json:
         return self._get("/version", prefix="")
 

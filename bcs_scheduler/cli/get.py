@@ -46,7 +46,9 @@ SELECTABLE = (
 """Kinds that -l narrows."""
 OF_APPLICATION = ("versions", "commands", "messages")
 """Kinds that only exist with an application."""
-CLUSTER_WIDE = ("agents", "offers", "namespaces", "kinds")
+OF_OWNER = ("definition",)
+"""Kinds that are shown as documents, of a deployment, daemonset or application."""
+CLUSTER_WIDE = ("agents", "cluster", "servers", "offers", "namespaces", "kinds")
 NAMESPACED = (
     "deployments",
     "daemonsets",
@@ -101,8 +103,9 @@ def get(
 
     KIND is deployments (dep), daemonsets (ds), applications (app), taskgroups (tg), tasks, transactions (tx),
     services (svc), endpoints (ep), configmaps (cm), secrets, commands, messages, events (ev), agents (ag), offers,
-    versions, namespaces (ns), webhooks, kinds, or a registered kind. For taskgroups, tasks, transactions, versions,
-    commands, messages and events NAME may be a deployment or an application.
+    versions, namespaces (ns), webhooks, kinds, or a registered kind; cluster: what all agents together have; servers:
+    who leads; definition: the document of a deployment, daemonset or application. For taskgroups, tasks, transactions,
+    versions, commands, messages and events NAME may be a deployment or an application.
     """
     if kind == "events":
         show_events(session, None if everywhere else session.namespace, name, watch, chosen_format(output), chosen)
@@ -111,7 +114,7 @@ def get(
     kind = known_kind(session, kind)
     if selector and kind in COLUMNS and kind not in SELECTABLE:
         raise UsageError(f"-l is for {', '.join(SELECTABLE)}")
-    if kind in OF_APPLICATION and not name:
+    if kind in (*OF_APPLICATION, *OF_OWNER) and not name:
         raise UsageError(f"get {kind} needs the name of an application")
     form = chosen_format(output)
     namespace = None if everywhere else session.namespace
@@ -119,6 +122,8 @@ def get(
     def look() -> Found:
         return (LOOKS.get(kind) or look_custom(kind))(session, namespace, name, selector)
 
+    if watch and kind in OF_OWNER:
+        raise UsageError(f"-w is not for {kind}")
     if watch and kind == "endpoints" and name:
         _watch(session, kind, _endpoint_changes(session, name), form, everywhere, pause=0.0)
     elif watch:
@@ -190,6 +195,25 @@ def _agents(session: Session, namespace: str | None, name: str | None, selector:
     return find_agent(session.client, name) if name else session.client.agents()
 
 
+def _cluster(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    return session.client.cluster()
+
+
+def _servers(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    found = session.client.schedulers()
+    kinds = {"scheduler": "mesosscheduler", "mesos master": "mesosmaster"}
+    return [{"server": kind, **server} for kind, key in kinds.items() for server in found[key]]
+
+
+def _definition(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    """The user's document."""
+    assert name is not None
+    client, where = session.client, session.namespace
+    kind, name = find_owner(client, where, name)
+    looks = {"deployment": client.deployment_definition, "daemonset": client.daemonset_definition}
+    return looks.get(kind, client.definition)(where, name)
+
+
 def _offers(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
     offers = session.client.offers()
     return [offer for offer in offers if offer.get("hostname") == name] if name else offers
@@ -241,6 +265,9 @@ LOOKS: dict[str, Callable[[Session, str | None, str | None, str], Found]] = {
     "transactions": _transactions,
     "agents": _agents,
     "offers": _offers,
+    "cluster": _cluster,
+    "servers": _servers,
+    "definition": _definition,
     "versions": _versions,
     "tasks": _tasks,
     "services": _configurations("service"),
@@ -264,8 +291,8 @@ def _rendered(kind: str, found: Found, form: str, everywhere: bool) -> Any:
 
 
 def _print(session: Session, kind: str, found: Found, form: str, everywhere: bool) -> None:
-    if form in ("json", "yaml"):
-        print_data(session.out, found, form)
+    if form in ("json", "yaml") or kind in OF_OWNER:
+        print_data(session.out, found, form if form == "json" else "yaml")
     elif found:
         session.show(_rendered(kind, found, form, everywhere))
     else:

@@ -160,8 +160,17 @@ def find_transaction(client: Client, namespace: str, name: str) -> Json:
 
 
 def find_agent(client: Client, name: str) -> Json:
-    """By address, host name or Mesos id."""
+    """By address, host name, Mesos id, or what its settings are stored under."""
     for agent in client.agents():
-        if name in (agent.get("ip"), agent.get("hostname"), agent.get("id")):
+        if name in _names(agent):
             return agent
     raise NotFound(f"agent {name} does not exist")
+
+
+def setting_key(agents: list[Json], name: str) -> str:
+    """What the settings of an agent are stored under; what nobody knows yet can be set up by its name."""
+    return next((str(agent["key"]) for agent in agents if name in _names(agent)), name)
+
+
+def _names(agent: Json) -> tuple[str | None, ...]:
+    return agent.get("ip"), agent.get("hostname"), agent.get("id"), agent.get("key")

@@ -13,6 +13,7 @@ from click.shell_completion import get_completion_class
 from rich.console import Console
 
 from bcs_scheduler.cli import (
+    agentsettings,
     changes,
     configure,
     copying,
@@ -112,6 +113,7 @@ for command in (
     operate.cordon,
     operate.uncordon,
     operate.taint,
+    agentsettings.settings,
     top.top,
     version,
     completion,

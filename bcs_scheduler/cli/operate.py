@@ -8,7 +8,7 @@ from bcs_scheduler.cli.changes import HANDLING
 from bcs_scheduler.cli.client import Accepted, Json
 from bcs_scheduler.cli.complete import agent_names, owner_names, taskgroup_ids, transaction_ids
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.lookup import application_of, find_owner, find_taskgroup, find_transaction
+from bcs_scheduler.cli.lookup import application_of, find_owner, find_taskgroup, find_transaction, setting_key
 from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, reporting, wait_option
 from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_running
 
@@ -136,11 +136,9 @@ def taint(session: Session, words: tuple[str, ...]) -> None:
 
 
 def _taints(known: list[Json], name: str) -> tuple[str, dict[str, str]]:
-    """(key of its settings, present taints); what nobody knows yet can be set up by its name."""
-    for agent in known:
-        if name in (agent.get("ip"), agent.get("hostname"), agent.get("id"), agent.get("key")):
-            return str(agent["key"]), dict(agent.get("taints") or {})
-    return name, {}
+    """(key of its settings, present taints)."""
+    key = setting_key(known, name)
+    return key, next((dict(agent.get("taints") or {}) for agent in known if agent["key"] == key), {})
 
 
 def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:

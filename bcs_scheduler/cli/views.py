@@ -30,6 +30,8 @@ ALIASES = {
     "agent": "agents",
     "ag": "agents",
     "offer": "offers",
+    "server": "servers",
+    "definitions": "definition",
     "version": "versions",
     "task": "tasks",
     "configmap": "configmaps",
@@ -291,6 +293,19 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("ID", lambda o: (o.get("id") or {}).get("value"), wide=True),
         Column("ATTRIBUTES", lambda o: attributes_text(o.get("attributes") or ()), wide=True),
     ),
+    "cluster": (
+        Column("AGENTS", lambda c: len(c["agents"]), right=True),
+        Column("CPU", lambda c: _share(c["cpuused"], c["cputotal"]), right=True),
+        Column("MEMORY MB", lambda c: _share(c["memused"], c["memtotal"]), right=True),
+        Column("DISK MB", lambda c: _share(c["diskused"], c["disktotal"]), right=True),
+    ),
+    "servers": (
+        Column("SERVER", lambda s: s["server"]),
+        Column("ADDRESS", lambda s: f"{s['hostname'] or s['ip']}:{s['port']}"),
+        Column("VERSION", lambda s: s["version"]),
+        Column("CLUSTER", lambda s: s["cluster"]),
+    ),
+    "definition": (),
     "versions": (
         Column("VERSION", lambda v: v["Name"]),
         Column("CREATED", lambda v: local_time(int(v["Name"]) / 1e9 if str(v["Name"]).isdigit() else 0)),

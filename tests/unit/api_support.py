@@ -42,6 +42,7 @@ class CoreGateway:
         self.refusal: Exception | None = None
         self.silent = False
         self.listed: list[dict[str, Any]] = []
+        self.master = ""
         self.ready = [Check("store", True, "connected")]
         self._role: Role = "master"
         self._leader: str | None = "http://127.0.0.1:1"
@@ -94,6 +95,9 @@ class CoreGateway:
 
     def agents(self) -> list[dict[str, Any]]:
         return self.listed
+
+    def mesos_master(self) -> str:
+        return self.master
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         return self.core.diagnosis(transaction_id)

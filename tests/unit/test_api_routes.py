@@ -573,6 +573,16 @@ def test_agents_must_be_named(gateway: CoreGateway, api: Api) -> None:
     assert not any(isinstance(command, SetAgent) for command in gateway.commands)
 
 
+def test_who_leads_schedulers_and_masters(gateway: CoreGateway, api: Api) -> None:
+    assert api.data("/cluster/endpoints")["mesosmaster"] == []
+    gateway.master = "10.0.0.9:5050"
+    found = api.data("/cluster/endpoints")
+    assert [(server["ip"], server["port"], server["leader"]) for key in found for server in found[key]] == [
+        ("127.0.0.1", 1, True),
+        ("10.0.0.9", 5050, True),
+    ]
+
+
 def test_agents_merge_mesos_settings_and_taskgroups(running: Api) -> None:
     running.call("POST", "/agentsettings/disable?ips=10.0.0.7")
     agents = {agent["ip"]: agent for agent in running.data("/agents")}

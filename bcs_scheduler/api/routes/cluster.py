@@ -28,7 +28,8 @@ class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
-    """The first of each is the leader; only what this scheduler knows of itself."""
+    """The first of each is the leader. Only what this scheduler knows of itself: who leads the schedulers; while it
+    does so itself, the master it has subscribed with."""
 
     mesosscheduler: list[ServerInfo]
     mesosmaster: list[ServerInfo]
@@ -46,7 +47,9 @@ def get_endpoints(call: Call) -> Answer:
     leader = call.gateway.leader_url()
     cluster = call.state().framework.cluster
     schedulers = [_server(leader, call.settings.version, cluster)] if leader else []
-    return Answer(Endpoints(mesosscheduler=schedulers, mesosmaster=[]))
+    master = call.gateway.mesos_master()
+    masters = [_server(f"http://{master}", "", cluster)] if master else []
+    return Answer(Endpoints(mesosscheduler=schedulers, mesosmaster=masters))
 
 
 @table.read(

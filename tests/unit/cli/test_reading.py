@@ -171,3 +171,21 @@ def test_a_reader_that_has_seen_enough_is_no_fault(server: StandIn, form: str) -
     with reader.stderr:
         assert reader.stderr.read() == b""
     assert reader.wait(30) == 0
+
+
+def test_the_cluster_and_who_leads(server: StandIn, bcs: Any) -> None:
+    amounts = {f"{name}{word}": 4.0 for name in ("cpu", "mem", "disk") for word in ("used", "total")}
+    server.on("GET", "/cluster/resources", ok({**amounts, "agents": [{}, {}]}))
+    assert bcs("get", "cluster", "-o", "table").out.splitlines()[2].split() == ["2", "4/4", "4/4", "4/4"]
+    one = {"ip": "10.0.0.1", "port": 8080, "hostname": "a", "version": "1", "cluster": "c", "leader": True}
+    server.on("GET", "/cluster/endpoints", ok({"mesosscheduler": [one], "mesosmaster": [{**one, "port": 5050}]}))
+    lines = bcs("get", "servers", "-o", "table").out.splitlines()[2:]
+    assert [line.split()[:-2] for line in lines] == [["scheduler", "a:8080"], ["mesos", "master", "a:5050"]]
+
+
+def test_a_definition_is_shown_as_a_document(server: StandIn, bcs: Any) -> None:
+    document = {"kind": "deployment", "metadata": {"name": "web"}}
+    server.on("GET", "/definition/deployment/defaultGroup/web", ok(document))
+    assert yaml.safe_load(bcs("get", "definition", "deployment/web", "-o", "table").out) == document
+    assert json.loads(bcs("get", "definition", "deployment/web").out) == document
+    assert bcs("get", "definition").code == bcs("get", "definition", "deployment/web", "-w").code == 2

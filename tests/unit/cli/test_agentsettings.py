@@ -1,0 +1,75 @@
+"""`bcs set agent`: attributes and extended resources beside what is set already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.cli.standin import StandIn, ok
+
+AGENTS = [
+    {"id": f"S{number}", "key": f"10.0.0.{number}", "ip": f"10.0.1.{number}", "hostname": f"host-{number}"}
+    for number in (1, 2)
+]
+SETTING = {
+    "innerIP": "10.0.0.1",
+    "disabled": True,
+    "strings": {"zone": {"value": "z1"}, "rack": {"value": "r1"}},
+    "scalars": {"rank": {"value": 3.0}},
+    "noSchedule": {"gpu": "yes"},
+    "ExtendedResources": {"fpga": {"InnerIP": "10.0.0.1", "Name": "fpga", "Capacity": 2.0}},
+}
+
+
+@pytest.fixture
+def agents(server: StandIn) -> StandIn:
+    server.on("GET", "/agents", ok(AGENTS))
+    server.on("GET", "/agentsettings", ok([SETTING]))
+    server.on("POST", "/agentsettings", ok([]))
+    server.on("DELETE", "/agentsettings", ok([]))
+    return server
+
+
+def test_what_is_not_named_stays(agents: StandIn, bcs: Any) -> None:
+    result = bcs("set", "agent", "host-1", "S2", "new", "--attribute", "zone=z2", "--attribute", "rack-", "-o", "text")
+    assert result.out.splitlines() == [f"agent/{key} set" for key in ("10.0.0.1", "10.0.0.2", "new")]
+    first, second, third = agents.requests("POST")[0].body
+    assert first == {
+        "innerIP": "10.0.0.1", "strings": {"zone": {"value": "z2"}}, "scalars": {"rank": {"value": 3.0}},
+    }  # fmt: skip
+    assert second == {"innerIP": "10.0.0.2", "strings": {"zone": {"value": "z2"}}, "scalars": {}}
+    assert third["innerIP"] == "new"
+
+
+def test_an_attribute_is_a_text_or_a_number(agents: StandIn, bcs: Any) -> None:
+    assert bcs("set", "agent", "S1", "--scalar", "rack=7", "--attribute", "rank=first").code == 0
+    (body,) = agents.requests("POST")[0].body
+    assert body["strings"] == {"zone": {"value": "z1"}, "rank": {"value": "first"}}
+    assert body["scalars"] == {"rack": {"value": 7.0}}
+
+
+def test_extended_resources_are_set_by_name(agents: StandIn, bcs: Any) -> None:
+    assert bcs("set", "agent", "S1", "--extended", "gpu=1.5", "--extended", "fpga-", "--dry-run").code == 0
+    (request,) = agents.requests("POST")
+    assert request.query == {"dryRun": "true"}
+    assert request.body[0]["ExtendedResources"] == {
+        "gpu": {"Name": "gpu", "Capacity": 1.5},
+        "fpga": {"Name": "fpga", "Capacity": 0.0},
+    }
+
+
+def test_a_reset_forgets_the_settings(agents: StandIn, bcs: Any) -> None:
+    assert bcs("set", "agent", "host-1", "10.0.0.1", "--reset", "-o", "text").out == "agent/10.0.0.1 reset\n"
+    assert agents.requests("DELETE")[0].query == {"ips": "10.0.0.1"}
+    assert not agents.requests("POST")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--reset", "--attribute", "a=b"), ("--attribute", "zone"), ("--attribute", "=x"), ("--scalar", "a=b"),
+     ("--extended", "a="), ("--extended", "-")],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(agents: StandIn, bcs: Any, words: tuple[str, ...]) -> None:
+    assert bcs("set", "agent", "S1", *words).code == 2
+    assert not agents.requests("POST") and not agents.requests("DELETE")
