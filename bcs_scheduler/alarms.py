@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 import requests
@@ -26,6 +26,7 @@ from bcs_scheduler.core.journal import part
 from store.records import Happening
 
 log = structlog.get_logger(__name__)
+T = TypeVar("T")
 
 QUEUE = 1_000
 """Alarms that may wait to be posted."""
@@ -40,7 +41,7 @@ Kind = Literal["Info", "Warn", "Error"]
 
 class Sort(NamedTuple):
     """How events of one (kind, reason) become alarms. `suffix` tells ids of one object apart. `ends`: it says that
-    what the alarm with this other suffix told is over, and is sent only if that was sent."""
+    what the alarm with this other suffix told is over, and is sent only if that was sent last of the two."""
 
     name: str
     kind: Kind
@@ -67,6 +68,8 @@ SORTS = {
     ("service", "unavailable"): Sort("service without ready member", "Warn", "-service"),
     ("service", "available"): Sort("service has ready members again", "Info", "-serving", ends="-service"),
 }
+ENDING = frozenset(sort.ends for sort in SORTS.values() if sort.ends)
+"""Suffixes of trouble whose end is told."""
 
 
 class Alarm(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -131,8 +134,12 @@ class Alarms:
         self._options, self._cluster, self._source = options, cluster, source
         self._count, self._clock = count, clock
         self._lock = threading.Lock()
-        """Guards `_past` and `_dropped`."""
+        """Guards what follows."""
         self._past: dict[str, _Past] = {}
+        self._told: dict[str, str] = {}
+        """Which of trouble and its end was told last, by the id of the trouble."""
+        self._late: dict[str, Alarm] = {}
+        """Which of them is to be told when convergence allows it, if it is still so then."""
         self._dropped = 0
         self._queue: queue.Queue[Alarm] = queue.Queue(QUEUE)
         self._stopping = threading.Event()
@@ -163,6 +170,8 @@ class Alarms:
 
     def leading(self, epoch: int) -> None:
         """This process has taken over."""
+        with self._lock:
+            self._late.clear()  # how things are now, this term says
         self._put(
             Alarm(
                 alarm_id=f"{self._cluster}-leader",
@@ -182,8 +191,7 @@ class Alarms:
 
     def _raise(self, sort: Sort, happening: Happening) -> None:
         subject = _subject(happening)
-        if sort.ends and not self._over(subject + sort.ends):
-            return
+        suffix = sort.ends or sort.suffix
         self._put(
             Alarm(
                 alarm_id=subject + sort.suffix,
@@ -201,29 +209,56 @@ class Alarms:
                 transaction=happening.transaction,
                 event=happening.number,
                 at_time=rfc3339(happening.at),
-            )
+            ),
+            subject + suffix if suffix in ENDING else "",
         )
 
-    def _over(self, identity: str) -> bool:
-        """The trouble has been told; it is forgotten, so that trouble that comes back is told at once."""
+    def _put(self, alarm: Alarm, trouble: str = "") -> None:
+        """`trouble`: id of what this alarm tells the beginning or the end of, if its end is told."""
+        identity = alarm.alarm_id
         with self._lock:
-            return self._past.pop(identity, None) is not None
-
-    def _put(self, alarm: Alarm) -> None:
-        now = self._clock()
-        with self._lock:
-            past = self._past.pop(alarm.alarm_id, None)
-            if past is not None and now - past.sent_at < self._options.convergence:
-                self._past[alarm.alarm_id] = past._replace(suppressed=past.suppressed + 1)
-                self._count("suppressed")
+            told = self._told.get(trouble, "")
+            outdated = self._late.pop(trouble, None)
+            if outdated is not None:
+                self._suppress(outdated.alarm_id)
+            if identity != trouble and trouble and told != trouble:
                 return
-            self._past[alarm.alarm_id] = _Past(now, 0)
-            if len(self._past) > REMEMBERED:
-                del self._past[next(iter(self._past))]
+            past = self._past.get(identity)
+            if past is not None and self._converges(past):
+                if trouble and told != identity:
+                    self._late[trouble] = alarm
+                else:
+                    self._suppress(identity)
+                return
+            _remember(self._past, identity, _Past(self._clock(), 0))
+            if trouble:
+                _remember(self._told, trouble, identity)
         try:
             self._queue.put_nowait(msgspec.structs.replace(alarm, suppressed=past.suppressed if past else 0))
         except queue.Full:
             self._lose("dropped")
+
+    def _converges(self, past: _Past) -> bool:
+        return self._clock() - past.sent_at < self._options.convergence
+
+    def _suppress(self, identity: str) -> None:
+        past = self._past.get(identity)
+        if past is not None:
+            self._past[identity] = past._replace(suppressed=past.suppressed + 1)
+        self._count("suppressed")
+
+    def _put_late(self) -> None:
+        """What was held back and is still so: nobody may go on believing the opposite."""
+        with self._lock:
+            due = []
+            for trouble, alarm in self._late.items():
+                past = self._past.get(alarm.alarm_id)
+                if past is None or not self._converges(past):
+                    due.append((trouble, alarm))
+            for trouble, _ in due:
+                del self._late[trouble]
+        for trouble, alarm in due:
+            self._put(alarm, trouble)
 
     def _lose(self, outcome: str) -> None:
         with self._lock:
@@ -234,6 +269,7 @@ class Alarms:
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            self._put_late()
             try:
                 alarm = self._queue.get(timeout=0.5)
             except queue.Empty:
@@ -277,6 +313,14 @@ class Alarms:
         except (requests.RequestException, OSError, ValueError) as error:
             return f"{type(error).__name__}: {error}"
         return "" if answer.ok and answer.status_code < 300 else f"HTTP {answer.status_code}"
+
+
+def _remember(known: dict[str, T], identity: str, value: T) -> None:
+    """As the newest; the oldest is forgotten when there are too many."""
+    known.pop(identity, None)
+    known[identity] = value
+    if len(known) > REMEMBERED:
+        del known[next(iter(known))]
 
 
 def _subject(happening: Happening) -> str:

@@ -196,14 +196,65 @@ def test_what_is_no_trouble_raises_no_alarm(sirens: Make) -> None:
         assert [body["alarmName"] for body in receiver.bodies] == ["taskgroup killed"]
 
 
-def test_the_end_of_trouble_is_told_once_and_trouble_that_returns_at_once(sirens: Make) -> None:
+def test_the_end_of_trouble_is_told_once(sirens: Make) -> None:
     with receiving() as receiver:
         siren = sirens(receiver.url)
-        for reason in ("unhealthy", "healthy", "healthy", "unhealthy"):
+        for reason in ("unhealthy", "healthy", "healthy"):
             siren.happen(reason)
+        siren.happen("Lost")
         siren.wait(sent=3)
-        assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy", "unhealthy"]
+        assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy", "Lost"]
         assert [body["alarmKind"] for body in receiver.bodies] == ["Warn", "Info", "Warn"]
+
+
+def test_what_comes_and_goes_converges_and_nobody_is_left_with_the_opposite_of_what_is(sirens: Make) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url, convergence=600.0)
+        for now in range(0, 100, 10):
+            siren.now = now
+            siren.happen("unhealthy")
+            siren.happen("healthy")
+        siren.now = 100.0
+        siren.happen("unhealthy")
+        siren.wait(sent=2, suppressed=9)
+        assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy"]
+        siren.now = 600.0  # it is unhealthy still
+        siren.wait(sent=3)
+        siren.now = 601.0  # and healthy again a second later; that was last told at 0
+        siren.happen("healthy")
+        siren.wait(sent=4, suppressed=9)
+        assert [(body["reason"], body["suppressed"]) for body in receiver.bodies[2:]] == [
+            ("unhealthy", 9),
+            ("healthy", 0),
+        ]
+
+
+def test_an_end_that_is_held_back_is_told_later_unless_the_trouble_is_back(sirens: Make) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url, convergence=600.0)
+        siren.happen("unhealthy")
+        siren.now = 500.0
+        siren.happen("healthy")
+        siren.now = 700.0
+        for reason in ("unhealthy", "healthy", "unhealthy"):
+            siren.happen(reason)
+        siren.wait(sent=3, suppressed=2)
+        siren.happen("healthy")
+        siren.now = 1100.0
+        siren.wait(sent=4)
+        assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy", "unhealthy", "healthy"]
+
+
+def test_who_takes_over_tells_nothing_late_of_an_earlier_term(sirens: Make) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url, convergence=600.0)
+        for reason in ("unhealthy", "healthy", "unhealthy"):
+            siren.happen(reason)
+        siren.alarms.leading(5)
+        siren.now = 601.0
+        siren.happen("Lost")
+        siren.wait(sent=4)
+        assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy", "leading", "Lost"]
 
 
 @pytest.mark.parametrize(
