@@ -100,7 +100,8 @@ def standing(daemonset: Json) -> str:
     """In a few words."""
     counts = daemonset["counts"]
     words = f"{daemonset['Status']}, {counts['ready']} of {counts['desired']} ready, {counts['updated']} up to date"
-    return f"{words}: {daemonset['message']}" if daemonset["Status"] != "Running" and daemonset["message"] else words
+    telling = daemonset["Status"] != "Running" or counts["updated"] < counts["desired"]
+    return f"{words}: {daemonset['message']}" if telling and daemonset["message"] else words
 
 
 def history(session: Session, namespace: str, name: str) -> list[Json]:

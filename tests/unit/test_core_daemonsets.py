@@ -122,6 +122,8 @@ def test_a_taint_ends_nothing_and_lets_nothing_new_in() -> None:
     lab.settle()
     assert lab.on("a0").version == lab.application.version
     assert lab.on("a1").version != lab.application.version, "nothing could take its place"
+    told = (lab.daemonset.status, lab.daemonset.message)
+    assert told == ("Running", "1 taskgroup of an older version on agents that take nothing new")
     lab.report(lab.on("a1"), "TASK_FAILED")
     lab.settle()
     assert sorted(lab.places) == ["a0"]

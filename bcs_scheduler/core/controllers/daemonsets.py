@@ -243,6 +243,9 @@ class Daemonsets:
             status, message = "Starting", "not all taskgroups are ready yet"
         else:
             status, message = "Running", "daemonset is running" if there else "no agent is for it"
+            older = sum(group.version != application.version for group in there)
+            if older:
+                message = f"{several(older, 'taskgroup')} of an older version on agents that take nothing new"
         if not desk.agents.listed:
             message = message or "waits for the list of agents"
         if (status, message) == (daemonset.status, daemonset.message):
