@@ -70,7 +70,7 @@ def find_owner(client: Client, namespace: str, text: str) -> tuple[str, str]:
     except NotFound:
         return ("daemonset" if _is_daemonset(client, namespace, text) else "application"), text
     sides = [side["name"] for side in (found.get("application"), found.get("application_ext")) if side]
-    if text not in sides and _is_application(client, namespace, text):
+    if text not in sides and is_application(client, namespace, text):
         raise UsageError(f"{text} is a deployment, and an application too: say deployment/{text} or application/{text}")
     return "deployment", text
 
@@ -82,7 +82,7 @@ def _is_daemonset(client: Client, namespace: str, name: str) -> bool:
         return False
 
 
-def _is_application(client: Client, namespace: str, name: str) -> bool:
+def is_application(client: Client, namespace: str, name: str) -> bool:
     try:
         client.application(namespace, name)
     except NotFound:

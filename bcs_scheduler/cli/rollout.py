@@ -13,9 +13,9 @@ from bcs_scheduler.cli import daemonsets, deployments
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import owner_names
 from bcs_scheduler.cli.deploymentviews import REVISIONS, print_version
-from bcs_scheduler.cli.errors import CliError, UsageError
+from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
 from bcs_scheduler.cli.handling import report, verb
-from bcs_scheduler.cli.lookup import find_owner
+from bcs_scheduler.cli.lookup import find_owner, is_application
 from bcs_scheduler.cli.options import (
     Session,
     chosen_format,
@@ -106,9 +106,11 @@ def rollout() -> None:
 
 
 def _found(session: Session, text: str) -> tuple[str, str, Rollout]:
-    """Kind, name, and what can be done. Raises UsageError."""
+    """Kind, name, and what can be done. Raises UsageError, NotFound."""
     kind, name = find_owner(session.client, session.namespace, text)
     if kind not in ROLLOUTS:
+        if "/" not in text and not is_application(session.client, session.namespace, name):
+            raise NotFound(f"there is no {' or '.join(ROLLOUTS)} {session.namespace}/{name}")
         raise UsageError(f"{kind} {name} has no rollouts; {', '.join(ROLLOUTS)} have")
     return kind, name, ROLLOUTS[kind]
 

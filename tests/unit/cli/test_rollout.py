@@ -212,8 +212,11 @@ def test_undo_goes_to_the_one_before_or_a_named_one(server: StandIn, words: Any)
 
 
 def test_an_application_has_no_rollouts(server: StandIn, words: Any) -> None:
+    server.on("GET", "/namespaces/defaultGroup/applications/web", ok({"name": "web", "Kind": "application"}))
     result = words("rollout", "status", "web")
     assert result.code == 2 and "application web has no rollouts" in result.err
+    result = words("rollout", "status", "nobody")
+    assert result.code == 3 and "there is no deployment or daemonset defaultGroup/nobody" in result.err
 
 
 def test_history_lists_revisions_and_shows_one(server: StandIn, plain: Any) -> None:
