@@ -123,6 +123,7 @@ async def _answer(
     data = None
     if operation.body is not None:
         data = await _read_body(request, settings)
+        request.state.document = data
         needs.check_document(caller, needs.need_of(operation), data)
     resume = request.headers.get("last-event-id") or query.get("lastEventId", "")
     call = Call(gateway, settings, request.path_params, query, data, cause, resume, caller)

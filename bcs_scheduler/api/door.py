@@ -25,6 +25,8 @@ from bcs_scheduler.security.tokens import Denied, Tokens
 from bcs_scheduler.security.watched import WatchedFiles
 
 CHALLENGE = 'Bearer realm="bcs-scheduler"'
+LONGEST_NAME = 1024
+"""Characters of a name, or of names joined by commas, in the audit log."""
 AUDITED_REFUSALS = 10
 """Lines per second at most about changes that were refused because there are too many of them."""
 
@@ -130,13 +132,38 @@ class Door:
                 "method": request.method,
                 "path": request.url.path,
                 "operation": getattr(operation.handler, "__name__", operation.name),
-                "object": {name: value[:256] for name, value in request.path_params.items()},
+                "object": _object(request),
                 "dryRun": request.query_params.get("dryRun", "false").lower() in ("true", "1"),
                 "status": status,
                 "code": errors.TABLE[error].code if error in errors.TABLE else 0,
                 "reason": error,
             }
         )
+
+
+def _object(request: Request) -> dict[str, str]:
+    """What a change is about, as far as it says so: path, names in the document, and the agents or command of the
+    query. Nothing else of bodies, which may be confidential."""
+    named = dict(request.path_params)
+    named |= {name: request.query_params[name] for name in ("ips", "id") if name in request.query_params}
+    document = getattr(request.state, "document", None)
+    if isinstance(document, dict):
+        metadata = _member(document, "metadata")
+        found = {name: _member(metadata, name) for name in ("name", "namespace")} | {"kind": _member(document, "kind")}
+        if "ns" in named:
+            del found["namespace"]
+        named = {name: value for name, value in found.items() if isinstance(value, str) and value} | named
+    agents = [_member(part, "innerip") for part in (document if isinstance(document, list) else [document])]
+    if names := [agent for agent in agents if isinstance(agent, str)]:
+        named["ips"] = ",".join(names)
+    return {name: value[:LONGEST_NAME] for name, value in named.items()}
+
+
+def _member(document: object, name: str) -> object:
+    """Whatever its capitals, as documents are read."""
+    if not isinstance(document, dict):
+        return None
+    return next((value for key, value in document.items() if key.lower() == name), None)
 
 
 def _bearer(shown: list[str]) -> str:

@@ -437,7 +437,8 @@ def test_every_change_that_is_asked_for_has_its_line(guarded: Guarded) -> None:
     first, second, third, fourth = guarded.audited
     expected = {
         "who": "operator", "by": "token", "role": "operator", "address": "127.0.0.1", "method": "POST",
-        "path": f"{BASE}/namespaces/{MINE}/secrets", "operation": "create_secret", "object": {"ns": MINE},
+        "path": f"{BASE}/namespaces/{MINE}/secrets", "operation": "create_secret",
+        "object": {"ns": MINE, "name": "x", "kind": "secret"},
         "dryRun": False, "status": 200, "code": 0, "reason": "",
     }  # fmt: skip
     assert {key: first[key] for key in expected} == expected
@@ -449,6 +450,23 @@ def test_every_change_that_is_asked_for_has_its_line(guarded: Guarded) -> None:
     written = guarded.log.read_text()
     assert "dmVyeS1zZWNyZXQ" not in written and "nobody-knows-me" not in written and "sha256" not in written
     assert guarded.log.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_audit_log_names_what_a_change_is_about(guarded: Guarded) -> None:
+    guarded.call("admin", "POST", "/agentsettings/disable?ips=10.0.0.8,10.0.0.9")
+    guarded.call("admin", "POST", "/agentsettings", json=[{"innerIP": "10.0.0.8"}, {"InnerIP": 1}, 1])
+    guarded.call("admin", "PUT", "/agentsettings/extendedresource", json={"InnerIP": "10.0.0.7", "Name": "n"})
+    guarded.call("operator", "DELETE", f"/command/application/{MINE}/web-{MINE}?id=command-1")
+    guarded.call("operator", "POST", "/configmap", json={"Kind": "configmap", "Metadata": {"NAME": "x" * 2000}})
+    guarded.call("operator", "POST", f"/namespaces/{MINE}/services", json=["no", "document"])
+    assert [line["object"] for line in guarded.audited] == [
+        {"ips": "10.0.0.8,10.0.0.9"},
+        {"ips": "10.0.0.8"},
+        {"ips": "10.0.0.7"},
+        {"ns": MINE, "name": f"web-{MINE}", "id": "command-1"},
+        {"name": "x" * 1024, "kind": "configmap"},
+        {"ns": MINE},
+    ]
 
 
 # --- without tokens ---------------------------------------------------------------------------------------------
