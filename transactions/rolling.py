@@ -15,6 +15,7 @@ from store.records import Application, Canary, Deployment, TaskGroup, Transactio
 from store.state import State
 from transactions import health, lifecycle
 from transactions.base import Periods
+from transactions.explain import several
 from transactions.lifecycle import is_leaving, is_ready
 
 MOST_AT_ONCE = 2000
@@ -289,7 +290,7 @@ def wanting(found: Picture) -> str:
     lacking = sorted(found.lacking, key=lambda g: (g.index, g.id))
     if not lacking:
         return "no more taskgroups may be ended or added within the bounds"
-    return f"{len(lacking)} taskgroups are not ready: {named(lacking)}"
+    return f"{several(len(lacking), 'taskgroup')} not ready: {named(lacking)}"
 
 
 def named(groups: Iterable[TaskGroup], most: int = 3) -> str:

@@ -14,6 +14,7 @@ import msgspec
 from store.records import Application, TaskGroup, Transaction
 from transactions import base, groups, launch, lifecycle, rolling
 from transactions.base import Context, Refused, Step
+from transactions.explain import several
 
 
 def create(ctx: Context, application: Application, target: int, *, inner: bool = False) -> Transaction | None:
@@ -122,7 +123,7 @@ def _remove(ctx: Context, application: Application, transaction: Transaction) ->
         ctx.checkpoint()
     if left:
         return Step(wake_at=wake_at if wake_at < math.inf else 0.0)
-    return Step(verdict=("FINISH", f"{len(transaction.victims)} taskgroups removed"))
+    return Step(verdict=("FINISH", f"{several(len(transaction.victims), 'taskgroup')} removed"))
 
 
 def _fill(ctx: Context, application: Application, transaction: Transaction) -> Step:

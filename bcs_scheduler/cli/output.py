@@ -34,7 +34,18 @@ COLOURS = {
         "staging",
         "running",
     ),
-    "red": ("Failed", "Error", "Lost", "Abnormal", "UpdateSuspend", "FAIL", "TIMEOUT", "Unknown", "failed"),
+    "red": (
+        "Failed",
+        "Error",
+        "Lost",
+        "Abnormal",
+        "UpdateSuspend",
+        "FAIL",
+        "TIMEOUT",
+        "Unknown",
+        "failed",
+        "drain failed",
+    ),
     "dim": ("Killed", "CANCEL", "disabled"),
 }
 STYLE_OF = {word: colour for colour, words in COLOURS.items() for word in words}

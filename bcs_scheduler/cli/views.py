@@ -86,6 +86,19 @@ def tasks_of(groups: Iterable[Json]) -> list[Json]:
     return [{**task, "Taskgroup": group["Name"]} for group in groups for task in group.get("Taskgroup") or ()]
 
 
+def _agent_status(agent: Json) -> str:
+    drain = agent.get("drain")
+    if drain == "failed":
+        return "drain failed"
+    return drain or ("disabled" if agent.get("disabled") else "enabled")
+
+
+def _deployment_message(deployment: Json) -> str:
+    """Its message; without one, why it is not available."""
+    short = (c["message"] for c in deployment["conditions"] if (c["type"], c["status"]) == ("Available", "False"))
+    return deployment.get("message") or next(short, "")
+
+
 def _answered(command: Json) -> str:
     groups = command["status"]["taskgroups"]
     return f"{sum(1 for group in groups if group['status'] not in ('staging', 'running'))}/{len(groups)}"
@@ -194,7 +207,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("REVISION", lambda d: d["revision"], right=True),
         Column("AGE", lambda d: age(d.get("createTime")), right=True),
         Column("APPLICATIONS", _sides, wide=True),
-        Column("MESSAGE", lambda d: d.get("message")),
+        Column("MESSAGE", _deployment_message),
     ),
     "daemonsets": daemonsetviews.DAEMONSETS,
     "applications": (
@@ -276,7 +289,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
     "agents": (
         Column("HOST", lambda a: a.get("hostname")),
         Column("IP", lambda a: a.get("ip")),
-        Column("STATUS", lambda a: status_text(a.get("drain") or ("disabled" if a.get("disabled") else "enabled"))),
+        Column("STATUS", lambda a: status_text(_agent_status(a))),
         Column("CPU", lambda a: _share(a.get("cpuused"), a.get("cputotal")), right=True),
         Column("MEMORY MB", lambda a: _share(a.get("memused"), a.get("memtotal")), right=True),
         Column("TASKGROUPS", lambda a: a.get("taskgroups"), right=True),

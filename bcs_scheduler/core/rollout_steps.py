@@ -43,7 +43,7 @@ def _once(desk: Desk, deployment: Deployment) -> Deployment | float:
         return rollout.suspend(desk, deployment, "one of its applications is gone")
     dead = rolling.failed(desk.state, found, desk.options.transactions.periods)
     if dead:
-        words = f"{len(dead)} taskgroups have failed for good: {rolling.named(dead)}"
+        words = f"failed for good: {explain.several(len(dead), 'taskgroup')}: {rolling.named(dead)}"
         return rollout.fail(desk, deployment, found, words)
     match deployment.half:
         case "START":
@@ -93,7 +93,7 @@ def _removing(desk: Desk, deployment: Deployment, found: Picture) -> Deployment 
     if desk.now < deadline:
         return deadline
     left = sorted(found.shrinking.leaving, key=lambda g: g.id)
-    words = f"after {life:.0f} s {len(left)} taskgroups have not ended: {rolling.named(left)}"
+    words = f"not ended after {life:.0f} s: {explain.several(len(left), 'taskgroup')}: {rolling.named(left)}"
     return rollout.fail(desk, deployment, found, words)
 
 
@@ -174,7 +174,9 @@ def _pause(desk: Desk, deployment: Deployment, words: str) -> Deployment:
 def _canary(desk: Desk, deployment: Deployment, found: Picture, canary: Canary, deadline: float) -> Deployment | float:
     count = len(found.growing.wanted)
     if canary.manual:
-        return _pause(desk, deployment, f"paused: {count} new taskgroups are ready as a canary; resume to go on")
+        return _pause(
+            desk, deployment, f"paused: a canary of {explain.several(count, 'new taskgroup')} is ready; resume to go on"
+        )
     proven = max((rolling.ready_since(g) for g in found.growing.wanted if g.status != "Finish"), default=0.0)
     proven += canary.hold
     if desk.now < proven:
@@ -183,7 +185,9 @@ def _canary(desk: Desk, deployment: Deployment, found: Picture, canary: Canary, 
                 desk, deployment, found, f"the canary was not ready for {canary.hold:.0f} s without a break"
             )
         return min(proven, deadline)
-    rollout.tell(desk, deployment, "canary", f"{count} new taskgroups have been ready for {canary.hold:.0f} s")
+    rollout.tell(
+        desk, deployment, "canary", f"{explain.several(count, 'new taskgroup')} stayed ready for {canary.hold:.0f} s"
+    )
     return rollout.put(desk, deployment, canary_done=True)
 
 
@@ -195,7 +199,7 @@ def _add(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | Non
     target = found.growing.held + count
     life = rolling.up_life(deployment, desk.options.transactions.periods)
     scale.grow(desk.context, found.growing.application, target, life)
-    words = f"adding {count} taskgroups, to {target} of {deployment.instances}"
+    words = f"adding {explain.several(count, 'taskgroup')}, to {target} of {deployment.instances}"
     return _half(desk, deployment, "START", words, up_target=target)
 
 
@@ -209,7 +213,13 @@ def _remove(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | 
     victims = _ids([*shrinking.leaving, *chosen]) if shrinking.removing is None else _ids(chosen)
     life = desk.options.transactions.periods.rolling_down
     scale.shrink(desk.context, shrinking.application, victims, left, life)
-    return _half(desk, deployment, "DELETE", f"removing {len(victims)} taskgroups, {left} stay", down_target=left)
+    return _half(
+        desk,
+        deployment,
+        "DELETE",
+        f"removing {explain.several(len(victims), 'taskgroup')}, {left} left",
+        down_target=left,
+    )
 
 
 def _ids(chosen: list[TaskGroup]) -> tuple[str, ...]:

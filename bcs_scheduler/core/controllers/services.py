@@ -16,6 +16,7 @@ from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed
 from store.records import Endpoint, Member, Service, TaskGroup, Version
 from transactions import membership
+from transactions.explain import several
 
 ENDPOINT_BYTES = 400_000
 """Most that the members of one endpoint may take, so that every store takes the record with room for others."""
@@ -264,7 +265,7 @@ class Services:
         if had and not has:
             self._desk.tell("service", after.key, "unavailable", "no member of it is ready", "warning")
         elif has and not had:
-            self._desk.tell("service", after.key, "available", f"{len(after.members)} members")
+            self._desk.tell("service", after.key, "available", several(len(after.members), "member"))
         if after.omitted and (before is None or not before.omitted):
             words = f"{after.omitted} of {len(after.members) + after.omitted} members find no room in its endpoint"
             self._desk.tell("service", after.key, "truncated", words, "warning")

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from bcs_scheduler.cli.errors import Conflict, TimedOut, UsageError
+from bcs_scheduler.cli.views import COLUMNS
 from bcs_scheduler.core.events import AgentsListed
 from tests.unit.api_support import CoreGateway, serving
 from tests.unit.api_support import document as application
@@ -140,3 +141,9 @@ def test_an_agent_nobody_knows_is_told(bcs: Any, server: StandIn) -> None:
     result = bcs("drain", "nowhere")
     assert result.code != 0
     assert "agent nowhere is not known" in result.err
+
+
+def test_the_list_of_agents_tells_a_failed_drain_from_a_failed_agent() -> None:
+    status = next(column.cell for column in COLUMNS["agents"] if column.title == "STATUS")
+    told = [str(status({"drain": drain, "disabled": True})) for drain in ("failed", "draining", "")]
+    assert told == ["drain failed", "draining", "disabled"]

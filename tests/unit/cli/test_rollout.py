@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.cli.views import COLUMNS
 from tests.unit.cli.standin import APPS, StandIn, application, failed, ok, write
 
 ALL = "/namespaces/defaultGroup/deployments"
@@ -271,3 +272,11 @@ def test_exec_goes_to_the_deployment(server: StandIn, plain: Any) -> None:
     assert plain("exec", "front", "--", "true").code == 6
     sent = server.requests("POST")[0].body
     assert sent["spec"]["commandTargetRef"]["kind"] == "Deployment"
+
+
+def test_the_list_says_why_a_deployment_is_not_available() -> None:
+    cells = {column.title: column.cell for column in COLUMNS["deployments"]}
+    short = {"type": "Available", "status": "False", "message": "0 taskgroups are available, 3 are needed"}
+    assert cells["MESSAGE"]({"message": "", "conditions": [short]}) == short["message"]
+    assert cells["MESSAGE"]({"message": "paused on request", "conditions": [short]}) == "paused on request"
+    assert cells["MESSAGE"]({"message": "", "conditions": [{**short, "status": "True"}]}) == ""
