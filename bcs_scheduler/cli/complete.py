@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from bcs_scheduler.cli.client import Client
+from bcs_scheduler.cli.client import Client, Json
 from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.options import Session, session_of
 from bcs_scheduler.cli.views import ALIASES, COLUMNS
@@ -42,18 +42,35 @@ def owner_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     return _suggest(incomplete, ctx, names)
 
 
-def service_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    def names(client: Client, session: Session) -> Iterable[str]:
-        return (found["metadata"]["name"] for found in client.endpoints(session.namespace))
+DOCUMENTS: dict[str, Callable[[Client, str], Iterable[Json]]] = {
+    "services": lambda client, namespace: client.endpoints(namespace),
+    "endpoints": lambda client, namespace: client.endpoints(namespace),
+    "configmaps": lambda client, namespace: client.configurations("configmap", namespace),
+    "secrets": lambda client, namespace: client.configurations("secret", namespace),
+    "webhooks": lambda client, namespace: client.webhooks(namespace),
+    "namespaces": lambda client, namespace: client.namespaces(),
+}
+"""What there is of a kind whose objects have their names in their metadata."""
 
-    return _suggest(incomplete, ctx, names)
+
+def _documents(kind: str, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+    found = DOCUMENTS[kind]
+    return _suggest(incomplete, ctx, lambda client, s: (one["metadata"]["name"] for one in found(client, s.namespace)))
+
+
+def service_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _documents("services", ctx, incomplete)
 
 
 def names_of_kind(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """By the kind that stands before."""
     kind = str(ctx.params.get("kind") or "").lower()
-    of_service = ALIASES.get(kind, kind) in ("services", "endpoints")
-    return (service_names if of_service else owner_names)(ctx, param, incomplete)
+    kind = ALIASES.get(kind, kind)
+    if kind in DOCUMENTS:
+        return _documents(kind, ctx, incomplete)
+    if kind == "agents":
+        return agent_names(ctx, param, incomplete)
+    return owner_names(ctx, param, incomplete)
 
 
 def taskgroup_ids(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

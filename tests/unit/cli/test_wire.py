@@ -182,6 +182,10 @@ def test_names_are_completed_by_asking_the_server(server: StandIn) -> None:
         return [line.partition(",")[2] for line in made.stdout.split()]
 
     assert complete("bcs describe app") == ["front", "web", "worker", "lobby"]
+    server.on("GET", "/namespaces/defaultGroup/configmaps", ok([{"metadata": {"name": "motd"}}]))
+    server.on("GET", "/agents", ok([{"ip": "", "hostname": "host-1"}]))
+    assert complete("bcs describe configmap") == complete("bcs get cm") == ["motd"]
+    assert complete("bcs get agents") == complete("bcs set agent") == ["host-1"]
     assert complete("bcs describe app", BCS_SERVER="http://127.0.0.1:1") == []
 
 
