@@ -170,8 +170,7 @@ class Alarms:
 
     def leading(self, epoch: int) -> None:
         """This process has taken over."""
-        with self._lock:
-            self._late.clear()  # how things are now, this term says
+        self.resting()
         self._put(
             Alarm(
                 alarm_id=f"{self._cluster}-leader",
@@ -188,6 +187,11 @@ class Alarms:
                 at_time=rfc3339(time.time()),
             )
         )
+
+    def resting(self) -> None:
+        """This process does not lead any more: what it held back may not be so by now."""
+        with self._lock:
+            self._late.clear()
 
     def _raise(self, sort: Sort, happening: Happening) -> None:
         subject = _subject(happening)

@@ -220,6 +220,8 @@ class Runtime:
         self._metrics.lead(None)
         self._recess = 0.0 if term.age > STEADY else self._recess
         term.stop(reason, grace)
+        if self._alarms is not None:
+            self._alarms.resting()
 
     def _abandon(self, reason: str) -> None:
         """A term cannot go on by itself, or not even begin: leave the lead and stand again a little later."""

@@ -245,16 +245,16 @@ def test_an_end_that_is_held_back_is_told_later_unless_the_trouble_is_back(siren
         assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy", "unhealthy", "healthy"]
 
 
-def test_who_takes_over_tells_nothing_late_of_an_earlier_term(sirens: Make) -> None:
+def test_who_leads_no_more_tells_nothing_late(sirens: Make) -> None:
     with receiving() as receiver:
         siren = sirens(receiver.url, convergence=600.0)
         for reason in ("unhealthy", "healthy", "unhealthy"):
             siren.happen(reason)
-        siren.alarms.leading(5)
+        siren.alarms.resting()
         siren.now = 601.0
         siren.happen("Lost")
-        siren.wait(sent=4)
-        assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy", "leading", "Lost"]
+        siren.wait(sent=3)
+        assert [body["reason"] for body in receiver.bodies] == ["unhealthy", "healthy", "Lost"]
 
 
 @pytest.mark.parametrize(
