@@ -116,6 +116,14 @@ class SchedulerProcess:
         wait_for(self.ready, seconds, f"readiness; log:\n{self.log()[-2000:]}")
         return self
 
+    def wait_leading(self, seconds: float = 60.0) -> SchedulerProcess:
+        """A standby is ready as well: who comes after a leader that was killed leads when its session has ended."""
+        wait_for(lambda: self.ready() and self._role() == "master", seconds, f"leadership; log:\n{self.log()[-2000:]}")
+        return self
+
+    def _role(self) -> str:
+        return str(self.session.get(self.url + "/readyz", timeout=10).json()["role"])
+
     def application(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
         answer = self.request("GET", f"/namespaces/{namespace}/applications/{name}")
         return answer.json()["data"] if answer.status_code == 200 else None
