@@ -81,7 +81,7 @@ def test_they_hold_over_a_kill(tmp_path: Path, store: str, webhook_url: str, req
         process.wait_running("web", 2)
         _holds(process)
         process.kill()
-        process.start().wait_ready()
+        process.start().wait_leading()
         _holds(process)
         assert process.call("GET", "/crd/namespaces/shop/Database/main")["spec"] == CUSTOM["spec"]
         metrics = process.session.get(f"{process.url}/metrics", timeout=30).text
