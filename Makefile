@@ -1,10 +1,10 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
-#              two files at a time; PYTEST_ARGS="-x tests/unit" or the like runs some of them, one after the other
+#              PYTEST_ARGS="-n 2 --dist loadfile --no-loadscope-reorder" runs two files at a time, where there is power to spare
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST_ARGS ?=
 BENCH_ARGS ?=
 
 VENV := .venv

@@ -63,7 +63,7 @@ def test_kill_9_while_a_command_runs_everywhere(scheduler: SchedulerProcess) -> 
     scheduler.wait_running("many", TASKGROUPS)
     told = scheduler.call("POST", COMMAND, command("sh", "-c", "echo once >> ran; sleep 1; echo done"))
     scheduler.kill()
-    scheduler.start().wait_ready()
+    scheduler.start().wait_leading()
     assert [result["stdout"] for result in all_answered(scheduler, told)] == ["done\n"] * TASKGROUPS
     counted = all_answered(scheduler, scheduler.call("POST", COMMAND, command("cat", "ran")))
     assert [result["stdout"] for result in counted] == ["once\n"] * TASKGROUPS

@@ -98,7 +98,7 @@ def test_agents_join_and_leave(store: str, cluster: LocalMesosProcess, tmp_path:
 
         if store != "memory:":
             scheduler.kill()
-            scheduler.start().wait_ready()
+            scheduler.start().wait_leading()
             assert probe.wait_running(3) == third
 
         cluster.control("gone_agent", agent="agent-2")

@@ -115,7 +115,7 @@ def test_never_fewer_serve_than_the_bound_allows(scheduler: SchedulerProcess) ->
 
     wait_for(some_moved, PATIENCE, "a move")
     scheduler.kill()
-    scheduler.start().wait_ready()
+    scheduler.start().wait_leading()
     wait_for(
         lambda: all(drain["state"] == "drained" for drain in drains(scheduler).values()),
         PATIENCE,
