@@ -26,7 +26,9 @@ import http.server, os, signal, threading, time
 
 class Page(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    last = time.monotonic()
     def do_GET(self):
+        Page.last = time.monotonic()
         text = os.environ["VERSION"].encode()
         self.send_response(200)
         self.send_header("Content-Length", str(len(text)))
@@ -41,8 +43,13 @@ class Server(http.server.ThreadingHTTPServer):
 server = Server((os.environ["HOST"], int(os.environ["PORT_http"])), Page)
 
 def end(*_):
-    # Load balancers hear of it within moments; until then whoever comes is served.
-    threading.Timer(4.0, server.shutdown).start()
+    # Load balancers hear of it within moments; until nobody has come for a while, whoever comes is served.
+    threading.Thread(target=linger).start()
+
+def linger():
+    while time.monotonic() < Page.last + 3.0:
+        time.sleep(0.1)
+    server.shutdown()
 
 signal.signal(signal.SIGTERM, end)
 server.serve_forever()
@@ -71,7 +78,7 @@ def deployment(version: str) -> dict[str, Any]:
         "apiVersion": "v4",
         "kind": "deployment",
         "metadata": {"name": "shop", "namespace": "default", "labels": {"app": "shop"}},
-        "killPolicy": {"gracePeriod": 15},
+        "killPolicy": {"gracePeriod": 30},
         "spec": {
             "instance": 3,
             "strategy": {"type": "RollingUpdate", "rollingupdate": rolling},
