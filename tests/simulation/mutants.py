@@ -27,7 +27,7 @@ from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
 from tests.simulation import driver, mutantowners, store
-from transactions import engine, injection, lifecycle, needs, update
+from transactions import engine, groups, injection, lifecycle, needs, update
 
 
 class Mutant(NamedTuple):
@@ -77,7 +77,7 @@ def _leave_unfenced(patch: pytest.MonkeyPatch) -> None:
 
 def _place_twice(patch: pytest.MonkeyPatch) -> None:
     """Demands outlive what filled them, and nobody looks whether a slot has been filled since it was demanded."""
-    patch.setattr(engine, "_still_open", lambda ctx, application, slot: True)
+    patch.setattr(groups, "still_open", lambda ctx, application, slot: True)
     patch.setattr(engine.Engine, "_drop_demand", lambda self, identity: None)
 
 
