@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ from bcs_scheduler.core import rollout
 from bcs_scheduler.core.controllers import deployments, drains, services
 from bcs_scheduler.core.journal import Scribe
 from offers.model import Demand
+from store.state import State
 from transactions import daemons, needs, rolling, scale
 
 
@@ -38,8 +40,9 @@ def forget_restarting(patch: pytest.MonkeyPatch) -> None:
 
 
 def choose_again(patch: pytest.MonkeyPatch) -> None:
-    """Each look at a removing step takes another victim."""
+    """Each look at a removing step takes another victim, and nobody counts what is ready then."""
     honest = scale._remove
+    patch.setattr(rolling, "spare", lambda state, application: math.inf)
 
     def greedy(ctx: Any, application: Any, transaction: Any) -> Any:
         others = [g.id for g in ctx.state.groups_of(application.key).values() if g.id not in transaction.victims]
@@ -84,8 +87,8 @@ def count_anew(patch: pytest.MonkeyPatch) -> None:
     honest = Scribe.__init__
 
     def forgetful(self: Scribe, state: Any) -> None:
-        honest(self, state)
-        self._number, self._run, self._size, self.latest = 1, [], 0, 0
+        honest(self, State())
+        self._state = state
 
     patch.setattr(Scribe, "__init__", forgetful)
 
