@@ -149,7 +149,7 @@ class HAProxy:
         return [line.split()[1] for line in self.configuration.splitlines() if line.strip().startswith("server ")]
 
     def stop(self) -> None:
-        self._follow.send_signal(signal.SIGINT)
+        self._follow.terminate()
         self._follow.wait(10)
         self._process.send_signal(signal.SIGTERM)
         try:
