@@ -70,44 +70,24 @@ def wait(session: Session, name: str, condition: str) -> None:
         session.report(kind, name, f"{condition} finished")
 
 
-@click.command()
-@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
-@connection_options
-@pass_session
-@reporting
-def enable(session: Session, agents: tuple[str, ...]) -> None:
-    """Use the offers of agents again."""
-    _switch(session, agents, enabled=True)
+def _switching(name: str, words: str, *, enabled: bool) -> click.Command:
+    """A command that lets agents take new taskgroups, or keeps these away."""
+
+    @click.command(name, help=words)
+    @click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
+    @connection_options
+    @pass_session
+    @reporting
+    def switch(session: Session, agents: tuple[str, ...]) -> None:
+        _switch(session, agents, enabled=enabled)
+
+    return switch
 
 
-@click.command()
-@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
-@connection_options
-@pass_session
-@reporting
-def disable(session: Session, agents: tuple[str, ...]) -> None:
-    """Place nothing new on agents; what runs there goes on."""
-    _switch(session, agents, enabled=False)
-
-
-@click.command()
-@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
-@connection_options
-@pass_session
-@reporting
-def cordon(session: Session, agents: tuple[str, ...]) -> None:
-    """Place nothing new on agents; the same as disable."""
-    _switch(session, agents, enabled=False)
-
-
-@click.command()
-@click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
-@connection_options
-@pass_session
-@reporting
-def uncordon(session: Session, agents: tuple[str, ...]) -> None:
-    """Use the offers of agents again; the same as enable."""
-    _switch(session, agents, enabled=True)
+enable = _switching("enable", "Use the offers of agents again.", enabled=True)
+disable = _switching("disable", "Place nothing new on agents; what runs there goes on.", enabled=False)
+cordon = _switching("cordon", "Place nothing new on agents; the same as disable.", enabled=False)
+uncordon = _switching("uncordon", "Use the offers of agents again; the same as enable.", enabled=True)
 
 
 @click.command()
