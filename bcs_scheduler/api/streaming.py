@@ -25,6 +25,14 @@ LAST_EVENT_ID = Param(
     "lastEventId", "text", "Id of the last frame the caller has; the header `Last-Event-ID` says the same."
 )
 STREAM_SECONDS = Param("timeoutSeconds", "float", "End the stream after this time; without it, it goes on.", 0, 86400)
+WATCHING = (
+    Param("watch", "bool", "Answer only when it differs from what the caller knows, or the time is up."),
+    Param("timeoutSeconds", "float", "How long to watch at most; 30 if left out.", 0, 60),
+    Param("resourceVersion", "text", "The resourceVersion the caller knows; any is news if left out."),
+)
+"""Of a GET that can be a long poll of a record with a resourceVersion."""
+WATCH_SECONDS = 30.0
+"""How long it watches if the request does not say."""
 UNTOLD = 1.0
 """Seconds after which a long poll looks even if nothing was told."""
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import msgspec
 
 from bcs_scheduler.api import errors
@@ -12,9 +10,9 @@ from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.engine import check_remote_variables, run_by_mesos
 from bcs_scheduler.api.documents.validate import KINDS, POD, read_application
 from bcs_scheduler.api.documents.walk import Document, Problems, decode
-from bcs_scheduler.api.errors import invalid, not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.errors import invalid
+from bcs_scheduler.api.lists import LISTING, find, listed, lists
+from bcs_scheduler.api.operation import Answer, Call, Param, Table, now
 from bcs_scheduler.api.views.applications import ApplicationView, show_application
 from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.core.effects import Problem, Reason
@@ -40,7 +38,6 @@ MAX_UNAVAILABLE = Param(
 VERSION = Param("version", "text", "Id of the stored version; the one before the newest if left out.")
 ARGS = Param("args", "text", "resource: change nothing but limits, in place.", choices=("resource",))
 KIND = Param("kind", "text", "Only those of this kind.", choices=("application", "process", "daemonset"))
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS, KIND)
 
 
 class Accepted(msgspec.Struct, rename="camel"):
@@ -56,52 +53,26 @@ class RollbackRequest(Document, frozen=True, kw_only=True):
 
 def find_application(state: State, namespace: str, name: str) -> Application:
     """Raises ApiError (404)."""
-    application = state.applications.get(f"{namespace}/{name}")
-    if application is None:
-        raise not_found("application", f"{namespace}/{name}")
-    return application
+    return find(state.applications, "application", namespace, name)
 
 
-@table.read(
+@lists(
+    table,
     "/namespaces/{ns}/applications",
-    "List the applications of a namespace",
-    query=LISTING,
+    "/applications",
+    "applications",
+    query=(*LISTING, STATUS, KIND),
     answer=list[ApplicationView],
-    reasons=(errors.BAD_PARAMETER,),
 )
 def list_applications(call: Call) -> Answer:
-    return listed(call, call.query.get("kind"))
+    return list_of_kind(call, call.query.get("kind"))
 
 
-def listed(call: Call, kind: str | None) -> Answer:
+def list_of_kind(call: Call, kind: str | None) -> Answer:
     """Of this kind, or of every one."""
     state = call.state()
-    namespace = call.path.get("ns")
-    found = (
-        a
-        for a in list(state.applications.values())
-        if (namespace is None or a.namespace == namespace) and (kind is None or a.type == kind)
-    )
-    return page(
-        _matching(found, call), lambda a: (a.namespace, a.name), call.query, lambda a: show_application(state, a)
-    )
-
-
-@table.read(
-    "/applications",
-    "List the applications of all namespaces",
-    query=LISTING,
-    answer=list[ApplicationView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-def list_all_applications(call: Call) -> Answer:
-    return list_applications(call)
-
-
-def _matching(found: Iterator[Application], call: Call) -> Iterator[Application]:
-    requirements = parse_selector(call.query.get("labelSelector", ""))
-    status = call.query.get("status")
-    return (a for a in found if (status is None or a.status == status) and selected(a.labels, requirements))
+    found = [a for a in list(state.applications.values()) if kind is None or a.type == kind]
+    return listed(call, found, lambda application: show_application(state, application))
 
 
 @table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", answer=ApplicationView)

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TypeVar
-
-from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.configuration import (
     ConfigMapDocument,
     SecretDocument,
     read_config_map,
     read_secret,
 )
-from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.lists import find, listed, lists
+from bcs_scheduler.api.operation import Answer, Call, Table
 from bcs_scheduler.api.views.configuration import ConfigMapView, SecretView, show_config_map, show_secret
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.events import DeleteConfigMap, DeleteSecret, PutConfigMap, PutSecret
-from store.records import ConfigMap, Secret
 
 table = Table("configuration")
-R = TypeVar("R", ConfigMap, Secret)
-NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR)
 CREATED = (Reason.EXISTS, Reason.INVALID)
 REPLACED = (Reason.NOT_FOUND, Reason.INVALID)
 
@@ -75,33 +66,15 @@ async def delete_config_map(call: Call) -> Answer:
     return await call.submit(command)
 
 
-@table.read(
-    "/namespaces/{ns}/configmaps",
-    "List the configmaps of a namespace",
-    query=LISTING,
-    answer=list[ConfigMapView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-@table.read(
-    "/configmaps",
-    "List the configmaps of all namespaces",
-    query=(*LISTING, NAMESPACE),
-    answer=list[ConfigMapView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, "/namespaces/{ns}/configmaps", "/configmaps", "configmaps", answer=list[ConfigMapView])
 def list_config_maps(call: Call) -> Answer:
-    found = _matching(list(call.state().config_maps.values()), call)
-    return page(found, lambda record: (record.namespace, record.name), call.query, show_config_map)
+    return listed(call, list(call.state().config_maps.values()), show_config_map)
 
 
 @table.read("/namespaces/{ns}/configmaps/{name}", "Fetch a configmap", answer=ConfigMapView)
 @table.read("/configmap/{ns}/{name}", "Fetch a configmap", answer=ConfigMapView)
 def get_config_map(call: Call) -> Answer:
-    key = f"{call.path['ns']}/{call.path['name']}"
-    record = call.state().config_maps.get(key)
-    if record is None:
-        raise not_found("configmap", key)
-    return Answer(show_config_map(record))
+    return Answer(show_config_map(find(call.state().config_maps, "configmap", call.path["ns"], call.path["name"])))
 
 
 # --- secrets --------------------------------------------------------------------------------------------------
@@ -151,40 +124,14 @@ async def delete_secret(call: Call) -> Answer:
     return await call.submit(command)
 
 
-@table.read(
-    "/namespaces/{ns}/secrets",
-    "List the secrets of a namespace, with digests instead of contents",
-    query=LISTING,
-    answer=list[SecretView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-@table.read(
-    "/secrets",
-    "List the secrets of all namespaces, with digests instead of contents",
-    query=(*LISTING, NAMESPACE),
-    answer=list[SecretView],
-    reasons=(errors.BAD_PARAMETER,),
+@lists(
+    table, "/namespaces/{ns}/secrets", "/secrets", "secrets, with digests instead of contents,", answer=list[SecretView]
 )
 def list_secrets(call: Call) -> Answer:
-    found = _matching(list(call.state().secrets.values()), call)
-    return page(found, lambda record: (record.namespace, record.name), call.query, show_secret)
+    return listed(call, list(call.state().secrets.values()), show_secret)
 
 
 @table.read("/namespaces/{ns}/secrets/{name}", "Fetch a secret, with digests instead of contents", answer=SecretView)
 @table.read("/secret/{ns}/{name}", "Fetch a secret, with digests instead of contents", answer=SecretView)
 def get_secret(call: Call) -> Answer:
-    key = f"{call.path['ns']}/{call.path['name']}"
-    record = call.state().secrets.get(key)
-    if record is None:
-        raise not_found("secret", key)
-    return Answer(show_secret(record))
-
-
-def _matching(records: Iterable[R], call: Call) -> list[R]:
-    namespace = call.path.get("ns", call.query.get("namespace"))
-    requirements = parse_selector(call.query.get("labelSelector", ""))
-    return [
-        record
-        for record in records
-        if (namespace is None or record.namespace == namespace) and selected(record.labels, requirements)
-    ]
+    return Answer(show_secret(find(call.state().secrets, "secret", call.path["ns"], call.path["name"])))

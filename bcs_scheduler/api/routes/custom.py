@@ -10,16 +10,15 @@ from bcs_scheduler.api.documents.extensions import (
     read_custom_object,
 )
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.lists import listed, lists
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Table
+from bcs_scheduler.api.query import page
 from bcs_scheduler.api.views.extensions import CustomKindView, CustomObjectView, show_custom_kind, show_custom_object
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.orders import DeleteCustomKind, DeleteCustomObject, PutCustomKind, PutCustomObject
 from store.state import State
 
 table = Table("custom resources")
-NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR)
 OBJECTS = "/crd/namespaces/{ns}/{kind}"
 OBJECT = f"{OBJECTS}/{{name}}"
 
@@ -108,26 +107,19 @@ async def delete_object(call: Call) -> Answer:
     return await call.submit(command)
 
 
-@table.read(OBJECTS, "List the custom resources of a kind in a namespace", query=LISTING, answer=list[CustomObjectView])
-@table.read(
+@lists(
+    table,
+    OBJECTS,
     "/crd/{kind}",
-    "List the custom resources of a kind in all namespaces",
-    query=(*LISTING, NAMESPACE),
+    "custom resources of a kind",
+    reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER),
     answer=list[CustomObjectView],
 )
 def list_objects(call: Call) -> Answer:
     state, kind = call.state(), call.path["kind"]
     _check_registered(state, kind)
-    namespace = call.path.get("ns", call.query.get("namespace"))
-    requirements = parse_selector(call.query.get("labelSelector", ""))
-    found = [
-        custom
-        for custom in list(state.custom_objects.values())
-        if custom.type == kind
-        and (namespace is None or custom.namespace == namespace)
-        and selected(custom.labels, requirements)
-    ]
-    return page(found, lambda custom: (custom.namespace, custom.name), call.query, show_custom_object)
+    found = [custom for custom in list(state.custom_objects.values()) if custom.type == kind]
+    return listed(call, found, show_custom_object)
 
 
 @table.read(OBJECT, "Fetch a custom resource", answer=CustomObjectView)

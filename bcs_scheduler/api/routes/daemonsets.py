@@ -6,7 +6,6 @@ from typing import Any, get_args
 
 import msgspec
 
-from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.daemonset import (
     DaemonsetDocument,
     as_application,
@@ -15,8 +14,9 @@ from bcs_scheduler.api.documents.daemonset import (
     to_definition,
 )
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.lists import LISTING, find, listed, lists
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table, now
+from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote
 from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
@@ -44,7 +44,6 @@ ORIGINAL = "/namespaces/{ns}/daemonset"
 STATUS = Param("status", "text", "Only those in this status.", choices=get_args(DaemonsetStatus))
 VERSION = Param("version", "text", "Id of the stored version; the one before the newest if left out.")
 ENFORCE = Param("enforce", "bool", "1: forget taskgroups that do not end, e.g. on lost agents.")
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS)
 
 
 class DaemonsetAccepted(msgspec.Struct, rename="camel"):
@@ -58,10 +57,7 @@ class DaemonsetAccepted(msgspec.Struct, rename="camel"):
 
 def find_daemonset(state: State, namespace: str, name: str) -> Daemonset:
     """Raises ApiError (404)."""
-    daemonset = state.daemonsets.get(f"{namespace}/{name}")
-    if daemonset is None:
-        raise not_found("daemonset", f"{namespace}/{name}")
-    return daemonset
+    return find(state.daemonsets, "daemonset", namespace, name)
 
 
 def _found(call: Call) -> tuple[State, Daemonset]:
@@ -72,35 +68,10 @@ def _found(call: Call) -> tuple[State, Daemonset]:
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-@table.read(
-    "/daemonsets",
-    "List the daemonsets of all namespaces",
-    query=LISTING,
-    answer=list[DaemonsetView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-def list_all_daemonsets(call: Call) -> Answer:
-    return list_daemonsets(call)
-
-
-@table.read(
-    DAEMONSETS,
-    "List the daemonsets of a namespace",
-    query=LISTING,
-    answer=list[DaemonsetView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, DAEMONSETS, "/daemonsets", "daemonsets", query=(*LISTING, STATUS), answer=list[DaemonsetView])
 def list_daemonsets(call: Call) -> Answer:
-    state, namespace, status = call.state(), call.path.get("ns"), call.query.get("status")
-    requirements = parse_selector(call.query.get("labelSelector", ""))
-    found = (
-        daemonset
-        for daemonset in list(state.daemonsets.values())
-        if (namespace is None or daemonset.namespace == namespace)
-        and (status is None or daemonset.status == status)
-        and selected(daemonset.labels, requirements)
-    )
-    return page(found, lambda d: (d.namespace, d.name), call.query, lambda d: show_daemonset(state, d))
+    state = call.state()
+    return listed(call, list(state.daemonsets.values()), lambda daemonset: show_daemonset(state, daemonset))
 
 
 @table.read(DAEMONSET, "Fetch a daemonset", answer=DaemonsetView)

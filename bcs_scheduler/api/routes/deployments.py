@@ -17,13 +17,14 @@ from bcs_scheduler.api.documents.deployment import (
     to_deployment,
 )
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table, now
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.lists import LISTING, find, listed, lists
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table, now
+from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote, instances_of
 from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
 from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
-from bcs_scheduler.api.streaming import long_poll
+from bcs_scheduler.api.streaming import WATCH_SECONDS, WATCHING, long_poll
 from bcs_scheduler.api.views.deployments import (
     DeploymentView,
     RevisionDetail,
@@ -55,13 +56,6 @@ MAX_REVISION = 10**9
 STATUS = Param("status", "text", "Only those in this status.", choices=get_args(DeploymentStatus))
 ARGS = Param("args", "text", "resource: change nothing but limits, in place.", choices=("resource",))
 REVISION = Param("revision", "int", "Number of the revision; the one before if left out.", 1, MAX_REVISION)
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR, STATUS)
-WATCHING = (
-    Param("watch", "bool", "Answer only when it differs from what the caller knows, or the time is up."),
-    Param("timeoutSeconds", "float", "How long to watch at most; 30 if left out.", 0, 60),
-    Param("resourceVersion", "text", "The resourceVersion the caller knows; any is news if left out."),
-)
-WATCH_SECONDS = 30.0
 
 
 class DeploymentAccepted(msgspec.Struct, rename="camel"):
@@ -77,45 +71,16 @@ class DeploymentAccepted(msgspec.Struct, rename="camel"):
 
 def find_deployment(state: State, namespace: str, name: str) -> Deployment:
     """Raises ApiError (404)."""
-    deployment = state.deployments.get(f"{namespace}/{name}")
-    if deployment is None:
-        raise not_found("deployment", f"{namespace}/{name}")
-    return deployment
+    return find(state.deployments, "deployment", namespace, name)
 
 
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-@table.read(
-    "/deployments",
-    "List the deployments of all namespaces",
-    query=LISTING,
-    answer=list[DeploymentView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-def list_all_deployments(call: Call) -> Answer:
-    return list_deployments(call)
-
-
-@table.read(
-    DEPLOYMENTS,
-    "List the deployments of a namespace",
-    query=LISTING,
-    answer=list[DeploymentView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, DEPLOYMENTS, "/deployments", "deployments", query=(*LISTING, STATUS), answer=list[DeploymentView])
 def list_deployments(call: Call) -> Answer:
     state, at = call.state(), now()
-    namespace, status = call.path.get("ns"), call.query.get("status")
-    requirements = parse_selector(call.query.get("labelSelector", ""))
-    found = (
-        deployment
-        for deployment in list(state.deployments.values())
-        if (namespace is None or deployment.namespace == namespace)
-        and (status is None or deployment.status == status)
-        and selected(deployment.labels, requirements)
-    )
-    return page(found, lambda d: (d.namespace, d.name), call.query, lambda d: show_deployment(state, d, at))
+    return listed(call, list(state.deployments.values()), lambda deployment: show_deployment(state, deployment, at))
 
 
 @table.read(

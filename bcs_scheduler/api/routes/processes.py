@@ -5,7 +5,8 @@ from __future__ import annotations
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.application import ApplicationDocument
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.lists import LISTING
+from bcs_scheduler.api.operation import Answer, Call, Param, Table
 from bcs_scheduler.api.routes import applications
 from bcs_scheduler.api.routes.applications import ARGS, INSTANCES, MAX_UNAVAILABLE, STATUS, VERSION, Accepted
 from bcs_scheduler.api.views.applications import ApplicationView
@@ -20,12 +21,12 @@ PROCESS = f"{PROCESSES}/{{name}}"
 @table.read(
     PROCESSES,
     "List the processes of a namespace",
-    query=(LIMIT, CONTINUE, LABEL_SELECTOR, STATUS),
+    query=(*LISTING, STATUS),
     answer=list[ApplicationView],
     reasons=(errors.BAD_PARAMETER,),
 )
 def list_processes(call: Call) -> Answer:
-    return applications.listed(call, "process")
+    return applications.list_of_kind(call, "process")
 
 
 @table.read(PROCESS, "Fetch a process", answer=ApplicationView)

@@ -5,8 +5,7 @@ The older paths /service are the original's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from collections.abc import Iterator
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -14,29 +13,20 @@ from starlette.concurrency import run_in_threadpool
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.service import ServiceDocument, read_service
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.lists import NAMESPACE, find, listed, lists, namespace_of
+from bcs_scheduler.api.operation import Answer, Call, Param, Table
 from bcs_scheduler.api.sse import EventStream, frame
-from bcs_scheduler.api.streaming import long_poll, streams, watch
+from bcs_scheduler.api.streaming import WATCH_SECONDS, WATCHING, long_poll, streams, watch
 from bcs_scheduler.api.views.services import EndpointView, ServiceView, show_endpoint, show_service
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.orders import DeleteService, PutService
 from bcs_scheduler.hub import Item
-from store.records import Endpoint, Service
+from store.records import Endpoint
 
 table = Table("services")
-R = TypeVar("R", Service, Endpoint)
 SERVICES = "/namespaces/{ns}/services"
 ENDPOINTS = "/namespaces/{ns}/endpoints"
-NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
 NAME = Param("name", "text", "Only the endpoint of this service.")
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR)
-WATCHING = (
-    Param("watch", "bool", "Answer only when it differs from what the caller knows, or the time is up."),
-    Param("timeoutSeconds", "float", "How long to watch at most; 30 if left out.", 0, 60),
-    Param("resourceVersion", "text", "The resourceVersion the caller knows; any is news if left out."),
-)
-WATCH_SECONDS = 30.0
 CREATED = (Reason.EXISTS, Reason.INVALID)
 REPLACED = (Reason.NOT_FOUND, Reason.INVALID)
 
@@ -88,53 +78,23 @@ async def delete_service(call: Call) -> Answer:
     return await call.submit(command)
 
 
-@table.read(
-    SERVICES,
-    "List the services of a namespace",
-    query=LISTING,
-    answer=list[ServiceView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-@table.read(
-    "/services",
-    "List the services of all namespaces",
-    query=(*LISTING, NAMESPACE),
-    answer=list[ServiceView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, SERVICES, "/services", "services", answer=list[ServiceView])
 def list_services(call: Call) -> Answer:
-    return page(_matching(list(call.state().services.values()), call), _order, call.query, show_service)
+    return listed(call, list(call.state().services.values()), show_service)
 
 
 @table.read(f"{SERVICES}/{{name}}", "Fetch a service", answer=ServiceView)
 @table.read("/service/{ns}/{name}", "Fetch a service", answer=ServiceView)
 def get_service(call: Call) -> Answer:
-    key = f"{call.path['ns']}/{call.path['name']}"
-    record = call.state().services.get(key)
-    if record is None:
-        raise not_found("service", key)
-    return Answer(show_service(record))
+    return Answer(show_service(find(call.state().services, "service", call.path["ns"], call.path["name"])))
 
 
 # --- endpoints ------------------------------------------------------------------------------------------------
 
 
-@table.read(
-    ENDPOINTS,
-    "List the endpoints of a namespace",
-    query=LISTING,
-    answer=list[EndpointView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-@table.read(
-    "/endpoints",
-    "List the endpoints of all namespaces",
-    query=(*LISTING, NAMESPACE),
-    answer=list[EndpointView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, ENDPOINTS, "/endpoints", "endpoints", answer=list[EndpointView])
 def list_endpoints(call: Call) -> Answer:
-    return page(_matching(list(call.state().endpoints.values()), call), _order, call.query, show_endpoint)
+    return listed(call, list(call.state().endpoints.values()), show_endpoint)
 
 
 @table.read(
@@ -182,7 +142,7 @@ async def get_endpoint(call: Call) -> Answer:
 async def watch_endpoints(call: Call) -> EventStream:
     """Each connection begins with everything there is, so whoever comes back misses nothing: what they have not been
     told of before `synced` is gone."""
-    namespace = call.path.get("ns", call.query.get("namespace"))
+    namespace = namespace_of(call)
     name = call.query.get("name")
     caller = call.caller
 
@@ -198,7 +158,8 @@ async def watch_endpoints(call: Call) -> EventStream:
     except BaseException:
         following.close()
         raise
-    shown = sorted((record for record in records if wanted(Item("endpoint", record.key, record))), key=_order)
+    seen = (record for record in records if wanted(Item("endpoint", record.key, record)))
+    shown = sorted(seen, key=lambda record: (record.namespace, record.name))
     return EventStream(following, encode, _opening(shown), call.query.get("timeoutSeconds"))
 
 
@@ -220,17 +181,3 @@ def _known(text: str) -> int:
     if text and not (text.isascii() and text.isdigit() and len(text) < 20):
         raise errors.bad_parameter("resourceVersion", "is not one of an endpoint")
     return int(text or 0)
-
-
-def _order(record: Service | Endpoint) -> tuple[Any, ...]:
-    return (record.namespace, record.name)
-
-
-def _matching(records: Iterable[R], call: Call) -> list[R]:
-    namespace = call.path.get("ns", call.query.get("namespace"))
-    requirements = parse_selector(call.query.get("labelSelector", ""))
-    return [
-        record
-        for record in records
-        if (namespace is None or record.namespace == namespace) and selected(record.labels, requirements)
-    ]

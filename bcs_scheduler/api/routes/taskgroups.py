@@ -6,6 +6,7 @@ from typing import get_args
 
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.lists import NAMESPACE
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.routes.applications import Accepted, find_application
@@ -16,7 +17,6 @@ from store.state import State
 
 table = Table("taskgroups")
 STATUS = Param("status", "text", "Only those in this status.", choices=get_args(TaskGroupStatus))
-NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
 AGENT = Param("agent", "text", "Only those on the agent with this id, address or host name.")
 HOST_RETAIN = Param(
     "hostRetainTime", "float", "For so many seconds only the previous host is acceptable.", 0, 30 * 86400

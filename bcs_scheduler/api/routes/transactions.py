@@ -8,12 +8,12 @@ from typing import get_args
 
 from starlette.concurrency import run_in_threadpool
 
-from bcs_scheduler.api import errors
 from bcs_scheduler.api.errors import not_found
+from bcs_scheduler.api.lists import lists, namespace_of
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.routes.applications import Accepted
-from bcs_scheduler.api.streaming import long_poll
+from bcs_scheduler.api.streaming import WATCH_SECONDS, long_poll
 from bcs_scheduler.api.views.transactions import TransactionView, order, show_transaction
 from bcs_scheduler.core.events import CancelTransaction
 from bcs_scheduler.hub import EVENTS, Item
@@ -35,30 +35,12 @@ WATCHING = (
     Param("resourceStatus", "text", "The status the caller knows; INIT if left out.", choices=STATUSES),
     Param("resourceProgress", "int", "The progress the caller knows; any progress is news if given.", 0),
 )
-WATCH_SECONDS = 30.0
 
 
-@table.read(
-    "/transactions",
-    "List the transactions of all namespaces",
-    query=LISTING,
-    answer=list[TransactionView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-def list_all_transactions(call: Call) -> Answer:
-    return list_transactions(call)
-
-
-@table.read(
-    "/transactions/{ns}",
-    "List the transactions of a namespace",
-    query=LISTING,
-    answer=list[TransactionView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, "/transactions/{ns}", "/transactions", "transactions", query=LISTING, answer=list[TransactionView])
 def list_transactions(call: Call) -> Answer:
     state, query = call.state(), call.query
-    namespace, name, status = call.path.get("ns"), query.get("objName"), query.get("status")
+    namespace, name, status = namespace_of(call), query.get("objName"), query.get("status")
     concerns = _OF_KIND[query.get("objKind", "application")]
     found = (
         transaction

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.extensions import WebhookDocument, read_webhook
-from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.lists import find, listed, lists
+from bcs_scheduler.api.operation import Answer, Call, Table
 from bcs_scheduler.api.views.extensions import WebhookView, show_webhook
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.orders import DeleteWebhook, PutWebhook
 
 table = Table("admission webhooks")
-NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
-LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR)
 OF_NAMESPACE = "/namespaces/{ns}/admissionwebhook"
 CREATED = (Reason.EXISTS, Reason.INVALID)
 REPLACED = (Reason.NOT_FOUND, Reason.INVALID)
@@ -51,36 +47,12 @@ async def delete_webhook(call: Call) -> Answer:
     return await call.submit(command)
 
 
-@table.read(
-    OF_NAMESPACE,
-    "List the admission webhooks of a namespace",
-    query=LISTING,
-    answer=list[WebhookView],
-    reasons=(errors.BAD_PARAMETER,),
-)
-@table.read(
-    "/admissionwebhooks",
-    "List the admission webhooks of all namespaces",
-    query=(*LISTING, NAMESPACE),
-    answer=list[WebhookView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, OF_NAMESPACE, "/admissionwebhooks", "admission webhooks", answer=list[WebhookView])
 def list_webhooks(call: Call) -> Answer:
-    namespace = call.path.get("ns", call.query.get("namespace"))
-    requirements = parse_selector(call.query.get("labelSelector", ""))
-    found = [
-        webhook
-        for webhook in list(call.state().webhooks.values())
-        if (namespace is None or webhook.namespace == namespace) and selected(webhook.labels, requirements)
-    ]
-    return page(found, lambda webhook: (webhook.namespace, webhook.name), call.query, show_webhook)
+    return listed(call, list(call.state().webhooks.values()), show_webhook)
 
 
 @table.read(f"{OF_NAMESPACE}/{{name}}", "Fetch an admission webhook", answer=WebhookView)
 @table.read("/admissionwebhook/{ns}/{name}", "Fetch an admission webhook", answer=WebhookView)
 def get_webhook(call: Call) -> Answer:
-    key = f"{call.path['ns']}/{call.path['name']}"
-    record = call.state().webhooks.get(key)
-    if record is None:
-        raise not_found("admission webhook", key)
-    return Answer(show_webhook(record))
+    return Answer(show_webhook(find(call.state().webhooks, "admission webhook", call.path["ns"], call.path["name"])))
