@@ -51,6 +51,28 @@ _NO_REVISIONS: dict[int, Revision] = {}
 _NO_COUNTS: Mapping[str, int] = Counter()
 _NO_INDEXES: Mapping[int, int] = Counter()
 
+TABLES = {
+    "taskgroup": "taskgroups",
+    "application": "applications",
+    "transaction": "transactions",
+    "agentsetting": "agent_settings",
+    "configmap": "config_maps",
+    "secret": "secrets",
+    "command": "commands",
+    "message": "messages",
+    "deployment": "deployments",
+    "revision": "revisions",
+    "daemonset": "daemonsets",
+    "service": "services",
+    "endpoint": "endpoints",
+    "namespace": "namespaces",
+    "webhook": "webhooks",
+    "customkind": "custom_kinds",
+    "customobject": "custom_objects",
+    "journal": "journals",
+}
+"""The table of State that has the records of a kind."""
+
 
 class State:
     """All records, by key, and their indexes. `apply` is the only way in."""
@@ -77,26 +99,7 @@ class State:
         self.custom_kinds: dict[Key, CustomKind] = {}
         self.custom_objects: dict[Key, CustomObject] = {}
         self.journals: dict[Key, Journal] = {}
-        self._tables: dict[str, dict[Key, Any]] = {
-            "taskgroup": self.taskgroups,
-            "application": self.applications,
-            "transaction": self.transactions,
-            "agentsetting": self.agent_settings,
-            "configmap": self.config_maps,
-            "secret": self.secrets,
-            "command": self.commands,
-            "message": self.messages,
-            "deployment": self.deployments,
-            "revision": self.revisions,
-            "daemonset": self.daemonsets,
-            "service": self.services,
-            "endpoint": self.endpoints,
-            "namespace": self.namespaces,
-            "webhook": self.webhooks,
-            "customkind": self.custom_kinds,
-            "customobject": self.custom_objects,
-            "journal": self.journals,
-        }
+        self._tables: dict[str, dict[Key, Any]] = {kind: getattr(self, name) for kind, name in TABLES.items()}
         self._revisions_of: dict[Key, dict[int, Revision]] = {}
         self._messages_of: dict[Key, dict[str, Message]] = {}
         self._open_messages: dict[str, dict[str, Message]] = {}

@@ -15,7 +15,7 @@ import msgspec
 
 from bcs_scheduler.security.caller import Caller
 from store.records import Command, Journal, Message, Record, Revision, TaskGroup, Transaction, Version
-from store.state import Key, State
+from store.state import TABLES, Key, State
 
 R = TypeVar("R")
 _OWNED = (
@@ -110,26 +110,7 @@ class VisibleState(State):
         self.messages = _Table(whole.messages, self._message)
         self.namespaces = _Table(whole.namespaces, lambda record: record if caller.sees(record.name) else None)
         self.journals = _Table(whole.journals, self._journal)
-        self._tables = {
-            "taskgroup": self.taskgroups,
-            "application": self.applications,
-            "transaction": self.transactions,
-            "agentsetting": self.agent_settings,
-            "configmap": self.config_maps,
-            "secret": self.secrets,
-            "command": self.commands,
-            "message": self.messages,
-            "deployment": self.deployments,
-            "revision": self.revisions,
-            "daemonset": self.daemonsets,
-            "service": self.services,
-            "endpoint": self.endpoints,
-            "namespace": self.namespaces,
-            "webhook": self.webhooks,
-            "customkind": self.custom_kinds,
-            "customobject": self.custom_objects,
-            "journal": self.journals,
-        }
+        self._tables = {kind: getattr(self, name) for kind, name in TABLES.items()}
 
     def _message(self, message: Message) -> Message | None:
         """A message belongs to the namespace of its command, or of the taskgroup it was for."""

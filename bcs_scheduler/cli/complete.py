@@ -33,13 +33,13 @@ def application_names(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def owner_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Deployments, and applications: those that belong to a deployment too."""
+    return _suggest(incomplete, ctx, lambda client, session: _owners(client, session.namespace))
 
-    def names(client: Client, session: Session) -> Iterable[str]:
-        found = [deployment["name"] for deployment in client.deployments(session.namespace)]
-        found += [application["Name"] for application in client.applications(session.namespace)]
-        yield from dict.fromkeys(found)
 
-    return _suggest(incomplete, ctx, names)
+def _owners(client: Client, namespace: str) -> Iterable[str]:
+    found = [deployment["name"] for deployment in client.deployments(namespace)]
+    found += [application["Name"] for application in client.applications(namespace)]
+    return dict.fromkeys(found)
 
 
 DOCUMENTS: dict[str, Callable[[Client, str], Iterable[Json]]] = {
@@ -81,9 +81,7 @@ def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     """Deployments, applications, and taskgroups by their short names."""
 
     def names(client: Client, session: Session) -> Iterable[str]:
-        found = [deployment["name"] for deployment in client.deployments(session.namespace)]
-        found += [application["Name"] for application in client.applications(session.namespace)]
-        yield from dict.fromkeys(found)
+        yield from _owners(client, session.namespace)
         yield from (group["Name"] for group in client.taskgroups(session.namespace))
 
     return _suggest(incomplete, ctx, names)
