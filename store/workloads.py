@@ -92,6 +92,8 @@ class Deployment(Record, frozen=True, kw_only=True):
     rested_at: float = 0.0
     """When the last step ended; 0.0 = none has."""
     canary_done: bool = False
+    following: int = 0
+    """While an update is undone: the revision that is updated to when that is done; 0 = none."""
     command: str = ""
     """UpdateResource: id of the command that tells the executors."""
     raw: str = ""

@@ -56,8 +56,13 @@ def of_deployment(state: State, deployment: Deployment) -> Wants:
     revision = state.revisions.get(deployment.revision_key)
     if revision is not None:
         sides.append(needs.total(revision.version))
+    surge = deployment.strategy.max_surge
+    following = state.revisions.get(f"{deployment.key}/{deployment.following}")
+    if following is not None:
+        sides.append(needs.total(following.version))
+        count, surge = max(count, following.instances), max(surge, following.strategy.max_surge)
     if deployment.updating or deployment.status in MOVING:
-        count = max(count, deployment.previous_instances) + deployment.strategy.max_surge
+        count = max(count, deployment.previous_instances) + surge
     most = Amounts(
         cpus=max((side.cpus for side in sides), default=0),
         mem=max((side.mem for side in sides), default=0),

@@ -120,8 +120,8 @@ def wait_for_rollout(
     def look() -> Look:
         nonlocal last, wanted, undone
         last = _news(session, namespace, name, last)
-        wanted = wanted or int(last["revision"])
-        undone = undone or last["rollingBack"] or int(last["revision"]) < wanted
+        wanted = wanted or int(last["nextRevision"] or last["revision"])
+        undone = undone or _goes_back(last, wanted)
         _raise_halts(name, last)
         progress = last["progress"]
         return Look(progress["done"], progress["total"], standing(last), ended=is_settled(last))
@@ -131,6 +131,13 @@ def wait_for_rollout(
         why = last.get("message") or f"revision {last['revision']} runs again"
         raise CliError(f"deployment {name}: the update to revision {wanted} was rolled back: {why}")
     return last
+
+
+def _goes_back(deployment: Json, wanted: int) -> bool:
+    """It is not brought to the wanted revision, nor is that to follow."""
+    if int(deployment["nextRevision"]) >= wanted:
+        return False
+    return bool(deployment["rollingBack"] or int(deployment["revision"]) < wanted)
 
 
 def is_settled(deployment: Json) -> bool:
@@ -149,7 +156,8 @@ def standing(deployment: Json) -> str:
     elif deployment["progress"]["done"] < deployment["progress"]["total"]:
         parts.append(f"{counts['available']} of {deployment['instances']} available")
     if deployment["rollingBack"]:
-        parts.append("rolling back")
+        following = deployment["nextRevision"]
+        parts.append(f"rolling back, revision {following} follows" if following else "rolling back")
     message = deployment.get("message")
     return ", ".join(parts) + (f": {message}" if message else "")
 
@@ -160,7 +168,8 @@ def _raise_halts(name: str, deployment: Json) -> None:
         case "UpdateSuspend":
             raise CliError(
                 f"deployment {name} is suspended: {deployment.get('message') or 'a step did not end in time'}; "
-                f"`bcs rollout resume {name}` tries again, `bcs rollout cancel {name}` goes back"
+                f"`bcs rollout resume {name}` tries again, `bcs rollout cancel {name}` goes back, "
+                "applying something else goes back and then on to that"
             )
         case "UpdatePaused":
             raise Conflict(f"deployment {name} is paused ({standing(deployment)}); `bcs rollout resume {name}` goes on")

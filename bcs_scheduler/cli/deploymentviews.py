@@ -135,9 +135,10 @@ LIMITS = (("Cpus", "cores"), ("Mem", "MB"), ("Disk", "MB of disk"), ("Gpus", "GP
 def _leaving(found: Json) -> str:
     if not found["previousRevision"]:
         return ""
-    return (
-        f" (back from {found['previousRevision']})" if found["rollingBack"] else f" (from {found['previousRevision']})"
-    )
+    if not found["rollingBack"]:
+        return f" (from {found['previousRevision']})"
+    following = found["nextRevision"]
+    return f" (back to {found['previousRevision']}{f', then to {following}' if following else ''})"
 
 
 def _side(side: Json | None) -> str:

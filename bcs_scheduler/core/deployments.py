@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core import events, instructions, orders, rollout, rollout_steps
+from bcs_scheduler.core import events, instructions, orders, revisions, rollout, rollout_steps
 from bcs_scheduler.core.desk import Desk
-from store.records import Application, Deployment, Revision, Version
+from store.records import Application, Deployment, Version
 from transactions import base, launch, rolling, scale, update
 from transactions.base import Refused
 
@@ -49,10 +49,10 @@ def create(desk: Desk, asked: orders.CreateDeployment) -> Data:
     if asked.version is None:
         raise Refused("invalid", "there is no template, and the selector matches no application", "$.spec.template")
     _check_number(wanted.instances)
-    definition = msgspec.structs.replace(_definition(asked.version, wanted), instances=wanted.instances)
+    definition = msgspec.structs.replace(revisions.definition_of(asked.version, wanted), instances=wanted.instances)
     application, transaction = launch.create(desk.context, definition, asked.type)
     desk.uow.put(msgspec.structs.replace(application, deployment=wanted.name))
-    revision = _revision(desk, wanted, 1, definition, "created")
+    revision = revisions.new(desk, wanted, 1, definition, "created")
     desk.uow.put(revision)
     rollout.tell(desk, wanted, "created", f"launching {wanted.instances} taskgroups")
     created = _first(desk, wanted, application, status="Deploying", message="first taskgroups are being launched")
@@ -85,17 +85,17 @@ def _adopt(desk: Desk, asked: orders.CreateDeployment, application: Application)
     if version is None or not application.instances:
         raise Refused("conflict", f"application {application.key} has nothing to run; it cannot be adopted")
     owned = desk.uow.put(msgspec.structs.replace(application, deployment=wanted.name))
-    present = msgspec.structs.replace(_definition(version, wanted), instances=application.instances)
-    revision = _revision(desk, wanted, 1, present, f"adopted application {application.name}")
+    present = msgspec.structs.replace(revisions.definition_of(version, wanted), instances=application.instances)
+    revision = revisions.new(desk, wanted, 1, present, f"adopted application {application.name}")
     desk.uow.put(revision)
     count = wanted.instances or application.instances
     rollout.tell(desk, wanted, "adopted", f"application {application.name} with {application.instances} taskgroups")
     adopted = _first(desk, wanted, owned, status="Running", instances=application.instances)
-    if asked.version is None or update.same_definition(present, _definition(asked.version, wanted)):
+    if asked.version is None or update.same_definition(present, revisions.definition_of(asked.version, wanted)):
         return _resize(desk, adopted, count) if count != adopted.instances else _answer(desk, adopted)
     _check_number(count)
-    definition = _definition(asked.version, wanted)
-    return _begin(desk, adopted, definition, count, "updated at its creation")
+    definition = revisions.definition_of(asked.version, wanted)
+    return _updated(desk, adopted, definition, count, "updated at its creation")
 
 
 def _first(desk: Desk, wanted: Deployment, application: Application, **fields: Any) -> Deployment:
@@ -113,27 +113,6 @@ def _first(desk: Desk, wanted: Deployment, application: Application, **fields: A
     )
 
 
-def _definition(version: Version, wanted: Deployment) -> Version:
-    """As a revision keeps it: nameless, and of no particular application. The document stands beside it."""
-    return msgspec.structs.replace(version, application=wanted.name, name="", created_at=0.0, raw="")
-
-
-def _revision(desk: Desk, wanted: Deployment, number: int, definition: Version, why: str) -> Revision:
-    return Revision(
-        namespace=wanted.namespace,
-        deployment=wanted.name,
-        number=number,
-        version=definition,
-        instances=definition.instances,
-        raw=wanted.raw,
-        strategy=wanted.strategy,
-        labels=wanted.labels,
-        annotations=wanted.annotations,
-        why=why,
-        created_at=desk.now,
-    )
-
-
 # --- update -------------------------------------------------------------------------------------------------------
 
 
@@ -146,44 +125,67 @@ def change(desk: Desk, asked: orders.UpdateDeployment) -> Data:
         raise Refused("invalid", "the selector of a deployment cannot change", "$.spec.selector")
     if asked.resources_only:
         return _limits(desk, present, asked)
+    definition = revisions.definition_of(asked.version, present)
+    if present.status in rollout.HALTED or (present.back and present.status == "Update"):
+        return _superseded(desk, present, wanted, definition)
     _at_rest(present, "update", "Running", "Deploying")
-    documented = msgspec.structs.replace(
-        present, raw=wanted.raw, strategy=wanted.strategy, labels=wanted.labels, annotations=wanted.annotations
-    )
-    definition = _definition(asked.version, present)
+    documented = revisions.documented(present, wanted)
+    return _apply(desk, present, documented, msgspec.structs.replace(definition, instances=wanted.instances))
+
+
+def _apply(desk: Desk, present: Deployment, documented: Deployment, definition: Version, number: int = 0) -> Data:
+    """Brings a deployment at rest to what a document says; `definition` has the number of taskgroups. `number`: of the
+    revision, if there is an update."""
     revision = desk.state.revisions.get(present.revision_key)
     if revision is None or not update.same_definition(revision.version, definition):
-        return _begin(desk, documented, definition, wanted.instances, "updated")
+        return _updated(desk, documented, definition, definition.instances, "updated", number)
     if documented != present:
-        desk.uow.put(_revised(revision, documented))
+        desk.uow.put(revisions.revised(revision, documented))
         rollout.put(desk, documented)
         rollout.tell(desk, documented, "changed", "what runs stays as it is")
-    if wanted.instances != present.instances:
-        return _resize(desk, documented, wanted.instances)
+    if definition.instances != present.instances:
+        return _resize(desk, documented, definition.instances)
     answer = _answer(desk, documented)
     return answer if documented != present else {**answer, "unchanged": True}
 
 
-def _revised(revision: Revision, wanted: Deployment) -> Revision:
-    return msgspec.structs.replace(
-        revision,
-        raw=wanted.raw,
-        strategy=wanted.strategy,
-        labels=wanted.labels,
-        annotations=wanted.annotations,
-    )
-
-
-def _begin(desk: Desk, wanted: Deployment, definition: Version, instances: int, why: str) -> Data:
-    """A rolling update to a new revision; its first step begins at once."""
-    number = max(desk.state.revisions_of(wanted.key), default=0) + 1
+def _updated(desk: Desk, wanted: Deployment, definition: Version, instances: int, why: str, number: int = 0) -> Data:
+    """An update begins. `number` of its revision: the next one."""
+    number = number or revisions.next_number(desk, wanted.key)
     definition = msgspec.structs.replace(definition, instances=instances)
-    revision = _revision(desk, wanted, number, definition, why)
-    begun = rollout.begin(desk, wanted, revision)
-    rollout_steps.advance(desk, begun)
-    begun = desk.state.deployments[wanted.key]
+    begun = revisions.begin(desk, wanted, revisions.new(desk, wanted, number, definition, why))
     floor, ceiling = rolling.bounds(begun)
     return {**_answer(desk, begun), "application": begun.successor, "leastReady": floor, "mostPresent": ceiling}
+
+
+def _superseded(desk: Desk, present: Deployment, wanted: Deployment, definition: Version) -> Data:
+    """Something else is to follow an update that stands still, or is being undone."""
+    revision = desk.state.revisions.get(present.revision_key)
+    if not present.back and revision is not None and update.same_definition(revision.version, definition):
+        _at_rest(present, "update", "Running")
+    definition = msgspec.structs.replace(definition, instances=wanted.instances)
+    changed = revisions.supersede(desk, present, wanted, definition)
+    unchanged = changed == present
+    rollout_steps.advance(desk, changed)
+    current = desk.state.deployments[present.key]
+    answer = {**_answer(desk, current), "revision": current.following or current.revision}
+    return {**answer, "unchanged": True} if unchanged else answer
+
+
+def take_up(desk: Desk, present: Deployment) -> None:
+    """What was to follow an update that is undone now."""
+    revision = desk.state.revisions.get(f"{present.key}/{present.following}")
+    if revision is None:
+        rollout.put(desk, present, following=0)
+        return
+    settled = rollout.put(desk, present, following=0, message="")
+    running = desk.state.revisions.get(present.revision_key)
+    if running is not None and update.same_definition(running.version, revision.version):
+        desk.uow.delete(revision)
+    try:
+        _apply(desk, settled, revisions.documented(settled, revision), revision.version, revision.number)
+    except Refused as refused:
+        revisions.refuse_at_last(desk, present, refused)
 
 
 def _limits(desk: Desk, present: Deployment, asked: orders.UpdateDeployment) -> Data:
@@ -191,14 +193,16 @@ def _limits(desk: Desk, present: Deployment, asked: orders.UpdateDeployment) -> 
     _at_rest(present, "change limits of", "Running")
     if asked.deployment.strategy != present.strategy:
         raise Refused("invalid", "only limits can change in place, the strategy differs as well", "$.spec.strategy")
-    definition = msgspec.structs.replace(_definition(asked.version, present), instances=asked.deployment.instances)
+    definition = msgspec.structs.replace(
+        revisions.definition_of(asked.version, present), instances=asked.deployment.instances
+    )
     version = msgspec.structs.replace(definition, application=present.application)
     data = instructions.change_limits(desk, events.UpdateApplication(version=version, dry_run=asked.dry_run))
     if data.get("unchanged"):
         return {**_answer(desk, present), "unchanged": True}
-    number = max(desk.state.revisions_of(present.key), default=0) + 1
+    number = revisions.next_number(desk, present.key)
     documented = msgspec.structs.replace(present, raw=asked.deployment.raw)
-    desk.uow.put(_revision(desk, documented, number, definition, "limits changed in place"))
+    desk.uow.put(revisions.new(desk, documented, number, definition, "limits changed in place"))
     command = data["commandID"]
     changed = rollout.put(
         desk,
@@ -241,7 +245,7 @@ def _pause(desk: Desk, present: Deployment) -> Deployment:
 
 
 def _resume(desk: Desk, present: Deployment) -> Deployment:
-    if present.status not in ("UpdatePaused", "UpdateSuspend") and not present.pausing:
+    if present.status not in rollout.HALTED and not present.pausing:
         raise Refused("conflict", f"deployment {present.key} is {present.status}: there is nothing to resume")
     return rollout.resume(desk, present)
 
@@ -249,6 +253,9 @@ def _resume(desk: Desk, present: Deployment) -> Deployment:
 def _cancel(desk: Desk, present: Deployment, why: str) -> Deployment:
     if not present.updating or present.status == "Deleting":
         raise Refused("conflict", f"deployment {present.key} is {present.status}: there is no update to cancel")
+    if present.following:
+        rollout.tell(desk, present, "cancelled", f"revision {present.following} does not follow: {why}")
+        return revisions.drop(desk, present)
     if present.back:
         raise Refused("conflict", f"the update of deployment {present.key} is being undone already")
     return rollout.go_back(desk, present, why, asked=True)
@@ -288,7 +295,7 @@ def _again(desk: Desk, present: Deployment, number: int, why: str) -> Data:
         wanted = msgspec.structs.replace(
             present, raw=revision.raw, labels=revision.labels, annotations=revision.annotations
         )
-    return _begin(desk, wanted, revision.version, present.instances, why)
+    return _updated(desk, wanted, revision.version, present.instances, why)
 
 
 def resize(desk: Desk, asked: orders.ScaleDeployment) -> Data:

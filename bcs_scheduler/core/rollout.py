@@ -15,6 +15,9 @@ from store.records import Application, Deployment, Revision, Rolling, Transactio
 from transactions import delete, groups, injection, rolling, scale
 from transactions.rolling import Picture
 
+HALTED = ("UpdatePaused", "UpdateSuspend")
+"""Statuses of an update that does not go on by itself."""
+
 
 def put(desk: Desk, deployment: Deployment, **changes: Any) -> Deployment:
     """Stores the deployment with these changes and tells those that follow it. Nothing is written if

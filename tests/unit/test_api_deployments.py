@@ -196,6 +196,20 @@ def test_an_update_is_paused_resumed_and_cancelled(gateway: CoreGateway, updatin
     assert reason(updating.call(method, f"{FRONT}/resumeupdate")) == (409, "conflict")
 
 
+def test_something_else_follows_an_update_that_is_undone(gateway: CoreGateway, updating: Api) -> None:
+    assert updating.call("PUT", f"{FRONT}/cancelupdate").status_code == 202
+    newest = newer()
+    newest["spec"]["template"]["spec"]["containers"][0]["command"] = "newest-server"
+    answer = updating.call("PUT", FRONT, json=newest)
+    assert (answer.status_code, answer.json()["data"]["revision"]) == (202, 3)
+    view = updating.data(FRONT)
+    assert (view["rollingBack"], view["revision"], view["nextRevision"]) == (True, 2, 3)
+    settle(gateway)
+    view = updating.data(FRONT)
+    assert (view["status"], view["revision"], view["nextRevision"]) == ("Running", 3, 0)
+    assert "newest-server" in view["raw_json"]
+
+
 def test_rolling_back_goes_to_a_kept_revision(gateway: CoreGateway, updating: Api) -> None:
     settle(gateway)
     assert [r["revision"] for r in updating.data(f"{FRONT}/revisions")] == [1, 2]

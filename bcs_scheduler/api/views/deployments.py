@@ -102,6 +102,8 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     revision: int
     previous_revision: int
     """During an update: the revision that was wanted before; else 0."""
+    next_revision: int
+    """While an update is undone: the one that is updated to after that; else 0."""
     rolling_back: bool
     """The update is being undone."""
     pausing: bool
@@ -170,6 +172,7 @@ def _view(state: State, deployment: Deployment, found: Standing) -> DeploymentVi
         instances=deployment.instances,
         revision=deployment.revision,
         previous_revision=deployment.previous,
+        next_revision=deployment.following,
         rolling_back=deployment.back,
         pausing=deployment.pausing,
         counts=CountsView(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Sequence
 from functools import partial
 
-from bcs_scheduler.core import effects, rollout, rollout_steps
+from bcs_scheduler.core import deployments, effects, rollout, rollout_steps
 from bcs_scheduler.core.desk import Desk
 from store.records import Application, Deployment
 from transactions import rolling
@@ -120,6 +120,9 @@ class Deployments:
                 at = rollout_steps.advance(self._desk, deployment)
                 if at < math.inf:
                     self._due[key] = at
+        current = self._desk.state.deployments[key]
+        if current.status == "Running" and current.following:
+            deployments.take_up(self._desk, current)
         self._clear(deployment)
 
     def _launched(self, deployment: Deployment) -> None:

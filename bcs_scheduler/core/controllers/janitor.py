@@ -74,8 +74,8 @@ class Janitor:
         return found
 
     def _outdated(self, deployment: Deployment) -> list[Revision]:
-        """All but the newest `version_history` revisions, and those an update goes to or came from."""
+        """All but the newest `version_history` revisions, and those an update goes to, came from or is followed by."""
         revisions = self._desk.state.revisions_of(deployment.key)
         keep = sorted(revisions)[-max(1, self._desk.options.transactions.version_history) :]
-        used = {deployment.revision, deployment.previous, *keep}
+        used = {deployment.revision, deployment.previous, deployment.following, *keep}
         return [revision for number, revision in sorted(revisions.items()) if number not in used]

@@ -53,6 +53,7 @@ def deployment(status: str = "Running", done: int = 3, **changes: Any) -> dict[s
         "instances": 3,
         "revision": 2,
         "previousRevision": 1 if updating else 0,
+        "nextRevision": 0,
         "rollingBack": False,
         "pausing": False,
         "counts": {"old": 3 if updating else 0, "new": 1, "newReady": 1, "ready": 4, "available": 3, "present": 4},
@@ -173,6 +174,20 @@ def test_status_ends_in_time(server: StandIn, words: Any) -> None:
     server.on("GET", FRONT, UPDATING)
     result = words("rollout", "status", "front", "--timeout", "100ms")
     assert result.code == 4 and "1 of 3 ready" in result.err
+
+
+def test_going_back_on_the_way_to_what_is_wanted_is_no_failure(server: StandIn, words: Any) -> None:
+    undone = deployment("Update", 1, rollingBack=True, nextRevision=3, message="revision 3 follows instead")
+    server.on("GET", FRONT, ok(undone), ok(undone), ok(deployment("Update", 2, revision=3)), ok(deployment(revision=3)))
+    assert words("rollout", "status", "front").out.splitlines() == ["deployment/front rolled out (revision 3)"]
+
+
+def test_what_was_to_follow_and_does_not_is_a_failure(server: StandIn, words: Any) -> None:
+    undone = deployment("Update", 1, rollingBack=True, nextRevision=3)
+    refused = "revision 3 was to follow, and cannot: configmap conf is missing"
+    server.on("GET", FRONT, ok(undone), ok(undone), ok(deployment(revision=1, message=refused)))
+    result = words("rollout", "status", "front")
+    assert result.code == 1 and "configmap conf is missing" in result.err
 
 
 def test_going_back_is_a_success_when_it_was_asked_for(server: StandIn, words: Any) -> None:
