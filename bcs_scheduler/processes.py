@@ -32,10 +32,8 @@ def listener(port: int) -> int | None:
 def descendants(pid: int) -> list[int]:
     """All children of a process, their children, and so on."""
     children: dict[int, list[int]] = {}
-    for candidate in _pids():
-        fields = _stat(candidate)
-        if fields:
-            children.setdefault(int(fields[1]), []).append(candidate)
+    for candidate, fields in every_stat().items():
+        children.setdefault(int(fields[1]), []).append(candidate)
     found, open_ends = [], [pid]
     while open_ends:
         next_ones = children.get(open_ends.pop(), [])
@@ -100,6 +98,11 @@ def _rows(table: Path) -> list[list[str]]:
 
 def _pids() -> list[int]:
     return [int(entry.name) for entry in PROC.iterdir() if entry.name.isdigit()]
+
+
+def every_stat() -> dict[int, list[str]]:
+    """Of every process its fields of /proc/<pid>/stat (proc(5)), from the state on: that is field 3 there, 0 here."""
+    return {pid: fields for pid in _pids() if (fields := _stat(pid))}
 
 
 def _stat(pid: int) -> list[str]:

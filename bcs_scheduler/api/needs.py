@@ -51,6 +51,7 @@ EXCEPTIONS: Mapping[tuple[str, str], Need] = {
     ("GET", f"{BASE}/daemonsets"): _OWN_READ,
     ("GET", f"{BASE}/taskgroups"): _OWN_READ,
     ("GET", f"{BASE}/tasks"): _OWN_READ,
+    ("GET", f"{BASE}/usage/taskgroups"): _OWN_READ,
     ("GET", f"{BASE}/transactions"): _OWN_READ,
     ("GET", f"{BASE}/configmaps"): _OWN_READ,
     ("GET", f"{BASE}/secrets"): _OWN_READ,

@@ -217,6 +217,19 @@ class Client(Deployments, Daemonsets, Services, Extensions, Events):
     def agents(self) -> list[Json]:
         return self._list("/agents")
 
+    def agent_usage(self) -> list[Json]:
+        """What the containers of each agent use, beside what is allocated. Takes a second or more."""
+        return self._usage(path_of("usage", "agents"))
+
+    def taskgroup_usage(self, namespace: str | None) -> list[Json]:
+        """The same of the taskgroups of a namespace, or of all, that have not ended."""
+        where = () if namespace is None else ("namespaces", namespace)
+        return self._usage(path_of(*where, "usage", "taskgroups"))
+
+    def _usage(self, path: str) -> list[Json]:
+        found: list[Json] = self._call("GET", PREFIX + path)["data"]
+        return found
+
     def offers(self) -> list[Json]:
         return self._list("/cluster/current/offers")
 

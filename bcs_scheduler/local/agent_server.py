@@ -1,4 +1,4 @@
-"""Where an agent answers: the executor API, and its files for those who read sandboxes."""
+"""Where an agent answers: the executor API, files for those who read sandboxes, containers for those who measure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ Json = dict[str, Any]
 class AgentServer:
     """One address, held until `stop`, also while nothing listens there."""
 
-    def __init__(self, files: Files, executor_api: Handler | None = None) -> None:
+    def __init__(
+        self, files: Files, executor_api: Handler | None = None, containers: Callable[[], list[Json]] | None = None
+    ) -> None:
+        """`containers`: as bcs_scheduler.local.accounting describes them; without it nobody is told of any."""
         self._server = HttpServer(self._handle)
         self._holder: socket.socket | None = None
         self._host = ""
         self._listening = False
         self.port = 0
-        api = FilesApi(files)
+        api = AgentApi(files, containers)
         self._routes: dict[str, Handler] = {
             "/files/read": api.read,
             "/files/browse": api.browse,
@@ -74,11 +77,12 @@ class AgentServer:
             return response(error.status, error.message.encode())
 
 
-class FilesApi:
+class AgentApi:
     """Each method raises InvalidCall for what a real agent answers with an error."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, containers: Callable[[], list[Json]] | None) -> None:
         self._files = files
+        self._containers = containers
 
     def read(self, request: Request) -> bytes:
         query = _query(request)
@@ -98,11 +102,14 @@ class FilesApi:
         return response(200, content, "application/octet-stream", disposition)
 
     def call(self, request: Request) -> bytes:
-        """The calls of the agent's v1 API that concern files, in JSON."""
+        """The calls of the agent's v1 API that concern files and containers, in JSON."""
         call = _parse_call(request)
         type_ = _text(call.get("type", ""))
         if type_ == "GET_HEALTH":
             return _json({"type": type_, "get_health": {"healthy": True}})
+        if type_ == "GET_CONTAINERS" and self._containers is not None:
+            found = self._containers()
+            return _json({"type": type_, "get_containers": {"containers": found}} if found else {"type": type_})
         calls: dict[str, Callable[[Json], Json]] = {"READ_FILE": self._read_file, "LIST_FILES": self._list_files}
         if type_ not in calls:
             raise InvalidCall(501 if type_ else 400, "" if type_ else _invalid("type"))

@@ -6,7 +6,9 @@ import asyncio
 import signal
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+from bcs_scheduler.local.accounting import described
 from bcs_scheduler.local.agent import Agent
 from bcs_scheduler.local.agent_server import AgentServer
 from bcs_scheduler.local.custom_executor import CustomExecutor, Surroundings
@@ -31,7 +33,8 @@ class ProcessAgent(Agent):
         self._runs: dict[tuple[str, str], TaskRun] = {}
         self._customs: dict[tuple[str, str], CustomExecutor] = {}
         self._files = Files()
-        self._server = AgentServer(self._files, ExecutorApi(self, surroundings.settings.executor_heartbeat_interval))
+        executor_api = ExecutorApi(self, surroundings.settings.executor_heartbeat_interval)
+        self._server = AgentServer(self._files, executor_api, self._containers)
         self._groups: dict[str, Path] = {}
         """Sandboxes of default executors, by container id."""
         self.recovering = False
@@ -118,6 +121,17 @@ class ProcessAgent(Agent):
 
     def executor_message(self, run: CustomExecutor, data: bytes) -> None:
         self.reports.executor_message(run.executor, data)
+
+    def _containers(self) -> list[dict[str, Any]]:
+        """As its operator API tells of them."""
+        roots = {executor.container_id: (executor, list[int]()) for executor in self.executors.values()}
+        for executor, process in (
+            *((run.task.executor, run.process) for run in self.task_runs),
+            *((run.executor, run.process) for run in self.custom_executors),
+        ):
+            if process.pid and executor.container_id in roots:
+                roots[executor.container_id][1].append(process.pid)
+        return described(roots.values())
 
     # --- orders ---
 

@@ -23,6 +23,7 @@ from bcs_scheduler.api.routes import (
     services,
     taskgroups,
     transactions,
+    usage,
     versions,
     webhooks,
 )
@@ -42,6 +43,7 @@ MODULES = (
     messages,
     health,
     logs,
+    usage,
     cluster,
     agentsettings,
     namespaces,

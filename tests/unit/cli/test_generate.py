@@ -11,7 +11,7 @@ import yaml
 
 from bcs_scheduler.api.documents.deployment import read_deployment
 from bcs_scheduler.api.documents.validate import read_application
-from tests.unit.cli.standin import ACCEPTED, APPS, StandIn, application, ok, taskgroup
+from tests.unit.cli.standin import ACCEPTED, APPS, StandIn, application, ok
 
 ALL = "/namespaces/defaultGroup/deployments"
 
@@ -82,21 +82,6 @@ def test_contents_come_from_lines_of_variables(server: StandIn, bcs: Any, tmp_pa
     file.write_text("A=1\nnonsense hush\n")
     result = bcs("create", "secret", "site", "--from-env-file", str(file))
     assert result.code == 2 and "line 2" in result.err and "hush" not in result.err
-
-
-def test_allocations_by_agent_and_owner(server: StandIn, bcs: Any) -> None:
-    server.on("GET", "/agents", ok([agent(1), agent(2)]))
-    amounts = {"LaunchResource": {"Cpus": 0.5, "Mem": 64.0, "Disk": 10.0}}
-    groups = [taskgroup(0, **amounts), taskgroup(1, **amounts), taskgroup(2, Status="Failed", **amounts)]
-    server.on("GET", "/taskgroups", ok(groups))
-    shown = bcs("top", "agents", "-o", "table").out
-    assert shown.index("host-1") < shown.index("host-2"), "the fuller one first"
-    assert "2.8/4  70%" in shown
-    (found,) = json.loads(bcs("top", "applications", "-o", "json").out)
-    assert (found["application"], found["taskgroups"], found["allocated"]["cpus"]) == ("web", 2, 1.0)
-    (found,) = json.loads(bcs("top", "namespaces", "-o", "json").out)
-    assert found["allocated"]["mem"] == 128.0
-    assert len(json.loads(bcs("top", "taskgroups", "-o", "json").out)) == 2
 
 
 def test_taints_are_set_and_removed_beside_the_others(server: StandIn, bcs: Any) -> None:
