@@ -1,10 +1,11 @@
 """Alarms: events that operators must hear of, posted to a webhook (bcs_internals 6.8; the body is in
 docs/operations.md).
 
-What is an alarm follows from durable events, so a failover neither invents nor loses one that was told before. The same
-alarm (its id) leaves at most once per convergence period; how many were held back is said in the next one. `notice`
-only puts what is due into a bounded queue; a thread of its own posts, repeats with backoff, and gives up. What a full
-queue turns away, and what nobody took, is counted.
+What is an alarm follows from durable events. The same alarm (its id) leaves at most once per convergence period; how
+many were held back is said in the next one. A new leader reads in the events what the one before has told; only of the
+last seconds nobody knows, so those are told again rather than lost. `notice` only puts what is due into a bounded
+queue; a thread of its own posts, repeats with backoff, and gives up. What a full queue turns away, and what nobody
+took, is counted.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
@@ -33,6 +34,9 @@ QUEUE = 1_000
 ATTEMPTS = 5
 FIRST_PAUSE = 1.0
 """Seconds before an alarm is posted again: doubled each time, so one is given up after 15 s and ATTEMPTS time-outs."""
+UNSURE = 30.0
+"""Seconds before a change of leaders of whose alarms nobody knows whether they were taken: they may have waited in the
+queue of a process that died, or have been tried in vain (FIRST_PAUSE)."""
 REMEMBERED = 50_000
 """Ids whose last alarm is remembered; beyond it, the oldest are forgotten."""
 
@@ -119,7 +123,7 @@ class _Past(NamedTuple):
 
 
 class Alarms:
-    """One per process, so that convergence outlives a term. All methods may be called from any thread."""
+    """One per process. All methods may be called from any thread."""
 
     def __init__(
         self,
@@ -163,17 +167,28 @@ class Alarms:
     def notice(self, happenings: Sequence[Happening]) -> None:
         """Durable events, in order. Never waits."""
         for happening in happenings:
-            sort = SORTS.get((happening.object, happening.reason))
-            # A taskgroup that was to end was killed by somebody's order.
-            if sort is not None and not (happening.reason == "Killed" and happening.level == "info"):
-                self._raise(sort, happening)
+            self._hear(happening)
 
-    def leading(self, epoch: int) -> None:
-        """This process has taken over."""
-        self.resting()
+    def _hear(self, happening: Happening, told_at: float | None = None) -> None:
+        sort = SORTS.get((happening.object, happening.reason))
+        # A taskgroup that was to end was killed by somebody's order.
+        if sort is not None and not (happening.reason == "Killed" and happening.level == "info"):
+            self._raise(sort, happening, told_at)
+
+    def leading(self, epoch: int, before: Iterable[Happening] = (), now: float = 0.0) -> None:
+        """This process has taken over at `now` (Unix seconds). `before`: the durable events until then, in order."""
+        leader = f"{self._cluster}-leader"
+        with self._lock:
+            self._late.clear()
+            self._told.clear()
+            # All others are in the events, those that another leader has told too.
+            self._past = {identity: past for identity, past in self._past.items() if identity == leader}
+        for happening in before:
+            age = now - happening.at
+            self._hear(happening, None if age < UNSURE else self._clock() - age)
         self._put(
             Alarm(
-                alarm_id=f"{self._cluster}-leader",
+                alarm_id=leader,
                 alarm_name="leader changed",
                 alarm_kind="Info",
                 cluster=self._cluster,
@@ -193,7 +208,7 @@ class Alarms:
         with self._lock:
             self._late.clear()
 
-    def _raise(self, sort: Sort, happening: Happening) -> None:
+    def _raise(self, sort: Sort, happening: Happening, told_at: float | None) -> None:
         subject = _subject(happening)
         suffix = sort.ends or sort.suffix
         self._put(
@@ -215,41 +230,47 @@ class Alarms:
                 at_time=rfc3339(happening.at),
             ),
             subject + suffix if suffix in ENDING else "",
+            told_at,
         )
 
-    def _put(self, alarm: Alarm, trouble: str = "") -> None:
-        """`trouble`: id of what this alarm tells the beginning or the end of, if its end is told."""
-        identity = alarm.alarm_id
+    def _put(self, alarm: Alarm, trouble: str = "", told_at: float | None = None) -> None:
+        """`trouble`: id of what this alarm tells the beginning or the end of, if its end is told. `told_at` (of the
+        clock): it was due then, and whoever led told it."""
+        identity, moment = alarm.alarm_id, self._clock() if told_at is None else told_at
         with self._lock:
             told = self._told.get(trouble, "")
             outdated = self._late.pop(trouble, None)
             if outdated is not None:
-                self._suppress(outdated.alarm_id)
+                self._suppress(outdated.alarm_id, told_at is None)
             if identity != trouble and trouble and told != trouble:
                 return
             past = self._past.get(identity)
-            if past is not None and self._converges(past):
+            if past is not None and self._converges(past, moment):
                 if trouble and told != identity:
                     self._late[trouble] = alarm
                 else:
-                    self._suppress(identity)
+                    self._suppress(identity, told_at is None)
                 return
-            _remember(self._past, identity, _Past(self._clock(), 0))
+            _remember(self._past, identity, _Past(moment, 0))
             if trouble:
                 _remember(self._told, trouble, identity)
+        if told_at is not None:
+            return
         try:
             self._queue.put_nowait(msgspec.structs.replace(alarm, suppressed=past.suppressed if past else 0))
         except queue.Full:
             self._lose("dropped")
 
-    def _converges(self, past: _Past) -> bool:
-        return self._clock() - past.sent_at < self._options.convergence
+    def _converges(self, past: _Past, moment: float) -> bool:
+        return moment - past.sent_at < self._options.convergence
 
-    def _suppress(self, identity: str) -> None:
+    def _suppress(self, identity: str, here: bool) -> None:
+        """`here`: not by an earlier leader."""
         past = self._past.get(identity)
         if past is not None:
             self._past[identity] = past._replace(suppressed=past.suppressed + 1)
-        self._count("suppressed")
+        if here:
+            self._count("suppressed")
 
     def _put_late(self) -> None:
         """What was held back and is still so: nobody may go on believing the opposite."""
@@ -257,7 +278,7 @@ class Alarms:
             due = []
             for trouble, alarm in self._late.items():
                 past = self._past.get(alarm.alarm_id)
-                if past is None or not self._converges(past):
+                if past is None or not self._converges(past, self._clock()):
                     due.append((trouble, alarm))
             for trouble, _ in due:
                 del self._late[trouble]

@@ -27,6 +27,7 @@ from bcs_scheduler.term import STALL, DriverFactory, ProberFactory, PublisherFac
 from offers.model import Diagnosis, Offer
 from store.base import Loaded, Store, StoreError
 from store.base import Term as StoreTerm
+from store.records import Journal
 from store.state import State
 
 log = structlog.get_logger(__name__)
@@ -206,9 +207,10 @@ class Runtime:
             )
         )
         self._set_role("master")
-        term.start()
         if self._alarms is not None:
-            self._alarms.leading(epoch)
+            runs = sorted((record for record in records if isinstance(record, Journal)), key=lambda run: run.number)
+            self._alarms.leading(epoch, [happening for run in runs for happening in run.happenings], time.time())
+        term.start()
         log.info("leading", epoch=epoch, records=len(records), seconds=round(time.monotonic() - began, 3))
 
     def _step_down(self, reason: str, grace: float = 0.0) -> None:

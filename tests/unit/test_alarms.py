@@ -90,18 +90,7 @@ class Siren:
 
     def happen(self, reason: str, kind: str = "taskgroup", key: str = GROUP, level: str = "warning") -> None:
         self._number += 1
-        happening = Happening(
-            number=self._number,
-            at=1_700_000_000.5,
-            object=kind,
-            key=key,
-            namespace="shop",
-            reason=reason,
-            message=f"it is {reason}",
-            level=level,
-            transaction="application-7",
-        )
-        self.alarms.notice([happening])
+        self.alarms.notice([happening(reason, kind, key, level, number=self._number)])
 
     def wait(self, **counts: int) -> None:
         wait_for(lambda: all(self.counts[name] >= number for name, number in counts.items()), what=lambda: str(self))
@@ -109,6 +98,25 @@ class Siren:
 
     def __str__(self) -> str:
         return f"counts {self.counts}"
+
+
+START = 1_700_000_000.5
+
+
+def happening(
+    reason: str, kind: str = "taskgroup", key: str = GROUP, level: str = "warning", number: int = 1, at: float = START
+) -> Happening:
+    return Happening(
+        number=number,
+        at=at,
+        object=kind,
+        key=key,
+        namespace="shop",
+        reason=reason,
+        message=f"it is {reason}",
+        level=level,
+        transaction="application-7",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -284,6 +292,56 @@ def test_a_change_of_leaders_is_an_alarm(sirens: Make) -> None:
         siren.wait(sent=1)
         assert receiver.bodies[0]["alarmName"] == "leader changed"
         assert receiver.bodies[0]["message"] == "http://10.0.0.1:8080 leads, epoch 4"
+
+
+def test_a_new_leader_knows_what_was_told_before(sirens: Make) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url, convergence=600.0)
+        past = [happening("Failed", number=n, at=START + n) for n in (1, 2)]
+        siren.alarms.leading(4, past, START + 500)
+        siren.happen("Failed")
+        siren.wait(sent=1, suppressed=1)
+        siren.now = 102.0  # 601 s after the first
+        siren.happen("Failed")
+        siren.wait(sent=2)
+        assert [(body["alarmID"], body["suppressed"]) for body in receiver.bodies] == [
+            ("BCS-1-leader", 0),
+            ("shop.web-3", 2),
+        ]
+
+
+def test_of_the_last_seconds_before_it_a_new_leader_tells_again(sirens: Make) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url, convergence=600.0)
+        past = [happening("Failed", at=START), happening("Lost", key="4.web.shop.demo.17", number=2, at=START + 100)]
+        siren.alarms.leading(4, past, START + 101)
+        siren.wait(sent=2, suppressed=0)
+        assert [body["alarmID"] for body in receiver.bodies] == ["shop.web-4", "BCS-1-leader"]
+
+
+def test_the_end_of_trouble_is_told_by_whoever_leads(sirens: Make) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url, convergence=600.0)
+        siren.alarms.leading(4, [happening("unhealthy")], START + 3600)
+        siren.happen("healthy")
+        siren.wait(sent=2)
+        assert [body["reason"] for body in receiver.bodies] == ["leading", "healthy"]
+
+
+def test_a_leader_that_comes_back_goes_by_the_events_alone(sirens: Make) -> None:
+    with receiving() as receiver:
+        siren = sirens(receiver.url, convergence=600.0)
+        siren.alarms.leading(4, [], START)
+        siren.happen("Failed")
+        siren.wait(sent=2)
+        siren.now = 300.0
+        siren.alarms.leading(6, [happening("Failed"), happening("Failed", number=2, at=START + 200)], START + 300)
+        siren.happen("Failed")
+        siren.wait(sent=2, suppressed=2)  # the other is the change of leaders
+        siren.now = 601.0
+        siren.happen("Failed")
+        siren.wait(sent=3)
+        assert receiver.bodies[-1]["suppressed"] == 2
 
 
 def test_the_token_is_read_for_each_alarm(sirens: Make, tmp_path: Path) -> None:
