@@ -119,12 +119,13 @@ def _first(desk: Desk, wanted: Deployment, application: Application, **fields: A
 def change(desk: Desk, asked: orders.UpdateDeployment) -> Data:
     wanted = asked.deployment
     present = _deployment(desk, wanted.namespace, wanted.name)
+    wanted = msgspec.structs.replace(wanted, instances=wanted.instances or present.instances)
     _check(wanted)
     _check_number(wanted.instances)
     if wanted.selector != present.selector:
         raise Refused("invalid", "the selector of a deployment cannot change", "$.spec.selector")
     if asked.resources_only:
-        return _limits(desk, present, asked)
+        return _limits(desk, present, msgspec.structs.replace(asked, deployment=wanted))
     definition = revisions.definition_of(asked.version, present)
     if present.status in rollout.HALTED or (present.back and present.status == "Update"):
         return _superseded(desk, present, wanted, definition)

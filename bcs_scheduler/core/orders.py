@@ -25,7 +25,10 @@ class CreateDeployment(Command, frozen=True, kw_only=True):
 
 class UpdateDeployment(Command, frozen=True, kw_only=True):
     """Starts a rolling update to `version`, or with `resources_only` changes limits in place. What differs in nothing
-    but strategy or the number of taskgroups starts none; labels belong to the definition of taskgroups."""
+    but strategy or the number of taskgroups starts none; labels belong to the definition of taskgroups.
+
+    `deployment.instances` 0: the document leaves the number out, so it stays as it is when this is carried out; during
+    an update it is that of the update. Only the core can tell: a scale may be on its way."""
 
     deployment: Deployment
     version: Version

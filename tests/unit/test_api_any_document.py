@@ -44,8 +44,8 @@ def _version(raw: Any) -> object:
 
 def _deployment(raw: Any) -> object:
     document = read_deployment(raw, namespace="default")
-    to_definition(document, 0)
-    return to_deployment(document, 0)
+    to_definition(document)
+    return to_deployment(document)
 
 
 def _message(raw: Any) -> object:

@@ -41,7 +41,7 @@ def golden(name: str) -> Any:
 
 
 def definition_of(raw: Any, namespace: str = "shop") -> Version:
-    version = to_definition(read(raw, namespace), 0)
+    version = to_definition(read(raw, namespace))
     assert version is not None
     return version
 
@@ -51,7 +51,7 @@ def definition_of(raw: Any, namespace: str = "shop") -> Version:
 
 def test_an_example_of_the_original_becomes_what_it_describes() -> None:
     raw = golden("front")
-    record, version = to_deployment(read(raw, "sandbox"), 0), definition_of(raw, "sandbox")
+    record, version = to_deployment(read(raw, "sandbox")), definition_of(raw, "sandbox")
     assert (record.key, record.instances, record.selector) == ("sandbox/front", 4, {"app": "front"})
     assert record.strategy == Strategy(max_unavailable=1, max_surge=1, pause=20.0, order="CreateFirst")
     assert (version.application, version.instances, version.labels) == ("front", 4, {"app": "front"})
@@ -61,15 +61,15 @@ def test_an_example_of_the_original_becomes_what_it_describes() -> None:
 
 def test_steps_by_hand_and_constraints_are_taken_from_an_example() -> None:
     raw = golden("ledger")
-    record, version = to_deployment(read(raw, "bank"), 0), definition_of(raw, "bank")
+    record, version = to_deployment(read(raw, "bank")), definition_of(raw, "bank")
     assert record.strategy == Strategy(max_unavailable=1, max_surge=1, pause=300.0, order="DeleteFirst", manual=True)
     assert version.constraints[0][0].operator == "UNLIKE"
 
 
 def test_an_example_without_a_template_adopts() -> None:
     document = read(golden("adopt-hello"), "sandbox")
-    assert to_definition(document, 0) is None
-    assert to_deployment(document, 0).selector == {"app": "hello"}
+    assert to_definition(document) is None
+    assert to_deployment(document).selector == {"app": "hello"}
 
 
 def test_processes_roll_as_well() -> None:
@@ -81,27 +81,27 @@ def test_processes_roll_as_well() -> None:
 def test_the_strategy_has_the_documented_defaults() -> None:
     raw = deployment()
     del raw["spec"]["strategy"]
-    assert to_deployment(read(raw), 0).strategy == Strategy(max_unavailable=1, max_surge=1, order="CreateFirst")
+    assert to_deployment(read(raw)).strategy == Strategy(max_unavailable=1, max_surge=1, order="CreateFirst")
 
 
 @pytest.mark.parametrize("spelling", ["maxUnavilable", "maxUnavailable", "MaxUnavailable"])
 def test_both_spellings_of_max_unavailable_are_taken(spelling: str) -> None:
-    assert to_deployment(read(deployment(**{spelling: 3})), 0).strategy.max_unavailable == 3
+    assert to_deployment(read(deployment(**{spelling: 3}))).strategy.max_unavailable == 3
     assert ROLLING + ".maxUnavailable" in problems_of(deployment(maxUnavilable=1, maxUnavailable=1))
 
 
 def test_what_is_ours_is_taken() -> None:
     ours = {"minReadySeconds": 2.5, "stepTimeoutSeconds": 60, "onFailure": "rollback"}
-    strategy = to_deployment(read(deployment(**ours, canary={"instances": 1, "holdSeconds": 30})), 0).strategy
+    strategy = to_deployment(read(deployment(**ours, canary={"instances": 1, "holdSeconds": 30}))).strategy
     assert (strategy.min_ready, strategy.step_timeout, strategy.on_failure) == (2.5, 60.0, "rollback")
     assert strategy.canary == Canary(instances=1, hold=30.0)
-    manual = to_deployment(read(deployment(canary={"instances": 2, "manual": True})), 0).strategy.canary
+    manual = to_deployment(read(deployment(canary={"instances": 2, "manual": True}))).strategy.canary
     assert manual == Canary(instances=2, manual=True)
 
 
 def test_the_document_is_kept_once_with_its_defaults() -> None:
     raw = deployment()
-    record, version = to_deployment(read(raw), 0), definition_of(raw)
+    record, version = to_deployment(read(raw)), definition_of(raw)
     kept = json.loads(record.raw)
     assert version.raw == ""
     assert kept["metadata"]["namespace"] == "shop" and kept["restartPolicy"]["policy"] == "OnFailure"
@@ -112,7 +112,11 @@ def test_the_document_is_kept_once_with_its_defaults() -> None:
 def test_an_update_may_leave_the_number_out() -> None:
     raw = deployment()
     del raw["spec"]["instance"]
-    assert to_deployment(read(raw, present=7), 7).instances == 7
+    document = read(raw, present=7)
+    assert to_deployment(document).instances == 0, "the core knows the number by then"
+    raw["spec"]["strategy"]["rollingupdate"]["canary"] = {"instances": 8, "manual": True}
+    assert problems_of(raw, present=7).keys() == {ROLLING + ".canary.instances"}
+    del raw["spec"]["strategy"]
     assert problems_of(raw).keys() == {"$.spec.instance"}
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from bcs_scheduler.api import streaming
 from bcs_scheduler.api.operation import ApiSettings
-from bcs_scheduler.core.events import StatusUpdate
+from bcs_scheduler.core.effects import Reply
+from bcs_scheduler.core.events import Command, StatusUpdate
+from bcs_scheduler.core.orders import ScaleDeployment
 from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
 from tests.unit.deployment_support import deployment
 from tests.waiting import wait_for
@@ -175,6 +178,27 @@ def test_strategy_and_number_change_without_a_new_revision(gateway: CoreGateway,
     view = running.data(FRONT)
     assert (view["revision"], view["instances"], view["counts"]["ready"]) == (1, 4, 4)
     assert view["strategy"]["rollingupdate"]["maxSurge"] == 3
+
+
+@pytest.mark.parametrize("query", [{}, {"dryRun": "true"}])
+def test_an_update_without_a_number_does_not_undo_a_scale_that_overtakes_it(
+    gateway: CoreGateway, running: Api, monkeypatch: pytest.MonkeyPatch, query: dict[str, str]
+) -> None:
+    hand_over = gateway.submit
+
+    def overtaken(command: Command) -> Future[Reply]:
+        gateway.feed(ScaleDeployment(namespace="shop", name="front", instances=4))
+        return hand_over(command)
+
+    monkeypatch.setattr(gateway, "submit", overtaken)
+    raw = newer(maxSurge=1)
+    del raw["spec"]["instance"]
+    answer = running.call("PUT", FRONT, json=raw, params=query)
+    assert answer.json()["data"]["mostPresent"] == 5, answer.text
+    settle(gateway)
+    view = running.data(FRONT)
+    assert (view["status"], view["instances"], view["counts"]["ready"]) == ("Running", 4, 4)
+    assert view["revision"] == (1 if query else 2)
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST"])

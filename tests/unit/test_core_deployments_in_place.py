@@ -67,11 +67,11 @@ def limited(cpus: int) -> dict[str, Any]:
     return {"containers": (Container(command="serve", requests=requests, limits=Amounts(cpus=cpus, mem=64_000)),)}
 
 
-def in_place(lab: RollingLab, cpus: int) -> effects.Reply:
+def in_place(lab: RollingLab, cpus: int, instances: int = 2) -> effects.Reply:
     return lab.ask(
         orders.UpdateDeployment(
-            deployment=wish(2, strategy=lab.deployment.strategy),
-            version=version(2, **limited(cpus)),
+            deployment=wish(instances, strategy=lab.deployment.strategy),
+            version=version(instances, **limited(cpus)),
             resources_only=True,
         )
     )
@@ -92,6 +92,12 @@ def test_limits_change_in_place_as_a_revision() -> None:
     assert (lab.deployment.status, lab.deployment.revision, lab.deployment.command) == ("Running", 2, "")
     assert lab.core.state.revisions_of(WEB)[2].version.containers[0].limits.cpus == 400
     assert in_place(lab, 400).data["unchanged"]
+
+
+def test_limits_change_of_as_many_taskgroups_as_there_are() -> None:
+    lab = deployed(2, **limited(200))
+    assert in_place(lab, 400, instances=0).data["revision"] == 2
+    assert (lab.deployment.instances, lab.core.state.revisions_of(WEB)[2].instances) == (2, 2)
 
 
 def test_limits_that_no_executor_answers_for_come_to_an_end() -> None:

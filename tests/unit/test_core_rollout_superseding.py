@@ -69,6 +69,17 @@ def test_its_number_and_its_strategy_are_those_of_the_new_document() -> None:
     assert (len(lab.groups), lab.deployment.raw) == (5, '{"instance":5}')
 
 
+def test_without_a_number_it_has_that_of_the_update_in_whose_place_it_comes() -> None:
+    lab = deployed(2, AND_BACK)
+    lab.renew(3, **NEVER, **NEW)
+    lab.run_until(lambda: bool(lab.new))
+    lab.report(lab.new[0], "TASK_FAILED", message="boom")
+    assert (lab.deployment.status, lab.deployment.instances) == ("UpdateSuspend", 3)
+    assert lab.renew(0, **BETTER).error == ""
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 3, 3)
+
+
 def test_a_paused_update_gives_way_as_well() -> None:
     lab = deployed(2, Strategy(manual=True))
     lab.renew(2, **NEW)

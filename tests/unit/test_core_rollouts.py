@@ -8,7 +8,7 @@ from bcs_scheduler.core import events, orders
 from store.definition import UnreachablePolicy
 from store.records import Canary, Strategy
 from tests.unit.lab import version
-from tests.unit.rollinglab import FAST, NEVER, NEW, checked, deployed, healthy, wish
+from tests.unit.rollinglab import FAST, NEVER, NEW, WEB, checked, deployed, healthy, wish
 from transactions import rolling
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
@@ -53,6 +53,19 @@ def test_another_number_of_taskgroups_comes_with_the_update() -> None:
         lab.run()
         assert (lab.deployment.status, lab.deployment.instances, len(lab.groups)) == ("Running", after, after)
         assert lab.least >= min(before, after) - 1
+
+
+def test_an_update_that_names_no_number_keeps_the_one_it_finds() -> None:
+    lab = deployed(2, FAST)
+    scaled = orders.ScaleDeployment(namespace="default", name="web", instances=4)
+    wanted = wish(0, strategy=Strategy(max_surge=3), selector=lab.deployment.selector)
+    lab.turn(scaled, orders.UpdateDeployment(deployment=wanted, version=version(0)))
+    assert (lab.deployment.instances, lab.deployment.strategy.max_surge) == (4, 3)
+    lab.resize(3)
+    assert lab.renew(0, **NEW).error == ""
+    assert lab.core.state.revisions_of(WEB)[2].instances == 3
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.instances, len(lab.groups)) == ("Running", 3, 3)
 
 
 def test_what_fails_by_itself_uses_up_the_room() -> None:

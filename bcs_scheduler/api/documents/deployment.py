@@ -122,7 +122,7 @@ def read_deployment(
 ) -> DeploymentDocument:
     """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem (W8).
 
-    `present`: taskgroups of the deployment that is updated; None to create one.
+    `present`: taskgroups of the deployment that is updated, for checks of what is bounded by them; None to create one.
     Raises ApiError (422) with all problems.
     """
     problems = Problems()
@@ -165,8 +165,8 @@ def as_application(document: DeploymentDocument) -> ApplicationDocument | None:
     )
 
 
-def to_deployment(document: DeploymentDocument, present: int) -> Deployment:
-    """`present` stands in where the document leaves spec.instance out."""
+def to_deployment(document: DeploymentDocument) -> Deployment:
+    """`instances` 0 where the document leaves spec.instance out: the core knows the number that stands in for it."""
     return Deployment(
         namespace=document.metadata.namespace,
         name=document.metadata.name,
@@ -174,18 +174,18 @@ def to_deployment(document: DeploymentDocument, present: int) -> Deployment:
         annotations=document.metadata.annotations,
         selector=document.spec.selector,
         strategy=to_strategy(document.spec.strategy),
-        instances=document.spec.instance or present,
+        instances=document.spec.instance or 0,
         raw=msgspec.json.encode(document).decode(),
     )
 
 
-def to_definition(document: DeploymentDocument, present: int) -> Version | None:
-    """What runs; None without a template. The user's document is kept with the deployment and not here: a revision
-    holds both, and must fit one record."""
+def to_definition(document: DeploymentDocument) -> Version | None:
+    """What runs, with as many taskgroups as `to_deployment` says; None without a template. The user's document is kept
+    with the deployment and not here: a revision holds both, and must fit one record."""
     application = as_application(document)
     if application is None:
         return None
-    return msgspec.structs.replace(to_version(application, present), raw="")
+    return msgspec.structs.replace(to_version(application, 0), raw="")
 
 
 def to_strategy(document: StrategyDocument) -> Strategy:

@@ -182,8 +182,8 @@ async def create_deployment(call: Call) -> Answer:
     return await _submit(
         call,
         CreateDeployment(
-            deployment=to_deployment(document, 0),
-            version=to_definition(document, 0),
+            deployment=to_deployment(document),
+            version=to_definition(document),
             type="process" if application is not None and application.kind == "process" else "application",
             dry_run=call.dry_run,
             cause=call.cause,
@@ -216,7 +216,8 @@ async def update_named_deployment(call: Call) -> Answer:
 
 
 async def _update(call: Call, name: str | None) -> Answer:
-    """`name` as in the path, if it is there. What the number of taskgroups may be left to is looked up before."""
+    """`name` as in the path, if it is there. The number of taskgroups the deployment has now is for checks only: where
+    the document leaves its own out, the core fills in the one it has then."""
     stored = _stored(call, name)
     present = stored.instances if stored is not None else 0
     document = read_deployment(
@@ -226,14 +227,14 @@ async def _update(call: Call, name: str | None) -> Answer:
         present=present,
         default_executor=call.settings.default_executor,
     )
-    found = find_deployment(call.state(), document.metadata.namespace, document.metadata.name)
-    application, version = as_application(document), to_definition(document, found.instances)
+    find_deployment(call.state(), document.metadata.namespace, document.metadata.name)
+    application, version = as_application(document), to_definition(document)
     assert application is not None and version is not None, "an update without a template was let through"
     check_remote(call, application)
     return await _submit(
         call,
         UpdateDeployment(
-            deployment=to_deployment(document, found.instances),
+            deployment=to_deployment(document),
             version=version,
             resources_only=call.query.get("args") == "resource",
             dry_run=call.dry_run,
