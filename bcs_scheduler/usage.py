@@ -16,8 +16,10 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-import httpcore
+import httptools
 import msgspec
+
+from bcs_scheduler.addresses import HostPort
 
 STEP = 1.0
 """Seconds between two samples at least. An answer is good for as long, whoever asks."""
@@ -33,12 +35,17 @@ MOST_AGENTS = 20_000
 """Agents of which samples are remembered."""
 LARGEST_ANSWER = 4 * 1024 * 1024
 """Bytes: several thousand containers."""
+LARGEST_PIECE = 64 * 1024
+"""Bytes that are read at once."""
 LEAST_INTERVAL = 0.1
 """Seconds on the agent's clock: with less between two samples nothing can be said."""
 MIB = 1024 * 1024
 
 QUESTION = b'{"type":"GET_CONTAINERS","get_containers":{"show_nested":true}}'
-HEADERS: dict[bytes | str, bytes | str] = {"Content-Type": "application/json", "Accept": "application/json"}
+REQUEST = (
+    "POST /api/v1 HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nAccept: application/json\r\n"
+    "Content-Length: {}\r\nConnection: close\r\n\r\n"
+)
 NO_STATISTICS = "the agent has no numbers of its container"
 EXECUTOR_ONLY = "the agent counts only its executor; for tasks of Mesos's own executor it needs isolation by cgroups"
 
@@ -50,10 +57,10 @@ Key = tuple[str, str]
 
 
 class Place(NamedTuple):
-    """An agent. `address`: host:port."""
+    """An agent."""
 
     id: str
-    address: str
+    address: HostPort
 
 
 class Used(NamedTuple):
@@ -269,32 +276,57 @@ def _amount(value: float | None, unit: float = 1.0) -> float | None:
     return value / unit if value is not None and 0 <= value < 1e18 else None
 
 
-async def _ask(address: str) -> bytes:
+async def _ask(address: HostPort) -> bytes:
     """Raises _Unanswered."""
     try:
         async with asyncio.timeout(PATIENCE):
-            return await _posted(f"http://{address}/api/v1")
+            answer = await _posted(address)
     except TimeoutError:
         raise _Unanswered(f"does not answer within {PATIENCE:g} s") from None
-    except httpcore.ProtocolError:
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade):
         raise _Unanswered("gives an answer that is not HTTP") from None
-    except (httpcore.NetworkError, httpcore.TimeoutException, OSError):
+    except (OSError, ValueError, OverflowError):  # the latter for what is no address at all
         raise _Unanswered("does not answer: the connection failed") from None
+    if not answer.complete:
+        raise _Unanswered("broke off its answer" if answer.status else "does not answer: the connection ended")
+    if answer.status != 200:
+        raise _Unanswered(_refusal(answer.status))
+    return bytes(answer.body)
 
 
-async def _posted(url: str) -> bytes:
-    async with (
-        httpcore.AsyncConnectionPool(max_connections=1, retries=0) as pool,
-        pool.stream("POST", url, headers=HEADERS, content=QUESTION) as response,
-    ):
-        if response.status != 200:
-            raise _Unanswered(_refusal(response.status))
-        body = bytearray()
-        async for chunk in response.aiter_stream():
-            body += chunk
-            if len(body) > LARGEST_ANSWER:
+class _Response:
+    """Called by the parser. `status` is 0 until it is known."""
+
+    def __init__(self) -> None:
+        self.parser = httptools.HttpResponseParser(self)
+        self.body = bytearray()
+        self.status = 0
+        self.complete = False
+
+    def on_headers_complete(self) -> None:
+        self.status = self.parser.get_status_code()
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+
+
+async def _posted(address: HostPort) -> _Response:
+    """As far as it came. A general client would take longer for a thousand agents than they do to answer."""
+    answer, size = _Response(), 0
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    try:
+        writer.write(REQUEST.format(address, len(QUESTION)).encode() + QUESTION)
+        while not answer.complete and (data := await reader.read(LARGEST_PIECE)):
+            answer.parser.feed_data(data)
+            size += len(data)
+            if size > LARGEST_ANSWER:
                 raise _Unanswered(f"gives an answer that exceeds {LARGEST_ANSWER} bytes")
-        return bytes(body)
+    finally:
+        writer.transport.abort()
+    return answer
 
 
 def _refusal(status: int) -> str:

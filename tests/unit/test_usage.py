@@ -7,10 +7,12 @@ import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
 from bcs_scheduler import usage
+from bcs_scheduler.addresses import HostPort, parse_address
 from bcs_scheduler.usage import EXECUTOR_ONLY, NO_STATISTICS, Measured, Meter, Place, Sample, Used, follows, read, used
 from tests.unit.agentusage import AgentUsage, Answer, container, counted, listing, nested
 
@@ -46,7 +48,8 @@ def measure(*agents: AgentUsage | str, times: int = 1) -> list[list[Measured]]:
 
     async def several() -> list[list[Measured]]:
         meter, found = Meter(), []
-        places = [Place(f"S{n}", a if isinstance(a, str) else a.address) for n, a in enumerate(agents)]
+        addresses = [agent if isinstance(agent, str) else agent.address for agent in agents]
+        places = [Place(f"S{number}", parse_address(address)) for number, address in enumerate(addresses)]
         for _ in range(times):
             measured = await meter.measure(places)
             found.append([measured[place] for place in places])
@@ -88,7 +91,7 @@ def test_who_asks_at_the_same_time_gets_the_same_answer(start: Start) -> None:
     agent = start(steady)
 
     async def together() -> list[dict[Place, Measured]]:
-        meter, place = Meter(), Place("S", agent.address)
+        meter, place = Meter(), Place("S", parse_address(agent.address))
         return await asyncio.gather(*(meter.measure([place, place]) for _ in range(20)))
 
     answers = asyncio.run(together())
@@ -308,20 +311,68 @@ def test_an_agent_that_does_not_come_to_an_end(start: Start, monkeypatch: pytest
     assert found[1].containers[KEY].cpus == 0.5
 
 
-def test_an_answer_that_is_not_http(start: Start) -> None:
+NOT_HTTP, BROKEN_OFF = "gives an answer that is not HTTP", "broke off its answer"
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        (b"", "does not answer: the connection ended"),
+        (b"HTTP/1.1 2", "does not answer: the connection ended"),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", NOT_HTTP),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nContent-Length: 8\r\n\r\n1234567", NOT_HTTP),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999999\r\n\r\n", NOT_HTTP),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", NOT_HTTP),
+        (b"HTTP/1.1 101 Now\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nx", NOT_HTTP),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n123", BROKEN_OFF),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "gives an answer that is not understood"),
+        (
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n" % (len(listing()), listing()),
+            "",
+        ),
+    ],
+)
+def test_what_is_http_and_what_is_not(said: bytes, problem: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def talk() -> None:
-            connection = server.accept()[0]
-            connection.recv(65536)
-            connection.sendall(b"SSH-2.0-OpenSSH\r\n\r\n")
-            connection.close()
+            with server.accept()[0] as connection:
+                connection.recv(65536)
+                connection.sendall(said)
+
+        thread = threading.Thread(target=talk, daemon=True)
+        thread.start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        found = one(address)
+        thread.join()
+    assert found == Measured({}, f"agent {address} {problem}" if problem else "")
+
+
+def test_headers_without_end_are_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(usage, "LARGEST_ANSWER", 100_000)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def talk() -> None:
+            with server.accept()[0] as connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\n")
+                while True:
+                    connection.sendall(b"X: " + b"y" * 1000 + b"\r\n")
 
         thread = threading.Thread(target=talk, daemon=True)
         thread.start()
         found = one(f"127.0.0.1:{server.getsockname()[1]}")
         thread.join()
-    assert found.problem.endswith("gives an answer that is not HTTP")
+    assert found.problem.endswith("gives an answer that exceeds 100000 bytes")
+
+
+@pytest.mark.parametrize("host", ["no.such.host.invalid", "a" * 300, ""])
+def test_an_address_that_is_none(host: str) -> None:
+    place = Place("S", HostPort(host, 70_000))
+
+    async def ask() -> Measured:
+        return (await Meter().measure([place]))[place]
+
+    assert asyncio.run(ask()).problem == f"agent {place.address} does not answer: the connection failed"
 
 
 def test_a_bounded_number_of_agents_is_asked_at_the_same_time(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,7 +413,7 @@ def test_no_more_agents_are_remembered_than_may_be(start: Start, monkeypatch: py
     async def many() -> int:
         meter = Meter()
         for number in range(6):
-            await meter.measure([Place(f"S{number}", agent.address)])
+            await meter.measure([Place(f"S{number}", parse_address(agent.address))])
         return len(meter._known)
 
     assert asyncio.run(many()) <= 3

@@ -90,7 +90,7 @@ async def _measure(call: Call, agents: Iterable[str]) -> dict[str, Measured]:
     """By id; agents that Mesos does not list are left out."""
     wanted = set(agents)
     places = [
-        Place(agent["id"], str(HostPort(str(agent["ip"]), int(agent["port"]))))
+        Place(agent["id"], HostPort(str(agent["ip"]), int(agent["port"])))
         for agent in call.gateway.agents()
         if agent["id"] in wanted and agent["ip"] and agent["port"]
     ]
