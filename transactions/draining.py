@@ -14,7 +14,7 @@ from typing import NamedTuple
 from offers.model import Census
 from store.records import Application, TaskGroup, Transaction
 from store.state import State
-from transactions.lifecycle import READY, is_ready
+from transactions.lifecycle import READY, is_ready, serves
 from transactions.update import default_bound
 
 UPDATING = ("Update", "UpdatePaused", "UpdateSuspend")
@@ -83,7 +83,8 @@ def hindrance(state: State, group: TaskGroup) -> str:
         return f"{application.key} allows no taskgroup to be unavailable (maxUnavailable 0)"
     groups = list(state.groups_of(application.key).values())
     if is_ready(group):
-        ready, least = sum(map(is_ready, groups)), application.instances - bound
+        counted = serves if application.deployment or application.type == "daemonset" else is_ready
+        ready, least = sum(map(counted, groups)), application.instances - bound
         if ready - 1 < least:
             return f"{ready} of {application.instances} taskgroups of {application.key} are ready, {least} must stay so"
     elif group.status in READY:

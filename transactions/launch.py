@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 from store.records import Application, Transaction, Version
@@ -19,7 +21,7 @@ def create(ctx: Context, version: Version, kind: str) -> tuple[Application, Tran
     application = Application(
         namespace=version.namespace,
         name=version.application,
-        type="process" if kind == "process" else "application",
+        type="process" if kind == "process" else type_of(version),
         labels=version.labels,
         annotations=version.annotations,
         instances=version.instances,
@@ -31,6 +33,10 @@ def create(ctx: Context, version: Version, kind: str) -> tuple[Application, Tran
     )
     ctx.uow.put(version)
     return ctx.uow.put(base.own(ctx, application, transaction, "application in launching")), transaction
+
+
+def type_of(version: Version) -> Literal["application", "process"]:
+    return "process" if any(container.process is not None for container in version.containers) else "application"
 
 
 def step(ctx: Context, transaction: Transaction) -> Step:

@@ -270,6 +270,12 @@ def is_ready(group: TaskGroup) -> bool:
     return group.status in READY and not group.killing_since and (group.status == "Finish" or health.passes(group))
 
 
+def serves(group: TaskGroup) -> bool:
+    """It runs, its health checks pass, and nobody is about to end it: what counts for deployments and daemonsets, which
+    keep things running. What has done its work does not serve any more."""
+    return group.status == "Running" and is_ready(group)
+
+
 def application_status(counts: Mapping[str, int], wanted: int, unhealthy: int = 0) -> tuple[ApplicationStatus, str]:
     """Status and message of an application that no operation owns, from its taskgroups' statuses (bcs_internals 5.5).
     Failing health checks are told, and change nothing else.

@@ -16,7 +16,7 @@ from store.state import State
 from transactions import health, lifecycle
 from transactions.base import Periods
 from transactions.explain import several
-from transactions.lifecycle import is_leaving, is_ready
+from transactions.lifecycle import is_leaving, serves
 
 MOST_AT_ONCE = 2000
 """Taskgroups chosen at once: they are named in one record, which must stay small."""
@@ -134,7 +134,7 @@ def spare(state: State, application: Application) -> float:
         return math.inf
     names = (deployment.application, deployment.successor)
     keys = [f"{deployment.namespace}/{name}" for name in names]
-    return sum(is_ready(group) for key in keys for group in state.groups_of(key).values()) - bounds(deployment)[0]
+    return sum(serves(group) for key in keys for group in state.groups_of(key).values()) - bounds(deployment)[0]
 
 
 def side(state: State, application: Application) -> Side:
@@ -147,18 +147,8 @@ def side(state: State, application: Application) -> Side:
     for group in state.groups_of(application.key).values():
         (leaving if is_leaving(group) or group.id in chosen else wanted).append(group)
     launching = max(0, adding.target - len(wanted)) if adding is not None else 0
-    unready = frozenset(group.id for group in wanted if not _serves(state, application, group))
+    unready = frozenset(group.id for group in wanted if not serves(group))
     return Side(application, tuple(wanted), unready, tuple(leaving), launching, adding, removing)
-
-
-def _serves(state: State, application: Application, group: TaskGroup) -> bool:
-    """It is ready, and not one that has finished and is started again for it."""
-    if not is_ready(group):
-        return False
-    if not group.ended:
-        return True
-    version = state.version(application.key, group.version)
-    return version is None or version.restart_policy.policy != "Always"
 
 
 # --- readiness ----------------------------------------------------------------------------------------------------
@@ -176,19 +166,18 @@ def ready_since(group: TaskGroup) -> float:
 
 
 def available(group: TaskGroup, seconds: float, now: float) -> bool:
-    """Ready, and that without a break for so many seconds. What has done its work cannot break any more."""
-    return is_ready(group) and (group.status == "Finish" or not seconds or now >= ready_since(group) + seconds)
+    """Ready, and that without a break for so many seconds."""
+    return serves(group) and (not seconds or now >= ready_since(group) + seconds)
 
 
 def failed(state: State, found: Picture, periods: Periods) -> list[TaskGroup]:
-    """Taskgroups of the growing side that have failed and that their restart policy leaves so."""
-    return [
-        group for group in found.growing.wanted if _dead(state, found.growing.application, group, periods, found.now)
-    ]
+    """Taskgroups of the growing side that have ended, and that their restart policy leaves so."""
+    growing = found.growing
+    return [group for group in growing.wanted if _dead(state, growing.application, group, periods, found.now)]
 
 
 def _dead(state: State, application: Application, group: TaskGroup, periods: Periods, now: float) -> bool:
-    if not group.ended or _serves(state, application, group):
+    if not group.ended:
         return False
     if any(t.taskgroup == group.id for t in state.active_of(application.key).values()):
         return False
@@ -230,8 +219,8 @@ def to_remove(state: State, found: Picture, most: int) -> list[TaskGroup]:
     if spare <= 0:
         return []
     unready = found.shrinking.unready
-    dead = sorted((g for g in wanted if g.ended and g.id in unready), key=_loss)[:spare]
-    alive = sum(not g.ended or g.id not in unready | grown.unready for g in (*wanted, *grown.wanted))
+    dead = sorted((g for g in wanted if g.ended), key=_loss)[:spare]
+    alive = sum(not g.ended for g in (*wanted, *grown.wanted))
     spare = min(spare - len(dead), max(0, alive - found.floor))
     lame = [g for g in wanted if not g.ended and g.id in unready]
     stuck = [g for g in lame if _out_of_reach(state, found, g)]
@@ -244,7 +233,7 @@ def to_remove(state: State, found: Picture, most: int) -> list[TaskGroup]:
 
 def _loss(group: TaskGroup) -> tuple[bool, int, str]:
     """What does not run goes first; then from the highest index."""
-    return group.status in lifecycle.READY, -group.index, group.id
+    return group.status == "Running", -group.index, group.id
 
 
 def _out_of_reach(state: State, found: Picture, group: TaskGroup) -> bool:
@@ -303,8 +292,6 @@ def named(groups: Iterable[TaskGroup], most: int = 3) -> str:
 def _trouble(group: TaskGroup) -> str:
     if group.unreachable_since:
         return "its agent is unreachable"
-    if group.status not in lifecycle.READY:
+    if group.status != "Running":
         return f"{group.status}: {group.message[: health.WORDS_LIMIT]}" if group.message else group.status
-    if group.ended:
-        return "has finished and is to be restarted"
     return health.complaints(group) or ("is to end" if group.killing_since else "not ready for long enough")

@@ -114,7 +114,7 @@ def _remove(ctx: Context, application: Application, transaction: Transaction) ->
             groups.remove(ctx, group, lifecycle.ROLLED)
             continue
         left, wake_at = left + 1, min(wake_at, at)
-        if lifecycle.is_ready(group):
+        if lifecycle.serves(group):
             # What has failed since they were chosen counts: those that are needed now are ended when others are ready.
             if spare <= 0:
                 continue

@@ -11,8 +11,9 @@ from typing import Literal, NamedTuple
 
 from store.records import Deployment, TaskGroup
 from store.state import State
-from transactions.lifecycle import is_ready
-from transactions.rolling import available
+from transactions.explain import several
+from transactions.lifecycle import serves
+from transactions.rolling import available, named
 
 
 class Condition(NamedTuple):
@@ -52,8 +53,8 @@ def standing(state: State, deployment: Deployment, now: float) -> Standing:
     return Standing(
         old=len(old),
         new=len(new),
-        new_ready=sum(map(is_ready, new)),
-        ready=sum(map(is_ready, everything)),
+        new_ready=sum(map(serves, new)),
+        ready=sum(map(serves, everything)),
         available=serving,
         done=done,
         total=total,
@@ -81,9 +82,28 @@ def _progressing(state: State, deployment: Deployment, done: int, total: int) ->
         return Condition("Progressing", "True", "ChangingLimits", words or "limits are being changed in place")
     if max(state.revisions_of(deployment.key), default=0) > deployment.revision:
         return Condition("Progressing", "False", "RolledBack", words or f"revision {deployment.revision} runs again")
+    halted = _halted(state, deployment)
+    if halted is not None:
+        return halted
     if done < total:
         return Condition("Progressing", "True", "Starting", words or f"{done} of {total} taskgroups are available")
     return Condition("Progressing", "True", "Complete", words or f"revision {deployment.revision} runs")
+
+
+def _halted(state: State, deployment: Deployment) -> Condition | None:
+    """Why a deployment at rest does not get to all it wants by itself, or not soon."""
+    key = f"{deployment.namespace}/{deployment.application}"
+    active = list(state.active_of(key).values())
+    missing = deployment.instances - len(state.indexes_of(key))
+    if missing > 0 and all(transaction.type == "RESCHEDULE" for transaction in active):
+        words = deployment.message or f"{missing} of {deployment.instances} taskgroups are missing"
+        return Condition("Progressing", "False", "LaunchFailed", f"{words}; it is tried again")
+    restarted = {transaction.taskgroup for transaction in active}
+    ended = [g for g in state.groups_of(key).values() if g.ended and g.id not in restarted]
+    if not ended:
+        return None
+    words = f"{several(len(ended), 'taskgroup')} ended and not restarted: {named(sorted(ended, key=lambda g: g.index))}"
+    return Condition("Progressing", "False", "Ended", words)
 
 
 def _available(deployment: Deployment, serving: int) -> Condition:

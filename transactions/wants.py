@@ -47,7 +47,7 @@ def of_application(state: State, application: Application) -> Wants:
 
 def of_deployment(state: State, deployment: Deployment) -> Wants:
     sides = []
-    count = deployment.instances
+    counts = [deployment.instances]
     for name in (deployment.application, deployment.successor):
         application = state.applications.get(f"{deployment.namespace}/{name}") if name else None
         version = state.version(application.key, application.version) if application is not None else None
@@ -60,15 +60,18 @@ def of_deployment(state: State, deployment: Deployment) -> Wants:
     following = state.revisions.get(f"{deployment.key}/{deployment.following}")
     if following is not None:
         sides.append(needs.total(following.version))
-        count, surge = max(count, following.instances), max(surge, following.strategy.max_surge)
+        counts.append(following.instances)
+        surge = max(surge, following.strategy.max_surge)
     if deployment.updating or deployment.status in MOVING:
-        count = max(count, deployment.previous_instances) + surge
+        counts.append(deployment.previous_instances or deployment.instances)
+        # Never is there more than all of one side beside all of the other.
+        counts.append(max(counts) + min(surge, sorted(counts)[-2]))
     most = Amounts(
         cpus=max((side.cpus for side in sides), default=0),
         mem=max((side.mem for side in sides), default=0),
         disk=max((side.disk for side in sides), default=0),
     )
-    return _times(count, most)
+    return _times(max(counts), most)
 
 
 def by_namespace(state: State, only: str | None = None) -> dict[str, Wants]:

@@ -175,6 +175,10 @@ def _raise_halts(name: str, deployment: Json) -> None:
             raise Conflict(f"deployment {name} is paused ({standing(deployment)}); `bcs rollout resume {name}` goes on")
         case "Deleting":
             raise Conflict(f"deployment {name} is being deleted")
+        case "Running":
+            progressing = next(c for c in deployment["conditions"] if c["type"] == "Progressing")
+            if progressing["reason"] in ("LaunchFailed", "Ended"):
+                raise CliError(f"deployment {name} does not become available: {progressing['message']}")
 
 
 def _news(session: Session, namespace: str, name: str, last: Json) -> Json:

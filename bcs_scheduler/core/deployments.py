@@ -21,7 +21,7 @@ deployment and revision, definition of revision and version, annotations of all 
 must fit the smallest commit limit of the stores (just under 1 MB)."""
 
 INSTEAD: Mapping[str, str] = {
-    "Deploying": "its first taskgroups are being launched; wait for that, or update it",
+    "Deploying": "its taskgroups are being launched; wait for that, or update or scale it",
     "Update": "it is being updated; wait for the end, or cancel the update",
     "UpdatePaused": "its update is paused; resume or cancel it",
     "UpdateSuspend": "its update is suspended; resume or cancel it",
@@ -246,7 +246,8 @@ def _pause(desk: Desk, present: Deployment) -> Deployment:
 
 
 def _resume(desk: Desk, present: Deployment) -> Deployment:
-    if present.status not in rollout.HALTED and not present.pausing:
+    resting = present.status == "Update" and present.rested_at and not present.half
+    if present.status not in rollout.HALTED and not present.pausing and not resting:
         raise Refused("conflict", f"deployment {present.key} is {present.status}: there is nothing to resume")
     return rollout.resume(desk, present)
 
@@ -287,21 +288,19 @@ def roll_back(desk: Desk, asked: orders.RollbackDeployment) -> Data:
 
 
 def _again(desk: Desk, present: Deployment, number: int, why: str) -> Data:
-    """A rolling update to what an earlier revision says, with as many taskgroups as there are. The strategy stays."""
+    """A rolling update to what an earlier revision says, with as many taskgroups as there are."""
     revision = desk.state.revisions_of(present.key).get(number)
     if revision is None:
         raise Refused("not_found", f"revision {number} of deployment {present.key} is not kept", "revision")
     wanted = present
     if number != present.revision:
-        wanted = msgspec.structs.replace(
-            present, raw=revision.raw, labels=revision.labels, annotations=revision.annotations
-        )
+        wanted = revisions.documented(present, revision)
     return _updated(desk, wanted, revision.version, present.instances, why)
 
 
 def resize(desk: Desk, asked: orders.ScaleDeployment) -> Data:
     present = _deployment(desk, asked.namespace, asked.name)
-    _at_rest(present, "scale", "Running")
+    _at_rest(present, "scale", "Running", "Deploying")
     _check_number(asked.instances)
     return _resize(desk, present, asked.instances)
 

@@ -12,7 +12,7 @@ import msgspec
 from bcs_scheduler.core import effects
 from bcs_scheduler.core.desk import Desk
 from store.records import Application, Deployment, Revision, Rolling, Transaction, TransactionStatus, Version
-from transactions import delete, groups, injection, rolling, scale
+from transactions import delete, groups, injection, launch, rolling, scale
 from transactions.rolling import Picture
 
 HALTED = ("UpdatePaused", "UpdateSuspend")
@@ -100,7 +100,7 @@ def _successor(desk: Desk, old: Application, version: Version, owner: str) -> Ap
     return Application(
         namespace=old.namespace,
         name=version.application,
-        type=old.type,
+        type=launch.type_of(version),
         deployment=owner,
         labels=version.labels,
         annotations=version.annotations,
@@ -170,13 +170,13 @@ def resume(desk: Desk, deployment: Deployment) -> Deployment:
 
 
 def renew(desk: Desk, deployment: Deployment) -> None:
-    """Forgets taskgroups of the growing side that have failed for good: the next step launches others instead."""
+    """Forgets taskgroups of the growing side that have ended for good: the next step launches others instead."""
     found = rolling.picture(desk.state, deployment, desk.now)
     if found is None:
         return
     dead = rolling.failed(desk.state, found, desk.options.transactions.periods)
     for group in dead:
-        groups.remove(desk.context, group, "it failed for good; its place is filled anew")
+        groups.remove(desk.context, group, "it has ended for good; its place is filled anew")
     _wants(desk, found.growing.application, len(found.growing.wanted) - len(dead))
 
 

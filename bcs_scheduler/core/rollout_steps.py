@@ -19,6 +19,8 @@ from store.workloads import Half
 from transactions import explain, rolling, scale
 from transactions.rolling import Picture
 
+SOON = 1.0
+"""Seconds until a second look at taskgroups that were chosen to go and are not told yet."""
 ROUNDS = 16
 """Bound on transitions that follow from each other in one go; another look is taken whenever anything changes."""
 
@@ -42,8 +44,11 @@ def _once(desk: Desk, deployment: Deployment) -> Deployment | float:
     if found is None:
         return rollout.suspend(desk, deployment, "one of its applications is gone")
     dead = rolling.failed(desk.state, found, desk.options.transactions.periods)
+    if deployment.back:
+        # Those that have finished may have done so before the update as well.
+        dead = [group for group in dead if group.status != "Finish"]
     if dead:
-        words = f"failed for good: {explain.several(len(dead), 'taskgroup')}: {rolling.named(dead)}"
+        words = f"ended for good: {explain.several(len(dead), 'taskgroup')}: {rolling.named(dead)}"
         return rollout.fail(desk, deployment, found, words)
     match deployment.half:
         case "START":
@@ -86,12 +91,14 @@ def _removing(desk: Desk, deployment: Deployment, found: Picture) -> Deployment 
             return _add(desk, deployment, found) or _end_step(desk, deployment)
         return _end_step(desk, deployment)
     needed = [group for group in found.shrinking.leaving if not group.killing_since]
-    if needed and found.shrinking.removing is not None and found.shrinking.removing.created_at < desk.now:
+    removing = found.shrinking.removing
+    if needed and removing is not None and removing.created_at < desk.now:
         return _spare(desk, deployment, found, needed)
     life = desk.options.transactions.periods.rolling_down
     deadline = deployment.step_since + life
     if desk.now < deadline:
-        return deadline
+        # Those that were chosen in this turn may be needed for what else has happened in it.
+        return min(deadline, desk.now + SOON) if needed and removing is not None else deadline
     left = sorted(found.shrinking.leaving, key=lambda g: g.id)
     words = f"not ended after {life:.0f} s: {explain.several(len(left), 'taskgroup')}: {rolling.named(left)}"
     return rollout.fail(desk, deployment, found, words)
@@ -118,6 +125,8 @@ def _spare(desk: Desk, deployment: Deployment, found: Picture, needed: list[Task
 
 def _end_step(desk: Desk, deployment: Deployment) -> Deployment:
     words = f"step {deployment.step} ended"
+    if deployment.strategy.pause and not deployment.back:
+        words += f"; the next one begins {deployment.strategy.pause:.0f} s later, or when the update is resumed"
     rollout.tell(desk, deployment, "step-ended", words)
     return rollout.put(
         desk,
@@ -177,7 +186,7 @@ def _canary(desk: Desk, deployment: Deployment, found: Picture, canary: Canary, 
         return _pause(
             desk, deployment, f"paused: a canary of {explain.several(count, 'new taskgroup')} is ready; resume to go on"
         )
-    proven = max((rolling.ready_since(g) for g in found.growing.wanted if g.status != "Finish"), default=0.0)
+    proven = max((rolling.ready_since(g) for g in found.growing.wanted), default=0.0)
     proven += canary.hold
     if desk.now < proven:
         if desk.now >= deadline:

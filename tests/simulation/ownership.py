@@ -27,7 +27,7 @@ from store.records import (
 )
 from store.unit_of_work import Unit
 from tests.simulation.driver import Term
-from tests.simulation.readiness import ready
+from tests.simulation.readiness import ready, serves
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.update import default_bound
@@ -73,7 +73,7 @@ class Ownership:
         own = [g for g in own if g.kill_reason == ROLLED]
         if not own:
             return
-        left = sum(1 for group in _members(after, deployment) if ready(group))
+        left = sum(1 for group in _members(after, deployment) if serves(group))
         floor = _wanted(deployment) - deployment.strategy.max_unavailable
         if left < floor:
             raise Violation(
@@ -147,7 +147,8 @@ class Ownership:
             members = [
                 g for g in _of(after, TaskGroup) if (g.namespace, g.application) == (group.namespace, group.application)
             ]
-            left = sum(1 for g in members if ready(g))
+            counted = serves if application.deployment or application.type == "daemonset" else ready
+            left = sum(1 for g in members if counted(g))
             if left < application.instances - bound:
                 raise Violation(
                     "I23", f"a drain leaves {left} of {application.instances} of {application.key} ready", group.id
@@ -169,7 +170,7 @@ class Ownership:
         for key, service in services.items():
             found = {(m.taskgroup, m.ready, m.weight) for m in endpoints[key].members}
             wanted = {
-                (g.id, ready(g) and g.status == "Running", _weight(service, g, records))
+                (g.id, serves(g), _weight(service, g, records))
                 for g in groups
                 if _answers(g) and _selected(service, g, records)
             }

@@ -11,5 +11,14 @@ def ready(group: Record) -> bool:
     """It runs or has done its work, its checks pass, and nobody is about to end it."""
     if not isinstance(group, TaskGroup) or group.status not in READY or group.killing_since:
         return False
+    return group.status == "Finish" or _checked(group)
+
+
+def serves(group: Record) -> bool:
+    """It runs, its checks pass, and nobody is about to end it."""
+    return isinstance(group, TaskGroup) and group.status == "Running" and not group.killing_since and _checked(group)
+
+
+def _checked(group: TaskGroup) -> bool:
     checks = [check for task in group.tasks if not task.ended for check in task.checks]
-    return group.status == "Finish" or all(check.healthy is True for check in checks)
+    return all(check.healthy is True for check in checks)

@@ -13,9 +13,11 @@ from functools import partial
 from bcs_scheduler.core import deployments, effects, rollout, rollout_steps
 from bcs_scheduler.core.desk import Desk
 from store.records import Application, Deployment
-from transactions import rolling
+from transactions import rolling, scale
 from transactions.engine import application_of
 
+LAUNCH_AGAIN = 60.0
+"""Seconds between the end of a launch that ran out of time and the next."""
 RETRY = 10.0
 """Seconds after which what has failed unexpectedly is tried again."""
 FOLLOWED = frozenset({"taskgroup", "application", "transaction", "deployment", "message", "command"})
@@ -123,6 +125,8 @@ class Deployments:
         current = self._desk.state.deployments[key]
         if current.status == "Running" and current.following:
             deployments.take_up(self._desk, current)
+        elif current.status == "Running":
+            self._complete(current)
         self._clear(deployment)
 
     def _launched(self, deployment: Deployment) -> None:
@@ -132,8 +136,24 @@ class Deployments:
             return
         last = max(state.transactions_of(key).values(), key=lambda t: t.created_at, default=None)
         words = "" if last is None or last.status == "FINISH" else f"{last.type} {last.status}: {last.message}"
-        rollout.tell(self._desk, deployment, "launched", words or "its first taskgroups have been launched")
+        rollout.tell(self._desk, deployment, "launched", words or "its taskgroups have been launched")
         rollout.put(self._desk, deployment, status="Running", message=words, progress_at=self._desk.now)
+
+    def _complete(self, deployment: Deployment) -> None:
+        """What could not be launched in its time is launched again a while later, for as long as it is wanted."""
+        desk, key = self._desk, f"{deployment.namespace}/{deployment.application}"
+        missing = deployment.instances - len(desk.state.indexes_of(key))
+        if missing <= 0 or any(t.type != "RESCHEDULE" for t in desk.state.active_of(key).values()):
+            return
+        ended = (t.finished_at for t in desk.state.transactions_of(key).values() if t.type in ("LAUNCH", "SCALE"))
+        again = max(ended, default=0.0) + LAUNCH_AGAIN
+        if desk.now < again:
+            self._due[deployment.key] = again
+            return
+        words = f"{missing} of {deployment.instances} taskgroups are missing and launched again"
+        rollout.tell(desk, deployment, "launching", words)
+        scale.create(desk.context, desk.state.applications[key], deployment.instances)
+        rollout.put(desk, deployment, status="Deploying", message=words)
 
     def _told(self, deployment: Deployment) -> None:
         """Limits have been changed when every taskgroup has answered, or cannot any more."""
