@@ -56,7 +56,7 @@ server.serve_forever()
 """
 
 
-def deployment(version: str) -> dict[str, Any]:
+def deployment(version: str, name: str = "shop", instances: int = 3) -> dict[str, Any]:
     container = {
         "command": sys.executable,
         "args": ["-c", SERVER],
@@ -77,15 +77,27 @@ def deployment(version: str) -> dict[str, Any]:
     return {
         "apiVersion": "v4",
         "kind": "deployment",
-        "metadata": {"name": "shop", "namespace": "default", "labels": {"app": "shop"}},
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
         "killPolicy": {"gracePeriod": 30},
         "spec": {
-            "instance": 3,
+            "instance": instances,
             "strategy": {"type": "RollingUpdate", "rollingupdate": rolling},
             "template": {
-                "metadata": {"labels": {"app": "shop"}},
+                "metadata": {"labels": {"app": name}},
                 "spec": {"networkMode": "HOST", "containers": [container]},
             },
+        },
+    }
+
+
+def service_for(name: str, port: int, **where: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v4",
+        "kind": "service",
+        "metadata": {"name": name, "namespace": "default", "labels": {"BCSBALANCE": "roundrobin"}},
+        "spec": {
+            "selector": {"app": name},
+            "ports": [{"name": "http", "protocol": "http", "servicePort": port, **where}],
         },
     }
 
@@ -175,12 +187,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerPro
 def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, tmp_path: Path) -> None:
     port = free_port()
     scheduler.call("POST", "/namespaces/default/deployments", deployment("v1"))
-    service: dict[str, Any] = {
-        "apiVersion": "v4",
-        "kind": "service",
-        "metadata": {"name": "shop", "namespace": "default", "labels": {"BCSBALANCE": "roundrobin"}},
-        "spec": {"selector": {"app": "shop"}, "ports": [{"name": "http", "protocol": "http", "servicePort": port}]},
-    }
+    service = service_for("shop", port)
     scheduler.call("POST", "/namespaces/default/services", service)
 
     def ready(count: int) -> bool:
@@ -214,6 +221,49 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
         endpoint = scheduler.call("GET", "/namespaces/default/endpoints/shop")
         wanted = sorted(member["targetRef"]["name"] for member in endpoint["eps"])
         wait_for(lambda: sorted(balancer.servers) == wanted, 20, "a configuration with those who are there")
+    finally:
+        balancer.stop()
+
+
+def test_services_share_a_port_the_more_specific_first(scheduler: SchedulerProcess, tmp_path: Path) -> None:
+    port = free_port()
+    places = {
+        "a-front": {"path": "/"},
+        "b-api": {"path": "/api"},
+        "c-docs": {"path": "/api/docs/"},
+        "d-host": {"domainName": "Shop.example.org"},
+        "e-host": {"domainName": "shop.example.org", "path": "/api"},
+    }
+    for name, where in places.items():
+        scheduler.call("POST", "/namespaces/default/deployments", deployment(name, name, 1))
+        scheduler.call("POST", "/namespaces/default/services", service_for(name, port, **where))
+
+    def asked(path: str, host: str = "") -> str:
+        headers = {"Host": host} if host else {}
+        answer = requests.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=5)
+        return answer.text if answer.status_code == 200 else str(answer.status_code)
+
+    def ready(name: str) -> bool:
+        return bool(scheduler.call("GET", f"/namespaces/default/endpoints/{name}")["ready"] == 1)
+
+    wait_for(lambda: all(map(ready, places)), 60, "one of each that is ready")
+    balancer = HAProxy(tmp_path, scheduler.url)
+    try:
+        wait_for(lambda: _answers(f"http://127.0.0.1:{port}/"), 20, "the load balancer")
+        found = {path: asked(path) for path in ("/", "/apis", "/api", "/api/", "/api?a=/x", "/api/x", "/api/docs/x")}
+        assert found == {
+            "/": "a-front",
+            "/apis": "a-front",
+            "/api": "b-api",
+            "/api/": "b-api",
+            "/api?a=/x": "b-api",
+            "/api/x": "b-api",
+            "/api/docs/x": "c-docs",
+        }
+        assert [asked(path) for path in ("/api/docs", "/api/docsx")] == ["c-docs", "b-api"]
+        hosts = [asked(path, f"shop.example.org:{port}") for path in ("/", "/apis", "/api", "/api/docs")]
+        assert hosts == ["d-host", "d-host", "e-host", "e-host"]
+        assert asked("/api", "other.example.org") == "b-api"
     finally:
         balancer.stop()
 

@@ -145,7 +145,10 @@ def test_haproxy_takes_what_its_template_makes(server: StandIn, bcs: Any, tmp_pa
     text = output.read_text()
     assert checked.returncode == 0, checked.stderr + text
     assert "WARNING" not in checked.stderr, checked.stderr
-    assert "use_backend front:http if { hdr(host),field(1,:),lower -m str shop.example.org } { path_beg /a }" in text
+    assert (
+        "use_backend front:http if { hdr(host),field(1,:),lower -m str shop.example.org } { path,concat(/) -m beg /a/ }"
+        in text
+    )
     assert "default_backend front-http:x" in text
     assert "default_backend other:http" not in text
     assert "server web-0 10.0.0.1:31000 weight 256" in text
