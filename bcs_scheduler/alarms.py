@@ -10,6 +10,7 @@ took, is counted.
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import threading
 import time
@@ -18,12 +19,12 @@ from pathlib import Path
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
-import requests
 import structlog
 
 from bcs_scheduler.api.views.base import rfc3339
 from bcs_scheduler.api.views.events import name_of
 from bcs_scheduler.core.journal import part
+from bcs_scheduler.posting import PostFailed, post
 from store.records import Happening
 
 log = structlog.get_logger(__name__)
@@ -147,8 +148,6 @@ class Alarms:
         self._dropped = 0
         self._queue: queue.Queue[Alarm] = queue.Queue(QUEUE)
         self._stopping = threading.Event()
-        self._session = requests.Session()
-        self._session.trust_env = False
         self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
 
     def start(self) -> None:
@@ -293,25 +292,26 @@ class Alarms:
     # --- the thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self._put_late()
-            try:
-                alarm = self._queue.get(timeout=0.5)
-            except queue.Empty:
-                continue
-            if self._deliver(alarm):
-                self._count("sent")
-            elif not self._stopping.is_set():
-                self._lose("failed")
+        with asyncio.Runner() as runner:
+            while not self._stopping.is_set():
+                self._put_late()
+                try:
+                    alarm = self._queue.get(timeout=0.5)
+                except queue.Empty:
+                    continue
+                if self._deliver(runner, alarm):
+                    self._count("sent")
+                elif not self._stopping.is_set():
+                    self._lose("failed")
 
-    def _deliver(self, alarm: Alarm) -> bool:
+    def _deliver(self, runner: asyncio.Runner, alarm: Alarm) -> bool:
         pause = FIRST_PAUSE
         for attempt in range(ATTEMPTS):
             if attempt and self._stopping.wait(pause * 2 ** (attempt - 1)):
                 return False
             with self._lock:
                 dropped = self._dropped
-            failure = self._post(msgspec.structs.replace(alarm, dropped=dropped))
+            failure = runner.run(self._post(msgspec.structs.replace(alarm, dropped=dropped)))
             if not failure:
                 with self._lock:
                     self._dropped -= dropped
@@ -319,25 +319,18 @@ class Alarms:
         log.warning("alarm not delivered", alarm=alarm.alarm_id, url=self._options.url, error=failure)
         return False
 
-    def _post(self, alarm: Alarm) -> str:
-        """The error in words; empty if it was taken."""
-        options = self._options
-        headers = {"Content-Type": "application/json"}
+    async def _post(self, alarm: Alarm) -> str:
+        """The error in words; empty if it was taken. What the receiver says beyond the status is of no interest."""
+        options, headers = self._options, {}
+        url = options.url if "://" in options.url else f"http://{options.url}"
         try:
             if options.token_file:
                 headers["Authorization"] = f"Bearer {Path(options.token_file).read_text().strip()}"
-            answer = self._session.post(
-                options.url,
-                data=msgspec.json.encode(alarm),
-                headers=headers,
-                timeout=options.timeout,
-                allow_redirects=False,
-                stream=True,  # what the receiver says beyond the status is of no interest
-            )
-            answer.close()
-        except (requests.RequestException, OSError, ValueError) as error:
+            body = msgspec.json.encode(alarm)
+            answer = await post(url, body, headers, timeout=options.timeout, ca="", local=True, limit=None)
+        except (PostFailed, OSError, ValueError) as error:
             return f"{type(error).__name__}: {error}"
-        return "" if answer.ok and answer.status_code < 300 else f"HTTP {answer.status_code}"
+        return "" if 200 <= answer.status < 300 else f"HTTP {answer.status}"
 
 
 def _remember(known: dict[str, T], identity: str, value: T) -> None:

@@ -21,9 +21,9 @@ from bcs_scheduler.api import body, errors
 from bcs_scheduler.api.documents.extensions import TARGETS
 from bcs_scheduler.api.errors import ApiError
 from bcs_scheduler.api.operation import Call, Operation
-from bcs_scheduler.api.webhookclient import HookAnswer, HookFailed, ask
 from bcs_scheduler.core.effects import Problem, Reason
 from bcs_scheduler.gateway import Busy
+from bcs_scheduler.posting import Answer, PostFailed, post
 from store.records import Hook, Webhook
 from store.state import State
 
@@ -95,9 +95,9 @@ class Admission:
             outcome: Outcome = "failed"
             try:
                 if patience <= 0:
-                    raise HookFailed(f"not asked: the webhooks of this request have taken {self.total:g} s already")
-                limited = msgspec.structs.replace(hook, timeout=patience)
-                answer = await ask(limited, msgspec.json.encode(current), headers, local=self.local, limit=self.limit)
+                    raise PostFailed(f"not asked: the webhooks of this request have taken {self.total:g} s already")
+                sent = msgspec.json.encode(current)
+                answer = await self._post(hook, sent, headers, patience)
                 refusal = _refusal(webhook, answer)
                 if refusal is not None:
                     outcome = "refused"
@@ -107,13 +107,16 @@ class Admission:
                 if changed is not None and changed != current:
                     current, outcome = changed, "changed"
                     changed_by.append(name)
-            except HookFailed as failure:
+            except PostFailed as failure:
                 log.warning("webhook failed", webhook=name, url=hook.url, object=str(identity), reason=str(failure))
                 if hook.fail:
                     raise _unanswered(name, identity, failure) from failure
             finally:
                 self.asked(name, outcome, time.monotonic() - started)
         return Admitted(current if changed_by else document, tuple(changed_by))
+
+    async def _post(self, hook: Hook, document: bytes, headers: dict[str, str], patience: float) -> Answer:
+        return await post(hook.url, document, headers, timeout=patience, ca=hook.ca, local=self.local, limit=self.limit)
 
 
 def _everything(call: Call) -> State:
@@ -184,32 +187,32 @@ def _filled(document: Any, identity: Identity) -> Any:
     return {**document, metadata_key: {**rest, "namespace": identity.namespace}}
 
 
-def _refusal(webhook: Webhook, answer: HookAnswer) -> str | None:
+def _refusal(webhook: Webhook, answer: Answer) -> str | None:
     """The words of a validating webhook that refuses, None if it does not."""
     if webhook.mutating or not 400 <= answer.status < 500:
         return None
     return _words(answer.body) or f"HTTP {answer.status}"
 
 
-async def _read(webhook: Webhook, answer: HookAnswer, identity: Identity) -> Any:
-    """The changed document; None = it stays as it is. Raises HookFailed."""
+async def _read(webhook: Webhook, answer: Answer, identity: Identity) -> Any:
+    """The changed document; None = it stays as it is. Raises PostFailed."""
     if 300 <= answer.status < 400:
-        raise HookFailed(f"HTTP {answer.status}: redirects are not followed")
+        raise PostFailed(f"HTTP {answer.status}: redirects are not followed")
     if answer.status not in (200, 204):
-        raise HookFailed(f"HTTP {answer.status}")
+        raise PostFailed(f"HTTP {answer.status}")
     if not webhook.mutating or answer.status == 204 or not answer.body.strip():
         return None
     try:
         changed = await asyncio.to_thread(body.parse, answer.body)
     except ApiError as error:
-        raise HookFailed(error.message.replace("the body", "its answer", 1)) from None
+        raise PostFailed(error.message.replace("the body", "its answer", 1)) from None
     if changed is None:
         return None
     if not isinstance(changed, dict):
-        raise HookFailed("its answer is no document")
+        raise PostFailed("its answer is no document")
     now = identify(changed, identity.namespace)
     if now != identity:
-        raise HookFailed(f"its answer is {now or 'a document without an identity'}, not {identity}")
+        raise PostFailed(f"its answer is {now or 'a document without an identity'}, not {identity}")
     return changed
 
 
@@ -229,6 +232,6 @@ def _refused(name: str, identity: Identity, words: str) -> ApiError:
     return ApiError(errors.ADMISSION, message, (Problem("$", words),))
 
 
-def _unanswered(name: str, identity: Identity, failure: HookFailed) -> ApiError:
+def _unanswered(name: str, identity: Identity, failure: PostFailed) -> ApiError:
     message = f"admission webhook {name} must be asked about {identity} and failed: {failure}"
     return ApiError(errors.ADMISSION, message, (Problem("$", str(failure)),))

@@ -22,7 +22,8 @@ from tests.waiting import wait_for
 
 GROUP = "3.web.shop.demo.1700000000000000001"
 Answer = Callable[[int], int]
-"""Status of the answer to the request of this number, from 1 on."""
+"""Status of the answer to the request of this number, from 1 on; SILENT, or DRIPPING: a head that never ends."""
+SILENT, DRIPPING = 0, -1
 
 
 class Receiver(ThreadingHTTPServer):
@@ -48,7 +49,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.tokens.append(self.headers.get("Authorization", ""))
         self.server.bodies.append(body)
         status = self.server.answer(len(self.server.bodies))
-        if not status:
+        if status == DRIPPING:
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nX-More: ")
+            while not self.server.release.wait(0.02):
+                self.wfile.write(b"x")
+            return
+        if status == SILENT:
             self.server.release.wait(30)
             return
         self.send_response(status)
@@ -380,7 +386,7 @@ def test_an_alarm_nobody_takes_is_given_up_and_said_in_the_next(sirens: Make, st
 
 def test_a_receiver_that_hangs_holds_up_nobody(sirens: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(alarms, "QUEUE", 5)
-    with receiving(lambda number: 0) as receiver:
+    with receiving(lambda number: SILENT) as receiver:
         siren = sirens(receiver.url, timeout=20.0)
         siren.happen("Failed")
         wait_for(lambda: receiver.bodies, what="the first post")
@@ -391,8 +397,9 @@ def test_a_receiver_that_hangs_holds_up_nobody(sirens: Make, monkeypatch: pytest
         assert (siren.alarms.waiting, siren.counts["dropped"]) == (5, 15)
 
 
-def test_a_receiver_that_hangs_is_given_up_after_the_timeout(sirens: Make) -> None:
-    with receiving(lambda number: 200 if number > alarms.ATTEMPTS else 0) as receiver:
+@pytest.mark.parametrize("hanging", [SILENT, DRIPPING])
+def test_a_receiver_that_hangs_is_given_up_after_the_timeout(sirens: Make, hanging: int) -> None:
+    with receiving(lambda number: 200 if number > alarms.ATTEMPTS else hanging) as receiver:
         siren = sirens(receiver.url, timeout=0.1)
         siren.happen("Failed")
         siren.happen("Lost", key="9.web.shop.demo.1")

@@ -1,12 +1,12 @@
-"""Asks one webhook over HTTP: bounded in time and size, no redirects, and only where webhooks may be.
+"""Posts one document over HTTP, bounded in time and size, for admission webhooks and alarms.
 
-A webhook is named by whoever administers the scheduler, but its name is resolved by others. So the address is looked up
-and judged here, and the connection goes to the judged address: what means this machine or only this link (where
-metadata services of clouds answer) is refused unless the settings allow it.
+The bound on time is on the whole call, from the look-up of the name on: a receiver that sends a byte now and then does
+not get more of it. Redirects are not followed. The name is looked up and judged here, and the connection goes to the
+judged address: the name is resolved by others, and may mean something else a moment later.
 
 Exception tree:
 
-    HookFailed               no answer that can be used; the message says why, for users
+    PostFailed               no answer that can be used; the message says why, for users
 """
 
 from __future__ import annotations
@@ -22,61 +22,65 @@ from typing import Any, NamedTuple
 import httpcore
 
 from bcs_scheduler.version import VERSION
-from store.records import Hook
 
 AGENT = f"bcs-scheduler/{VERSION}"
 
 
-class HookFailed(Exception):
-    """The webhook could not be asked, or its answer not be read."""
+class PostFailed(Exception):
+    """The receiver could not be asked, or its answer not be read."""
 
 
-class HookAnswer(NamedTuple):
+class Answer(NamedTuple):
     status: int
     body: bytes
 
 
-async def ask(hook: Hook, document: bytes, headers: Mapping[str, str], *, local: bool, limit: int) -> HookAnswer:
-    """Posts the document. `local`: loopback and link-local addresses are allowed; `limit`: bytes of the answer.
+async def post(
+    url: str, document: bytes, headers: Mapping[str, str], *, timeout: float, ca: str, local: bool, limit: int | None
+) -> Answer:
+    """Posts JSON. `timeout`: seconds for everything; `ca`: certificates (PEM) one of which must have signed the
+    receiver's, "" = those the system knows; `local`: loopback and link-local addresses are allowed; `limit`: bytes of
+    the answer, None = its status is all that is of interest.
 
-    Raises HookFailed; never takes longer than the hook's time-out.
+    Raises PostFailed; never takes longer than the time-out.
     """
     head: dict[bytes | str, bytes | str] = {"Content-Type": "application/json", "User-Agent": AGENT}
     head.update(dict(headers))
     try:
-        async with asyncio.timeout(hook.timeout):
-            return await _post(hook, document, head, local, limit)
+        async with asyncio.timeout(timeout):
+            return await _post(url, document, head, ca, local, limit)
     except TimeoutError:
-        raise HookFailed(f"no answer within {hook.timeout:g} s") from None
+        raise PostFailed(f"no answer within {timeout:g} s") from None
     except httpcore.ProtocolError as error:
-        raise HookFailed(f"the answer is not HTTP: {_short(error)}") from None
+        raise PostFailed(f"the answer is not HTTP: {_short(error)}") from None
     except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.UnsupportedProtocol, OSError) as error:
-        raise HookFailed(f"cannot be reached: {_short(error)}") from None
+        raise PostFailed(f"cannot be reached: {_short(error)}") from None
 
 
 async def _post(
-    hook: Hook, document: bytes, headers: Mapping[bytes | str, bytes | str], local: bool, limit: int
-) -> HookAnswer:
+    url: str, document: bytes, headers: Mapping[bytes | str, bytes | str], ca: str, local: bool, limit: int | None
+) -> Answer:
     async with (
         httpcore.AsyncConnectionPool(
-            ssl_context=_trust(hook.ca) if hook.url[:6].lower() == "https:" else None,
+            ssl_context=_trust(ca) if url[:6].lower() == "https:" else None,
             network_backend=_JudgedNetwork(local),
             max_connections=1,
             retries=0,
         ) as pool,
-        pool.stream("POST", hook.url, headers=headers, content=document) as response,
+        pool.stream("POST", url, headers=headers, content=document) as response,
     ):
         body = bytearray()
+        if limit is None:
+            return Answer(response.status, b"")
         async for chunk in response.aiter_stream():
             body += chunk
             if len(body) > limit:
-                raise HookFailed(f"the answer exceeds {limit} bytes")
-        return HookAnswer(response.status, bytes(body))
+                raise PostFailed(f"the answer exceeds {limit} bytes")
+        return Answer(response.status, bytes(body))
 
 
 @lru_cache(maxsize=64)
 def _trust(ca: str) -> ssl.SSLContext:
-    """Certificates must be signed by the webhook's own authority, or without one by those the system knows."""
     return ssl.create_default_context(cadata=ca or None)
 
 
@@ -99,7 +103,7 @@ class _JudgedNetwork(httpcore.AsyncNetworkBackend):
         addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
         allowed = [address for address in addresses if self._local or not is_local(address)]
         if not allowed:
-            raise HookFailed(f"{host} is {addresses[0]}, a local address, which webhooks.local does not allow")
+            raise PostFailed(f"{host} is {addresses[0]}, a local address, which webhooks.local does not allow")
         failure: Exception = OSError("no address")
         for address in allowed:
             try:
