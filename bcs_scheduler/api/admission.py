@@ -1,6 +1,7 @@
 """Admission: webhooks are asked about a document before it is taken (bcs_api 4.6, W68).
 
-Configurations are asked ordered by namespace and name, the webhooks of each in the order of its list. Each receives the
+Those that may change the document are asked first, so that those that judge it see what would be taken. Within both,
+configurations are asked ordered by namespace and name, the webhooks of each in the order of its list. Each receives the
 document as those before left it. What comes out is read and validated by the route exactly as if the user had sent it.
 This happens in the API's event loop; the core never waits for a webhook.
 """
@@ -163,7 +164,7 @@ def matching(state: State, operation: str, identity: Identity) -> list[tuple[Web
     webhooks = [w for w in list(state.webhooks.values()) if (w.operation, w.target) == (operation, identity.kind)]
     return [
         (webhook, hook)
-        for webhook in sorted(webhooks, key=lambda w: (w.namespace, w.name))
+        for webhook in sorted(webhooks, key=lambda w: (not w.mutating, w.namespace, w.name))
         for hook in webhook.hooks
         if not hook.namespaces or (identity.namespace in hook.namespaces) is not hook.excluded
     ]

@@ -219,6 +219,21 @@ def test_each_receives_what_the_one_before_left(api: Api, gateway: CoreGateway, 
     assert CALLS.told == [("system/a/one", "changed"), ("system/a/two", "changed"), ("system/b/hook", "changed")]
 
 
+def test_who_judges_sees_what_all_who_may_change_have_left(api: Api, gateway: CoreGateway, hooks: Hooks) -> None:
+    hooks.answers = {"/judge": answer(204), "/more": put("spec", "instance", value=50), "/label": label("by", "b2")}
+    configure(api, webhook(hook(hooks.url("/judge")), name="a1", validating=True))
+    configure(api, webhook(hook(hooks.url("/label")), name="b2"))
+    configure(api, webhook(hook(hooks.url("/more")), name="b1"))
+    assert outcome(api.call("POST", APPS, json=document(instance=5))) == (202, "")
+    assert [path for path, _, _ in hooks.seen] == ["/more", "/label", "/judge"]
+    judged = hooks.seen[-1][1]
+    assert (judged["spec"]["instance"], judged["metadata"]["labels"]["by"]) == (50, "b2")
+    assert gateway.core.state.applications["shop/web"].instances == 50
+    hooks.answers["/judge"] = answer(403, b"fifty is too many")
+    assert outcome(api.call("POST", APPS, json=document(name="other"))) == (400, "admission")
+    assert "shop/other" not in gateway.core.state.applications
+
+
 def test_a_webhook_is_told_what_it_is_asked_about(api: Api, hooks: Hooks) -> None:
     hooks.answers["/"] = answer(204)
     configure(api, webhook(hook(hooks.url("/")), kind="configmap"))
