@@ -138,11 +138,9 @@ class RollingLab(Lab):
     def ready(self) -> int:
         return sum(map(self.serves, self.groups))
 
-    def serves(self, group: TaskGroup) -> bool:
-        """Ready, and not about to be restarted because it has finished."""
-        version = self.core.state.version(f"{group.namespace}/{group.application}", group.version)
-        again = version is not None and version.restart_policy.policy == "Always"
-        return is_ready(group) and not (again and group.ended)
+    @staticmethod
+    def serves(group: TaskGroup) -> bool:
+        return group.status == "Running" and is_ready(group)
 
     @property
     def present(self) -> int:
