@@ -147,6 +147,24 @@ def test_tasks_of_mesos_own_executor_are_not_known_without_cgroups(real_mesos: R
         assert host["uncounted"] >= 1
 
 
+@pytest.mark.mesos
+def test_an_agent_that_is_gone_is_named_and_the_others_are_measured(own_mesos: RealMesos, tmp_path: Path) -> None:
+    with scheduler(tmp_path, own_mesos.url, "bcs") as client:
+        wait_for(lambda: [a["problem"] for a in client.agent_usage()] == [""] * 3, 60, "three agents that answer")
+        own_mesos.kill_process("s2")
+
+        def missed() -> list[Json]:
+            """That one first, once its last answer does not count any more."""
+            found = sorted(client.agent_usage(), key=lambda agent: not agent["problem"])
+            return found if found[0]["problem"] else []
+
+        gone, *there = wait_for(missed, 10, "the agent to be missed")
+        assert (gone["hostname"], gone["used"]) == ("agent2", {"cpus": None, "mem": None, "disk": None})
+        address = f"127.0.0.1:{own_mesos.base_port + 2}"
+        assert gone["problem"] == f"agent {address} does not answer: the connection failed"
+        assert [agent["used"]["cpus"] for agent in there] == [0.0, 0.0]
+
+
 def test_tasks_of_mesos_own_executor_are_counted_by_the_embedded_agents(tmp_path: Path) -> None:
     with (
         LocalCluster(ClusterSettings(data=tmp_path / "data")) as cluster,
