@@ -83,7 +83,10 @@ class Metrics:
         self._alarms = self._counter("alarms", "Alarms by what became of them", "outcome")
 
         self._published = self._counter(
-            "published_nodes", "Nodes of services published in ZooKeeper; failed: attempts", "kind", "done"
+            "published_nodes",
+            "Nodes of services published in ZooKeeper; skipped: could not be; failed: sessions",
+            "kind",
+            "done",
         )
 
     def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
@@ -147,7 +150,7 @@ class Metrics:
         self._alarms.labels(outcome).inc()
 
     def published(self, kind: str, done: str, nodes: int) -> None:
-        """By the publisher: nodes written or deleted, and attempts that failed (without a kind)."""
+        """By the publisher: nodes written, deleted or skipped, and sessions that failed (without a kind)."""
         self._published.labels(kind, done).inc(nodes)
 
     def told(self, story: Story) -> None:

@@ -2,45 +2,64 @@
 
 `changed` is called when something has become durable; it only notes the key, so nothing waits for that ZooKeeper, and
 what waits is bounded by the number of services. A thread writes what differs. It begins with a full comparison, which
-also removes what is gone, and repeats it every RESYNC seconds and after every failure.
-
-Fencing: the node <root>/publisher holds the epoch of the term that publishes. Every write is one transaction with a
-check of that node's version, so from the moment a later term has claimed it, an earlier one cannot write.
+also removes what is gone, and repeats it every RESYNC seconds, after every failure of the connection, and when a node
+was not as it should have been. A node that cannot be written is left out and tried again; the others go on.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 import structlog
-from kazoo.exceptions import BadVersionError, KazooException, NodeExistsError, NoNodeError, RolledBackError
-from kazoo.exceptions import RuntimeInconsistency as Inconsistent
+from kazoo.exceptions import (
+    BadArgumentsError,
+    InvalidACLError,
+    KazooException,
+    MarshallingError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+)
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
 from bcs_scheduler.publishing import documents
+from bcs_scheduler.publishing.setbacks import Setbacks
 from bcs_scheduler.publishing.target import Target
+from bcs_scheduler.publishing.tree import KINDS, Claim, Deposed, FenceGone, TooLarge, Tree, Write, batches, parent_of
 from store.base import StoreUnavailable
 from store.records import Endpoint, Record, Service
 from store.zookeeper_session import Session
 
 log = structlog.get_logger(__name__)
 
-KINDS = ("service", "endpoint")
-RESYNC = 300.0
-"""Seconds between two full comparisons: somebody may have removed or changed what we published."""
+RESYNC, DRIFT_RESYNC = 300.0, 1.0
+"""Seconds between two full comparisons: somebody may have removed or changed what we published. The second when that
+has just been seen."""
 SESSION_TIMEOUT, CONNECT_TIMEOUT = 10.0, 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts after a failure: doubled each time up to the longest."""
-BATCH_NODES, BATCH_BYTES = 100, 500_000
-"""Most of one transaction: ZooKeeper takes just under 1 MB."""
+DRIFT = (NoNodeError, NodeExistsError)
+ABOUT_NODES = (
+    *DRIFT,
+    BadArgumentsError,
+    InvalidACLError,
+    MarshallingError,
+    NoAuthError,
+    NoChildrenForEphemeralsError,
+    NotEmptyError,
+    TooLarge,
+)
+"""Errors that say something of one node, not of the connection."""
 
 Counted = Callable[[str, str, int], None]
-"""(kind, what was done, how many nodes): written, deleted, or failed attempts."""
+"""(kind, what was done, how many nodes): written, deleted, skipped because it failed, or (no kind) failed sessions."""
 
 
 class Status(NamedTuple):
@@ -50,23 +69,6 @@ class Status(NamedTuple):
     pending: int
     trouble: str
     since: float
-
-
-class _Claim(msgspec.Struct, frozen=True):
-    epoch: int
-    url: str = ""
-
-
-class _Deposed(Exception):
-    """A later term publishes."""
-
-
-class _Write(NamedTuple):
-    """`data` None deletes the node; `exists`: it is there."""
-
-    path: str
-    data: bytes | None
-    exists: bool
 
 
 class Publisher:
@@ -81,7 +83,7 @@ class Publisher:
         counted: Counted = lambda kind, done, nodes: None,
     ) -> None:
         """`url`: of this scheduler, told to those who look at the node `publisher`."""
-        self._target, self._claimed, self._counted = target, _Claim(epoch, url), counted
+        self._target, self._claimed, self._counted = target, Claim(epoch, url), counted
         self._durable: dict[tuple[str, str], Record] = {(r.kind, r.key): r for r in records if r.kind in KINDS}
         self._dirty: set[tuple[str, str]] = set()
         self._condition = threading.Condition()
@@ -89,6 +91,9 @@ class Publisher:
         self._stopping = False
         self._published: dict[str, bytes] = {}
         """Data of every node as it was written or read last, by path; the thread's own."""
+        self._setbacks = Setbacks()
+        self._drifted = False
+        """Something was found that is not as it was written."""
         self._online = self._synchronised = False
         self._trouble, self._since = "not connected yet", time.monotonic()
         self._pause = FIRST_PAUSE
@@ -126,10 +131,10 @@ class Publisher:
         while not self._stopping:
             try:
                 self._session()
-            except _Deposed as deposed:
+            except Deposed as deposed:
                 self._fail(str(deposed))
                 return
-            except (KazooException, KazooTimeoutError, StoreUnavailable, msgspec.MsgspecError) as error:
+            except (KazooException, KazooTimeoutError, FenceGone, StoreUnavailable, msgspec.MsgspecError) as error:
                 self._rest(str(error) or type(error).__name__)
             except Exception as error:
                 log.exception("publishing failed")
@@ -140,11 +145,13 @@ class Publisher:
         session = Session(self._target.hosts, SESSION_TIMEOUT, self._state_changed)
         try:
             session.start(CONNECT_TIMEOUT)
-            fence = self._claim(session)
+            tree = Tree(session, self._target.root)
+            tree.claim(self._claimed)
             while not self._stopping:
-                self._synchronise(session, fence)
+                self._drifted = False
+                self._synchronise(tree)
                 self._well()
-                self._follow(session, fence, time.monotonic() + RESYNC)
+                self._follow(tree, time.monotonic() + (DRIFT_RESYNC if self._drifted else RESYNC))
         finally:
             self._online = self._synchronised = False
             session.close()
@@ -157,19 +164,25 @@ class Publisher:
         elif self._online and self._synchronised:
             self._trouble = ""
 
-    def _follow(self, session: Session, fence: int, until: float) -> None:
+    def _follow(self, tree: Tree, until: float) -> None:
+        drifted = self._drifted
         while (keys := self._take(until)) is not None:
-            self._write(session, fence, [write for key in keys if (write := self._difference(key)) is not None])
+            self._write(tree, self._differences(keys))
+            if self._drifted and not drifted:
+                return
 
     def _take(self, until: float) -> list[tuple[str, str]] | None:
-        """Keys that have changed, as soon as there are any; None when it is time to compare everything, or to stop."""
+        """Keys that have changed, or are tried again, as soon as there are any; None when it is time to compare
+        everything, or to stop."""
+        wake = min(until, self._setbacks.next())
         with self._condition:
-            self._condition.wait_for(lambda: self._dirty or self._stopping, max(0.0, until - time.monotonic()))
-            if self._stopping or not self._dirty:
+            self._condition.wait_for(lambda: self._dirty or self._stopping, max(0.0, wake - time.monotonic()))
+            now = time.monotonic()
+            if self._stopping or (not self._dirty and now >= until):
                 return None
-            keys = sorted(self._dirty)
+            keys = self._dirty | {self._key(path) for path in self._setbacks.due(now)}
             self._dirty.clear()
-        return keys
+        return sorted(keys)
 
     def _fail(self, words: str) -> None:
         if not self._trouble:
@@ -194,93 +207,78 @@ class Publisher:
 
     # --- ZooKeeper --------------------------------------------------------------------------------------------
 
-    @property
-    def _fence_path(self) -> str:
-        return f"{self._target.root}/publisher"
-
-    def _claim(self, session: Session) -> int:
-        """Takes the right to publish; the version of the node that holds it. Raises _Deposed."""
-        client, path = session.client, self._fence_path
-        ours = msgspec.json.encode(self._claimed)
-        session.wait(client.ensure_path_async(self._target.root))
-        while True:
-            try:
-                data, stat = session.wait(client.get_async(path))
-                known = msgspec.json.decode(data, type=_Claim) if data else _Claim(0)
-                if known.epoch > self._claimed.epoch:
-                    raise _Deposed(
-                        f"epoch {known.epoch} ({known.url}) publishes, this is {self._claimed.epoch}; "
-                        f"if its store is gone, delete {path}"
-                    )
-                return int(session.wait(client.set_async(path, ours, version=stat.version)).version)
-            except NoNodeError:
-                try:
-                    session.wait(client.create_async(path, ours))
-                except NodeExistsError:
-                    continue
-            except BadVersionError:
-                continue
-
-    def _synchronise(self, session: Session, fence: int) -> None:
+    def _synchronise(self, tree: Tree) -> None:
         """Compares everything that is there with everything that should be, and writes the differences."""
         with self._condition:
             self._dirty.clear()
-            wanted = [_node(self._target.root, key) for key in self._durable]
-            keys = list(self._durable)
-        self._published = self._read(session)
-        writes = [write for key in keys if (write := self._difference(key)) is not None]
-        gone = self._published.keys() - set(wanted)
-        self._write(session, fence, writes + [_Write(path, None, True) for path in sorted(gone)])
+            keys = set(self._durable)
+        self._published = tree.read([_node(self._target.root, key) for key in keys])
+        keys |= {self._key(path) for path in self._published}
+        self._write(tree, self._differences(sorted(keys)))
 
-    def _read(self, session: Session) -> dict[str, bytes]:
-        client = session.client
-        paths = []
-        for kind in KINDS:
-            base = f"{self._target.root}/{kind}"
-            session.wait(client.ensure_path_async(base))
-            for namespace in session.wait(client.get_children_async(base)):
-                names = session.wait(client.get_children_async(f"{base}/{namespace}"))
-                paths += [f"{base}/{namespace}/{name}" for name in names]
-        found = {}
-        answers = session.pipelined([lambda path=path: client.get_async(path) for path in paths])  # type: ignore[misc]
-        for path, answer in zip(paths, answers, strict=True):
-            try:
-                found[path] = session.wait(answer)[0] or b""
-            except NoNodeError:
-                continue  # its publisher, or an operator, has just removed it
+    def _differences(self, keys: Iterable[tuple[str, str]]) -> list[Write]:
+        """What must be written for these, and may be now."""
+        now, found = time.monotonic(), []
+        for key in keys:
+            path = _node(self._target.root, key)
+            with self._condition:
+                record = self._durable.get(key)
+            wanted, known = _encoded(record), self._published.get(path)
+            write = Write(path, wanted, known is not None)
+            if wanted == known:
+                self._overcome(path)
+            elif not self._setbacks.waits(write, now):
+                found.append(write)
         return found
 
-    def _difference(self, key: tuple[str, str]) -> _Write | None:
-        """What must be written for a record, if anything."""
-        path = _node(self._target.root, key)
-        with self._condition:
-            record = self._durable.get(key)
-        wanted = _encoded(record)
-        known = self._published.get(path)
-        return None if wanted == known else _Write(path, wanted, known is not None)
+    def _write(self, tree: Tree, writes: Sequence[Write]) -> None:
+        """In transactions. A node that cannot be written is skipped. Raises KazooException or FenceGone if it is not
+        the fault of a node; then what is there must be read again."""
+        suspect = [write for write in writes if self._setbacks.suspect(write.path)]
+        others = [write for write in writes if not self._setbacks.suspect(write.path)]
+        for batch in batches(others):
+            try:
+                self._attempt(tree.write, batch, batch)
+            except ABOUT_NODES as error:
+                self._drifted |= isinstance(error, DRIFT)
+                suspect = batch + suspect
+        for write in suspect:
+            try:
+                self._attempt(tree.force, write, [write])
+            except ABOUT_NODES as error:
+                self._skip(write, str(error) or type(error).__name__)
+        self._prune(tree, writes)
 
-    def _write(self, session: Session, fence: int, writes: Sequence[_Write]) -> None:
-        """In transactions, each with the fence. Raises KazooException; then what is there must be read again."""
-        parents = {write.path.rpartition("/")[0] for write in writes if not write.exists}
-        for parent in sorted(parents):
-            session.wait(session.client.ensure_path_async(parent))
-        for batch in _batches(writes):
-            transaction = session.client.transaction()
-            transaction.check(self._fence_path, fence)
-            for write in batch:
-                if write.data is None:
-                    transaction.delete(write.path)
-                elif write.exists:
-                    transaction.set_data(write.path, write.data)
-                else:
-                    transaction.create(write.path, write.data)
-            answers = session.wait(transaction.commit_async())
-            _raise_first(answers, [self._fence_path, *(write.path for write in batch)])
-            for write in batch:
-                self._note(write)
+    def _attempt(self, call: Callable[..., None], argument: object, batch: Sequence[Write]) -> None:
+        """Notes what was written, or that the connection has been lost with it."""
+        try:
+            call(argument)
+        except (KazooException, KazooTimeoutError) as error:
+            if not isinstance(error, ABOUT_NODES) and self._setbacks.lost(batch):
+                self._skip(batch[0], f"the connection ends when it is written: {type(error).__name__}")
+            raise
+        for write in batch:
+            self._note(write)
 
-    def _note(self, write: _Write) -> None:
-        kind = write.path.removeprefix(self._target.root).split("/")[1]
+    def _skip(self, write: Write, reason: str) -> None:
+        if self._setbacks.failed(write, reason, time.monotonic()):
+            log.warning("a node cannot be published, the others go on", node=write.path, reason=reason)
+        self._counted(self._key(write.path)[0], "skipped", 1)
+
+    def _overcome(self, path: str) -> None:
+        if self._setbacks.overcome(path):
+            log.info("a node is as it should be again", node=path)
+
+    def _prune(self, tree: Tree, writes: Sequence[Write]) -> None:
+        """Removes the nodes of namespaces that have lost their last one."""
+        left = {parent_of(write.path) for write in writes if write.data is None}
+        if left:
+            for namespace in sorted(left - {parent_of(path) for path in self._published}):
+                tree.prune(namespace)
+
+    def _note(self, write: Write) -> None:
+        kind = self._key(write.path)[0]
+        self._overcome(write.path)
         if write.data is None:
             self._published.pop(write.path, None)
             self._counted(kind, "deleted", 1)
@@ -288,26 +286,10 @@ class Publisher:
             self._published[write.path] = write.data
             self._counted(kind, "written", 1)
 
-
-def _raise_first(results: Sequence[Any], paths: Sequence[str]) -> None:
-    """The error for which a transaction was not applied; the others only say that they were taken back."""
-    for result, path in zip(results, paths, strict=True):
-        if isinstance(result, Exception) and not isinstance(result, RolledBackError | Inconsistent):
-            raise type(result)(f"{path}: {type(result).__name__}")
-
-
-def _batches(writes: Sequence[_Write]) -> Iterator[list[_Write]]:
-    batch: list[_Write] = []
-    size = 0
-    for write in writes:
-        own = len(write.data or b"") + len(write.path)
-        if batch and (len(batch) >= BATCH_NODES or size + own > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(write)
-        size += own
-    if batch:
-        yield batch
+    def _key(self, path: str) -> tuple[str, str]:
+        """Of the record that a node shows."""
+        kind, _, key = path.removeprefix(f"{self._target.root}/").partition("/")
+        return kind, key
 
 
 def _node(root: str, key: tuple[str, str]) -> str:

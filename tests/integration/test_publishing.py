@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from uuid import uuid4
 
 import msgspec
 import pytest
 from kazoo.client import KazooClient
+from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from bcs_scheduler.publishing import publisher as publishing
 from bcs_scheduler.publishing.publisher import Publisher
@@ -82,8 +85,14 @@ def nodes(zookeeper: ZooKeeperServer) -> Iterator[Nodes]:
 def begin(zookeeper: ZooKeeperServer, nodes: Nodes) -> Iterator[Begin]:
     made: list[Publisher] = []
 
-    def begin(epoch: int, *records: Record, hosts: str = zookeeper.hosts) -> Publisher:
-        made.append(Publisher(Target(hosts, nodes.root), epoch, f"http://s{epoch}", records))
+    def begin(
+        epoch: int, *records: Record, hosts: str = zookeeper.hosts, counts: Counter[tuple[str, str]] | None = None
+    ) -> Publisher:
+        def counted(kind: str, done: str, count: int) -> None:
+            if counts is not None:
+                counts[kind, done] += count
+
+        made.append(Publisher(Target(hosts, nodes.root), epoch, f"http://s{epoch}", records, counted))
         made[-1].start()
         return made[-1]
 
@@ -153,7 +162,7 @@ def test_a_term_begins_with_a_comparison(begin: Begin, nodes: Nodes) -> None:
     well(first)
     second = begin(2, SERVICE, endpoint(member(1)))
     well(second)
-    assert nodes.names("/service/lab") == []
+    assert nodes.names("/service") == ["sandbox"]
     assert nodes.changes("/service/sandbox/hello-svc") == 0
     assert [m["targetRef"]["name"] for m in nodes.read("/endpoint/sandbox/hello-svc")["eps"]] == ["hello-1"]
 
@@ -219,3 +228,96 @@ def test_many_services_go_in_few_transactions(begin: Begin, nodes: Nodes) -> Non
     publisher = begin(1, *services)
     well(publisher)
     assert len(nodes.names("/service/sandbox")) == 462
+
+
+def test_what_others_put_below_a_service_goes_with_it(begin: Begin, nodes: Nodes) -> None:
+    other = msgspec.structs.replace(SERVICE, namespace="lab", name="other")
+    publisher = begin(1, SERVICE, endpoint(member(0)))
+    well(publisher)
+    nodes.client.create(f"{nodes.root}/endpoint/sandbox/hello-svc/notes/of/somebody", b"x", makepath=True)
+    publisher.changed("service", "lab/other", other)
+    publisher.changed("service", "sandbox/hello-svc", None)
+    publisher.changed("endpoint", "sandbox/hello-svc", None)
+    wait_for(lambda: nodes.names("/endpoint") == [], 10, what="nothing of a service that is gone")
+    wait_for(lambda: nodes.names("/service") == ["lab"], 10, what="the other service alone")
+    nodes.client.create(f"{nodes.root}/service/strange/one/below", b"x", makepath=True)
+    well(begin(2, other))
+    assert nodes.names("/service") == ["lab"]
+
+
+def test_a_node_that_cannot_be_written_holds_up_no_other(
+    begin: Begin, nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    said: list[tuple[str, str]] = []
+
+    def say(event: str, **values: str) -> None:
+        said.append((event, values.get("node", "")))
+
+    monkeypatch.setattr(publishing, "log", SimpleNamespace(info=say, warning=say, exception=say))
+    others = [msgspec.structs.replace(SERVICE, name=f"s{number}") for number in range(30)]
+    publisher = begin(1, SERVICE, *others, counts=counts)
+    well(publisher)
+    path = f"{nodes.root}/service/sandbox/hello-svc"
+    nodes.client.set_acls(path, [make_acl("world", "anyone", read=True, admin=True)])
+    for record in (SERVICE, *others):
+        changed = msgspec.structs.replace(record, type="changed")
+        publisher.changed("service", record.key, changed)
+    wait_for(lambda: all(nodes.changes(f"/service/{o.key}") == 1 for o in others), 10, what="the others")
+    wait_for(lambda: counts["service", "skipped"] >= 2, 10, what="another attempt")
+    assert (nodes.changes("/service/sandbox/hello-svc"), publisher.status().trouble) == (0, "")
+    publisher.changed("service", "sandbox/s0", None)
+    wait_for(lambda: "s0" not in nodes.names("/service/sandbox"), 10, what="what comes after it")
+    nodes.client.set_acls(path, OPEN_ACL_UNSAFE)
+    wait_for(lambda: nodes.changes("/service/sandbox/hello-svc") == 1, 20, what="the node when it can be written")
+    assert counts["", "failed"] == 0
+    assert [event for event, node in said if node == path] == [
+        "a node cannot be published, the others go on",
+        "a node is as it should be again",
+    ]
+
+
+def test_what_is_too_large_is_left_out_until_it_is_smaller(begin: Begin, nodes: Nodes) -> None:
+    counts: Counter[tuple[str, str]] = Counter()
+    large = msgspec.structs.replace(SERVICE, annotations={"text": "x" * 1_200_000})
+    other = msgspec.structs.replace(SERVICE, name="other")
+    publisher = begin(1, large, other, counts=counts)
+    well(publisher)
+    assert nodes.names("/service/sandbox") == ["other"]
+    assert counts["service", "skipped"] >= 1
+    publisher.changed("service", "sandbox/hello-svc", SERVICE)
+    wait_for(lambda: nodes.read("/service/sandbox/hello-svc") is not None, 10, what="the service")
+    publisher.changed("service", "sandbox/hello-svc", large)
+    publisher.changed("service", "sandbox/other", None)
+    wait_for(lambda: nodes.names("/service/sandbox") == ["hello-svc"], 10, what="the other is gone")
+    assert nodes.changes("/service/sandbox/hello-svc") == 0
+    publisher.changed("service", "sandbox/hello-svc", None)
+    wait_for(lambda: nodes.names("/service") == [], 10, what="the end of it")
+    assert counts["", "failed"] == 0
+
+
+def test_a_server_that_takes_less_holds_up_nobody_else(tmp_path: Path) -> None:
+    server = ZooKeeperServer(tmp_path, java=("-Xmx128m", "-Djute.maxbuffer=100000"))
+    server.start()
+    nodes = Nodes(server.hosts)
+    large = msgspec.structs.replace(SERVICE, annotations={"text": "x" * 150_000})
+    others = [msgspec.structs.replace(SERVICE, name=name) for name in ("a-before", "z-after")]
+    counts: Counter[str] = Counter()
+    publisher = Publisher(
+        Target(server.hosts, nodes.root),
+        1,
+        "",
+        [large, *others],
+        lambda kind, done, count: counts.update({done: count}),
+    )
+    try:
+        publisher.start()
+        wait_for(lambda: nodes.names("/service/sandbox") == ["a-before", "z-after"], 30, what="the others")
+        wait_for(lambda: counts["skipped"] >= 2, 30, what="another attempt")
+        publisher.changed("service", "sandbox/a-before", None)
+        wait_for(lambda: nodes.names("/service/sandbox") == ["z-after"], 30, what="what comes after it")
+    finally:
+        publisher.stop()
+        nodes.client.stop()
+        publisher.thread.join(10)
+        server.stop()

@@ -12,9 +12,10 @@ import pytest
 from bcs_scheduler.config import ConfigError, load_settings
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.metrics import Metrics
-from bcs_scheduler.publishing import documents, publisher
+from bcs_scheduler.publishing import documents, setbacks
 from bcs_scheduler.publishing.publisher import Publisher, Status
 from bcs_scheduler.publishing.target import Target, parse_target
+from bcs_scheduler.publishing.tree import Write, batches
 from bcs_scheduler.runtime import UNPUBLISHED, Runtime
 from bcs_scheduler.service import publisher_factory
 from store.memory import MemoryStore
@@ -81,11 +82,39 @@ def test_only_services_and_endpoints_wait() -> None:
 
 
 def test_batches_keep_below_what_zookeeper_takes() -> None:
-    big = [publisher._Write(f"/s/{n}", b"x" * 200_000, False) for n in range(5)]
-    small = [publisher._Write(f"/s/{n}", None, True) for n in range(250)]
-    assert [len(batch) for batch in publisher._batches(big)] == [2, 2, 1]
-    assert [len(batch) for batch in publisher._batches(small)] == [100, 100, 50]
-    assert [write for batch in publisher._batches(big + small) for write in batch] == big + small
+    big = [Write(f"/s/{n}", b"x" * 200_000, False) for n in range(5)]
+    small = [Write(f"/s/{n}", None, True) for n in range(250)]
+    assert [len(batch) for batch in batches(big)] == [2, 2, 1]
+    assert [len(batch) for batch in batches(small)] == [100, 100, 50]
+    assert [write for batch in batches(big + small) for write in batch] == big + small
+
+
+def test_what_has_failed_waits_the_longer_the_more_often() -> None:
+    held = setbacks.Setbacks()
+    write = Write("/s/a", b"x", True)
+    now = 100.0
+    pauses: list[float] = []
+    for _ in range(8):
+        assert held.failed(write, "NoAuthError", now) == (not pauses)
+        assert (held.waits(write, now), held.due(now)) == (True, [])
+        pauses.append(held.next() - now)
+        now = held.next()
+        assert (held.waits(write, now), held.due(now)) == (False, ["/s/a"])
+    assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
+    assert held.failed(write, "another reason", now)
+    assert not held.waits(write._replace(data=b"y"), now)
+    assert held.suspect("/s/a")
+    assert held.overcome("/s/a")
+    assert not (held.suspect("/s/a") or held.waits(write, now) or held.overcome("/s/a"))
+
+
+def test_a_node_is_blamed_for_a_lost_connection_when_it_was_alone_often_enough() -> None:
+    held = setbacks.Setbacks()
+    pair = [Write("/s/a", b"x", True), Write("/s/b", b"y", True)]
+    assert not any(held.lost(pair) for _ in range(5))
+    assert held.lost(pair[:1])
+    held.overcome("/s/a")
+    assert [held.lost(pair[:1]) for _ in range(setbacks.LOSSES)] == [False] * (setbacks.LOSSES - 1) + [True]
 
 
 @pytest.mark.parametrize(
