@@ -20,7 +20,7 @@ from bcs_scheduler.hub import Hub
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from bcs_scheduler.version import VERSION
 from store.state import State
-from transactions.lifecycle import is_ready
+from transactions.lifecycle import serves
 
 ROLES: tuple[Role, ...] = ("master", "slave", "unknown")
 OBJECT_STATUS: Mapping[str, str] = {
@@ -131,7 +131,7 @@ class Gauges(Collector):
             objects.add_metric(["daemonset", *names, status], 1)
             app_behind = state.applications.get(daemonset.key)
             wanted.add_metric([*names, "desired"], app_behind.instances if app_behind is not None else 0)
-            ready = sum(is_ready(group) for group in list(state.groups_of(daemonset.key).values()))
+            ready = sum(map(serves, list(state.groups_of(daemonset.key).values())))
             wanted.add_metric([*names, "ready"], ready)
         yield objects
         yield wanted

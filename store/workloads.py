@@ -130,6 +130,8 @@ class Daemonset(Record, frozen=True, kw_only=True):
     """Taskgroups an update may have down at once."""
     status: DaemonsetStatus = "Starting"
     message: str = ""
+    stuck: bool = False
+    """Taskgroups have ended that nothing restarts, and nothing else is under way: it gets no further by itself."""
     raw: str = ""
     created_at: float = 0.0
     updated_at: float = 0.0

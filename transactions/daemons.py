@@ -8,15 +8,17 @@ as MISPLACED and never replaced.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import count, islice
+from typing import NamedTuple
 
 import msgspec
 
 from offers.model import Demand, Placement
 from store.records import AgentSetting, Application, TaskGroup, Transaction, Version
-from transactions import base, groups, injection, needs, update
+from transactions import base, groups, injection, lifecycle, needs, update
 from transactions.base import Context, Slot, Step
-from transactions.lifecycle import is_ready
+from transactions.lifecycle import serves
 
 MISPLACED = "its agent is not for it any more"
 """Kill reason of a taskgroup that is not replaced when it has ended."""
@@ -94,6 +96,55 @@ def lacking(ctx: Context, application: Application) -> int:
     return max(0, application.instances - len({group.agent_id for group in staying(ctx, application)}))
 
 
+class Standing(NamedTuple):
+    """How the taskgroups that are to stay are doing; by index. What an update is about to replace is in none of the
+    lists."""
+
+    ended: tuple[TaskGroup, ...]
+    dead: tuple[TaskGroup, ...]
+    """Those of them that nothing restarts."""
+    away: tuple[TaskGroup, ...]
+    """Out of reach."""
+    stuck: bool
+    """Some are dead, and nothing is under way that the update, or whoever waits for all to run, could wait for."""
+
+
+def standing(ctx: Context, application: Application, running: Transaction | None) -> Standing:
+    """`running`: the update that is under way."""
+    version = ctx.state.version(application.key, application.version)
+    restarting = {transaction.taskgroup for transaction in ctx.state.active_of(application.key).values()}
+    old: list[TaskGroup] = []
+    kept: list[TaskGroup] = []
+    away: list[TaskGroup] = []
+    for group in sorted(staying(ctx, application), key=lambda group: group.index):
+        if group.unreachable_since:
+            away.append(group)
+        elif running and version and group.version != version.name and takes_new(ctx, group, version):
+            old.append(group)
+        else:
+            kept.append(group)
+    ended = tuple(group for group in kept if group.ended)
+    dead = tuple(group for group in ended if _is_dead(ctx, group, version, restarting))
+    lost = {group.id for group in dead}
+    # One that runs and is not healthy may become so, which helps nobody as long as others are dead.
+    moving = any(group.killing_since or group.status != "Running" for group in (*old, *kept) if group.id not in lost)
+    halted = running is None or not old or len(dead) >= running.max_unavailable
+    return Standing(ended, dead, tuple(away), bool(dead) and ctx.agents.listed and not moving and halted)
+
+
+def _is_dead(ctx: Context, group: TaskGroup, newest: Version | None, restarting: Collection[str]) -> bool:
+    """It has ended, and neither is it restarted nor forgotten (what ended on an agent that is gone will be)."""
+    version = ctx.state.version(f"{group.namespace}/{group.application}", group.version) or newest
+    if group.id in restarting or group.agent_id not in ctx.agents.agents or version is None:
+        return False
+    reset_after = ctx.options.periods.restart_reset
+    # As it was judged when it ended: it is not judged again merely because time has passed.
+    decision = lifecycle.restart_decision(
+        group, version.restart_policy, version.unreachable_policy, reset_after, group.ended_at
+    )
+    return decision is None
+
+
 def launch_step(ctx: Context, transaction: Transaction) -> Step:
     application = ctx.application(transaction)
     if application is None:
@@ -113,7 +164,8 @@ def launch_step(ctx: Context, transaction: Transaction) -> Step:
 
 def update_step(ctx: Context, transaction: Transaction) -> Step:
     """What is out of reach, or on an agent that takes nothing new, stays as it is for now: nothing there could take its
-    place. It does not count against the bound, because the update makes nothing worse there."""
+    place. It does not count against the bound, because the update makes nothing worse there. A new one that has failed
+    or finished does count, also if nothing restarts it: then the update waits until somebody sees to that."""
     application = ctx.application(transaction)
     version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", transaction.version)
     if application is None or version is None:
@@ -123,7 +175,7 @@ def update_step(ctx: Context, transaction: Transaction) -> Step:
     near = [group for group in staying(ctx, application) if not group.unreachable_since]
     new = [group for group in near if group.version == version.name]
     old = [group for group in near if group.version != version.name and takes_new(ctx, group, version)]
-    if not old and all(map(is_ready, new)):
+    if not old and all(map(serves, new)):
         left = sum(group.version != version.name for group in staying(ctx, application))
         rest = f", {left} stay as they are until their agents can be used again" if left else ""
         return Step(verdict=("FINISH", f"{len(new)} taskgroups at version {version.name}{rest}"))
@@ -131,9 +183,9 @@ def update_step(ctx: Context, transaction: Transaction) -> Step:
     ending = sum(1 for group in old if group.killing_since and not group.ended)
     missing = injection.missing(ctx.state, version)
     if not missing:
-        changing = len(gone) + ending + sum(not is_ready(group) for group in new)
+        changing = len(gone) + ending + sum(not serves(group) for group in new)
         bound = transaction.max_unavailable
-        budget = bound - sum(not is_ready(group) for group in near)
+        budget = bound - sum(not serves(group) for group in near)
         update.end_next(ctx, old, len(old) - len(gone) - ending, budget, bound - changing)
     return Step(
         slots=tuple(Slot(group.index, group.id) for group in gone),

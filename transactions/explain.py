@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from offers.model import Diagnosis
-from store.records import Transaction
-from transactions import delete, health
+from store.records import TaskGroup, Transaction
+from transactions import daemons, delete, health
 from transactions.base import Context
 from transactions.lifecycle import is_ready
 
+NAMED = 3
+"""Of taskgroups and agents so many are named, the first ones."""
 _UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "gpus": "GPUs"}
 
 
@@ -55,7 +59,9 @@ def timeout(ctx: Context, transaction: Transaction, diagnosis: Diagnosis | None,
         left = diagnosis.wanted - diagnosis.placed
         return f"after {life:.0f} s have not enough resources: {left} taskgroups not placed; {reasons(diagnosis)}"
     members = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}").values()
-    late = sorted(g.id for g in members if g.status not in ("Running", "Finish"))
+    application = ctx.application(transaction)
+    lasting = application is not None and daemons.is_daemonset(application)
+    late = sorted(g.id for g in members if g.status != "Running" and (lasting or g.status != "Finish"))
     if late:
         return f"after {life:.0f} s {len(late)} taskgroups are not running: {', '.join(late[:3])}"
     unhealthy = sorted((g for g in members if not is_ready(g)), key=lambda g: g.index)
@@ -63,3 +69,49 @@ def timeout(ctx: Context, transaction: Transaction, diagnosis: Diagnosis | None,
         told = "; ".join(f"{group.id} ({health.complaints(group) or 'is to end'})" for group in unhealthy[:3])
         return f"after {life:.0f} s {len(unhealthy)} taskgroups are not healthy: {told}"
     return f"after {life:.0f} s not all taskgroups were placed; no offers were seen"
+
+
+def troubles(standing: daemons.Standing) -> str:
+    """What is wrong with the taskgroups of a daemonset; empty if nothing is."""
+    ended, dead, away = standing.ended, standing.dead, standing.away
+    parts = []
+    if dead:
+        told = "will not be restarted" if len(dead) == len(ended) else f"{len(dead)} of them will not be restarted"
+        parts.append(f"{_have(ended)} ended and {told} ({_named(map(_placed, dead))})")
+    elif ended:
+        parts.append(f"{_have(ended)} ended ({_named(map(_placed, ended))})")
+    if away:
+        parts.append(f"{several(len(away), 'taskgroup')} out of reach ({_named(map(_placed, away))})")
+    return ", ".join(parts)
+
+
+def updating(version: str, standing: daemons.Standing) -> str:
+    """How the update of a daemonset to this version gets on."""
+    words = f"to version {version}" + (" stands still" if standing.stuck else "")
+    found = troubles(standing)
+    return f"{words}: {found}" if found else words
+
+
+def deleting(groups: Iterable[TaskGroup]) -> str:
+    """What the deletion of a daemonset with these taskgroups waits for."""
+    away = sorted({group.hostname for group in groups if group.unreachable_since and not group.ended})
+    if not away:
+        return "its taskgroups are being ended"
+    return (
+        f"waits for {several(len(away), 'agent')} out of reach ({_named(away)}); "
+        "deleting it with --enforce (enforce=1) gives up what is there"
+    )
+
+
+def _have(groups: Sequence[TaskGroup]) -> str:
+    return f"{several(len(groups), 'taskgroup')} {'has' if len(groups) == 1 else 'have'}"
+
+
+def _placed(group: TaskGroup) -> str:
+    return f"{group.name} on {group.hostname}"
+
+
+def _named(names: Iterable[str]) -> str:
+    listed = list(names)
+    more = f" and {len(listed) - NAMED} more" if len(listed) > NAMED else ""
+    return ", ".join(listed[:NAMED]) + more

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from store.records import Transaction
 from store.state import State
-from transactions.lifecycle import is_leaving, is_ready
+from transactions.lifecycle import is_leaving, is_ready, serves
 
 
 class Progress(NamedTuple):
@@ -42,7 +42,8 @@ def progress(state: State, transaction: Transaction) -> Progress:
             return Progress(max(0, target - beyond) if beyond else wanted, target - wanted + beyond)
         case "UPDATE":
             groups = list(state.groups_of(application).values())
-            ready = sum(1 for group in groups if group.version == transaction.version and is_ready(group))
+            counted = serves if rolls is not None and rolls.type == "daemonset" else is_ready
+            ready = sum(1 for group in groups if group.version == transaction.version and counted(group))
             return Progress(min(ready, target), max(0, target - ready))
         case "RESCHEDULE":
             waiting = transaction.taskgroup in state.taskgroups

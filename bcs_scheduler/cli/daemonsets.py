@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcs_scheduler.api.views.base import rfc3339
 from bcs_scheduler.cli.client import Accepted, Json
 from bcs_scheduler.cli.documents import Document
-from bcs_scheduler.cli.errors import Conflict, NotFound, UsageError
+from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, UsageError
 from bcs_scheduler.cli.handling import Handling, UpdateOptions, refuse_counts, report, verb
 from bcs_scheduler.cli.options import Session
 from bcs_scheduler.cli.waiting import Look, wait_until
 
 KIND = "daemonset"
+REMEDY = (
+    "`bcs explain {name}` tells more, `bcs rollout undo daemonset/{name}` goes back, "
+    "`bcs rollout restart daemonset/{name}` tries again"
+)
 
 
 def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
@@ -75,7 +80,7 @@ def settle_gone(session: Session, namespace: str, name: str, accepted: Accepted)
 
 def wait_for_daemonset(session: Session, namespace: str, name: str, limit: float | None = None) -> Json:
     """Until every agent for it has a ready taskgroup of the newest version, where one can be: the daemonset as it is
-    then. Raises Conflict if it is being deleted, TimedOut."""
+    then. Raises CliError if it gets no further by itself, Conflict if it is being deleted, TimedOut."""
     last: Json = {}
 
     def look() -> Look:
@@ -83,6 +88,8 @@ def wait_for_daemonset(session: Session, namespace: str, name: str, limit: float
         last = session.client.daemonset(namespace, name)
         if last["Status"] == "Deleting":
             raise Conflict(f"daemonset {name} is being deleted")
+        if last.get("stuck"):
+            raise CliError(f"daemonset {name} gets no further by itself: {standing(last)}; {REMEDY.format(name=name)}")
         counts = last["counts"]
         done = min(counts["ready"], counts["updated"])
         return Look(done, counts["desired"], standing(last), ended=is_settled(last))
@@ -113,7 +120,7 @@ def history(session: Session, namespace: str, name: str) -> list[Json]:
             "current": version == present["version"],
             "instances": present["counts"]["desired"] if version == present["version"] else None,
             "why": "",
-            "createTime": int(version) / 1e9,
+            "createTime": rfc3339(int(version) / 1e9),
         }
         for version in sorted(session.client.versions(namespace, name), key=int)
     ]

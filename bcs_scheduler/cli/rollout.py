@@ -124,8 +124,8 @@ def _found(session: Session, text: str) -> tuple[str, str, Rollout]:
 def status(session: Session, name: str, no_wait: bool) -> None:
     """Follow an update to its end.
 
-    Exit code 0 when everything wanted is available, 1 if the update was suspended or rolled back, 6 if it is paused, 4
-    after --timeout (without one it is followed for as long as it takes).
+    Exit code 0 when everything wanted is available, 1 if the update was suspended or rolled back or gets no further, 6
+    if it is paused, 4 after --timeout (without one it is followed for as long as it takes).
     """
     kind, name, able = _found(session, name)
     if no_wait:

@@ -14,7 +14,7 @@ from bcs_scheduler.core.controllers.daemonsets import admitted
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed
 from store.records import Application, Daemonset, Version
-from transactions import daemons, delete, injection
+from transactions import daemons, delete, explain, injection
 from transactions.base import Refused
 from transactions.update import same_definition
 
@@ -57,6 +57,7 @@ def update(desk: Desk, command: orders.UpdateDaemonset) -> Data:
         command.daemonset,
         status=before.status,
         message=before.message,
+        stuck=before.stuck,
         created_at=before.created_at,
         updated_at=before.updated_at,
     )
@@ -106,8 +107,11 @@ def remove(desk: Desk, command: orders.DeleteDaemonset) -> Data:
         desk.uow.delete(daemonset)
         return _answer(daemonset)
     transaction = delete.create(desk.context, application, enforce=command.enforce)
-    words = "its taskgroups are being ended"
-    _put(desk, msgspec.structs.replace(daemonset, status="Deleting", message=words, updated_at=desk.now))
+    words = explain.deleting(desk.state.groups_of(daemonset.key).values())
+    _put(
+        desk,
+        msgspec.structs.replace(daemonset, status="Deleting", message=words, stuck=False, updated_at=desk.now),
+    )
     return accepted(transaction)
 
 
@@ -126,7 +130,16 @@ def _roll(desk: Desk, daemonset: Daemonset, application: Application, version: V
     desk.tell("daemonset", daemonset.key, why.partition(" ")[0], f"{why}: version {version.name}")
     # What waits for a place is launched from the newest version as well.
     desk.engine.look_again(desk.state.active_of(application.key))
-    return accepted(daemons.begin_update(desk.context, application, daemonset.max_unavailable))
+    transaction = daemons.begin_update(desk.context, application, daemonset.max_unavailable)
+    # At once: what is said of a big daemonset follows a while later, and whoever asked may look before.
+    words = f"to version {version.name}"
+    if daemonset.status != "Updating":
+        desk.tell("daemonset", daemonset.key, "Updating", words)
+    _put(
+        desk,
+        msgspec.structs.replace(daemonset, status="Updating", message=words, stuck=False, updated_at=desk.now),
+    )
+    return accepted(transaction)
 
 
 def _named(desk: Desk, version: Version) -> Version:

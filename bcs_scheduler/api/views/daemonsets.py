@@ -12,7 +12,7 @@ from bcs_scheduler.api.views.base import Meta, rfc3339
 from store.records import Daemonset, TaskGroup, Version
 from store.state import State
 from transactions import daemons, health, needs
-from transactions.lifecycle import is_ready
+from transactions.lifecycle import serves
 
 
 class CountsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +42,8 @@ class DaemonsetView(msgspec.Struct, frozen=True, kw_only=True):
     pods: dict[str, dict[str, str]] = msgspec.field(name="Pods")
     kind: str = "daemonset"
     message: str
+    stuck: bool
+    """Taskgroups have ended that nothing restarts, and nothing else is under way; `message` names them."""
     version: str
     max_unavailable: int = msgspec.field(name="maxUnavailable")
     counts: CountsView
@@ -70,7 +72,7 @@ def show_daemonset(state: State, daemonset: Daemonset) -> DaemonsetView:
     groups = sorted(state.groups_of(daemonset.key).values(), key=lambda group: (group.index, group.id))
     staying = [group for group in groups if not daemons.leaving(group)]
     newest = application.version if application is not None else ""
-    ready = sum(map(is_ready, staying))
+    ready = sum(map(serves, staying))
     return DaemonsetView(
         name=daemonset.name,
         namespace=daemonset.namespace,
@@ -88,6 +90,7 @@ def show_daemonset(state: State, daemonset: Daemonset) -> DaemonsetView:
         last_update_time=int(daemonset.updated_at),
         pods={group.id: {} for group in groups},
         message=daemonset.message,
+        stuck=daemonset.stuck,
         version=newest,
         max_unavailable=daemonset.max_unavailable,
         counts=CountsView(
@@ -154,7 +157,7 @@ def _standing(
         wanted=wanted,
         taskgroup=group.id if group is not None else "",
         status=group.status if group is not None else "",
-        ready=group is not None and is_ready(group),
+        ready=group is not None and serves(group),
         updated=group is not None and newest is not None and group.version == newest.name,
         version=group.version if group is not None else "",
         message=_words(group, objection),
@@ -164,10 +167,12 @@ def _standing(
 def _words(group: TaskGroup | None, objection: str) -> str:
     if group is None:
         return objection or "waits for a place"
-    if is_ready(group):
+    if serves(group):
         return objection
     if group.killing_since and not group.ended:
         return f"is being ended: {group.kill_reason}"
     if group.status == "Running":
         return f"is not healthy: {health.complaints(group)}"
+    if group.ended:
+        return f"has ended: {group.message}" if group.message else "has ended"
     return group.message

@@ -11,7 +11,7 @@ from offers.model import Diagnosis
 from store.records import Application, TaskGroup, Transaction, Version
 from store.state import State
 from transactions import explain, health
-from transactions.lifecycle import is_ready
+from transactions.lifecycle import is_ready, serves
 from transactions.progress import progress
 
 TASKGROUPS_SHOWN = 50
@@ -90,7 +90,8 @@ def explain_application(
     operations = [_operation(state, transaction, diagnosis(transaction.id), now) for transaction in active]
     groups = sorted(state.groups_of(application.key).values(), key=lambda group: (group.index, group.id))
     reschedules = {transaction.taskgroup: transaction for transaction in active if transaction.type == "RESCHEDULE"}
-    unready = [group for group in groups if not is_ready(group)]
+    lasting = application.type == "daemonset" or bool(application.deployment)
+    unready = [group for group in groups if not (serves if lasting else is_ready)(group)]
     waiting = [
         Waiting(
             id=group.id,

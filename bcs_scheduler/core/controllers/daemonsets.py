@@ -18,11 +18,12 @@ import msgspec
 from bcs_scheduler.core.controllers.supply import decoration
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed, ListAgents
-from store.records import Application, Daemonset, TaskGroup, Version
-from transactions import daemons, delete, groups, needs
+from store.records import Application, Daemonset, TaskGroup, Transaction, Version
+from store.workloads import DaemonsetStatus
+from transactions import base, daemons, delete, explain, groups, needs
 from transactions.engine import application_of
 from transactions.explain import several
-from transactions.lifecycle import is_ready
+from transactions.lifecycle import serves
 from transactions.wants import Wants
 
 ASK_AGENTS = 5.0
@@ -57,6 +58,12 @@ def admitted(desk: Desk, version: Version) -> Admitted:
     return Admitted(version.name, frozenset(open_), frozenset(closed))
 
 
+def _matters(transaction: Transaction) -> bool:
+    """One that has run out of time is begun anew as long as an agent lacks its taskgroup. A restart on request may be for
+    what nothing else restarts; of restarts by policy the taskgroups tell enough."""
+    return not (transaction.inner if transaction.type == "RESCHEDULE" else transaction.active)
+
+
 class Daemonsets:
     """A Follower (core.scheduler). What it holds is derived."""
 
@@ -79,24 +86,24 @@ class Daemonsets:
         known = self._desk.state.daemonsets
         if not known:
             return
+        everything = self._revision != self._desk.agents.revision
+        self._revision = self._desk.agents.revision
         for kind, key in changed:
             if kind == "agentsetting":
-                self._everything()
+                everything = True
                 continue
             if kind == "taskgroup":
                 key = application_of(key)
             elif kind == "transaction":
-                # One that has run out of time is begun anew as long as an agent lacks its taskgroup.
                 transaction = self._desk.state.transactions.get(key)
-                if transaction is None or transaction.active or transaction.type == "RESCHEDULE":
+                if transaction is None or not _matters(transaction):
                     continue
                 key = f"{transaction.namespace}/{transaction.application}"
             elif kind not in ("application", "daemonset"):
                 continue
             if key in known:
                 self._dirty[key] = None
-        if self._revision != self._desk.agents.revision:
-            self._revision = self._desk.agents.revision
+        if everything:
             self._everything()
         self._look()
 
@@ -144,6 +151,7 @@ class Daemonsets:
             # A delete that ran out of time is begun anew: whoever asked for it may rely on it.
             if not any(transaction.type == "DELETE" for transaction in desk.state.active_of(key).values()):
                 delete.create(desk.context, application, enforce=False)
+            self._put(daemonset, "Deleting", explain.deleting(desk.state.groups_of(key).values()))
             return
         version = desk.state.version(key, application.version)
         if desk.agents.listed and version is not None:
@@ -223,34 +231,52 @@ class Daemonsets:
     # --- how it is --------------------------------------------------------------------------------------------
 
     def _judge(self, daemonset: Daemonset) -> None:
-        desk = self._desk
+        desk, ctx = self._desk, self._desk.context
         application = desk.state.applications[daemonset.key]
-        there = daemons.staying(desk.context, application)
-        ready = sum(map(is_ready, there))
-        ended = sum(group.ended and group.status != "Finish" for group in there)
-        away = sum(bool(group.unreachable_since) for group in there)
-        lacking = daemons.lacking(desk.context, application)
-        status, message = daemonset.status, ""
-        if any(transaction.type == "UPDATE" for transaction in desk.state.active_of(daemonset.key).values()):
-            status, message = "Updating", f"to version {application.version}"
-        elif ended or away:
-            status = "Abnormal"
-            parts = [f"{several(ended, 'taskgroup')} ended"] if ended else []
-            message = ", ".join([*parts, *([f"{several(away, 'taskgroup')} out of reach"] if away else [])])
-        elif lacking:
-            status, message = "Starting", f"{several(lacking, 'agent')} without a taskgroup"
-        elif ready < len(there):
-            status, message = "Starting", "not all taskgroups are ready yet"
+        active = desk.state.active_of(daemonset.key).values()
+        update = next((transaction for transaction in active if transaction.type == "UPDATE"), None)
+        found = daemons.standing(ctx, application, update)
+        troubles = explain.troubles(found)
+        status: DaemonsetStatus = "Updating"
+        if update is not None:
+            message = explain.updating(application.version, found)
+            if found.stuck:
+                # Agents that come and go change nothing about that.
+                self._tell_stuck(daemonset, update, explain.updating(application.version, found._replace(away=())))
+        elif troubles:
+            status, message = "Abnormal", troubles
         else:
-            status, message = "Running", "daemonset is running" if there else "no agent is for it"
-            older = sum(group.version != application.version for group in there)
-            if older:
-                message = f"{several(older, 'taskgroup')} of an older version on agents that take nothing new"
+            status, message = self._without_troubles(application)
         if not desk.agents.listed:
             message = message or "waits for the list of agents"
-        if (status, message) == (daemonset.status, daemonset.message):
+        self._put(daemonset, status, message, stuck=found.stuck)
+
+    def _without_troubles(self, application: Application) -> tuple[DaemonsetStatus, str]:
+        there = daemons.staying(self._desk.context, application)
+        lacking = daemons.lacking(self._desk.context, application)
+        if lacking:
+            return "Starting", f"{several(lacking, 'agent')} without a taskgroup"
+        if not all(map(serves, there)):
+            return "Starting", "not all taskgroups are ready yet"
+        older = sum(group.version != application.version for group in there)
+        if older:
+            return "Running", f"{several(older, 'taskgroup')} of an older version on agents that take nothing new"
+        return "Running", "daemonset is running" if there else "no agent is for it"
+
+    def _tell_stuck(self, daemonset: Daemonset, update: Transaction, words: str) -> None:
+        """Once for what it hangs at: the history of the update knows, whoever leads."""
+        if all(note.text != words for note in update.history):
+            base.note(self._desk.context, update, words)
+            self._desk.tell("daemonset", daemonset.key, "stuck", words, "warning", transaction=update.id)
+
+    def _put(self, daemonset: Daemonset, status: DaemonsetStatus, message: str, *, stuck: bool = False) -> None:
+        """Writes how it is if that has changed."""
+        desk = self._desk
+        if (status, message, stuck) == (daemonset.status, daemonset.message, daemonset.stuck):
             return
         if status != daemonset.status:
             desk.tell("daemonset", daemonset.key, status, message)
-        after = desk.uow.put(msgspec.structs.replace(daemonset, status=status, message=message, updated_at=desk.now))
+        after = desk.uow.put(
+            msgspec.structs.replace(daemonset, status=status, message=message, stuck=stuck, updated_at=desk.now)
+        )
         desk.emit(Changed(kind=after.kind, key=after.key, record=after, cause=desk.cause))

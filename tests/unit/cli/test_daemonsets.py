@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,8 +40,8 @@ def file(tmp_path: Path) -> Path:
     return write(tmp_path, "server")
 
 
-def write(folder: Path, command: str) -> Path:
-    document = {**application("probe", command=command), "kind": "daemonset"}
+def write(folder: Path, command: str, **head: Any) -> Path:
+    document = {**application("probe", command=command), "kind": "daemonset", **head}
     del document["spec"]["instance"]
     path = folder / f"{command}.json"
     path.write_text(json.dumps(document))
@@ -74,11 +75,55 @@ def test_it_is_updated_and_undone(bcs: Any, running: CoreGateway, tmp_path: Path
     assert (status["kind"], status["done"], status["status"]) == ("daemonset", "under way", "Updating")
     history = json.loads(bcs("rollout", "history", "ds/probe", "-o", "json").out)
     assert [version["current"] for version in history] == [False, True]
+    made = [datetime.fromisoformat(version["createTime"]) for version in history]
+    assert made[0] < made[1]
+    assert [f"{int(version['revision']) / 1e9:.3f}" for version in history] == [f"{at.timestamp():.3f}" for at in made]
     assert bcs("rollout", "undo", "probe").code == 0
     assert bcs("rollout", "restart", "probe").code == 0
     paused = bcs("rollout", "pause", "probe")
     assert paused.code == UsageError.exit_code
     assert "cannot be paused" in paused.err
+
+
+def test_what_gets_no_further_is_not_waited_for(bcs: Any, running: CoreGateway, tmp_path: Path) -> None:
+    """A client that did wait would need all of its time."""
+    ended = write(tmp_path, "other", restartPolicy={"policy": "Never"})
+    assert bcs("apply", "-f", str(ended)).code == 0
+    fail_one(running)
+    for command in (("rollout", "status", "probe"), ("wait", "ds/probe"), ("apply", "-f", str(ended), "--wait")):
+        result = bcs(*command, "--timeout", "20")
+        assert result.code == 1, result
+        assert "stands still: 1 taskgroup has ended and will not be restarted (probe-" in result.err
+        assert "bcs rollout undo daemonset/probe" in result.err
+    assert bcs("rollout", "status", "probe", "--no-wait").code == 0
+    back = bcs("rollout", "undo", "probe", "--wait", "--timeout", "1")
+    assert back.code == TimedOut.exit_code, "going back is under way"
+
+
+def test_what_has_finished_does_not_run(bcs: Any, running: CoreGateway) -> None:
+    running.report("TASK_FINISHED", KEY)
+    result = bcs("wait", "ds/probe", "--timeout", "20")
+    assert result.code == 1
+    assert "Abnormal, 0 of 2 ready, 2 up to date: 2 taskgroups have ended and will not be restarted" in result.err
+    assert bcs("get", "ds", "-o", "table").out.splitlines()[2].split()[:5] == ["probe", "Abnormal", "2", "2", "0"]
+    assert bcs("explain", "probe", "-o", "table").out.count("has ended") >= 2
+
+
+def test_a_deletion_that_waits_says_for_which_agents(bcs: Any, running: CoreGateway) -> None:
+    running.report("TASK_UNREACHABLE", KEY)
+    waited = bcs("delete", "ds", "probe", "--wait", "--timeout", "1")
+    assert waited.code == TimedOut.exit_code
+    assert "waits for 2 agents out of reach (host-1, host-2); deleting it with --enforce" in waited.err
+    assert bcs("delete", "ds", "probe", "--enforce", "--wait", "--timeout", "5").code == 0
+
+
+def fail_one(gateway: CoreGateway) -> None:
+    """The taskgroup that the update has ended makes way for one that fails."""
+    (old,) = [group for group in gateway.core.state.taskgroups.values() if group.killing_since]
+    gateway.report_taskgroup("TASK_KILLED", old.id)
+    gateway.offer(int(old.agent_id[-1]))
+    (new,) = [group for group in gateway.core.state.taskgroups.values() if not group.started]
+    gateway.report_taskgroup("TASK_FAILED", new.id)
 
 
 def test_it_is_not_scaled(bcs: Any, running: CoreGateway) -> None:
@@ -127,6 +172,32 @@ def test_a_drain_that_does_not_succeed(bcs: Any, server: StandIn, end: str, code
     drained(server, "draining", end)
     assert bcs("drain", "10.0.0.1", "--timeout", "20").code == code
     assert server.seen[0].query["timeoutSeconds"] == "20.0"
+
+
+def test_a_drain_that_does_not_say_that_its_time_is_over(
+    bcs: Any, server: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draining, "LATE", 0.3)
+    drained(server, "draining")
+    result = bcs("drain", "10.0.0.1", "--timeout", "200ms", "-o", "json")
+    assert result.code == TimedOut.exit_code
+    assert "10.0.0.1: not done after 0.2s and 0.3s more: it is draining" in result.err
+
+
+def test_a_drain_is_followed_by_the_key_of_the_agent(bcs: Any, server: StandIn) -> None:
+    """Whatever it is called, and whatever else is stored under that name."""
+    stray = {"innerIP": "host-1", "state": "drained", "message": "no taskgroups are left", "left": 0}
+    drained(server, "draining", "drained")
+    told = server.rules[-3]
+
+    def beside(request: Any) -> Any:
+        found = told(request)
+        return found if found is None else ok([stray, *found.body["data"]])
+
+    server.rules[-3] = beside
+    result = bcs("drain", "host-1", "-o", "text")
+    assert result.code == 0
+    assert result.out == "agent/10.0.0.1 draining\nagent/10.0.0.1 drained (it is drained)\n"
 
 
 def test_a_drain_need_not_be_waited_for(bcs: Any, server: StandIn) -> None:
