@@ -59,8 +59,8 @@ def admitted(desk: Desk, version: Version) -> Admitted:
 
 
 def _matters(transaction: Transaction) -> bool:
-    """One that has run out of time is begun anew as long as an agent lacks its taskgroup. A restart on request may be for
-    what nothing else restarts; of restarts by policy the taskgroups tell enough."""
+    """One that has run out of time is begun anew as long as an agent lacks its taskgroup. A restart on request may be
+    for what nothing else restarts; of restarts by policy the taskgroups tell enough."""
     return not (transaction.inner if transaction.type == "RESCHEDULE" else transaction.active)
 
 
