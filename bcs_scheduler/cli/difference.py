@@ -14,7 +14,7 @@ import click
 import yaml
 from rich.text import Text
 
-from bcs_scheduler.api.documents.shapes import complete
+from bcs_scheduler.api.documents.shapes import READ, complete
 from bcs_scheduler.api.redaction import HIDDEN, hide_passwords
 from bcs_scheduler.cli.changes import documents_of, handling
 from bcs_scheduler.cli.client import Client, Json
@@ -99,7 +99,7 @@ def _stored(client: Client, document: Document) -> Json:
     if isinstance(status, dict) and status.get("recorded") is False:
         raise NotFound(f"{document.kind} {document.name} has no settings of its own")
     kept = {key: value for key, value in found.items() if key != "status"}
-    kept["metadata"] = {k: v for k, v in (found.get("metadata") or {}).items() if not k.endswith("Timestamp")}
+    kept["metadata"] = _described(found.get("metadata") or {})
     return hidden({"kind": document.kind, **kept})
 
 
@@ -146,7 +146,15 @@ def hidden(body: Json) -> Json:
 def _differs_by_dry_run(session: Session, document: Document) -> bool:
     """What apply would say to the session is left unsaid."""
     silent = dataclasses.replace(session, change_format="json", changes=[])
+    metadata = document.body.get("metadata")
+    if isinstance(metadata, dict):
+        document = document._replace(body={**document.body, "metadata": _described(metadata)})
     return changed(handling(document.kind).apply(silent, document, True))
+
+
+def _described(metadata: Mapping[str, Any]) -> Json:
+    """Without what reads add: an object that has changed since is compared as it is."""
+    return {key: value for key, value in metadata.items() if key not in READ}
 
 
 # --- what differs -------------------------------------------------------------------------------------------------

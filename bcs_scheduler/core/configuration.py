@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.core import events
+from bcs_scheduler.core.concurrency import revised
 from bcs_scheduler.core.desk import Desk
 from store.records import ConfigMap, Secret
 from transactions.base import Refused
@@ -18,14 +19,16 @@ OBJECT_BYTES = 300_000
 
 def put_config_map(desk: Desk, command: events.PutConfigMap) -> dict[str, Any]:
     record = command.config_map
-    _check(record, desk.state.config_maps.get(record.key), command.create)
-    return _put(desk, record, desk.state.config_maps.get(record.key))
+    before = desk.state.config_maps.get(record.key)
+    _check(record, before, command.create)
+    return _put(desk, record, before, revised(record, before, command.expected, f"configmap {record.key}", desk.now))
 
 
 def put_secret(desk: Desk, command: events.PutSecret) -> dict[str, Any]:
     record = command.secret
-    _check(record, desk.state.secrets.get(record.key), command.create)
-    return _put(desk, record, desk.state.secrets.get(record.key))
+    before = desk.state.secrets.get(record.key)
+    _check(record, before, command.create)
+    return _put(desk, record, before, revised(record, before, command.expected, f"secret {record.key}", desk.now))
 
 
 def delete_config_map(desk: Desk, command: events.DeleteConfigMap) -> dict[str, Any]:
@@ -46,14 +49,13 @@ def _check(record: ConfigMap | Secret, before: ConfigMap | Secret | None, create
         raise Refused("invalid", f"{record.kind} {record.key} has {size} bytes, of {OBJECT_BYTES} allowed", "$")
 
 
-def _put(desk: Desk, record: ConfigMap | Secret, before: ConfigMap | Secret | None) -> dict[str, Any]:
-    created = before.created_at if before is not None else desk.now
-    updated = before.updated_at if before is not None else desk.now
-    record = msgspec.structs.replace(record, created_at=created, updated_at=updated)
+def _put(
+    desk: Desk, record: ConfigMap | Secret, before: ConfigMap | Secret | None, after: ConfigMap | Secret | None
+) -> dict[str, Any]:
     answer = {"namespace": record.namespace, "name": record.name}
-    if record == before:
+    if after is None:
         return {**answer, "unchanged": True}
-    desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
+    desk.uow.put(after)
     desk.tell(record.kind, record.key, "created" if before is None else "updated", f"{len(record.items)} keys")
     return answer
 

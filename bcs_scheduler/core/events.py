@@ -270,11 +270,16 @@ class DeleteAgentSetting(Command, frozen=True, kw_only=True):
     agent: str
 
 
-class PutConfigMap(Command, frozen=True, kw_only=True):
-    """`create`: it must not (True) or must (False) exist, None = either. Its times are filled in."""
+class Put(Command, frozen=True, kw_only=True):
+    """Of an object that is kept as its document says; its times are filled in. `create`: it must not (True) or must
+    (False) exist, None = either. `expected`: the version it must have (bcs_scheduler.core.concurrency), "" = any."""
 
-    config_map: ConfigMap
     create: bool | None = None
+    expected: str = ""
+
+
+class PutConfigMap(Put, frozen=True, kw_only=True):
+    config_map: ConfigMap
 
 
 class DeleteConfigMap(Command, frozen=True, kw_only=True):
@@ -282,9 +287,8 @@ class DeleteConfigMap(Command, frozen=True, kw_only=True):
     name: str
 
 
-class PutSecret(Command, frozen=True, kw_only=True):
+class PutSecret(Put, frozen=True, kw_only=True):
     secret: Secret
-    create: bool | None = None
 
 
 class DeleteSecret(Command, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bcs_scheduler.core import events, orders
+from bcs_scheduler.core.concurrency import revised
 from bcs_scheduler.core.desk import Desk
 from store.records import CustomObject, Webhook
 from transactions.base import Refused
@@ -21,7 +22,7 @@ R = TypeVar("R", Webhook, CustomObject)
 def put_webhook(desk: Desk, command: orders.PutWebhook) -> dict[str, Any]:
     record = command.webhook
     before = desk.state.webhooks.get(record.key)
-    return {"namespace": record.namespace, "name": record.name} | _put(desk, "webhook", record, before, command.create)
+    return {"namespace": record.namespace, "name": record.name} | _put(desk, "webhook", record, before, command)
 
 
 def delete_webhook(desk: Desk, command: orders.DeleteWebhook) -> dict[str, Any]:
@@ -34,10 +35,14 @@ def delete_webhook(desk: Desk, command: orders.DeleteWebhook) -> dict[str, Any]:
 
 
 def put_custom_kind(desk: Desk, command: orders.PutCustomKind) -> dict[str, Any]:
-    """Once registered, a kind stays as it was registered first."""
+    """Once registered, a kind stays as it was registered first. Users name kinds in any case, and with an s or not, so
+    no two may differ in that only."""
     record = command.custom_kind
     if record.key in desk.state.custom_kinds:
         return {"kind": record.name, "unchanged": True}
+    forms = _forms(record.name)
+    if like := next((name for name in desk.state.custom_kinds if forms & _forms(name)), ""):
+        raise Refused("conflict", f"kind {record.name} cannot be told from kind {like}", "$.spec.names.kind")
     _check_size("custom kind", record.name, len(msgspec.json.encode(record)))
     desk.uow.put(msgspec.structs.replace(record, created_at=desk.now))
     desk.tell("customkind", record.key, "registered", "")
@@ -62,7 +67,7 @@ def put_custom_object(desk: Desk, command: orders.PutCustomObject) -> dict[str, 
         raise Refused("not_found", f"kind {record.type} is not registered", "$.kind")
     before = desk.state.custom_objects.get(record.key)
     answer = {"kind": record.type, "namespace": record.namespace, "name": record.name}
-    return answer | _put(desk, record.type, record, before, command.create)
+    return answer | _put(desk, record.type, record, before, command)
 
 
 def delete_custom_object(desk: Desk, command: orders.DeleteCustomObject) -> dict[str, Any]:
@@ -74,22 +79,24 @@ def delete_custom_object(desk: Desk, command: orders.DeleteCustomObject) -> dict
     return {"kind": record.type, "namespace": record.namespace, "name": record.name}
 
 
-def _put(desk: Desk, what: str, record: R, before: R | None, create: bool | None) -> dict[str, Any]:
+def _put(desk: Desk, what: str, record: R, before: R | None, command: events.Put) -> dict[str, Any]:
     """What is added to the answer."""
     shown = f"{what} {record.namespace}/{record.name}"
-    if create is True and before is not None:
+    if command.create is True and before is not None:
         raise Refused("exists", f"{shown} exists already", "$.metadata.name")
-    if create is False and before is None:
+    if command.create is False and before is None:
         raise Refused("not_found", f"{shown} does not exist", "$.metadata.name")
     _check_size(what, f"{record.namespace}/{record.name}", len(msgspec.json.encode(record)))
-    created = before.created_at if before is not None else desk.now
-    updated = before.updated_at if before is not None else desk.now
-    record = msgspec.structs.replace(record, created_at=created, updated_at=updated)
-    if record == before:
+    after = revised(record, before, command.expected, shown, desk.now)
+    if after is None:
         return {"unchanged": True}
-    desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
+    desk.uow.put(after)
     desk.tell(record.kind, record.key, "created" if before is None else "updated", "")
     return {}
+
+
+def _forms(kind: str) -> set[str]:
+    return {kind.lower(), f"{kind.lower()}s"}
 
 
 def _check_size(what: str, name: str, size: int) -> None:

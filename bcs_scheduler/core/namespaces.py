@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from bcs_scheduler.core import events, orders
+from bcs_scheduler.core.concurrency import revised
 from bcs_scheduler.core.desk import Desk
 from store.records import Namespace
 from store.state import State
@@ -23,12 +22,10 @@ def put_namespace(desk: Desk, command: orders.PutNamespace) -> dict[str, Any]:
         raise Refused("exists", f"namespace {wanted.name} has settings already", "$.metadata.name")
     if command.create is False and before is None:
         raise Refused("not_found", f"namespace {wanted.name} has no settings", "$.metadata.name")
-    created = before.created_at if before is not None else desk.now
-    updated = before.updated_at if before is not None else desk.now
-    record = msgspec.structs.replace(wanted, created_at=created, updated_at=updated)
-    if record == before:
+    record = revised(wanted, before, command.expected, f"namespace {wanted.name}", desk.now)
+    if record is None:
         return {"name": wanted.name, "unchanged": True}
-    desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
+    desk.uow.put(record)
     desk.tell("namespace", record.key, "created" if before is None else "updated", _words(record))
     return {"name": wanted.name}
 

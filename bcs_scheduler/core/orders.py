@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from bcs_scheduler.core.events import Command
+from bcs_scheduler.core.events import Command, Put
 from store.records import CustomKind, CustomObject, Daemonset, Deployment, Namespace, Service, Version, Webhook
 
 # --- deployments ----------------------------------------------------------------------------------------------
@@ -101,9 +101,8 @@ class DeleteDaemonset(Command, frozen=True, kw_only=True):
 # --- services, namespaces, webhooks, custom resources ---------------------------------------------------------
 
 
-class PutService(Command, frozen=True, kw_only=True):
+class PutService(Put, frozen=True, kw_only=True):
     service: Service
-    create: bool | None = None
 
 
 class DeleteService(Command, frozen=True, kw_only=True):
@@ -111,9 +110,8 @@ class DeleteService(Command, frozen=True, kw_only=True):
     name: str
 
 
-class PutNamespace(Command, frozen=True, kw_only=True):
+class PutNamespace(Put, frozen=True, kw_only=True):
     namespace: Namespace
-    create: bool | None = None
 
 
 class DeleteNamespace(Command, frozen=True, kw_only=True):
@@ -122,9 +120,8 @@ class DeleteNamespace(Command, frozen=True, kw_only=True):
     name: str
 
 
-class PutWebhook(Command, frozen=True, kw_only=True):
+class PutWebhook(Put, frozen=True, kw_only=True):
     webhook: Webhook
-    create: bool | None = None
 
 
 class DeleteWebhook(Command, frozen=True, kw_only=True):
@@ -144,9 +141,8 @@ class DeleteCustomKind(Command, frozen=True, kw_only=True):
     name: str
 
 
-class PutCustomObject(Command, frozen=True, kw_only=True):
+class PutCustomObject(Put, frozen=True, kw_only=True):
     custom_object: CustomObject
-    create: bool | None = None
 
 
 class DeleteCustomObject(Command, frozen=True, kw_only=True):

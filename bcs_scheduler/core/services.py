@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.core import events, orders
+from bcs_scheduler.core.concurrency import revised
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed
 from transactions.base import Refused
@@ -26,10 +27,9 @@ def put(desk: Desk, command: orders.PutService) -> dict[str, Any]:
     size = len(msgspec.json.encode(record))
     if size > SERVICE_BYTES:
         raise Refused("invalid", f"service {record.key} has {size} bytes, of {SERVICE_BYTES} allowed", "$")
-    created, updated = (before.created_at, before.updated_at) if before is not None else (desk.now, desk.now)
-    record = msgspec.structs.replace(record, created_at=created, updated_at=updated)
-    if record != before:
-        record = desk.uow.put(msgspec.structs.replace(record, updated_at=desk.now))
+    after = revised(record, before, command.expected, f"service {record.key}", desk.now)
+    if after is not None:
+        record = desk.uow.put(after)
         desk.emit(Changed(kind=record.kind, key=record.key, record=record, cause=desk.cause))
         words = ", ".join(f"{key}={value}" for key, value in sorted(record.selector.items())) or "everything"
         desk.tell("service", record.key, "created" if before is None else "updated", f"selects {words}")

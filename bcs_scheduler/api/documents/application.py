@@ -27,6 +27,14 @@ class Metadata(Document, frozen=True, kw_only=True):
     cluster_name: str = ""
 
 
+class KeptMetadata(Metadata, frozen=True, kw_only=True):
+    """Of objects that are kept as their documents say: what was read can be handed in again. `resourceVersion`: the
+    object is replaced only if it still has this one."""
+
+    update_timestamp: str = ""
+    resource_version: Annotated[str, Meta(max_length=100)] = ""
+
+
 class PodMetadata(Document, frozen=True, kw_only=True):
     """Name and namespace are overwritten by the owner's."""
 

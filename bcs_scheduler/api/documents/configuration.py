@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from bcs_scheduler.api.documents.application import Metadata
+from bcs_scheduler.api.documents.application import KeptMetadata
 from bcs_scheduler.api.documents.references import check_credentials, check_url
 from bcs_scheduler.api.documents.validate import check_identity, check_kind, check_metadata, with_namespace
 from bcs_scheduler.api.documents.walk import Document, Problems, decode, member
@@ -42,7 +42,7 @@ class SecretItemDocument(Document, frozen=True, kw_only=True):
 class ConfigMapDocument(Document, frozen=True, kw_only=True):
     api_version: Literal["v4"] = "v4"
     kind: Literal["configmap"]
-    metadata: Metadata
+    metadata: KeptMetadata
     datas: Annotated[dict[str, ConfigItemDocument], _Keys] = field(default_factory=dict)
 
 
@@ -51,7 +51,7 @@ class SecretDocument(Document, frozen=True, kw_only=True):
 
     api_version: Literal["v4"] = "v4"
     kind: Literal["secret"]
-    metadata: Metadata
+    metadata: KeptMetadata
     type: str = ""
     datas: Annotated[dict[str, SecretItemDocument], _Keys] = field(default_factory=dict)
 
@@ -104,7 +104,7 @@ def read_base64(written: str, path: str, problems: Problems) -> str:
     return content
 
 
-def _check_head(metadata: Metadata, namespace: str, name: str | None, problems: Problems) -> None:
+def _check_head(metadata: KeptMetadata, namespace: str, name: str | None, problems: Problems) -> None:
     if namespace:
         check_identity(metadata, namespace, name, problems)
     elif not metadata.namespace:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Meta, field
 
 from bcs_scheduler.api.documents import names
-from bcs_scheduler.api.documents.application import Metadata
+from bcs_scheduler.api.documents.application import KeptMetadata
 from bcs_scheduler.api.documents.configuration import read_base64
 from bcs_scheduler.api.documents.references import check_url
 from bcs_scheduler.api.documents.validate import check_identity, check_kind, check_metadata, with_namespace
@@ -25,21 +25,15 @@ TARGETS = ("application", "process", "deployment", "daemonset", "service", "conf
 """Kinds of documents that webhooks may be asked about. Secrets are not among them: they leave the scheduler for their
 tasks only."""
 BUILT_IN = frozenset(
-    {
-        *TARGETS,
-        "secret",
-        "namespace",
-        "admissionwebhook",
-        "command",
-        "taskgroup",
-        "task",
-        "transaction",
-        "agent",
-        "offer",
-    }
-    | {"version", "message", "endpoint", "event", "kind", "webhook", "customkind"}
-)
-"""Words that mean something already, so no custom kind may be called so (in any case, or with an s)."""
+    (
+        *TARGETS, "processes", "secret", "namespace", "admissionwebhook", "webhook", "command", "message", "taskgroup",
+        "task", "transaction", "version", "endpoint", "event", "agent", "agentsetting", "extendedresource", "offer",
+        "cluster", "server", "definition", "kind", "customkind", "crr", "crd", "watch", "all",
+        "app", "dep", "deploy", "ds", "tg", "tx", "ag", "cm", "svc", "ep", "ns", "cmd", "ev", "msg",
+    )
+)  # fmt: skip
+"""Words that mean something already, so no custom kind may be called so (in any case, or with an s): kinds, parts of
+paths, and what `bcs` calls kinds."""
 HTTPS = 443
 _CUSTOM_KIND = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,62}\Z")
 
@@ -85,7 +79,7 @@ class WebhookDocument(Document, frozen=True, kw_only=True):
 
     api_version: Literal["v4"] = "v4"
     kind: Literal["admissionwebhook"]
-    metadata: Metadata
+    metadata: KeptMetadata
     resources_ref: ResourcesRef
     validating: bool = False
     admission_webhooks: Annotated[tuple[HookDocument, ...], Meta(min_length=1, max_length=16)]
@@ -202,7 +196,7 @@ class CustomObjectDocument(Document, frozen=True, kw_only=True):
 
     api_version: str = "v4"
     kind: str
-    metadata: Metadata
+    metadata: KeptMetadata
     spec: Any = None
     status: Any = None
 
@@ -244,7 +238,7 @@ def read_custom_object(raw: object, kind: str, namespace: str, name: str | None 
     )
 
 
-def _check_head(metadata: Metadata, namespace: str, name: str | None, problems: Problems) -> None:
+def _check_head(metadata: KeptMetadata, namespace: str, name: str | None, problems: Problems) -> None:
     if namespace:
         check_identity(metadata, namespace, name, problems)
     elif not metadata.namespace:

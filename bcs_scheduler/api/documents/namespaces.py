@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, field
 
@@ -14,17 +14,18 @@ from bcs_scheduler.api.documents.walk import Document, Problems, decode, member
 from bcs_scheduler.api.errors import invalid
 from store.records import Namespace, Quota
 
-_SHOWN = "is what reads show; leave it out"
-
 
 class NamespaceMetadata(Document, frozen=True, kw_only=True):
-    """`namespace` may repeat the name, which is how tools that fill it in everywhere work."""
+    """`namespace` may repeat the name, which is how tools that fill it in everywhere work. Times and version as in
+    KeptMetadata."""
 
     name: str
     namespace: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
     creation_timestamp: str = ""
+    update_timestamp: str = ""
+    resource_version: Annotated[str, Meta(max_length=100)] = ""
 
 
 class QuotaDocument(Document, frozen=True, kw_only=True):
@@ -43,12 +44,13 @@ class NamespaceSpec(Document, frozen=True, kw_only=True):
 
 
 class NamespaceDocument(Document, frozen=True, kw_only=True):
-    refused: ClassVar[dict[str, str]] = {"status": _SHOWN}
+    """`status` is what reads show, and means nothing here."""
 
     api_version: Literal["v4"] = "v4"
     kind: Literal["namespace"]
     metadata: NamespaceMetadata
     spec: NamespaceSpec = NamespaceSpec()
+    status: Any = None
 
 
 def read_namespace(raw: object, name: str | None = None) -> Namespace:

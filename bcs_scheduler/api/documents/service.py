@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, field
 
-from bcs_scheduler.api.documents.application import Metadata
+from bcs_scheduler.api.documents.application import KeptMetadata
 from bcs_scheduler.api.documents.names import check_labels, check_port_name
 from bcs_scheduler.api.documents.ports import PROTOCOLS
 from bcs_scheduler.api.documents.validate import check_identity, check_kind, check_metadata, with_namespace
@@ -53,7 +53,7 @@ class ServiceDocument(Document, frozen=True, kw_only=True):
 
     api_version: Literal["v4"] = "v4"
     kind: Literal["service"]
-    metadata: Metadata
+    metadata: KeptMetadata
     spec: ServiceSpec
 
 
@@ -61,7 +61,7 @@ def read_service(raw: object, namespace: str, name: str | None = None) -> Servic
     """A record without times. An empty `namespace` leaves it to the document. Raises ApiError (422)."""
     problems = Problems()
     check_kind(raw, ("service",), problems)
-    document: ServiceDocument = decode(_plain(with_namespace(raw, namespace)), ServiceDocument, problems)
+    document: ServiceDocument = decode(with_namespace(raw, namespace), ServiceDocument, problems)
     given, spec = document.metadata, document.spec
     if namespace:
         check_identity(given, namespace, name, problems)
@@ -85,14 +85,6 @@ def read_service(raw: object, namespace: str, name: str | None = None) -> Servic
         type=spec.type,
         cluster_ip=spec.cluster_ip,
     )
-
-
-def _plain(raw: Any) -> Any:
-    """Without what reads add to the metadata, so that what was read can be handed in again."""
-    metadata = raw.get("metadata")
-    if not isinstance(metadata, dict) or "updateTimestamp" not in metadata:
-        return raw
-    return {**raw, "metadata": {key: value for key, value in metadata.items() if key != "updateTimestamp"}}
 
 
 def _check_weights(labels: dict[str, str], problems: Problems) -> None:

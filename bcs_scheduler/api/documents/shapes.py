@@ -32,6 +32,9 @@ SHAPES: dict[str, Hashable] = {
     "admissionwebhook": WebhookDocument,
 }
 
+READ = ("creationTimestamp", "updateTimestamp", "clusterName", "resourceVersion")
+"""Of the metadata: what reads show, and what says nothing about how an object is to be."""
+
 
 def complete(body: dict[str, Any]) -> tuple[dict[str, Any], tuple[Problem, ...]]:
     """The document, and what is wrong with its shape. One of a kind without a shape stays as it is."""
@@ -40,7 +43,7 @@ def complete(body: dict[str, Any]) -> tuple[dict[str, Any], tuple[Problem, ...]]
         return _with_metadata(body), ()
     problems = Problems()
     made: dict[str, Any] = msgspec.to_builtins(decode(body, shape, problems))
-    for name in ("creationTimestamp", "updateTimestamp", "clusterName"):
+    for name in READ:
         made.get("metadata", {}).pop(name, None)
     template = (made.get("spec") or {}).get("template") or {}
     pod = template.get("spec") or {}
@@ -54,7 +57,8 @@ def _with_metadata(body: dict[str, Any]) -> dict[str, Any]:
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
         return body
-    return {**body, "metadata": {"labels": {}, "annotations": {}, **metadata}}
+    kept = {name: value for name, value in metadata.items() if name not in READ}
+    return {**body, "metadata": {"labels": {}, "annotations": {}, **kept}}
 
 
 def _as_numbers(amounts: dict[str, Any]) -> None:

@@ -91,6 +91,17 @@ def with_namespace(raw: Any, namespace: str) -> Any:
     return {**raw, "metadata": {**metadata, "namespace": namespace}}
 
 
+def known_version(raw: Any) -> str:
+    """The resourceVersion that a checked document says it replaces; empty if it says none."""
+    metadata = _member(raw, "metadata")
+    return str(_member(metadata, "resourceversion") or "")
+
+
+def _member(raw: Any, folded: str) -> Any:
+    """By its key in whatever case (bcs_scheduler.api.documents.walk)."""
+    return next((value for key, value in raw.items() if key.lower() == folded), None)
+
+
 def check_identity(given: Metadata, namespace: str, name: str | None, problems: Problems) -> None:
     if given.namespace and given.namespace != namespace:
         problems.add("$.metadata.namespace", f'is "{given.namespace}", but the path says "{namespace}"')

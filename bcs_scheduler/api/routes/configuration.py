@@ -8,6 +8,7 @@ from bcs_scheduler.api.documents.configuration import (
     read_config_map,
     read_secret,
 )
+from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.lists import find, listed, lists
 from bcs_scheduler.api.operation import Answer, Call, Table
 from bcs_scheduler.api.views.configuration import ConfigMapView, SecretView, show_config_map, show_secret
@@ -16,7 +17,7 @@ from bcs_scheduler.core.events import DeleteConfigMap, DeleteSecret, PutConfigMa
 
 table = Table("configuration")
 CREATED = (Reason.EXISTS, Reason.INVALID)
-REPLACED = (Reason.NOT_FOUND, Reason.INVALID)
+REPLACED = (Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID)
 
 
 # --- configmaps -----------------------------------------------------------------------------------------------
@@ -50,7 +51,10 @@ async def replace_config_map(call: Call) -> Answer:
 
 async def _put_config_map(call: Call, *, create: bool) -> Answer:
     record = read_config_map(call.body, call.path.get("ns", ""))
-    return await call.submit(PutConfigMap(config_map=record, create=create, dry_run=call.dry_run, cause=call.cause))
+    command = PutConfigMap(
+        config_map=record, create=create, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
+    )
+    return await call.submit(command)
 
 
 @table.write(
@@ -108,7 +112,10 @@ async def replace_secret(call: Call) -> Answer:
 
 async def _put_secret(call: Call, *, create: bool) -> Answer:
     record = read_secret(call.body, call.path.get("ns", ""))
-    return await call.submit(PutSecret(secret=record, create=create, dry_run=call.dry_run, cause=call.cause))
+    command = PutSecret(
+        secret=record, create=create, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
+    )
+    return await call.submit(command)
 
 
 @table.write(

@@ -9,6 +9,7 @@ from bcs_scheduler.api.documents.extensions import (
     read_custom_kind,
     read_custom_object,
 )
+from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import listed, lists
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Table
@@ -31,7 +32,7 @@ OBJECT = f"{OBJECTS}/{{name}}"
     "/crr/register",
     "Register a kind of custom resources; again, it changes nothing",
     body=CustomKindDocument,
-    reasons=(Reason.INVALID,),
+    reasons=(Reason.CONFLICT, Reason.INVALID),
     status=200,
 )
 async def register_kind(call: Call) -> Answer:
@@ -78,7 +79,7 @@ async def delete_kind(call: Call) -> Answer:
     OBJECTS,
     "Create or replace a custom resource",
     body=CustomObjectDocument,
-    reasons=(Reason.NOT_FOUND, Reason.INVALID),
+    reasons=(Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID),
     status=200,
 )
 @table.write(
@@ -86,13 +87,16 @@ async def delete_kind(call: Call) -> Answer:
     OBJECTS,
     "Create or replace a custom resource",
     body=CustomObjectDocument,
-    reasons=(Reason.NOT_FOUND, Reason.INVALID),
+    reasons=(Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID),
     status=200,
 )
 async def put_object(call: Call) -> Answer:
     """Both upsert, as the original's do."""
     record = read_custom_object(call.body, call.path["kind"], call.path["ns"])
-    return await call.submit(PutCustomObject(custom_object=record, dry_run=call.dry_run, cause=call.cause))
+    command = PutCustomObject(
+        custom_object=record, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
+    )
+    return await call.submit(command)
 
 
 @table.write("DELETE", OBJECT, "Delete a custom resource", reasons=(Reason.NOT_FOUND,), status=200)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.namespaces import NamespaceDocument, read_namespace
+from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Table
 from bcs_scheduler.api.query import page, parse_selector, selected
@@ -65,7 +66,7 @@ async def create_namespace(call: Call) -> Answer:
     "/namespaces",
     "Replace the settings of a namespace; a quota below what is used only stops growth",
     body=NamespaceDocument,
-    reasons=(Reason.NOT_FOUND, Reason.INVALID),
+    reasons=(Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID),
     status=200,
 )
 async def replace_namespace(call: Call) -> Answer:
@@ -77,7 +78,7 @@ async def replace_namespace(call: Call) -> Answer:
     "/namespaces/{ns}",
     "Replace the settings of a namespace; a quota below what is used only stops growth",
     body=NamespaceDocument,
-    reasons=(Reason.NOT_FOUND, Reason.INVALID),
+    reasons=(Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID),
     status=200,
 )
 async def replace_named_namespace(call: Call) -> Answer:
@@ -86,7 +87,10 @@ async def replace_named_namespace(call: Call) -> Answer:
 
 async def _put(call: Call, name: str | None, *, create: bool) -> Answer:
     record = read_namespace(call.body, name)
-    return await call.submit(PutNamespace(namespace=record, create=create, dry_run=call.dry_run, cause=call.cause))
+    command = PutNamespace(
+        namespace=record, create=create, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
+    )
+    return await call.submit(command)
 
 
 @table.write(

@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.service import ServiceDocument, read_service
+from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import NAMESPACE, find, listed, lists, namespace_of
 from bcs_scheduler.api.operation import Answer, Call, Param, Table
@@ -28,7 +29,7 @@ SERVICES = "/namespaces/{ns}/services"
 ENDPOINTS = "/namespaces/{ns}/endpoints"
 NAME = Param("name", "text", "Only the endpoint of this service.")
 CREATED = (Reason.EXISTS, Reason.INVALID)
-REPLACED = (Reason.NOT_FOUND, Reason.INVALID)
+REPLACED = (Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID)
 
 
 class Gone(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +63,10 @@ async def replace_service(call: Call) -> Answer:
 
 async def _put(call: Call, *, create: bool) -> Answer:
     record = read_service(call.body, call.path.get("ns", ""), call.path.get("name"))
-    return await call.submit(PutService(service=record, create=create, dry_run=call.dry_run, cause=call.cause))
+    command = PutService(
+        service=record, create=create, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
+    )
+    return await call.submit(command)
 
 
 @table.write(
@@ -117,7 +121,8 @@ async def get_endpoint(call: Call) -> Answer:
         return record is None or record.version > known or (older_counts and record.version != known)
 
     if call.query.get("watch", False):
-        record = await long_poll(call, look, news, call.query.get("timeoutSeconds", WATCH_SECONDS), "endpoint", key)
+        seconds = call.query.get("timeoutSeconds", WATCH_SECONDS)
+        record = await long_poll(call, lambda: run_in_threadpool(look), news, seconds, "endpoint", key)
     else:
         record = await run_in_threadpool(look)
     if record is None:

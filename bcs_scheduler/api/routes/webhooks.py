@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bcs_scheduler.api.documents.extensions import WebhookDocument, read_webhook
+from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.lists import find, listed, lists
 from bcs_scheduler.api.operation import Answer, Call, Table
 from bcs_scheduler.api.views.extensions import WebhookView, show_webhook
@@ -12,7 +13,7 @@ from bcs_scheduler.core.orders import DeleteWebhook, PutWebhook
 table = Table("admission webhooks")
 OF_NAMESPACE = "/namespaces/{ns}/admissionwebhook"
 CREATED = (Reason.EXISTS, Reason.INVALID)
-REPLACED = (Reason.NOT_FOUND, Reason.INVALID)
+REPLACED = (Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID)
 
 
 @table.write("POST", OF_NAMESPACE, "Create an admission webhook", body=WebhookDocument, reasons=CREATED, status=200)
@@ -33,7 +34,10 @@ async def replace_webhook(call: Call) -> Answer:
 
 async def _put(call: Call, *, create: bool) -> Answer:
     record = read_webhook(call.body, call.path.get("ns", ""))
-    return await call.submit(PutWebhook(webhook=record, create=create, dry_run=call.dry_run, cause=call.cause))
+    command = PutWebhook(
+        webhook=record, create=create, expected=known_version(call.body), dry_run=call.dry_run, cause=call.cause
+    )
+    return await call.submit(command)
 
 
 @table.write(

@@ -6,16 +6,18 @@ import msgspec
 
 from bcs_scheduler.api.redaction import fingerprint, hide
 from bcs_scheduler.api.views.base import NO_TIME, rfc3339
-from store.records import ConfigMap, Secret
+from bcs_scheduler.core.concurrency import version_of
+from store.records import ConfigMap, CustomObject, Secret, Webhook
 
 
 class ConfigurationMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`updateTimestamp` is ours."""
+    """`updateTimestamp` and `resourceVersion` are ours."""
 
     name: str
     namespace: str
     creation_timestamp: str = NO_TIME
     update_timestamp: str = NO_TIME
+    resource_version: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
@@ -57,7 +59,7 @@ def show_config_map(record: ConfigMap) -> ConfigMapView:
         )
         for key, item in record.items.items()
     }
-    return ConfigMapView(metadata=_meta(record), datas=datas)
+    return ConfigMapView(metadata=show_meta(record), datas=datas)
 
 
 def show_secret(record: Secret) -> SecretView:
@@ -65,15 +67,16 @@ def show_secret(record: Secret) -> SecretView:
     for key, content in record.items.items():
         digest, size = fingerprint(content)
         datas[key] = SecretItemView(digest=digest, size=size)
-    return SecretView(metadata=_meta(record), datas=datas)
+    return SecretView(metadata=show_meta(record), datas=datas)
 
 
-def _meta(record: ConfigMap | Secret) -> ConfigurationMeta:
+def show_meta(record: ConfigMap | Secret | Webhook | CustomObject) -> ConfigurationMeta:
     return ConfigurationMeta(
         name=record.name,
         namespace=record.namespace,
         creation_timestamp=rfc3339(record.created_at),
         update_timestamp=rfc3339(record.updated_at),
+        resource_version=version_of(record),
         labels=record.labels,
         annotations=record.annotations,
     )

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.views.base import rfc3339
-from bcs_scheduler.api.views.configuration import ConfigurationMeta
+from bcs_scheduler.api.views.configuration import ConfigurationMeta, show_meta
 from store.records import CustomKind, CustomObject, Hook, Webhook
 
 
@@ -66,7 +66,7 @@ class CustomObjectView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 def show_webhook(record: Webhook) -> WebhookView:
     return WebhookView(
-        metadata=_meta(record),
+        metadata=show_meta(record),
         resources_ref=ResourcesRefView(operation=record.operation, kind=record.target),
         validating=not record.mutating,
         admission_webhooks=[_hook(hook) for hook in record.hooks],
@@ -100,18 +100,7 @@ def show_custom_object(record: CustomObject) -> CustomObjectView:
     return CustomObjectView(
         api_version=given.get("apiVersion", "v4"),
         kind=record.type,
-        metadata=_meta(record),
+        metadata=show_meta(record),
         spec=given.get("spec"),
         status=given.get("status"),
-    )
-
-
-def _meta(record: Webhook | CustomObject) -> ConfigurationMeta:
-    return ConfigurationMeta(
-        name=record.name,
-        namespace=record.namespace,
-        creation_timestamp=rfc3339(record.created_at),
-        update_timestamp=rfc3339(record.updated_at),
-        labels=record.labels,
-        annotations=record.annotations,
     )

@@ -5,15 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.views.base import NO_TIME, rfc3339
+from bcs_scheduler.core.concurrency import version_of
 from store.records import Namespace
 from transactions import wants
 from transactions.wants import Wants
 
 
 class NamespaceMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`resourceVersion`: empty without settings."""
+
     name: str
     creation_timestamp: str = NO_TIME
     update_timestamp: str = NO_TIME
+    resource_version: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
@@ -65,6 +69,7 @@ def show_namespace(name: str, record: Namespace | None, used: Wants, contents: d
             name=name,
             creation_timestamp=rfc3339(known.created_at),
             update_timestamp=rfc3339(known.updated_at),
+            resource_version=version_of(record) if record is not None else "",
             labels=known.labels,
             annotations=known.annotations,
         ),

@@ -116,3 +116,26 @@ def test_webhooks(bcs: Any, gateway: CoreGateway, tmp_path: Path) -> None:
     namespace = next(iter(gateway.core.state.webhooks.values())).namespace
     assert "on failure" in bcs("describe", "webhook", name, "-n", namespace).out
     assert done(bcs("delete", "webhook", name, "-n", namespace))[0][2] == "deleted"
+
+
+@pytest.mark.parametrize("kind", ["namespace", "configmap", "webhook", "Database", "service"])
+def test_what_get_prints_is_applied_unless_somebody_was_faster(bcs: Any, tmp_path: Path, kind: str) -> None:
+    config_map = {"kind": "configmap", "metadata": {"name": "main"}, "datas": {"a": {"content": "YQ=="}}}
+    service = {"kind": "service", "metadata": {"name": "main"}, "spec": {"selector": {"app": "web"}}}
+    webhook = json.loads((EXAMPLES / "admissionwebhook.json").read_text())
+    webhook["metadata"]["name"] = "main"
+    namespace = {"kind": "namespace", "metadata": {"name": "main"}}
+    assert bcs("apply", "-f", write(tmp_path, namespace, KIND, MAIN, config_map, service, webhook)).code == 0
+    read = yaml.safe_load(bcs("get", kind, "main", "-o", "yaml").out)
+    (unchanged,) = done(bcs("apply", "-f", write(tmp_path, read), "-o", "json"))
+    assert unchanged[2] == "unchanged"
+    read["metadata"]["labels"] = {"edited": "first"}
+    assert bcs("apply", "-f", write(tmp_path, read)).code == 0
+    read["metadata"]["labels"] = {"edited": "second"}
+    late = bcs("apply", "-f", write(tmp_path, read))
+    assert late.code != 0 and "has been changed: its resourceVersion is" in late.err
+    differs = bcs("diff", "-f", write(tmp_path, read))
+    assert (differs.code, differs.err) == (1, "") and "resourceVersion" not in differs.out
+    assert "-    edited: first" in differs.out and "+    edited: second" in differs.out
+    read["metadata"]["labels"] = {"edited": "first"}
+    assert bcs("diff", "-f", write(tmp_path, read)) == (0, "", ""), "compared as it is, whatever was read"
