@@ -14,7 +14,7 @@ from bcs_scheduler.core.controllers import deployments, drains, services
 from bcs_scheduler.core.journal import Scribe
 from offers.model import Demand
 from store.state import State
-from transactions import daemons, needs, rolling, scale
+from transactions import daemons, lifecycle, needs, rolling, scale
 
 
 def ignore_floor(patch: pytest.MonkeyPatch) -> None:
@@ -27,6 +27,13 @@ def ignore_ceiling(patch: pytest.MonkeyPatch) -> None:
     """An update adds everything at once."""
     honest = rolling.bounds
     patch.setattr(rolling, "bounds", lambda deployment: (honest(deployment)[0], 1000))
+
+
+def count_the_finished(patch: pytest.MonkeyPatch) -> None:
+    """What has done its work counts as if it served."""
+    honest = rolling.failed
+    patch.setattr(rolling, "serves", lifecycle.is_ready)
+    patch.setattr(rolling, "failed", lambda *asked: [group for group in honest(*asked) if group.status != "Finish"])
 
 
 def forget_restarting(patch: pytest.MonkeyPatch) -> None:

@@ -247,6 +247,7 @@ MUTANTS = (
     Mutant("revive the dead", _revive_the_dead, ("I13", "I14")),
     Mutant("ignore floor", mutantowners.ignore_floor, ("I20",)),
     Mutant("ignore ceiling", mutantowners.ignore_ceiling, ("I20",)),
+    Mutant("count the finished", mutantowners.count_the_finished, ("I20",)),
     Mutant("forget restarting", mutantowners.forget_restarting, ("I20",)),
     Mutant("choose again", mutantowners.choose_again, ("I20",)),
     Mutant("crowd agents", mutantowners.crowd_agents, ("I21",)),

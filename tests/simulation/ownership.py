@@ -1,6 +1,6 @@
 """What must hold of deployments, daemonsets, services, drains and the journal, whatever happens.
 
-I20  rolling updates keep their bounds: by their own act never fewer ready, never more there
+I20  rolling updates keep their bounds: by their own act never fewer ready, never more there; at their end all serve
 I21  at most one taskgroup of a daemonset per agent
 I22  endpoints say what the taskgroups say, after every turn
 I23  drains keep the bounds of whose taskgroups they move
@@ -48,7 +48,7 @@ class Ownership:
 
     def decided(self, before: Records, unit: Unit) -> None:
         """Judges one unit against what had been decided before it."""
-        if not any(change.kind == "taskgroup" for change in unit.changes):
+        if not any(change.kind in ("taskgroup", "deployment") for change in unit.changes):
             return
         after = dict(before)
         for change in unit.changes:
@@ -56,6 +56,9 @@ class Ownership:
                 after.pop((change.kind, change.key), None)
             else:
                 after[change.kind, change.key] = change.record
+        for change in unit.changes:
+            if isinstance(change.record, Deployment):
+                self._ends_when_all_serve(before.get((change.kind, change.key)), change.record, after)
         ended = [new for new in _newly(before, unit, "ended") if ready(before[new.kind, new.key])]
         placed = _newly(before, unit, "placed")
         for deployment in _of(after, Deployment):
@@ -65,6 +68,23 @@ class Ownership:
         for group in placed:
             self._alone_on_agent(group, after)
         self._drains_keep_bounds(unit, after, ended)
+
+    @staticmethod
+    def _ends_when_all_serve(old: Record | None, new: Deployment, after: Records) -> None:
+        """I20, at its end: an update that was not undone leaves as many as are wanted, and every one serves."""
+        if not isinstance(old, Deployment) or not old.successor or new.successor or new.status != "Running":
+            return
+        if new.revision != old.revision:
+            return  # undone
+        left = _members(after, new)
+        serving = sum(1 for group in left if serves(group))
+        if serving < max(len(left), new.instances):
+            raise Violation(
+                "I20",
+                f"the update of {new.key} is complete, and {serving} of {new.instances} taskgroups serve",
+                new.key,
+                *(group.id for group in left if not serves(group)),
+            )
 
     def _keeps_floor(self, deployment: Deployment, after: Records, ended: list[TaskGroup]) -> None:
         """I20, first half: what is ready and ended by the update leaves enough that are ready."""
