@@ -12,6 +12,8 @@ from transactions.lifecycle import is_ready
 
 NAMED = 3
 """Of taskgroups and agents so many are named, the first ones."""
+STANDS_STILL = "stands still"
+"""Of an update that gets no further by itself."""
 _UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "gpus": "GPUs"}
 
 
@@ -87,7 +89,7 @@ def troubles(standing: daemons.Standing) -> str:
 
 def updating(version: str, standing: daemons.Standing) -> str:
     """How the update of a daemonset to this version gets on."""
-    words = f"to version {version}" + (" stands still" if standing.stuck else "")
+    words = f"to version {version}" + (f" {STANDS_STILL}" if standing.stuck else "")
     found = troubles(standing)
     return f"{words}: {found}" if found else words
 

@@ -133,6 +133,11 @@ def test_a_stuck_update_says_so_once_and_names_what_has_ended() -> None:
     lab.report(lab.on("a2"), "TASK_UNREACHABLE")
     assert lab.daemonset.stuck
     assert "out of reach" in lab.daemonset.message
+    lab.report(lab.on("a2"), "TASK_FAILED")
+    assert not lab.daemonset.stuck, "it has made way and is replaced"
+    lab.offers()
+    lab.report(lab.on("a2"), "TASK_FAILED")
+    assert "stands still: 3 taskgroups" in lab.daemonset.message
     assert len(told(lab)) == 1, "who leads next does not tell it again"
 
 

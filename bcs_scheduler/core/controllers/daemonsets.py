@@ -241,8 +241,7 @@ class Daemonsets:
         if update is not None:
             message = explain.updating(application.version, found)
             if found.stuck:
-                # Agents that come and go change nothing about that.
-                self._tell_stuck(daemonset, update, explain.updating(application.version, found._replace(away=())))
+                self._tell_stuck(daemonset, update, message)
         elif troubles:
             status, message = "Abnormal", troubles
         else:
@@ -264,8 +263,8 @@ class Daemonsets:
         return "Running", "daemonset is running" if there else "no agent is for it"
 
     def _tell_stuck(self, daemonset: Daemonset, update: Transaction, words: str) -> None:
-        """Once for what it hangs at: the history of the update knows, whoever leads."""
-        if all(note.text != words for note in update.history):
+        """Once per update, whoever leads: its history knows."""
+        if all(explain.STANDS_STILL not in note.text for note in update.history):
             base.note(self._desk.context, update, words)
             self._desk.tell("daemonset", daemonset.key, "stuck", words, "warning", transaction=update.id)
 
