@@ -18,6 +18,31 @@ class Agent(NamedTuple):
     attributes: Mapping[str, Attribute]
 
 
+def agent_key(listed: Mapping[str, Any]) -> str:
+    """Of an agent as the Mesos master lists it: its InnerIP attribute, else its host name."""
+    inner = listed.get("attributes", {}).get("InnerIP")
+    return inner if isinstance(inner, str) and inner else str(listed.get("hostname", ""))
+
+
+class Names:
+    """Whom operators mean by a name. A key means the agent it belongs to and nobody else; an id, host name or address
+    means every agent that has it."""
+
+    def __init__(self, listed: Iterable[Mapping[str, Any]]) -> None:
+        self._keys: set[str] = set()
+        self._called: defaultdict[str, set[str]] = defaultdict(set)
+        for agent in listed:
+            key = agent_key(agent)
+            self._keys.add(key)
+            for name in (agent["id"], agent.get("hostname", ""), agent.get("ip", "")):
+                if name:
+                    self._called[name].add(key)
+
+    def keys(self, name: str) -> list[str]:
+        """Keys of the listed agents that are called so; empty if none is."""
+        return [name] if name in self._keys else sorted(self._called.get(name, ()))
+
+
 class Directory:
     """Kept by one thread. Until the first list has come, nothing is known about any agent."""
 
@@ -28,6 +53,7 @@ class Directory:
         """Grows when anything changes."""
         self.agents: dict[str, Agent] = {}
         self._keys: dict[str, set[str]] = {}
+        self._ever: set[str] = set()
         self._absent: dict[str, float] = {}
 
     def learn(self, listed: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -42,6 +68,7 @@ class Directory:
         for agent in found.values():
             keys[agent.key].add(agent.id)
         self._keys = dict(keys)
+        self._ever.update(keys)
         for identity in found:
             self._absent.pop(identity, None)
         return new
@@ -49,6 +76,10 @@ class Directory:
     def ids_of(self, key: str) -> set[str]:
         """Ids of the agents that operators name so."""
         return self._keys.get(key, set())
+
+    def was_key(self, key: str) -> bool:
+        """Whether an agent that is or was listed here has this key: it may be away for a moment only."""
+        return key in self._ever
 
     def absent_for(self, agent_id: str, now: float) -> float:
         """Seconds for which an agent has been asked for here while it was not listed; 0 if it is listed."""
@@ -59,6 +90,4 @@ class Directory:
 
 def _agent(listed: Mapping[str, Any]) -> Agent:
     attributes = dict(listed.get("attributes", {}))
-    inner, hostname = attributes.get("InnerIP"), str(listed.get("hostname", ""))
-    key = inner if isinstance(inner, str) and inner else hostname
-    return Agent(listed["id"], key, hostname, attributes)
+    return Agent(listed["id"], agent_key(listed), str(listed.get("hostname", "")), attributes)

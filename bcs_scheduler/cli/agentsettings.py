@@ -10,7 +10,7 @@ import click
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.complete import agent_names
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.lookup import setting_key
+from bcs_scheduler.cli.lookup import setting_keys
 from bcs_scheduler.cli.options import Session, connection_options, pass_session, reporting
 
 NEW: Json = {"strings": {}, "scalars": {}}
@@ -47,15 +47,22 @@ def set_agent(
     if reset == bool(texts or numbers or extended):
         raise UsageError("say what to set (--attribute, --scalar, --extended), or --reset")
     listed = session.client.agents()
-    keys = list(dict.fromkeys(setting_key(listed, name) for name in agents))
+    keys = list(dict.fromkeys(key for name in agents for key in setting_keys(listed, name)))
     if reset:
         session.client.forget_settings(keys, dry_run=dry_run)
     else:
         present = {setting["innerIP"]: setting for setting in session.client.agent_settings()}
         bodies = [_changed(key, present.get(key, NEW), texts, numbers, extended) for key in keys]
-        session.client.set_settings(bodies, dry_run=dry_run)
+        warn_of(session, session.client.set_settings(bodies, dry_run=dry_run))
     for key in keys:
         session.report("agent", key, "reset" if reset else "set", "dry run" if dry_run else "", dryRun=dry_run)
+
+
+def warn_of(session: Session, results: Iterable[Json]) -> None:
+    """Of agents that were set up but are not there. `results`: the server's, per agent."""
+    for result in results:
+        if result["message"] != "success":
+            session.warn(f"agent {result['innerIP']}: {result['message']}")
 
 
 def _changed(key: str, present: Json, texts: Iterable[str], numbers: Iterable[str], extended: Iterable[str]) -> Json:

@@ -95,11 +95,14 @@ class Client(Deployments, Daemonsets, Services, Extensions, Events):
 
     # --- taskgroups and transactions --------------------------------------------------------------------------
 
-    def taskgroups(self, namespace: str | None, owner: str = "", *, kind: str = "application") -> list[Json]:
+    def taskgroups(
+        self, namespace: str | None, owner: str = "", *, kind: str = "application", selector: str = ""
+    ) -> list[Json]:
         """Of an owner of this kind, of a namespace, or all."""
+        query = {"labelSelector": selector or None}
         if namespace is not None and owner:
-            return self._list(path_of("namespaces", namespace, f"{kind}s", owner, "taskgroups"))
-        return self._list("/taskgroups", {"namespace": namespace})
+            return self._list(path_of("namespaces", namespace, f"{kind}s", owner, "taskgroups"), query)
+        return self._list("/taskgroups", {"namespace": namespace, **query})
 
     def taskgroup(self, namespace: str, taskgroup: str) -> Json:
         return self._get(path_of("namespaces", namespace, "taskgroups", taskgroup))
@@ -233,22 +236,23 @@ class Client(Deployments, Daemonsets, Services, Extensions, Events):
     def offers(self) -> list[Json]:
         return self._list("/cluster/current/offers")
 
-    def set_agents(self, agents: list[str], *, enabled: bool) -> None:
-        """Raises CliError with a problem per agent if some could not be changed."""
+    def set_agents(self, agents: list[str], *, enabled: bool) -> list[Json]:
+        """What became of each agent. Raises CliError with a problem per agent if some could not be changed."""
         path = "/agentsettings/enable" if enabled else "/agentsettings/disable"
-        self._command("POST", path, {"ips": ",".join(agents)})
+        return list(self._command("POST", path, {"ips": ",".join(agents)}).data or ())
 
-    def set_taints(self, taints: dict[str, dict[str, str]]) -> None:
-        """All taints of each agent, by the key of its settings."""
+    def set_taints(self, taints: dict[str, dict[str, str]]) -> list[Json]:
+        """All taints of each agent, by the key of its settings. What became of each."""
         body = [{"innerIP": agent, "noSchedule": given} for agent, given in taints.items()]
-        self._command("PUT", "/agentsettings/taint", None, body)
+        return list(self._command("PUT", "/agentsettings/taint", None, body).data or ())
 
     def agent_settings(self) -> list[Json]:
         return self._list("/agentsettings")
 
-    def set_settings(self, settings: list[Json], *, dry_run: bool = False) -> None:
-        """A map that is given replaces what is there, but of extended resources only those that are named."""
-        self._command("POST", "/agentsettings", {"dryRun": dry_run}, settings)
+    def set_settings(self, settings: list[Json], *, dry_run: bool = False) -> list[Json]:
+        """A map that is given replaces what is there, but of extended resources only those that are named. What became
+        of each agent."""
+        return list(self._command("POST", "/agentsettings", {"dryRun": dry_run}, settings).data or ())
 
     def forget_settings(self, agents: list[str], *, dry_run: bool = False) -> None:
         self._command("DELETE", "/agentsettings", {"ips": ",".join(agents), "dryRun": dry_run})

@@ -45,10 +45,11 @@ class Daemonsets(Wire):
 
     def drain(
         self, agents: list[str], *, at_once: int, timeout: float, daemonsets: bool, dry_run: bool = False
-    ) -> None:
-        """Raises CliError with a problem per agent if some cannot be drained. `timeout`: seconds; 0 = no end."""
+    ) -> list[Json]:
+        """What became of each agent, by the key of its settings. `timeout`: seconds; 0 = no end. Raises CliError with a
+        problem per agent if some cannot be drained."""
         query = {"ips": ",".join(agents), "atOnce": at_once, "daemonsets": daemonsets, "dryRun": dry_run}
-        self._command("POST", "/agentsettings/drain", {**query, "timeoutSeconds": timeout or None})
+        return list(self._command("POST", "/agentsettings/drain", {**query, "timeoutSeconds": timeout or None}).data)
 
     def drains(self, agents: list[str] | None = None) -> list[Json]:
         """Of these agents; None = of all that are being drained or have been."""

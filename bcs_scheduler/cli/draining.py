@@ -41,26 +41,28 @@ def drain(
 
     Exit code 0 when the agents are empty, 4 if the time is over, 6 if a drain was ended by others.
     """
-    session.client.drain(
+    results = session.client.drain(
         list(agents), at_once=at_once, timeout=session.timeout or 0.0, daemonsets=daemonsets, dry_run=dry_run
     )
-    for agent in agents:
+    keys = [str(result["innerIP"]) for result in results]
+    for agent in keys:
         session.report("agent", agent, "draining", "dry run" if dry_run else "", dryRun=dry_run)
     if dry_run or no_wait:
         return
-    for agent in agents:
+    for agent in keys:
         found = _wait(session, agent)
         session.report("agent", agent, "drained", found["message"])
 
 
 def _wait(session: Session, agent: str) -> Json:
+    """`agent`: the key of its settings."""
     last: Json = {}
     told = ""
 
     def look() -> Look:
         nonlocal last, told
         found = session.client.drains()
-        mine = _of(session, agent, found)
+        mine = next((drain for drain in found if drain["innerIP"] == agent), None)
         if mine is None:
             raise Conflict(f"the drain of agent {agent} was ended: it is enabled again")
         last = mine
@@ -72,14 +74,5 @@ def _wait(session: Session, agent: str) -> Json:
         moved = 0 if last["left"] else 1
         return Look(moved, 1, last["message"], ended=last["state"] == "drained")
 
-    wait_until(session, agent, look, math.inf if session.timeout is None else session.timeout + LATE)
+    wait_until(session, agent, look, math.inf if session.timeout is None else session.timeout, LATE)
     return last
-
-
-def _of(session: Session, agent: str, drains: list[Json]) -> Json | None:
-    """The drain of an agent, by the key of its settings or another name of it."""
-    by_key = {found["innerIP"]: found for found in drains}
-    if agent in by_key:
-        return by_key[agent]
-    keys = [a["key"] for a in session.client.agents() if agent in (a.get("ip"), a.get("hostname"), a.get("id"))]
-    return next((by_key[key] for key in keys if key in by_key), None)

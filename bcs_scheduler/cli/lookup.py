@@ -167,9 +167,13 @@ def find_agent(client: Client, name: str) -> Json:
     raise NotFound(f"agent {name} does not exist")
 
 
-def setting_key(agents: list[Json], name: str) -> str:
-    """What the settings of an agent are stored under; what nobody knows yet can be set up by its name."""
-    return next((str(agent["key"]) for agent in agents if name in _names(agent)), name)
+def setting_keys(agents: list[Json], name: str) -> list[str]:
+    """What the settings of the agents of this name are stored under; what nobody knows yet can be set up by its name.
+    As the server does it: a key means its agent, another name all that have it, but not mere settings."""
+    known = [agent for agent in agents if agent.get("id")]
+    if any(agent["key"] == name for agent in known):
+        return [name]
+    return list(dict.fromkeys(str(agent["key"]) for agent in known if name in _names(agent))) or [name]
 
 
 def _names(agent: Json) -> tuple[str | None, ...]:

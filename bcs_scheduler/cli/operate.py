@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import click
 
+from bcs_scheduler.cli.agentsettings import warn_of
 from bcs_scheduler.cli.changes import HANDLING
-from bcs_scheduler.cli.client import Accepted, Json
+from bcs_scheduler.cli.client import Accepted
 from bcs_scheduler.cli.complete import agent_names, owner_names, taskgroup_ids, transaction_ids
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.lookup import application_of, find_owner, find_taskgroup, find_transaction, setting_key
+from bcs_scheduler.cli.lookup import application_of, find_owner, find_taskgroup, find_transaction, setting_keys
 from bcs_scheduler.cli.options import Duration, Session, connection_options, pass_session, reporting, wait_option
 from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_running
 
@@ -105,20 +106,13 @@ def taint(session: Session, words: tuple[str, ...]) -> None:
     if not agents or not marks:
         raise UsageError("give agents, and then taints: KEY=VALUE to set, KEY- to remove")
     known = session.client.agents()
-    wanted = {}
-    for name in agents:
-        key, taints = _taints(known, name)
-        wanted[key] = _tainted(taints, marks)
-    session.client.set_taints(wanted)
+    present = {agent["key"]: dict(agent.get("taints") or {}) for agent in known}
+    keys = dict.fromkeys(key for name in agents for key in setting_keys(known, name))
+    wanted = {key: _tainted(present.get(key, {}), marks) for key in keys}
+    warn_of(session, session.client.set_taints(wanted))
     for key, taints in wanted.items():
         shown = ", ".join(f"{name}={value}" for name, value in taints.items())
         session.report("agent", key, "tainted" if taints else "without taints", shown, taints=taints)
-
-
-def _taints(known: list[Json], name: str) -> tuple[str, dict[str, str]]:
-    """(key of its settings, present taints)."""
-    key = setting_key(known, name)
-    return key, next((dict(agent.get("taints") or {}) for agent in known if agent["key"] == key), {})
 
 
 def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:
@@ -135,6 +129,6 @@ def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:
 
 
 def _switch(session: Session, agents: tuple[str, ...], *, enabled: bool) -> None:
-    session.client.set_agents(list(agents), enabled=enabled)
+    warn_of(session, session.client.set_agents(list(agents), enabled=enabled))
     for agent in agents:
         session.report("agent", agent, "enabled" if enabled else "disabled")

@@ -117,6 +117,11 @@ class Session:
         if self.change_format == "text":
             self.say(f"{kind}/{name} {done}{f' ({note})' if note else ''}")
 
+    def warn(self, text: str) -> None:
+        """About what was done all the same. Object names are taken literally."""
+        self.err.print("[yellow]warning:[/] ", end="")
+        self.err.print(text, markup=False)
+
     def say(self, text: str) -> None:
         """A line about what was done. Object names are taken literally, not as markup."""
         self.out.print(text, markup=False, soft_wrap=True)
@@ -180,15 +185,17 @@ def reporting(command: Command) -> Command:
 
     @functools.wraps(command)
     def wrapped(session: Session, *arguments: Any, output: str | None, **options: Any) -> Any:
-        session.change_format = output or ("text" if sys.stdout.isatty() else "json")
+        form = "text" if output == "table" else output
+        session.change_format = form or ("text" if sys.stdout.isatty() else "json")
         try:
             return command(session, *arguments, **options)
         finally:
             if session.change_format != "text" and session.changes:
                 print_data(session.out, session.changes, session.change_format)
 
-    forms = click.Choice(("text", "json", "yaml"))
-    option = click.option("-o", "--output", type=forms, help="Default: text on a terminal, json otherwise.")
+    forms = click.Choice(("text", "table", "json", "yaml"))
+    words = "Default: text (also called table) on a terminal, json otherwise."
+    option = click.option("-o", "--output", type=forms, help=words)
     return cast(Command, option(wrapped))
 
 

@@ -26,13 +26,16 @@ class Look(NamedTuple):
     ended: bool = False
 
 
-def wait_until(session: Session, label: str, look: Callable[[], Look], limit: float | None = None) -> Look:
+def wait_until(
+    session: Session, label: str, look: Callable[[], Look], limit: float | None = None, late: float = 0.0
+) -> Look:
     """Looks until it has ended. Raises TimedOut after `limit` seconds or the session's limit, and what `look` raises.
+    What is to give up by itself at the limit has `late` seconds more to say so.
 
     A server that is away for a moment (a change of leaders) is waited for like everything else.
     """
     limit = session.wait_limit if limit is None else limit
-    deadline = time.monotonic() + limit
+    deadline = time.monotonic() + limit + late
     pause = FIRST_PAUSE
     text = "nothing was seen"
     with _bar(session, label) as show:
@@ -46,7 +49,8 @@ def wait_until(session: Session, label: str, look: Callable[[], Look], limit: fl
             except Unreachable as error:
                 text = error.message
             if time.monotonic() + pause > deadline:
-                raise TimedOut(f"{label}: not done after {limit:g}s: {text}")
+                more = f" and {late:g}s more" if late else ""
+                raise TimedOut(f"{label}: not done after {limit:g}s{more}: {text}")
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
 

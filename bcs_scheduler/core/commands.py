@@ -47,6 +47,7 @@ class Commands:
 
     def __init__(self, desk: Desk, supply: Supply, health: Health) -> None:
         self._desk = desk
+        self.agents = AgentCommands(desk, supply)
         self._handlers: dict[type[events.Command], Callable[[Any], Data]] = {
             events.CreateApplication: self._create,
             events.UpdateApplication: self._update,
@@ -56,7 +57,7 @@ class Commands:
             events.RescheduleTaskGroup: self._reschedule,
             events.CancelTransaction: self._cancel,
             events.ReportHealth: health.reported,
-            **AgentCommands(desk, supply).handlers,
+            **self.agents.handlers,
         }
         for module in MODULES:
             for kind, work in module.HANDLERS.items():

@@ -256,6 +256,7 @@ class Core:
         for agent_id in self.desk.agents.learn(event.agents):
             groups = self.state.groups_on(agent_id).values()
             self._checker.ask([task.id for g in groups if g.unreachable_since for task in g.tasks if not task.ended])
+        self._commands.agents.learn(event.agents)
         for agent in event.agents:
             # The score of an agent is what it has free of all it has, which its offers alone do not tell.
             self.desk.pool.learn_total(agent["id"], agent["total"].get("cpus", 0), agent["total"].get("mem", 0))

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.api.admission import Admission
+from bcs_scheduler.api.documents.extensions import TARGETS as WEBHOOK_TARGETS
 from bcs_scheduler.api.door import Door
+from bcs_scheduler.cli.changes import DELETABLE
+from bcs_scheduler.cli.documents import KINDS as DOCUMENTS
+from bcs_scheduler.cli.lookup import OWNERS
+from bcs_scheduler.cli.top import KINDS as MEASURED
+from bcs_scheduler.cli.views import ALIASES, COLUMNS
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
 from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
@@ -244,10 +250,29 @@ def test_custom_resources_are_kept_as_they_are(api: Api) -> None:
     assert status(api.get(f"{DATABASES}/main")) == (404, "not_found")
 
 
-@pytest.mark.parametrize("name", ["", "a.b", "9a", "a" * 64, "Deployment", "namespaces", "SECRET", "admissionwebhook"])
+WORDS = {*ALIASES, *ALIASES.values(), *COLUMNS, *DELETABLE, *OWNERS, *DOCUMENTS, *MEASURED, *WEBHOOK_TARGETS}
+"""What `bcs` takes for a kind."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "a.b", "9a", "a" * 64, "Deployment", "namespaces", "SECRET", "admissionwebhook", "Crr", "CRD", "cluster",
+     "Servers", "definition", "agentsetting", "ExtendedResources", "Watch", "all", "Processes", *sorted(WORDS)],
+)  # fmt: skip
 def test_bad_kinds(api: Api, name: str) -> None:
     response = api.call("POST", "/crr/register", json=kind(name))
     assert status(response) == (422, "invalid") and paths(response) == {"$.spec.names.kind"}
+
+
+@pytest.mark.parametrize("name", ["database", "DATABASE", "Databases", "databases"])
+def test_kinds_that_users_could_not_tell_apart(api: Api, name: str) -> None:
+    assert status(api.call("POST", "/crr/register", json=kind())) == (200, "")
+    response = api.call("POST", "/crr/register", json=kind(name))
+    assert status(response) == (409, "conflict") and paths(response) == {"$.spec.names.kind"}
+    assert response.json()["message"] == f"kind {name} cannot be told from kind Database"
+    assert [found["spec"]["names"]["kind"] for found in api.data("/crr")] == ["Database"]
+    api.call("DELETE", "/crr/Database")
+    assert status(api.call("POST", "/crr/register", json=kind(name))) == (200, "")
 
 
 def test_bad_custom_resources(api: Api) -> None:

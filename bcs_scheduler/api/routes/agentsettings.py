@@ -21,14 +21,16 @@ from bcs_scheduler.api.documents.agents import (
     read_taints,
 )
 from bcs_scheduler.api.documents.quantities import thousandths
+from bcs_scheduler.api.documents.walk import Problems, element, member
 from bcs_scheduler.api.errors import ApiError, bad_parameter, not_found
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
-from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, keys_of, show_setting
+from bcs_scheduler.api.views.agents import SettingView, ids_by_setting, show_setting
 from bcs_scheduler.api.views.drains import DrainView, show_drain
 from bcs_scheduler.core.effects import Problem, Reason
 from bcs_scheduler.core.events import Command, DeleteAgentSetting, SetAgent
 from bcs_scheduler.core.orders import DrainAgent
+from offers.agents import Names
 
 table = Table("agents")
 IPS = Param("ips", "text", "Agents by address, host name or id, separated by commas.")
@@ -36,10 +38,12 @@ AT_ONCE = Param("atOnce", "int", "Taskgroups of each agent that may be on their 
 DRAIN_TIMEOUT = Param("timeoutSeconds", "float", "When to give up; what is left then stays.", 1, 30 * 86400)
 DAEMONSETS = Param("daemonsets", "bool", "End the taskgroups of daemonsets, too, after all others.")
 MAX_IPS = 10_000
+UNLISTED = "no agent of this name is listed; what is set counts as soon as one is"
 
 
 class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the change of one agent."""
+    """What became of the change of one agent. `innerIP`: what its settings are stored under; where that is not what the
+    request called it, it is another name of the same agent."""
 
     inner_ip: str = msgspec.field(name="innerIP")
     result: bool
@@ -69,12 +73,13 @@ def list_settings(call: Call) -> Answer:
 @table.read("/agentsetting/{agent}", "Fetch the settings of one agent", answer=SettingView)
 def get_setting(call: Call) -> Answer:
     state, listed = call.state(), call.gateway.agents()
-    for key in keys_of(state, listed, [call.path["agent"]]):
+    name = call.path["agent"]
+    for key in (*Names(listed).keys(name), name):
         setting = state.agent_settings.get(key)
         if setting is not None:
             ids = ids_by_setting(state, listed).get(key, set())
             return Answer(show_setting(state, setting, frozenset(ids)))
-    raise not_found("settings of agent", call.path["agent"])
+    raise not_found("settings of agent", name)
 
 
 @table.write(
@@ -87,14 +92,16 @@ def get_setting(call: Call) -> Answer:
     status=200,
 )
 async def set_agents(call: Call) -> Answer:
-    return await _all(call, [_setting(call, document) for document in read_settings(call.body)])
+    documents = read_settings(call.body)
+    meant = _meant(call, [document.inner_ip for document in documents])
+    return await _all(call, [_setting(call, documents[i], key) for i, key in meant])
 
 
-def _setting(call: Call, document: AgentSettingDocument) -> SetAgent:
+def _setting(call: Call, document: AgentSettingDocument, agent: str) -> SetAgent:
     strings, scalars = document.strings, document.scalars
     extended = document.extended_resources
     return SetAgent(
-        agent=document.inner_ip,
+        agent=agent,
         disabled=document.disabled,
         strings=None if strings is None else {name: item.value for name, item in strings.items()},
         scalars=None if scalars is None else {name: item.value for name, item in scalars.items()},
@@ -173,13 +180,12 @@ async def _switch(call: Call, *, disabled: bool) -> Answer:
     status=200,
 )
 async def taint_agents(call: Call) -> Answer:
-    return await _all(
-        call,
-        [
-            SetAgent(agent=document.inner_ip, taints=document.no_schedule, dry_run=call.dry_run, cause=call.cause)
-            for document in read_taints(call.body)
-        ],
-    )
+    documents = read_taints(call.body)
+    commands = [
+        SetAgent(agent=key, taints=documents[i].no_schedule, dry_run=call.dry_run, cause=call.cause)
+        for i, key in _meant(call, [document.inner_ip for document in documents])
+    ]
+    return await _all(call, commands)
 
 
 @table.write(
@@ -193,14 +199,17 @@ async def taint_agents(call: Call) -> Answer:
 )
 async def set_extended_resource(call: Call) -> Answer:
     document = read_extended_resource(call.body)
-    command = SetAgent(
-        agent=document.inner_ip,
-        extended={document.name: thousandths(document.capacity)},
-        sockets={document.name: document.socket} if document.socket else None,
-        dry_run=call.dry_run,
-        cause=call.cause,
-    )
-    return await _all(call, [command])
+    commands = [
+        SetAgent(
+            agent=key,
+            extended={document.name: thousandths(document.capacity)},
+            sockets={document.name: document.socket} if document.socket else None,
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+        for _, key in _meant(call, [document.inner_ip])
+    ]
+    return await _all(call, commands)
 
 
 @table.write(
@@ -263,8 +272,9 @@ def list_drains(call: Call) -> Answer:
 async def _all(call: Call, commands: Sequence[SetAgent | DeleteAgentSetting | DrainAgent]) -> Answer:
     """Submits all, then answers for each. If any failed: the first failure's status, and the results beside it."""
     outcomes = await asyncio.gather(*(_outcome(call, command) for command in commands))
+    names = Names(call.gateway.agents())
     results = [
-        AgentResult(inner_ip=command.agent, result=error is None, message=error.message if error else "success")
+        AgentResult(inner_ip=command.agent, result=error is None, message=_words(command, error, names))
         for command, error in zip(commands, outcomes, strict=True)
     ]
     failed = [error for error in outcomes if error is not None]
@@ -284,15 +294,44 @@ async def _outcome(call: Call, command: Command) -> ApiError | None:
     return None
 
 
+def _words(command: Command, error: ApiError | None, names: Names) -> str:
+    if error is not None:
+        return error.message
+    return UNLISTED if isinstance(command, SetAgent) and not names.keys(command.agent) else "success"
+
+
 def _ips(call: Call) -> list[str]:
     """Keys of the agent of the path, or the agents of the query, each once, in the order given."""
     given = call.path.get("agent") or call.query.get("ips", "")
     names = [name for part in given.split(",") if (name := part.strip())]
     if wrong := next((name for name in names if not names_agent(name)), ""):
         raise bad_parameter("ips", f"names {wrong[:80]!r}, which is no address, host name or id")
-    agents = keys_of(call.state(), call.gateway.agents(), names)
+    called = Names(call.gateway.agents())
+    agents = list(dict.fromkeys(key for name in names for key in _keys(called, name)))
     if not agents:
         raise bad_parameter("ips", "is required: agents separated by commas")
     if len(agents) > MAX_IPS:
         raise bad_parameter("ips", f"names {len(agents)} agents, at most {MAX_IPS} are allowed")
     return agents
+
+
+def _meant(call: Call, names: Sequence[str]) -> list[tuple[int, str]]:
+    """(place in the list, key) of every agent that the documents of a list are about. Raises ApiError (422) if two are
+    about the same."""
+    called = Names(call.gateway.agents())
+    problems = Problems()
+    found: dict[str, int] = {}
+    for i, name in enumerate(names):
+        for key in _keys(called, name):
+            if found.setdefault(key, i) != i:
+                where = member(element("$", i), "innerIP")
+                problems.add(where, f'"{name}" is given twice: {names[found[key]]} is the same agent')
+    if problems:
+        raise errors.invalid(problems.listed())
+    return [(i, key) for key, i in found.items()]
+
+
+def _keys(called: Names, name: str) -> list[str]:
+    """Of the agents that are called so. A name nobody has stands for itself, so that agents can be set up before they
+    ever show up (W28)."""
+    return called.keys(name) or [name]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
 
 from bcs_scheduler.api.views.taskgroups import ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT
+from offers.agents import agent_key as agent_key
 from offers.model import Attribute, Offer
 from store.records import AgentSetting, Drain, TaskGroup
 from store.state import State
@@ -82,29 +82,6 @@ class _Known(NamedTuple):
     key: str
     hostname: str
     ip: str
-
-
-def agent_key(listed: Mapping[str, Any]) -> str:
-    """Of an agent as the Mesos master lists it: its InnerIP attribute, else its host name."""
-    inner = listed["attributes"].get("InnerIP")
-    return inner if isinstance(inner, str) and inner else str(listed["hostname"])
-
-
-def keys_of(state: State, listed: Sequence[Mapping[str, Any]], names: Iterable[str]) -> list[str]:
-    """The keys of the agents that a user means by addresses, host names or ids, each once; a name nobody has stands for
-    itself, so that agents can be set up before they ever show up (W28)."""
-    keys: set[str] = set()
-    called: defaultdict[str, set[str]] = defaultdict(set)
-    for agent in listed:
-        key = agent_key(agent)
-        keys.add(key)
-        for name in (agent["id"], agent["hostname"], agent["ip"]):
-            called[name].add(key)
-    found: dict[str, None] = {}
-    for name in names:
-        is_key = name in keys or name in state.agent_settings
-        found |= dict.fromkeys([name] if is_key or name not in called else sorted(called[name]))
-    return list(found)
 
 
 def show_agents(state: State, listed: list[dict[str, Any]]) -> list[AgentView]:

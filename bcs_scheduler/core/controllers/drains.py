@@ -27,6 +27,8 @@ from transactions.lifecycle import is_ready
 PERIOD = 0.5
 """Seconds between two looks at the drains that run."""
 REASONS_TOLD = 3
+BEGINS = "begins"
+"""How a drain stands that has not been looked at."""
 
 
 class Drains:
@@ -94,7 +96,10 @@ class Drains:
             for group in found.daemonsets:
                 daemons.misplace(desk.context, group)
         staying = 0 if drain.daemonsets else len(found.daemonsets)
-        if not found.left and not found.arriving and (not drain.daemonsets or not found.daemonsets):
+        if not agent_ids and drain.message == BEGINS:
+            # It was asked for before the agents were listed.
+            self._end(setting, drain, "no agent of this name is listed", failed=True)
+        elif not found.left and not found.arriving and (not drain.daemonsets or not found.daemonsets):
             words = f"no taskgroups are left{f' but {staying} of daemonsets' if staying else ''}"
             self._end(setting, drain, words, failed=False)
         elif drain.deadline and desk.now >= drain.deadline:

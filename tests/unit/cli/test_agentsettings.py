@@ -73,3 +73,60 @@ def test_a_reset_forgets_the_settings(agents: StandIn, bcs: Any) -> None:
 def test_what_makes_no_sense_is_refused(agents: StandIn, bcs: Any, words: tuple[str, ...]) -> None:
     assert bcs("set", "agent", "S1", *words).code == 2
     assert not agents.requests("POST") and not agents.requests("DELETE")
+
+
+# --- names ------------------------------------------------------------------------------------------------------
+
+UNLISTED = "no agent of this name is listed; what is set counts as soon as one is"
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path", "done"),
+    [
+        (("cordon", "nope"), "POST", "/agentsettings/disable", "disabled"),
+        (("uncordon", "nope"), "POST", "/agentsettings/enable", "enabled"),
+        (("taint", "nope", "a=b"), "PUT", "/agentsettings/taint", "tainted (a=b)"),
+        (("set", "agent", "nope", "--attribute", "a=b"), "POST", "/agentsettings", "set"),
+    ],
+)
+def test_a_name_that_no_agent_has_is_warned_of(
+    server: StandIn, bcs: Any, words: tuple[str, ...], method: str, path: str, done: str
+) -> None:
+    server.on("GET", "/agents", ok(AGENTS))
+    server.on("GET", "/agentsettings", ok([]))
+    server.on(method, path, ok([{"innerIP": "nope", "result": True, "message": UNLISTED}]))
+    result = bcs(*words, "-o", "text")
+    assert (result.code, result.out) == (0, f"agent/nope {done}\n")
+    assert result.err == f"warning: agent nope: {UNLISTED}\n"
+
+
+def test_what_is_fine_is_not_warned_of(server: StandIn, bcs: Any) -> None:
+    server.on("POST", "/agentsettings/disable", ok([{"innerIP": "10.0.0.1", "result": True, "message": "success"}]))
+    assert bcs("cordon", "host-1").err == ""
+
+
+def test_mere_settings_do_not_hide_an_agent(server: StandIn, bcs: Any) -> None:
+    """Settings that were stored under a name of the agent are listed beside it."""
+    stray = {"id": "", "key": "host-1", "ip": "host-1", "hostname": "", "taints": {"old": "yes"}}
+    server.on("GET", "/agents", ok([stray, {**AGENTS[0], "taints": {"present": "yes"}}]))
+    server.on("PUT", "/agentsettings/taint", ok([]))
+    assert bcs("taint", "host-1", "new=yes").code == 0
+    assert server.requests("PUT")[0].body == [
+        {"innerIP": "10.0.0.1", "noSchedule": {"present": "yes", "new": "yes"}},
+    ]  # fmt: skip
+
+
+def test_a_name_of_several_agents_means_all_of_them(server: StandIn, bcs: Any) -> None:
+    server.on("GET", "/agents", ok([{**agent, "hostname": "host"} for agent in AGENTS]))
+    server.on("PUT", "/agentsettings/taint", ok([]))
+    result = bcs("taint", "host", "a=b", "-o", "text")
+    assert result.out == "agent/10.0.0.1 tainted (a=b)\nagent/10.0.0.2 tainted (a=b)\n"
+    assert [one["innerIP"] for one in server.requests("PUT")[0].body] == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_table_is_another_word_for_text(server: StandIn, bcs: Any) -> None:
+    server.on("POST", "/agentsettings/disable", ok([]))
+    assert bcs("cordon", "10.0.0.1", "-o", "table") == bcs("cordon", "10.0.0.1", "-o", "text")
+    assert bcs("cordon", "10.0.0.1", "-o", "table").out == "agent/10.0.0.1 disabled\n"
+    refused = bcs("cordon", "10.0.0.1", "-o", "wide")
+    assert refused.code == 2 and all(word in refused.err for word in ("text", "table", "json", "yaml"))

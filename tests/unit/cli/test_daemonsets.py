@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from bcs_scheduler.cli import draining
 from bcs_scheduler.cli.errors import Conflict, TimedOut, UsageError
 from bcs_scheduler.cli.views import COLUMNS
 from bcs_scheduler.core.events import AgentsListed
