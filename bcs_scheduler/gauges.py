@@ -19,6 +19,7 @@ from bcs_scheduler.gateway import Role
 from bcs_scheduler.hub import Hub
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from bcs_scheduler.version import VERSION
+from offers.agents import agent_key
 from store.state import State
 from transactions.lifecycle import serves
 
@@ -166,7 +167,7 @@ class Gauges(Collector):
                 free = whole - agent["allocated"].get(resource, 0)
                 total[agent["ip"] or agent["hostname"]] += whole
                 remain[agent["ip"] or agent["hostname"]] += free
-                if agent["active"] and _setting_key(agent) not in disabled:
+                if agent["active"] and agent_key(agent) not in disabled:
                     available += free
             for what, amounts in (("total", total), ("remain", remain)):
                 family = _family(
@@ -231,12 +232,6 @@ def _work(core: Core) -> Iterator[GaugeMetricFamily]:
     yield _gauge(
         "unanswered_reconciliations", "Tasks whose state Mesos was asked for without an answer", {}, core.open_questions
     )
-
-
-def _setting_key(agent: Mapping[str, Any]) -> str:
-    """How operators name the agent in its settings (offers.model.Offer.key)."""
-    inner = agent["attributes"].get("InnerIP")
-    return inner if isinstance(inner, str) and inner else agent["hostname"]
 
 
 def _family(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:

@@ -209,7 +209,7 @@ def read_custom_kind(raw: object) -> CustomKind:
     if not _CUSTOM_KIND.match(name):
         problems.add("$.spec.names.kind", "must be letters, digits and '-', start with a letter, at most 63 long")
     elif {name.lower(), name.lower().removesuffix("s")} & BUILT_IN:
-        problems.add("$.spec.names.kind", f"{name} is a kind of the scheduler's own")
+        problems.add("$.spec.names.kind", f"{name} means something else already")
     if problems:
         raise invalid(problems.listed())
     return CustomKind(name=name, raw=msgspec.json.encode(document).decode())
