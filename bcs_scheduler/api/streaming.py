@@ -1,4 +1,4 @@
-"""For operations that follow something: watches of the hub, server-sent events, long polls.
+"""For operations that follow something: watches of the hub, server-sent events, long polls, views shared by many.
 
 An operation that streams is declared with `@streams(table, …)` and returns an EventStream; only the leader answers it,
 a standby points there with 307. It is a coroutine: watches belong to the event loop. First watch, then read the state:
@@ -8,7 +8,8 @@ then nothing can be missed in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +21,7 @@ from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.gateway import Busy, NotLeading
 from bcs_scheduler.hub import Hub, HubClosed, HubFull, Item, Watch, WatchEnded
 
+P = TypeVar("P")
 T = TypeVar("T")
 LAST_EVENT_ID = Param(
     "lastEventId", "text", "Id of the last frame the caller has; the header `Last-Event-ID` says the same."
@@ -34,7 +36,7 @@ WATCHING = (
 WATCH_SECONDS = 30.0
 """How long it watches if the request does not say."""
 UNTOLD = 1.0
-"""Seconds after which a long poll looks even if nothing was told."""
+"""Seconds after which long polls look even if nothing was told: all of them at common moments."""
 
 
 def streams(
@@ -83,9 +85,17 @@ def watch(
         raise errors.ApiError(errors.TOO_MANY_WATCHERS, str(full)) from full
 
 
+def told(call: Call) -> int:
+    """Number of the newest durable event; 0 on a standby."""
+    try:
+        return call.gateway.hub().latest
+    except (NotLeading, Busy):
+        return 0
+
+
 async def long_poll(
     call: Call,
-    look: Callable[[], T],
+    look: Callable[[], Awaitable[T]],
     news: Callable[[T], bool],
     seconds: float,
     kind: str,
@@ -94,20 +104,90 @@ async def long_poll(
 ) -> T:
     """What `look` gives as soon as it is `news`, or after `seconds` whatever it gives then.
 
-    `look` runs in a thread: at once, whenever the hub gives an item of this kind (and key, and match), and every UNTOLD
-    seconds. On a standby, which has no hub, only that is left.
+    It is looked at once, whenever the hub gives an item of this kind (and key, and match), and every UNTOLD seconds. On
+    a standby, which has no hub, only that is left.
     """
-    deadline = asyncio.get_running_loop().time() + min(seconds, call.settings.watch_limit)
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + min(seconds, call.settings.watch_limit)
     following = watch(call, kind, key, match) if call.gateway.role() == "master" else None
     try:
-        found = await run_in_threadpool(look)
-        while not news(found) and (left := deadline - asyncio.get_running_loop().time()) > 0:
-            following = await _wait(following, min(left, UNTOLD))
-            found = await run_in_threadpool(look)
+        found = await look()
+        while not news(found) and (left := deadline - clock()) > 0:
+            following = await _wait(following, min(left, UNTOLD - clock() % UNTOLD))
+            found = await look()
     finally:
         if following is not None:
             following.close()
     return found
+
+
+@contextmanager
+def shared(
+    call: Call,
+    name: tuple[str, str],
+    present: Callable[[], P],
+    show: Callable[[P], T],
+    news: Callable[[T], bool],
+) -> Iterator[Callable[[], Awaitable[T]]]:
+    """A `look` for a long poll that costs much: what it gives is made once for all who watch what is called so. It is
+    made anew when `present` is another than before, and else once in UNTOLD seconds, never twice at a time, and kept
+    for as long as anybody watches. What was made before this call came may wait with it, but is no news to it: it could
+    be older than what the caller knows.
+
+    `present` is quick: the record, found in what the caller may see, or the error of its absence. `show`, in a thread,
+    makes of it what is the same for everybody who may see it.
+    """
+    clock = asyncio.get_running_loop().time
+    came, of = clock(), (asyncio.get_running_loop(), call.gateway, *name)
+    sight = _sights.setdefault(of, _Sight())
+
+    async def look() -> T:
+        found: T = await sight.look(call, present, show, 0.0)
+        return await sight.look(call, present, show, came) if news(found) else found
+
+    sight.watchers += 1
+    try:
+        yield look
+    finally:
+        sight.watchers -= 1
+        if not sight.watchers:
+            del _sights[of]
+
+
+class _Sight:
+    """What all who watch one thing share. Belongs to an event loop."""
+
+    __slots__ = ("_began", "_found", "_lock", "_of", "watchers")
+
+    def __init__(self) -> None:
+        self.watchers = 0
+        self._lock = asyncio.Lock()
+        self._of: tuple[int, Any] | None = None
+        """The UNTOLD seconds in which `_found` was made, and what of."""
+        self._began = 0.0
+        """When, by the clock of the event loop."""
+        self._found: Any = None
+
+    async def look(self, call: Call, present: Callable[[], P], show: Callable[[P], T], since: float) -> T:
+        """What was made no earlier than `since`."""
+        if self._of != await _at(call, present) or self._began < since:
+            async with self._lock:
+                of, began = await _at(call, present), asyncio.get_running_loop().time()
+                if self._of != of or self._began < since:
+                    self._found = await run_in_threadpool(show, of[1])
+                    self._of, self._began = of, began
+        found: T = self._found
+        return found
+
+
+async def _at(call: Call, present: Callable[[], P]) -> tuple[int, P]:
+    # The state of a standby may have to be read from the store first.
+    found = present() if call.gateway.role() == "master" else await run_in_threadpool(present)
+    return int(asyncio.get_running_loop().time() // UNTOLD), found
+
+
+_sights: dict[tuple[object, ...], _Sight] = {}
+"""By event loop, gateway and name."""
 
 
 async def _wait(following: Watch | None, seconds: float) -> Watch | None:

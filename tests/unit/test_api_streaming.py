@@ -9,8 +9,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import requests
 
 from bcs_scheduler.api import app, sse, streaming
+from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.operation import BASE, Answer, Call, Param, Table
 from bcs_scheduler.api.sse import EventStream, frame
 from bcs_scheduler.hub import Hub, Item
@@ -38,7 +40,7 @@ async def watch_endpoint(call: Call) -> EventStream:
 
 @table.read("/poll/{name}", "Wait for an endpoint", query=(Param("version", "int", "Known.", 0),), answer=int)
 async def poll_endpoint(call: Call) -> Answer:
-    def look() -> int:
+    async def look() -> int:
         record = call.state().endpoints.get(f"shop/{call.path['name']}")
         return record.version if record is not None else 0
 
@@ -46,6 +48,43 @@ async def poll_endpoint(call: Call) -> Answer:
         return version > call.query["version"]
 
     return Answer(await streaming.long_poll(call, look, news, 5.0, "endpoint", f"shop/{call.path['name']}"))
+
+
+class Views:
+    """What a shared view costs: `made` of which versions; each waits until it may be made."""
+
+    def __init__(self) -> None:
+        self.made: list[int] = []
+        self.may = threading.Event()
+        self.at_work = 0
+        self.at_once = 0
+
+    def make(self, record: Endpoint) -> int:
+        self.at_work += 1
+        self.at_once = max(self.at_once, self.at_work)
+        assert self.may.wait(TIMEOUT)
+        self.made.append(record.version)
+        self.at_work -= 1
+        return record.version
+
+
+views = Views()
+
+
+@table.read("/shared/{name}", "Wait for an endpoint", query=(Param("version", "int", "Known.", 0),), answer=int)
+async def poll_together(call: Call) -> Answer:
+    key = f"shop/{call.path['name']}"
+
+    def present() -> Endpoint:
+        if (found := call.state().endpoints.get(key)) is None:
+            raise not_found("endpoint", key)
+        return found
+
+    def news(version: int) -> bool:
+        return version > call.query["version"]
+
+    with streaming.shared(call, ("endpoint", key), present, views.make, news) as look:
+        return Answer(await streaming.long_poll(call, look, news, TIMEOUT, "endpoint", key))
 
 
 @pytest.fixture
@@ -178,6 +217,83 @@ def test_a_long_poll_outlives_the_hub(gateway: CoreGateway, api: Api) -> None:
     threading.Timer(0.1, gateway.follow.close, ["stepped down"]).start()
     threading.Timer(0.3, gateway.core.state.apply, ["endpoint", "shop/web", endpoint(5)]).start()
     assert api.data("/poll/web?version=3") == 5
+
+
+class Watchers:
+    """Many who poll the same."""
+
+    def __init__(self, api: Api, count: int, path: str) -> None:
+        self.answers: list[Any] = []
+        self._threads = [threading.Thread(target=self._poll, args=[api, path]) for _ in range(count)]
+        for thread in self._threads:
+            thread.start()
+
+    def _poll(self, api: Api, path: str) -> None:
+        answer = requests.get(api.url + BASE + path, timeout=TIMEOUT)
+        self.answers.append((answer.status_code, answer.json()["data"]))
+
+    def ended(self) -> list[Any]:
+        for thread in self._threads:
+            thread.join(TIMEOUT)
+        return self.answers
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Views:
+    made = Views()
+    monkeypatch.setattr(views, "make", made.make)
+    monkeypatch.setattr(streaming, "UNTOLD", 3600.0)
+    return made
+
+
+def test_a_shared_view_is_made_once_for_all_and_once_for_each_change(
+    gateway: CoreGateway, api: Api, looks: Views
+) -> None:
+    publish(gateway, "web", 3)
+    watchers = Watchers(api, 8, "/shared/web?version=3")
+    wait_for(lambda: gateway.follow.watchers == 8 and looks.at_work == 1, what="all watchers")
+    looks.may.set()
+    wait_for(lambda: looks.made == [3], what="the first view")
+    publish(gateway, "web", 4)
+    assert watchers.ended() == [(200, 4)] * 8
+    assert (looks.made, looks.at_once) == ([3, 4], 1)
+    assert not streaming._sights, "kept for as long as somebody watches"
+
+
+def test_a_change_while_a_view_is_made_is_not_missed(gateway: CoreGateway, api: Api, looks: Views) -> None:
+    publish(gateway, "web", 3)
+    watchers = Watchers(api, 3, "/shared/web?version=3")
+    wait_for(lambda: gateway.follow.watchers == 3 and looks.at_work == 1, what="all watchers")
+    publish(gateway, "web", 4)
+    looks.may.set()
+    assert watchers.ended() == [(200, 4)] * 3
+    assert looks.made == [3, 4]
+
+
+def test_a_shared_view_is_looked_at_even_if_nothing_was_told(
+    gateway: CoreGateway, api: Api, looks: Views, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "UNTOLD", 0.05)
+    looks.may.set()
+    gateway.core.state.apply("endpoint", "shop/web", endpoint(3))
+    watchers = Watchers(api, 3, "/shared/web?version=3")
+    wait_for(lambda: len(looks.made) > 3, what="looks at common moments")
+    gateway.stand_by(None)
+    gateway.follow.close("stepped down")
+    gateway.core.state.apply("endpoint", "shop/web", endpoint(4))
+    assert watchers.ended() == [(200, 4)] * 3
+    assert looks.at_once == 1
+
+
+def test_what_is_gone_is_gone_for_all_who_share_it(gateway: CoreGateway, api: Api, looks: Views) -> None:
+    looks.may.set()
+    publish(gateway, "web", 3)
+    watchers = Watchers(api, 3, "/shared/web?version=3")
+    wait_for(lambda: gateway.follow.watchers == 3 and looks.made, what="all watchers")
+    gateway.core.state.apply("endpoint", "shop/web", None)
+    gateway.follow.publish([Item("endpoint", "shop/web", None)])
+    assert [status for status, _ in watchers.ended()] == [404] * 3
+    assert not streaming._sights
 
 
 def endpoint(version: int) -> Endpoint:

@@ -24,7 +24,7 @@ from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote, instances_of
 from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
 from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
-from bcs_scheduler.api.streaming import WATCH_SECONDS, WATCHING, long_poll
+from bcs_scheduler.api.streaming import WATCH_SECONDS, WATCHING, long_poll, shared
 from bcs_scheduler.api.views.deployments import (
     DeploymentView,
     RevisionDetail,
@@ -92,19 +92,23 @@ def list_deployments(call: Call) -> Answer:
 )
 async def get_deployment(call: Call) -> Answer:
     """A watch is told of every change of the record at once; counts that change alone are seen within a second."""
+
+    def present() -> Deployment:
+        return find_deployment(call.state(), call.path["ns"], call.path["name"])
+
+    def show(deployment: Deployment) -> DeploymentView:
+        return show_deployment(call.state(), deployment, now())
+
+    def news(view: DeploymentView) -> bool:
+        return view.resource_version != call.query.get("resourceVersion")
+
     if not call.query.get("watch", False):
-        return Answer(await run_in_threadpool(_look, call))
-    known, key = call.query.get("resourceVersion"), f"{call.path['ns']}/{call.path['name']}"
+        return Answer(await run_in_threadpool(lambda: show(present())))
+    key = f"{call.path['ns']}/{call.path['name']}"
     seconds = call.query.get("timeoutSeconds", WATCH_SECONDS)
-    view = await long_poll(
-        call, lambda: _look(call), lambda seen: seen.resource_version != known, seconds, "deployment", key
-    )
+    with shared(call, ("deployment", key), present, show, news) as look:
+        view = await long_poll(call, look, news, seconds, "deployment", key)
     return Answer(view)
-
-
-def _look(call: Call) -> DeploymentView:
-    state = call.state()
-    return show_deployment(state, find_deployment(state, call.path["ns"], call.path["name"]), now())
 
 
 @table.read(

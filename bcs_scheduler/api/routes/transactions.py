@@ -13,7 +13,7 @@ from bcs_scheduler.api.lists import lists, namespace_of
 from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.routes.applications import Accepted
-from bcs_scheduler.api.streaming import WATCH_SECONDS, long_poll
+from bcs_scheduler.api.streaming import WATCH_SECONDS, long_poll, shared, told
 from bcs_scheduler.api.views.transactions import TransactionView, order, show_transaction
 from bcs_scheduler.core.events import CancelTransaction
 from bcs_scheduler.hub import EVENTS, Item
@@ -78,14 +78,22 @@ _OF_KIND: dict[str, Callable[[State, Transaction, str | None], bool]] = {
 
 @table.read("/transactions/{ns}/{id}", "Fetch a transaction, or watch it", query=WATCHING, answer=TransactionView)
 async def get_transaction(call: Call) -> Answer:
+    def present() -> tuple[Transaction, int]:
+        return _find(call.state(), call), told(call)
+
+    def show(found: tuple[Transaction, int]) -> TransactionView:
+        return show_transaction(call.state(), found[0])
+
+    def news(view: TransactionView) -> bool:
+        return _news(view, call)
+
     if not call.query.get("watch", False):
-        return Answer(await run_in_threadpool(_look, call))
+        return Answer(await run_in_threadpool(lambda: show(present())))
     seconds = call.query.get("timeoutSeconds", WATCH_SECONDS)
     # What a transaction does and how it ends are events; so is what happens to taskgroups, which is its progress.
-    watched = await long_poll(
-        call, lambda: _look(call), lambda view: _news(view, call), seconds, EVENTS, match=_concerns(call)
-    )
-    return Answer(watched)
+    with shared(call, ("transaction", call.path["id"]), present, show, news) as look:
+        view = await long_poll(call, look, news, seconds, EVENTS, match=_concerns(call))
+    return Answer(view)
 
 
 def _concerns(call: Call) -> Callable[[Item], bool]:
@@ -99,11 +107,6 @@ def _concerns(call: Call) -> Callable[[Item], bool]:
         )
 
     return concerns
-
-
-def _look(call: Call) -> TransactionView:
-    state = call.state()
-    return show_transaction(state, _find(state, call))
 
 
 def _news(view: TransactionView, call: Call) -> bool:
