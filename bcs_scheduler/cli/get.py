@@ -36,6 +36,7 @@ SELECTABLE = (
     "daemonsets",
     "applications",
     "taskgroups",
+    "tasks",
     "services",
     "endpoints",
     "configmaps",
@@ -144,16 +145,12 @@ def _taskgroups(session: Session, namespace: str | None, name: str | None, selec
         return find_taskgroup(client, session.namespace, name)
     if name:
         return find_target(client, session.namespace, name).taskgroups
-    groups = client.taskgroups(namespace)
-    if not selector:
-        return groups
-    owners = {(owner["RunAs"], owner["Name"]) for owner in client.applications(namespace, selector=selector)}
-    return [group for group in groups if (group["RunAs"], group["AppID"]) in owners]
+    return client.taskgroups(namespace, selector=selector)
 
 
 def _tasks(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
     groups = find_target(session.client, session.namespace, name).taskgroups if name else None
-    return tasks_of(session.client.taskgroups(namespace) if groups is None else groups)
+    return tasks_of(session.client.taskgroups(namespace, selector=selector) if groups is None else groups)
 
 
 def _configurations(kind: str) -> Callable[[Session, str | None, str | None, str], Found]:

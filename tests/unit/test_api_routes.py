@@ -448,6 +448,50 @@ def test_taskgroups_and_tasks_keep_the_spelling_of_the_original(running: Api) ->
     assert running.data("/taskgroups?agent=10.0.0.2") == []
 
 
+def test_taskgroups_and_tasks_are_selected_by_the_labels_of_their_version(gateway: CoreGateway, api: Api) -> None:
+    gateway.connect()
+    for name, namespace, tier in (("web", "shop", "front"), ("db", "shop", "back"), ("web", "other", "front")):
+        gateway.offer()
+        raw = document(name=name, namespace=namespace)
+        raw["spec"]["template"]["metadata"] = {"labels": {"tier": tier}}
+        assert api.call("POST", f"/namespaces/{namespace}/applications", json=raw).status_code == 202
+    gateway.report("TASK_RUNNING", "shop/web")
+
+    def found(path: str) -> list[str]:
+        return [f"{each['RunAs']}/{each['Name']}" for each in api.data(path)]
+
+    front = ["other/web-0", "other/web-1", "shop/web-0", "shop/web-1"]
+    assert found("/taskgroups?labelSelector=tier=front") == front
+    assert found("/taskgroups?labelSelector=tier=front,app=db") == []
+    assert found("/taskgroups?labelSelector=tier%20notin%20(back),app&limit=2") == front[:2]
+    assert found("/namespaces/shop/taskgroups") == ["shop/db-0", "shop/db-1", *front[2:]]
+    assert found("/namespaces/shop/taskgroups?labelSelector=!tier") == []
+    assert found("/namespaces/shop/taskgroups?labelSelector=tier=front&status=Running") == front[2:]
+    assert found("/namespaces/shop/taskgroups?labelSelector=tier=front&agent=nowhere") == []
+    assert found(f"{WEB}/taskgroups?labelSelector=tier=back") == []
+    assert found(f"{WEB}/taskgroups?labelSelector=tier=front") == front[2:]
+    tasks = {task["ID"] for group in api.data(f"{WEB}/taskgroups") for task in group["Taskgroup"]}
+    assert {task["ID"] for task in api.data("/namespaces/shop/tasks?labelSelector=tier=front")} == tasks
+    assert len(api.data("/namespaces/shop/tasks")) == 4 and len(api.data("/tasks?labelSelector=tier=front")) == 4
+    for path in ("/taskgroups", "/namespaces/shop/tasks", f"{WEB}/taskgroups"):
+        assert refusal(api.get(f"{path}?labelSelector=((")) == (400, "bad_parameter")
+    assert refusal(api.get("/namespaces/shop/tasks?namespace=other")) == (400, "bad_parameter")
+
+
+def test_a_taskgroup_of_an_older_version_has_its_labels(gateway: CoreGateway, api: Api) -> None:
+    gateway.connect()
+    gateway.offer()
+    raw = document()
+    raw["metadata"]["labels"] = {"release": "one"}
+    assert api.call("POST", "/namespaces/shop/applications", json=raw).status_code == 202
+    gateway.report("TASK_RUNNING", "shop/web")
+    raw["metadata"]["labels"] = {"release": "two"}
+    assert api.call("PUT", f"{WEB}?instances=1", json=raw).status_code == 202
+    assert len(api.data("/taskgroups?labelSelector=release=one")) == 2, "nothing of the new one has been launched yet"
+    assert api.data("/applications?labelSelector=release=one") == []
+    assert len(api.data("/applications?labelSelector=release=two")) == 1
+
+
 def test_a_transaction_shows_its_progress_and_ends_with_a_history(gateway: CoreGateway, api: Api) -> None:
     gateway.connect()
     gateway.offer(cpus=0.25)

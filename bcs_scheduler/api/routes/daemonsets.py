@@ -19,7 +19,7 @@ from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Ta
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote
-from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
+from bcs_scheduler.api.routes.taskgroups import OF_OWNER
 from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
 from bcs_scheduler.api.views.daemonsets import AgentStanding, DaemonsetView, show_agents_of, show_daemonset
 from bcs_scheduler.api.views.explain import Explanation, explain_application
@@ -82,7 +82,7 @@ def get_daemonset(call: Call) -> Answer:
 @table.read(
     f"{DAEMONSET}/taskgroups",
     "List the taskgroups of a daemonset",
-    query=(LIMIT, CONTINUE, TASKGROUP_STATUS),
+    query=OF_OWNER,
     answer=list[TaskGroupView],
 )
 def list_taskgroups_of_daemonset(call: Call) -> Answer:

@@ -6,17 +6,20 @@ from typing import get_args
 
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.lists import NAMESPACE
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.query import page
+from bcs_scheduler.api.lists import LISTING, lists, namespace_of
+from bcs_scheduler.api.operation import Answer, Call, Param, Table
+from bcs_scheduler.api.query import page, parse_selector, selected
 from bcs_scheduler.api.routes.applications import Accepted, find_application
 from bcs_scheduler.api.views.taskgroups import Presenter, TaskGroupView, TaskView, order
+from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.events import RescheduleTaskGroup
 from store.records import TaskGroup, TaskGroupStatus
 from store.state import State
 
 table = Table("taskgroups")
 STATUS = Param("status", "text", "Only those in this status.", choices=get_args(TaskGroupStatus))
+OF_OWNER = (*LISTING, STATUS)
+"""What cuts down the taskgroups of one owner."""
 AGENT = Param("agent", "text", "Only those on the agent with this id, address or host name.")
 HOST_RETAIN = Param(
     "hostRetainTime", "float", "For so many seconds only the previous host is acceptable.", 0, 30 * 86400
@@ -27,8 +30,9 @@ APPLICATION = "/namespaces/{ns}/applications/{name}"
 @table.read(
     f"{APPLICATION}/taskgroups",
     "List the taskgroups of an application",
-    query=(LIMIT, CONTINUE, STATUS),
+    query=OF_OWNER,
     answer=list[TaskGroupView],
+    reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER),
 )
 def list_taskgroups(call: Call) -> Answer:
     state = call.state()
@@ -36,21 +40,22 @@ def list_taskgroups(call: Call) -> Answer:
     return listed(call, state, list(state.groups_of(application.key).values()))
 
 
-@table.read(
+@lists(
+    table,
+    "/namespaces/{ns}/taskgroups",
     "/taskgroups",
-    "List the taskgroups of all applications",
-    query=(LIMIT, CONTINUE, STATUS, NAMESPACE, AGENT),
+    "taskgroups",
+    query=(*OF_OWNER, AGENT),
     answer=list[TaskGroupView],
-    reasons=(errors.BAD_PARAMETER,),
 )
 def list_all_taskgroups(call: Call) -> Answer:
     state = call.state()
-    return listed(call, state, _selected(call, state))
+    return listed(call, state, _placed(call, state))
 
 
-def _selected(call: Call, state: State) -> list[TaskGroup]:
-    """Of the namespace and agent of the query."""
-    namespace, agent = call.query.get("namespace"), call.query.get("agent")
+def _placed(call: Call, state: State) -> list[TaskGroup]:
+    """Of the namespace and on the agent that are asked for."""
+    namespace, agent = namespace_of(call), call.query.get("agent")
     return [
         group
         for group in list(state.taskgroups.values())
@@ -60,12 +65,27 @@ def _selected(call: Call, state: State) -> list[TaskGroup]:
 
 
 def listed(call: Call, state: State, groups: list[TaskGroup]) -> Answer:
-    return page(_of_status(call, groups), order, call.query, Presenter(state).encoded)
+    return page(_chosen(call, state, groups), order, call.query, Presenter(state).encoded)
 
 
-def _of_status(call: Call, groups: list[TaskGroup]) -> list[TaskGroup]:
-    status = call.query.get("status")
-    return groups if status is None else [group for group in groups if group.status == status]
+def _chosen(call: Call, state: State, groups: list[TaskGroup]) -> list[TaskGroup]:
+    """Those in the status and with the labels that are asked for. A taskgroup has the labels of its version."""
+    status, requirements = call.query.get("status"), parse_selector(call.query.get("labelSelector", ""))
+    if status is not None:
+        groups = [group for group in groups if group.status == status]
+    if not requirements:
+        return groups
+    known: dict[tuple[str, str, str], bool] = {}
+    found = []
+    for group in groups:
+        key = group.namespace, group.application, group.version
+        fits = known.get(key)
+        if fits is None:
+            version = state.version(f"{group.namespace}/{group.application}", group.version)
+            fits = known[key] = selected(version.labels if version is not None else {}, requirements)
+        if fits:
+            found.append(group)
+    return found
 
 
 @table.read("/namespaces/{ns}/taskgroups/{id}", "Fetch a taskgroup", answer=TaskGroupView)
@@ -83,19 +103,12 @@ def list_tasks(call: Call) -> Answer:
     return Answer(Presenter(state).tasks(groups))
 
 
-@table.read(
-    "/tasks",
-    "List the tasks of all applications",
-    query=(LIMIT, CONTINUE, STATUS, NAMESPACE, AGENT),
-    answer=list[TaskView],
-    reasons=(errors.BAD_PARAMETER,),
-)
+@lists(table, "/namespaces/{ns}/tasks", "/tasks", "tasks", query=(*OF_OWNER, AGENT), answer=list[TaskView])
 def list_all_tasks(call: Call) -> Answer:
-    """`status` is that of the taskgroup, as in its own list."""
+    """Status and labels are those of the taskgroups, as in their own lists."""
     state = call.state()
-    found = [
-        (group, position) for group in _of_status(call, _selected(call, state)) for position in range(len(group.tasks))
-    ]
+    groups = _chosen(call, state, _placed(call, state))
+    found = [(group, position) for group in groups for position in range(len(group.tasks))]
     show = Presenter(state).task
     return page(found, lambda item: (*order(item[0]), item[1]), call.query, lambda item: show(*item))
 

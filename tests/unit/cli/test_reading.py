@@ -23,6 +23,14 @@ def test_get_prints_json_to_a_program(server: StandIn, bcs: Any) -> None:
     assert yaml.safe_load(bcs("get", "app", "web", "-o", "yaml").out) == application()
 
 
+@pytest.mark.parametrize("kind", ["taskgroups", "tasks"])
+def test_taskgroups_are_selected_by_the_server(server: StandIn, bcs: Any, kind: str) -> None:
+    server.on("GET", "/taskgroups", ok([taskgroup()]))
+    assert len(json.loads(bcs("get", kind, "-l", "release=two", "-o", "json").out)) == 1
+    (request,) = server.seen
+    assert (request.query["labelSelector"], request.query["namespace"]) == ("release=two", "defaultGroup")
+
+
 def test_lists_are_read_page_by_page(server: StandIn, bcs: Any) -> None:
     server.on("GET", APPS, ok([application("a")], resume="t1"), ok([application("b")]))
     assert [item["Name"] for item in json.loads(bcs("get", "app").out)] == ["a", "b"]
