@@ -68,6 +68,7 @@ SORTS = {
     ("framework", "subscribed"): Sort("connected to Mesos again", "Info", "-connected", ends="-connection"),
     ("framework", "removed"): Sort("framework removed", "Error", "-removed"),
     ("deployment", "suspended"): Sort("update suspended", "Warn", "-suspended"),
+    ("daemonset", "stuck"): Sort("update stands still", "Warn", "-stuck"),
     ("deployment", "back"): Sort("update rolled back", "Warn", "-back"),
     ("agent", "drain failed"): Sort("drain failed", "Warn", "-drain"),
     ("service", "unavailable"): Sort("service without ready member", "Warn", "-service"),

@@ -277,6 +277,7 @@ def test_who_leads_no_more_tells_nothing_late(sirens: Make) -> None:
         ("taskgroup", GROUP, "restarted", "shop.web-3-restart"),
         ("transaction", "application-7", "timeout", "shop.application-7-timeout"),
         ("deployment", "shop/web", "suspended", "shop.web-suspended"),
+        ("daemonset", "shop/probe", "stuck", "shop.probe-stuck"),
         ("deployment", "shop/web", "back", "shop.web-back"),
         ("agent", "10.0.0.9", "drain failed", "shop.10.0.0.9-drain"),
         ("framework", "framework-1", "disconnected", "framework-connection"),
