@@ -112,6 +112,8 @@ def parse_tokens(path: str, text: str) -> Tokens:
     listed = document.get("token", [])
     if unknown or not isinstance(listed, list):
         raise Broken(f"{path}: {unknown[0] if unknown else 'token'}: entries are written [[token]]")
+    if not listed:  # as a file that is just being written, or cut off: it would lock everybody out
+        raise Broken(f"{path}: there is no entry, so nobody could do anything; `bcs-scheduler token new` makes one")
     entries = [_entry(f"{path}: token {number}", item) for number, item in enumerate(listed, 1)]
     for field in ("name", "hash", "certificate"):
         values = [getattr(entry, field) for entry in entries if getattr(entry, field)]

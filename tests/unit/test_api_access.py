@@ -311,6 +311,10 @@ def test_a_changed_file_counts_at_once_and_a_broken_one_not_at_all(guarded: Guar
     tokens.refresh()
     assert guarded.call("renewed", "GET", "/applications").status_code == 200
     assert "token 1: name must be" in tokens.trouble
+    guarded.file.write_text("")
+    tokens.refresh()
+    assert guarded.call("renewed", "GET", "/applications").status_code == 200, "cut off, not emptied on purpose"
+    assert "there is no entry" in tokens.trouble
     guarded.file.unlink()
     tokens.refresh()
     assert guarded.call("renewed", "GET", "/applications").status_code == 200

@@ -39,6 +39,7 @@ def refusal(given: dict[str, Any]) -> str:
         ({"api.tls_cert": "/nowhere/c", "api.tls_key": "/nowhere/k"}, "/nowhere/c: cannot be read: No such file"),
         ({"api.tls_cert": "/etc/hostname", "api.tls_key": "/etc/hostname"}, "not a certificate with its key in PEM"),
         ({"api.tokens_file": "/nowhere/t"}, "/nowhere/t: cannot read the tokens: No such file"),
+        ({"api.tokens_file": "/dev/null"}, "/dev/null: there is no entry, so nobody could do anything"),
         ({"api.tokens_file": "/etc/hostname"}, "/etc/hostname: not a TOML file"),
         ({"api.tokens_file": "/t", "api.allow_anonymous": "true"}, "contradicts api.tokens_file"),
         ({"api.audit_file": "/nowhere/a"}, "api.audit_file: cannot write /nowhere/a"),
