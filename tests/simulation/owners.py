@@ -89,7 +89,7 @@ class Owners:
         deployment = self._some(Deployment)
         if deployment is None:
             return None
-        instances = self.world.pick((deployment.instances, deployment.instances, self.world.number(1, 6)))
+        instances = self.world.pick((deployment.instances, 0, self.world.number(1, 6)))  # 0: left as it is
         version = self._define(deployment.namespace, deployment.name, instances)
         wanted = self._deployment(deployment.namespace, deployment.name, instances, deployment.selector)
         return orders.UpdateDeployment(

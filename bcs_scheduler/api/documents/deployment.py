@@ -82,7 +82,7 @@ class StrategyDocument(Document, frozen=True, kw_only=True):
 
 
 class DeploymentSpec(Document, frozen=True, kw_only=True):
-    """`instance` is required with a template; left out of an update it keeps the stored number. Without `template` the
+    """`instance` is required with a template; left out of an update the number stays as it is. Without `template` the
     one application that `selector` matches is adopted."""
 
     refused: ClassVar[dict[str, str]] = {
