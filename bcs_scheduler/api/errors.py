@@ -5,7 +5,7 @@ Exception tree:
     ApiError                 carries a reason of TABLE, words, problems and headers; becomes an envelope in app.py
 
 `Reason` values of the core (bcs_scheduler.core.effects) and those of the API itself share the table. The numeric codes
-are those of bcs_api 2.1; the stable, machine-readable word is `data.reason`.
+are those of bcs_api 2.1, and from 1405235 on ours; the stable, machine-readable word is `data.reason`.
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ TABLE: Mapping[str, Failure] = {
     TOO_LARGE: Failure(413, 1405006, "the body exceeds the limit"),
     TOO_SLOW: Failure(408, 1405006, "head or body did not arrive in time"),
     NOT_JSON: Failure(415, 1405006, "the body's content type is not application/json"),
-    UNAUTHENTICATED: Failure(401, 1405234, "a token, or another one, is needed; WWW-Authenticate says how"),
-    FORBIDDEN: Failure(403, 1405234, "the token is known, but does not go so far; the message says what is missing"),
-    TOO_MANY_REQUESTS: Failure(429, 1405234, "too many requests; Retry-After says in how many seconds to try again"),
+    UNAUTHENTICATED: Failure(401, 1405235, "a token, or another one, is needed; WWW-Authenticate says how"),
+    FORBIDDEN: Failure(403, 1405236, "the token is known, but does not go so far; the message says what is missing"),
+    TOO_MANY_REQUESTS: Failure(429, 1405237, "too many requests; Retry-After says in how many seconds to try again"),
     NO_ROUTE: Failure(404, 1405202, "there is no such path"),
     NO_METHOD: Failure(405, 1405007, "the path does not take this method"),
     NOT_LEADING: Failure(307, 1405009, "another scheduler leads; Location names the same path there"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.api import errors
 from bcs_scheduler.api.door import Door
 from bcs_scheduler.api.needs import EXCEPTIONS, need_of
 from bcs_scheduler.api.operation import BASE, ApiSettings, Operation
@@ -277,9 +278,20 @@ def test_the_admin_of_everything_is_refused_nothing(guarded: Guarded) -> None:
 )  # fmt: skip
 def test_what_is_no_known_token_is_refused(guarded: Guarded, header: str) -> None:
     answer = guarded.api.get("/applications", headers={"Authorization": header.encode("latin-1")} if header else {})
-    assert answer.status_code == 401 and answer.json()["code"] == 1405234
+    assert answer.status_code == 401 and answer.json()["code"] == 1405235
     assert guarded.refused == ["unauthenticated"]
     assert "viewer" not in answer.json()["message"]
+
+
+def test_programs_can_tell_by_the_code_why_they_may_not() -> None:
+    """Stable numbers; 1405234 is the original's, for admission."""
+    told = {reason: failure.code for reason, failure in errors.TABLE.items() if 1405230 <= failure.code < 1405260}
+    assert told == {
+        "admission": 1405234,
+        "unauthenticated": 1405235,
+        "forbidden": 1405236,
+        "too_many_requests": 1405237,
+    }
 
 
 def test_two_tokens_are_none(guarded: Guarded) -> None:
