@@ -16,9 +16,11 @@ import structlog
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bcs_scheduler.api import body, errors, needs
 from bcs_scheduler.api.admission import Admission, blamed
@@ -28,6 +30,7 @@ from bcs_scheduler.api.operation import Answered, ApiSettings, Call, Operation, 
 from bcs_scheduler.api.query import read_query
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.sse import EventStream, EventStreamResponse
+from bcs_scheduler.core.effects import Problem
 from bcs_scheduler.gateway import Gateway
 from bcs_scheduler.security.caller import Caller
 
@@ -55,9 +58,26 @@ def create_app(
             for path in paths
         ],
         exception_handlers={HTTPException: _http_error},  # type: ignore[dict-item]
+        middleware=[Middleware(_PlainPaths)],
     )
     app.router.redirect_slashes = False
     return app
+
+
+class _PlainPaths:
+    """Refuses paths with an encoded slash: routes are found in decoded paths, so a name with one would be taken for
+    two parts of another route. No name has any."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or b"%2f" not in scope.get("raw_path", b"").lower():
+            await self._app(scope, receive, send)
+            return
+        problem = Problem("/", "contains %2F: no name has a slash in it")
+        error = ApiError(errors.BAD_PARAMETER, f"the path {problem.message}", (problem,))
+        await _failed(error, Request(scope))(scope, receive, send)
 
 
 def _endpoint(

@@ -40,6 +40,10 @@ class _SilentTransport:
             self._transport.write(data)
 
 
+class _HeadTooLarge(Exception):
+    """Ends the parsing."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
     """Closes connections whose request heads are too slow or too large."""
 
@@ -50,6 +54,9 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*arguments, **named)
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_read = 0
+        """Bytes that have come while the head was awaited; with it, in one piece, what follows it may have come."""
+        self._head_size = 0
+        """Bytes of the path and of the headers that are complete."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(_SilentTransport(transport))  # type: ignore[arg-type]
@@ -61,14 +68,29 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self._head_size = 0
         certificate = self.transport.get_extra_info("peercert")
         if certificate:
             self.scope[CERTIFICATE] = certificate  # type: ignore[literal-required]
         self._head_done()
         self._await_head()
 
+    def on_url(self, url: bytes) -> None:
+        self._measure(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._measure(len(name) + len(value) + len(b": \r\n"))
+        super().on_header(name, value)
+
+    def _measure(self, size: int) -> None:
+        self._head_size += size
+        if self._head_size > self.head_bytes:
+            raise _HeadTooLarge  # the parser stops, and send_400_response is called
+
     def on_headers_complete(self) -> None:
         self._head_done()
+        self._head_read = 0
         super().on_headers_complete()
         # For answers that find out that nobody reads them: closing would wait for ever for what is still to be sent.
         scope: Any = self.scope
@@ -93,8 +115,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse_head()
 
     def send_400_response(self, msg: str) -> None:
-        if self._head_read > self.head_bytes:
-            self._refuse_head()  # the parser gives up on long paths before we do
+        if max(self._head_read, self._head_size) > self.head_bytes:
+            self._refuse_head()  # of long paths the parser may tire before we do
         else:
             self._refuse(errors.BAD_HTTP, "this is not HTTP/1.1 as RFC 9112 has it")
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
+import requests
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -207,6 +208,27 @@ def test_bodies_that_are_no_documents(api: Api, content: bytes, headers: dict[st
     assert refusal(response) == expected
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/namespaces/shop%2fapplications"),
+        ("GET", "/namespaces/shop/applications/web%2Ftaskgroups"),
+        ("PUT", "/crd/namespaces/shop%2fx/Database"),
+        ("DELETE", "/namespaces/shop/applications/web%2f"),
+        ("GET", "/no%2Fsuch"),
+    ],
+)
+def test_an_encoded_slash_is_no_slash(running: Api, gateway: CoreGateway, method: str, path: str) -> None:
+    response = running.call(method, path, json={} if method == "PUT" else None)
+    assert refusal(response) == (400, "bad_parameter")
+    assert response.json()["data"]["problems"] == [{"path": "/", "message": "contains %2F: no name has a slash in it"}]
+    assert not any(group.killing_since for group in gateway.core.state.taskgroups.values())
+
+
+def test_a_slash_in_the_query_is_fine(running: Api) -> None:
+    assert running.get("/taskgroups?labelSelector=example.org%2Ftier").json()["data"] == []
+
+
 def test_a_body_without_declared_length_is_limited_too(api: Api) -> None:
     def endless() -> Iterator[bytes]:
         for _ in range(30):
@@ -232,6 +254,18 @@ def test_heads_of_requests_are_bounded_in_time_and_size(api: Api, monkeypatch: p
     with connection_to(api) as connection:
         connection.sendall(b"GET / HTTP/1.1\r\nX-Long: " + b"x" * (HEAD_BYTES + 1))
         assert raw_refusal(connection) == (431, "head_too_large")
+    filler = b"".join(b"X-%04d: %s\r\n" % (number, b"x" * 1000) for number in range(HEAD_BYTES // 1000))
+    for whole in (
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 70_000 + b"\r\n\r\n",
+        b"GET /healthz?" + b"x" * 40_000 + b" HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 30_000 + b"\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + filler + b"X-Last: 1\r\n\r\n",
+    ):
+        with connection_to(api) as connection:
+            connection.sendall(whole)
+            assert raw_refusal(connection) == (431, "head_too_large")
+    with requests.Session() as session:  # one connection: what was measured counts for its request alone
+        for _ in range(3):
+            assert session.get(f"{api.url}/healthz", headers={"X-Long": "x" * 60_000}).status_code == 200
     monkeypatch.setattr(BoundedProtocol, "head_seconds", 0.1)
     for start in (b"", b"GET / HTTP/1.1\r\nHost"):
         with connection_to(api) as connection:
