@@ -385,6 +385,7 @@ def test_processes_have_a_collection_of_their_own(gateway: CoreGateway, api: Api
     gateway.offer()
     gateway.report("TASK_RUNNING", "shop/daemon")
     assert [item["Name"] for item in api.data(processes)] == ["daemon"]
+    assert [item["Name"] for item in api.data("/namespaces/shop/applications")] == ["daemon", "web"], "of every kind"
     assert api.data(f"{processes}/daemon")["Kind"] == "process"
     task = api.data("/tasks?namespace=shop&limit=1")[0]
     assert (task["Kind"], task["Command"], task["AppId"]) == ("process", "x", "daemon")
