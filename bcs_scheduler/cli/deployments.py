@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from bcs_scheduler.api.documents.shapes import complete
@@ -116,10 +117,11 @@ def wait_for_rollout(
     """
     last: Json = {}
     wanted, undone = revision, False
+    deadline = time.monotonic() + (session.wait_limit if limit is None else limit)
 
     def look() -> Look:
         nonlocal last, wanted, undone
-        last = _news(session, namespace, name, last)
+        last = _news(session, namespace, name, last, deadline - time.monotonic())
         wanted = wanted or int(last["nextRevision"] or last["revision"])
         undone = undone or _goes_back(last, wanted)
         _raise_halts(name, last)
@@ -181,11 +183,11 @@ def _raise_halts(name: str, deployment: Json) -> None:
                 raise CliError(f"deployment {name} does not become available: {progressing['message']}")
 
 
-def _news(session: Session, namespace: str, name: str, last: Json) -> Json:
-    """The deployment at once at first, then when it has changed or after a second."""
+def _news(session: Session, namespace: str, name: str, last: Json, left: float) -> Json:
+    """The deployment at once at first, then when it has changed or after `left` seconds."""
     if not last:
         return session.client.deployment(namespace, name)
-    return session.client.watch_deployment(namespace, name, last["resourceVersion"], timeout=1.0)
+    return session.client.watch_deployment(namespace, name, last["resourceVersion"], timeout=max(0.0, left))
 
 
 def _but_number(body: Json) -> Json:

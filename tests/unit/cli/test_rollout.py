@@ -139,6 +139,8 @@ def test_delete_waits_until_it_is_gone(server: StandIn, words: Any) -> None:
 def test_status_follows_to_the_end(server: StandIn, words: Any) -> None:
     server.on("GET", FRONT, UPDATING, UPDATING, ok(deployment("Running", 2)), SETTLED)
     assert words("rollout", "status", "front") == (0, "deployment/front rolled out (revision 2)\n", "")
+    watched = [request.query["timeoutSeconds"] for request in server.requests("GET") if "watch" in request.query]
+    assert set(watched) == {"30.000"}, "whoever follows does not ask all the time"
 
 
 def test_status_without_waiting_says_how_far_it_is(server: StandIn, words: Any) -> None:
@@ -172,8 +174,10 @@ def test_an_update_that_was_rolled_back_before_is_no_success_either(server: Stan
 
 def test_status_ends_in_time(server: StandIn, words: Any) -> None:
     server.on("GET", FRONT, UPDATING)
-    result = words("rollout", "status", "front", "--timeout", "100ms")
+    result = words("rollout", "status", "front", "--timeout", "1s")
     assert result.code == 4 and "1 of 3 ready" in result.err
+    watched = [request.query for request in server.requests("GET") if "watch" in request.query]
+    assert watched and all(float(query["timeoutSeconds"]) <= 1 for query in watched)
 
 
 def test_going_back_on_the_way_to_what_is_wanted_is_no_failure(server: StandIn, words: Any) -> None:
