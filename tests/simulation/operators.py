@@ -28,8 +28,8 @@ class Operators:
         """One command at random; None if there is nothing it could be about."""
         make: Callable[[dict[str, Any]], Asked] = self.world.weighted(
             (
-                (3.0, self._put),
-                (1.0, self._drop),
+                (4.0, self._put),
+                (3.0, self._drop),
                 (6.0, self._instruct),
                 (0.5, self._forget),
                 (6.0, self._change_limits),
@@ -62,8 +62,8 @@ class Operators:
             container,
             health_checks=tuple(checks),
             limits=Amounts(cpus=world.pick((0, 1000, 2000))),
-            configmaps=self._references("app") if world.chance(0.15) else (),
-            secrets=self._references("db") if world.chance(0.15) else (),
+            configmaps=self._references("app") if world.chance(0.25) else (),
+            secrets=self._references("db") if world.chance(0.25) else (),
         )
 
     def _references(self, name: str) -> tuple[Reference, ...]:

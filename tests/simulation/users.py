@@ -68,7 +68,7 @@ class Users:
                 (1.5, self._delete),
                 (1.5, self._cancel),
                 (2.0, self._set_agent),
-                (6.0, self._operators.ask),
+                (9.0, self._operators.ask),
                 (14.0, self.owners.ask),
             )
         )
