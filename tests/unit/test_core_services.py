@@ -246,25 +246,94 @@ def test_tells_when_nobody_is_ready() -> None:
     assert [(line.reason, line.level) for line in told] == [("unavailable", "warning")]
 
 
-def test_big_endpoints_are_paced() -> None:
+def crowd(instances: int, waiting: int = 0) -> Lab:
+    """A lab with a service of many members, whose endpoint has just been written; `waiting` of them do not run yet."""
     lab = Lab()
     for number in range(3):
         lab.offer(f"agent-{number}", cpus=60_000, ports=(31000, 32999))
     put(lab)
-    launch(lab, instances=1000)
-    first, *others = groups(lab)
-    batch = [
-        events.StatusUpdate(task_id=g.tasks[0].id, state="TASK_RUNNING", agent_id=g.agent_id, uuid=b"u") for g in others
-    ]
-    lab.turn(*batch)
-    assert len(endpoint(lab).members) == 999
-    lab.report(first, "TASK_RUNNING")
+    launch(lab, instances=instances)
+    lab.turn(*[report(group, "TASK_RUNNING") for group in groups(lab)[waiting:]])
+    assert len(endpoint(lab).members) == instances - waiting
+    return lab
+
+
+def report(group: TaskGroup, state: str) -> events.StatusUpdate:
+    return events.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
+
+
+def untold(lab: Lab, *batch: events.Event) -> list[str]:
+    """Taskgroups whose kill may leave in this turn while followers of the service still hold them for ready. Units
+    leave as they are handed over, in the middle of a turn too; what is handed over together leaves news first."""
+    owner = {task.id: group.id for group in lab.core.state.taskgroups.values() for task in group.tasks}
+    ready = {member.taskgroup for member in endpoint(lab).members if member.ready}
+    parts: list[list[Unit]] = []
+    lab.core.desk.release = parts.append
+    parts.append(lab.core.turn(batch, lab.now))
+    lab.core.desk.release = None
+    killed, early = 0, []
+    for part in parts:
+        lab.out = [effect for unit in part for effect in unit.effects]  # type: ignore[misc]
+        for change in written(lab):
+            members = change.record.members if isinstance(change.record, Endpoint) else ()
+            ready = {member.taskgroup for member in members if member.ready}
+        kills = [owner[kill.task_id] for kill in lab.sent(effects.Kill)]
+        early += [group for group in kills if group in ready]
+        killed += len(kills)
+    assert killed
+    return early
+
+
+def test_big_endpoints_are_paced() -> None:
+    lab = crowd(1000, waiting=1)
+    lab.report(groups(lab)[0], "TASK_RUNNING")
     assert len(endpoint(lab).members) == 999
     due = lab.core.next_wakeup(lab.now)
     assert lab.now < due <= lab.now + 999 * services.PACE
     lab.now = due
     lab.turn()
     assert len(endpoint(lab).members) == 1000
+
+
+def test_what_is_to_end_is_told_before_the_kill_whatever_the_size() -> None:
+    lab = crowd(150)
+    assert lab.core.next_wakeup(lab.now) > lab.now
+    assert not untold(lab, events.ScaleApplication(namespace="default", name="web", instances=140, token=1))
+    assert [m.reason for m in endpoint(lab).members] == [""] * 140 + ["ending"] * 10
+    lab.turn(*[report(group, "TASK_KILLED") for group in groups(lab)[140:]])
+    assert len(endpoint(lab).members) == 150
+    lab.wait(1.0)
+    assert len(endpoint(lab).members) == 140
+    lab.turn(report(groups(lab)[0], "TASK_UNREACHABLE"))
+    assert not untold(lab, events.RescheduleTaskGroup(taskgroup=groups(lab)[7].id, token=2))
+
+
+def test_what_is_to_end_is_told_before_others_are_placed() -> None:
+    """Placing hands over what was decided before, kills among it."""
+    lab = serving(4)
+    lab.offer()
+    create = events.CreateApplication(
+        version=Version(namespace="default", application="other", instances=1, containers=(Container(command="serve"),))
+    )
+    assert not untold(lab, events.ScaleApplication(namespace="default", name="web", instances=2, token=1), create)
+    assert lab.sent(effects.Accept)
+
+
+def test_a_service_that_changes_or_goes_as_its_members_do_is_told_at_once() -> None:
+    delete = events.DeleteApplication(namespace="default", name="web", token=1)
+    for record in (service(labels={"new": "label"}), service(selector={"app": "none"}), service(selector={})):
+        lab = crowd(150)
+        assert not untold(lab, orders.PutService(service=record, token=2), delete)
+        assert not any(member.ready for member in endpoint(lab).members)
+    lab = crowd(150)
+    assert not untold(lab, orders.DeleteService(namespace="default", name="front", token=2), delete)
+    assert not lab.core.state.endpoints
+
+
+def test_what_is_forgotten_is_told_at_once() -> None:
+    lab = crowd(150)
+    assert not untold(lab, events.DeleteApplication(namespace="default", name="web", enforce=True, token=1))
+    assert not any(member.ready for member in endpoint(lab).members)
 
 
 def test_members_without_room_are_left_out_the_unready_first() -> None:

@@ -43,7 +43,8 @@ class _Bound(NamedTuple):
 
 
 class Services:
-    """A Follower (core.scheduler); `flush` writes what has changed, once at the end of each turn."""
+    """A Follower (core.scheduler). `flush` writes what has changed, once at the end of each turn. What is going to be
+    ended is written as soon as it is noticed: the kills may leave before the turn is over."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -62,6 +63,8 @@ class Services:
         """Services whose members have changed since their endpoint was written, oldest change first."""
         self._paused: dict[str, tuple[float, float]] = {}
         """From when till when no record of a big endpoint is written."""
+        self._withdrawn: dict[str, None] = {}
+        """Services that have lost members by our own act, or that are gone: whoever follows them is told at once."""
 
     # --- following --------------------------------------------------------------------------------------------
 
@@ -83,6 +86,9 @@ class Services:
                 self._service(key)
             elif kind == "application":
                 self._application(key)
+        withdrawn, self._withdrawn = self._withdrawn, {}
+        for key in withdrawn:
+            self._put(key)
 
     def tick(self) -> None:
         """Everything is done by `flush`."""
@@ -113,7 +119,8 @@ class Services:
             del self._serves[key]
 
     def _service(self, key: str) -> None:
-        for group in self._members.get(key, ()):
+        before = self._members.get(key, {})
+        for group in before:
             left = tuple([service for service in self._serves.get(group, ()) if service != key])
             if left:
                 self._serves[group] = left
@@ -123,8 +130,20 @@ class Services:
         self._dirty[key] = None
         service = self._desk.state.services.get(key)
         if service is None:
+            self._withdrawn[key] = None
             return
         bound = self._bind(key, service)
+        self._select(bound)
+        members = self._members[key]
+        # Whom it does not select any more would not be found among its members when it is ended.
+        if any(
+            group not in members or self._withdraws(group, member, members[group]) for group, member in before.items()
+        ):
+            self._withdrawn[key] = None
+
+    def _select(self, bound: _Bound) -> None:
+        """Everything that a new or changed service selects."""
+        service = bound.service
         name, value = bound.anchor or ("", None)
         for application in self._owners.get(service.namespace, ()):
             # Asked for every application: the one pair by which the service is found rules out nearly all of them.
@@ -154,8 +173,11 @@ class Services:
     def _application(self, key: str) -> None:
         application = self._desk.state.applications.get(key)
         if application is None:
-            owners = self._owners.get(key.partition("/")[0], {})
+            namespace = key.partition("/")[0]
+            owners = self._owners.get(namespace, {})
             owners.pop(key, None)
+            if not owners:
+                self._owners.pop(namespace, None)
             return
         owners = self._owners.setdefault(application.namespace, {})
         before = owners.get(key)
@@ -196,13 +218,25 @@ class Services:
 
     def _set(self, service: str, group: str, member: Member | None) -> None:
         members = self._members.get(service)
-        if members is None or members.get(group) == member:
+        before = members.get(group) if members is not None else None
+        if members is None or before == member:
             return
         if member is None:
             del members[group]
         else:
             members[group] = member
         self._dirty[service] = None
+        if before is not None and self._withdraws(group, before, member):
+            self._withdrawn[service] = None
+
+    def _withdraws(self, group: str, before: Member, after: Member | None) -> bool:
+        """We are going to end it, or have forgotten it, and those who follow the service have not been told."""
+        if before.reason == "ending":
+            return False
+        if after is not None:
+            return after.reason == "ending"
+        known = self._desk.state.taskgroups.get(group)
+        return known is None or bool(known.killing_since and not known.ended)
 
     def _member(self, bound: _Bound, group: TaskGroup) -> Member | None:
         application = self._desk.state.applications.get(f"{group.namespace}/{group.application}")
@@ -218,10 +252,13 @@ class Services:
         now = self._desk.now
         for key in list(self._dirty):
             if self._due(key) <= now:
-                del self._dirty[key]
-                if self._desk.attempt("service", key, partial(self._write, key)):
-                    self._dirty[key] = None
-                    self._paused[key] = (now, now + AGAIN)
+                self._put(key)
+
+    def _put(self, key: str) -> None:
+        self._dirty.pop(key, None)
+        if self._desk.attempt("service", key, partial(self._write, key)):
+            self._dirty[key] = None
+            self._paused[key] = (self._desk.now, self._desk.now + AGAIN)
 
     def _due(self, key: str) -> float:
         since, until = self._paused.get(key, (0.0, 0.0))
