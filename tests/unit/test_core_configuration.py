@@ -7,7 +7,9 @@ from base64 import b64encode
 import pytest
 
 from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.concurrency import version_of
 from bcs_scheduler.core.configuration import OBJECT_BYTES
+from store.codec import Stored, decode, encode
 from store.definition import Amounts, Container, Item, Process, Reference
 from store.records import ConfigItem, ConfigMap, Secret, Transaction, Version
 from tests.unit.lab import Lab, version
@@ -241,3 +243,26 @@ def test_the_plan_of_a_scale_up_says_what_is_missing(lab: Lab) -> None:
     reply = lab.ask(events.ScaleApplication(namespace="default", name="web", instances=2, dry_run=True))
     assert reply.data["place"] == [] and reply.data["unplaced"] == 1
     assert reply.data["message"] == "waiting for configuration: secret default/db does not exist"
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_of_two_who_replace_the_same_version_in_one_turn_one_is_refused(lab: Lab, dry_run: bool) -> None:
+    read = version_of(lab.core.state.config_maps["default/app"])
+    one, other = config(toml=ConfigItem(content="YQ==")), config(toml=ConfigItem(content="Yg=="))
+    replacing = (
+        events.PutConfigMap(config_map=one, expected=read, token=901),
+        events.PutConfigMap(config_map=other, expected=read, token=902, dry_run=dry_run),
+    )
+    replies = {effect.token: effect for effect in lab.turn(*replacing) if isinstance(effect, effects.Reply)}
+    assert (replies[901].error, replies[902].error) == ("", "conflict")
+    kept = lab.core.state.config_maps["default/app"]
+    assert kept.items["toml"].content == "YQ==" and version_of(kept) != read
+    assert read in replies[902].message and version_of(kept) in replies[902].message
+
+
+def test_a_version_is_the_same_after_it_has_been_stored(lab: Lab) -> None:
+    lab.now += 0.123456789
+    lab.ask(events.PutSecret(secret=secret(password="YQ==")))
+    record = lab.core.state.secrets["default/db"]
+    loaded = decode(Stored("secret", record.key, encode(record)))
+    assert isinstance(loaded, Secret) and version_of(loaded) == version_of(record)
