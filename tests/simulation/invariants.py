@@ -30,7 +30,7 @@ from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
 from tests.simulation.ownership import Ownership
-from tests.simulation.readiness import ready
+from tests.simulation.readiness import ready, serves
 from tests.simulation.room import Room
 from tests.simulation.store import Store
 from tests.simulation.users import Users, setting_of
@@ -117,12 +117,12 @@ class Invariants:
                 g for g in before.values() if isinstance(g, TaskGroup) and f"{g.namespace}/{g.application}" == key
             ]
             current = [after.get(g.id, g) for g in members]
-            wanted, counted = application.instances, current
+            wanted, counted, counts = application.instances, current, ready
             if application.type == "daemonset":
                 # What is out of reach or on its way out is no loss of the update.
                 counted = [g for g in current if not g.unreachable_since and g.kill_reason != MISPLACED]
-                wanted = len(counted)
-            left = sum(1 for g in counted if ready(g) and (counted is not current or g.index < wanted))
+                wanted, counts = len(counted), serves
+            left = sum(1 for g in counted if counts(g) and (counted is not current or g.index < wanted))
             if wanted - left > transaction.max_unavailable:
                 raise Violation(
                     "I5",
