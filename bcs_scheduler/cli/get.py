@@ -115,6 +115,8 @@ def get(
     kind = known_kind(session, kind)
     if selector and kind in COLUMNS and kind not in SELECTABLE:
         raise UsageError(f"-l is for {', '.join(SELECTABLE)}")
+    if selector and name:
+        raise UsageError("-l is for lists, and NAME says already what is meant: give one of them")
     if kind in (*OF_APPLICATION, *OF_OWNER) and not name:
         raise UsageError(f"get {kind} needs the name of an application")
     form = chosen_format(output)

@@ -147,6 +147,8 @@ def test_an_update_shows_both_applications_until_it_ends(gateway: CoreGateway, u
     assert '"server"' in view["raw_json_backup"] and "newer-server" in view["raw_json"]
     groups = updating.data(f"{FRONT}/taskgroups")
     assert {group["AppID"] for group in groups} == {"front", view["application_ext"]["name"]} and len(groups) == 3
+    assert updating.data(f"{FRONT}/taskgroups", params={"labelSelector": "app=front"}) == groups
+    assert updating.data(f"{FRONT}/taskgroups", params={"labelSelector": "app=side"}) == []
     settle(gateway)
     view = updating.data(FRONT)
     assert (view["status"], view["counts"]["old"], view["progress"]["done"]) == ("Running", 0, 2)

@@ -22,7 +22,7 @@ from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Ta
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote, instances_of
-from bcs_scheduler.api.routes.taskgroups import STATUS as TASKGROUP_STATUS
+from bcs_scheduler.api.routes.taskgroups import OF_OWNER
 from bcs_scheduler.api.routes.taskgroups import listed as taskgroups_listed
 from bcs_scheduler.api.streaming import WATCH_SECONDS, WATCHING, long_poll, shared
 from bcs_scheduler.api.views.deployments import (
@@ -114,8 +114,9 @@ async def get_deployment(call: Call) -> Answer:
 @table.read(
     f"{DEPLOYMENT}/taskgroups",
     "List the taskgroups of a deployment: during an update those of both its applications",
-    query=(LIMIT, CONTINUE, TASKGROUP_STATUS),
+    query=OF_OWNER,
     answer=list[TaskGroupView],
+    reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER),
 )
 def list_taskgroups_of_deployment(call: Call) -> Answer:
     state = call.state()

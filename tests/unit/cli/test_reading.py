@@ -31,6 +31,12 @@ def test_taskgroups_are_selected_by_the_server(server: StandIn, bcs: Any, kind: 
     assert (request.query["labelSelector"], request.query["namespace"]) == ("release=two", "defaultGroup")
 
 
+def test_a_name_and_a_selector_are_one_too_many(server: StandIn, bcs: Any) -> None:
+    result = bcs("get", "taskgroups", "web", "-l", "release=two")
+    assert result.code == 2 and "NAME says already what is meant" in result.err
+    assert not server.seen
+
+
 def test_lists_are_read_page_by_page(server: StandIn, bcs: Any) -> None:
     server.on("GET", APPS, ok([application("a")], resume="t1"), ok([application("b")]))
     assert [item["Name"] for item in json.loads(bcs("get", "app").out)] == ["a", "b"]
