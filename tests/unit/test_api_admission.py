@@ -149,11 +149,6 @@ def hooks() -> Iterator[Hooks]:
     made.close()
 
 
-@pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
-
-
 @pytest.fixture(scope="module")
 def switched() -> Iterator[tuple[Switchboard, Api]]:
     switchboard = Switchboard()

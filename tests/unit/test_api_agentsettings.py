@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from bcs_scheduler.api.routes.agentsettings import UNLISTED
 from bcs_scheduler.core.events import AgentsListed, CreateApplication, SetAgent
 from store.definition import Container
 from store.records import Version
-from tests.unit.api_support import Api, CoreGateway, Switchboard, serving
+from tests.unit.api_support import Api, CoreGateway
 
 NAMES = ("host-1", "agent-1", "10.0.0.1")
 """Of one agent; the last is the key of its settings."""
@@ -25,19 +24,6 @@ def gateway() -> CoreGateway:
         gateway.offer(number)
     gateway.feed(AgentsListed(agents=tuple(gateway.listed)))
     return gateway
-
-
-@pytest.fixture(scope="module")
-def switched() -> Iterator[tuple[Switchboard, Api]]:
-    switchboard = Switchboard()
-    with serving(switchboard) as api:
-        yield switchboard, api
-
-
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
 
 
 def taint(name: str) -> tuple[str, str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
 from hashlib import sha256
 from typing import Any
 
 import pytest
 
-from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
+from tests.unit.api_support import Api, CoreGateway, document, paths
 
 CONFIGMAPS, SECRETS = "/namespaces/shop/configmaps", "/namespaces/shop/secrets"
 
@@ -25,24 +24,6 @@ def config_map(name: str = "conf", **datas: Any) -> dict[str, Any]:
 def secret(name: str = "keys", **datas: str) -> dict[str, Any]:
     contents = {key: {"content": base64(text)} for key, text in datas.items()}
     return {"apiVersion": "v4", "kind": "secret", "metadata": {"name": name}, "datas": contents}
-
-
-@pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
-
-
-@pytest.fixture(scope="module")
-def switched() -> Iterator[tuple[Switchboard, Api]]:
-    switchboard = Switchboard()
-    with serving(switchboard) as api:
-        yield switchboard, api
-
-
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
 
 
 def status(response: Any) -> tuple[int, str]:

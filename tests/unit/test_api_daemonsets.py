@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from bcs_scheduler.core.events import AgentsListed
-from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
+from tests.unit.api_support import Api, CoreGateway, document, paths
 
 DAEMONSETS = "/namespaces/shop/daemonsets"
 KEY = "shop/probe"
@@ -34,19 +33,6 @@ def agents(gateway: CoreGateway, *numbers: int) -> None:
     for number in numbers:
         gateway.offer(number)
     gateway.feed(AgentsListed(agents=tuple(gateway.listed)))
-
-
-@pytest.fixture(scope="module")
-def switched() -> Iterator[tuple[Switchboard, Api]]:
-    switchboard = Switchboard()
-    with serving(switchboard) as api:
-        yield switchboard, api
-
-
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
 
 
 def create(api: Api, **head: Any) -> None:

@@ -39,12 +39,6 @@ def switched() -> Iterator[tuple[Switchboard, Api]]:
 
 
 @pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
-
-
-@pytest.fixture
 def running(gateway: CoreGateway, api: Api) -> Api:
     """`front` of two taskgroups, Running."""
     assert api.call("POST", ALL, json=deployment()).status_code == 202

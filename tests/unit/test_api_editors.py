@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,7 +10,7 @@ import pytest
 
 from bcs_scheduler.core.concurrency import revised, version_of
 from store.records import ConfigMap, Secret
-from tests.unit.api_support import Api, CoreGateway, Switchboard, serving
+from tests.unit.api_support import Api
 from tests.unit.test_api_admission import hook, webhook
 
 Json = dict[str, Any]
@@ -72,24 +72,6 @@ KINDS = {
         _spec,
     ),
 }
-
-
-@pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
-
-
-@pytest.fixture(scope="module")
-def switched() -> Iterator[tuple[Switchboard, Api]]:
-    switchboard = Switchboard()
-    with serving(switchboard) as api:
-        yield switchboard, api
-
-
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
 
 
 @pytest.fixture(params=KINDS)

@@ -19,11 +19,6 @@ WEB, COMMAND = "/namespaces/shop/applications/web", "/command/application/shop/w
 DATA = b64encode(b"content").decode()
 
 
-@pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
-
-
 @pytest.fixture(scope="module")
 def switched() -> Iterator[tuple[Switchboard, Api]]:
     switchboard = Switchboard()

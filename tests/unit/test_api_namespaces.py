@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,29 +18,11 @@ from bcs_scheduler.cli.top import KINDS as MEASURED
 from bcs_scheduler.cli.views import ALIASES, COLUMNS
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
-from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
+from tests.unit.api_support import Api, CoreGateway, document, paths, serving
 from tests.unit.test_api_admission import hook, webhook
 
 Json = dict[str, Any]
 DATABASES = "/crd/namespaces/shop/Database"
-
-
-@pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
-
-
-@pytest.fixture(scope="module")
-def switched() -> Iterator[tuple[Switchboard, Api]]:
-    switchboard = Switchboard()
-    with serving(switchboard) as api:
-        yield switchboard, api
-
-
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
 
 
 def status(response: Any) -> tuple[int, str]:

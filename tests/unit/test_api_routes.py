@@ -31,23 +31,12 @@ from tests.waiting import wait_for
 WEB = "/namespaces/shop/applications/web"
 
 
-@pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
-
-
 @pytest.fixture(scope="module")
 def switched() -> Iterator[tuple[Switchboard, Api]]:
     switchboard = Switchboard()
     limits = ApiSettings(max_body=20_000, command_timeout=0.2, body_timeout=0.3, version="1.2.3")
     with serving(switchboard, limits) as api:
         yield switchboard, api
-
-
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from bcs_scheduler.api.door import Door
 from bcs_scheduler.api.operation import BASE
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
-from tests.unit.api_support import TIMEOUT, Api, CoreGateway, Switchboard, document, paths, serving
+from tests.unit.api_support import TIMEOUT, Api, CoreGateway, document, paths, serving
 from tests.waiting import wait_for
 
 SERVICES, ENDPOINTS = "/namespaces/shop/services", "/namespaces/shop/endpoints"
@@ -33,19 +32,6 @@ def gateway() -> CoreGateway:
     gateway.connect()
     gateway.offer()
     return gateway
-
-
-@pytest.fixture(scope="module")
-def switched() -> Iterator[tuple[Switchboard, Api]]:
-    switchboard = Switchboard()
-    with serving(switchboard) as api:
-        yield switchboard, api
-
-
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
 
 
 def put(api: Api, method: str = "POST", path: str = SERVICES, **fields: Any) -> requests.Response:

@@ -88,11 +88,6 @@ async def poll_together(call: Call) -> Answer:
 
 
 @pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
-
-
-@pytest.fixture
 def api(gateway: CoreGateway, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
     monkeypatch.setattr(app, "operations", lambda: table.operations)
     with serving(gateway) as served:
