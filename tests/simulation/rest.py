@@ -16,7 +16,7 @@ from store.records import AgentSetting, Application, Daemonset, Deployment, Reco
 from tests.simulation.agents import Agent
 from tests.simulation.mesos import Master
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection
-from tests.simulation.readiness import ready
+from tests.simulation.readiness import ready, serves
 from tests.simulation.users import setting_of
 from transactions.update import same_definition
 
@@ -157,7 +157,8 @@ class Rest:
         bound = owner.strategy.max_unavailable if isinstance(owner, Deployment) else 1
         if application.type == "daemonset" or application.rolling or not bound:
             return False
-        if sum(map(ready, members)) < application.instances:
+        counts = serves if application.deployment else ready
+        if sum(map(counts, members)) < application.instances:
             return False
         neighbours = neighbours_in(self._durable.values())
         alone = Neighbours([g for g in neighbours.live if g.id != group.id], neighbours.versions)
