@@ -3,7 +3,7 @@
 C1  somebody leads, is subscribed, has answered everybody, and has nothing left to write
 C2  every index of every application is held by one Running taskgroup, unless its policy or a user says otherwise
 C3  what runs in Mesos is what is stored, nothing else
-C4  no transaction is active, except a restart that has no place to go or is not due yet
+C4  no transaction is active, except what has no place to go or is not due yet
 C5  applications are what their users were promised
 C6  what health checks find is what is recorded, and it is good
 C7  no message waits for its last word
@@ -85,12 +85,15 @@ class Convergence:
         return None
 
     def _may_wait(self, transaction: Transaction) -> bool:
-        """A restart without a place, and what looks for places for a daemonset: whether it misses one, C9 says."""
+        """A restart without a place, what a deployment launches again and again for want of one, and what looks for
+        places for a daemonset: whether it misses one, C9 says."""
         application = self.store.durable.get(("application", f"{transaction.namespace}/{transaction.application}"))
         if isinstance(application, Application) and application.type == "daemonset" and transaction.inner:
             return transaction.type == "LAUNCH" or self._rest.update_may_wait(application.key)
         if transaction.type == "INNERSCALE" and isinstance(application, Application):
             return application.rolling == "up" and not self._place_for(application.key, transaction.version)
+        if transaction.type == "SCALE" and isinstance(application, Application) and application.deployment:
+            return not self._place_for(application.key, transaction.version)
         return transaction.type == "RESCHEDULE" and self._waits_well(transaction)
 
     def _waits_well(self, transaction: Transaction) -> bool:
@@ -144,7 +147,8 @@ class Convergence:
         if len(set(indexes)) < len(indexes) or (indexes and indexes[-1] >= application.instances):
             return "C2", f"{application.key} x{application.instances} has indexes {indexes}", application.key
         verdict = self.invariants.verdicts.get(application.key)
-        if len(indexes) < application.instances and (verdict is None or verdict.status == "FINISH"):
+        again = bool(application.deployment) and self._place_for(application.key, application.version)
+        if len(indexes) < application.instances and (again or verdict is None or verdict.status == "FINISH"):
             return "C2", f"{application.key} x{application.instances} has only indexes {indexes}", application.key
         return None
 
