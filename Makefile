@@ -1,10 +1,10 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
-#              PYTEST_ARGS="-n 2 --dist loadfile --no-loadscope-reorder" runs two files at a time, where there is power to spare
+#              the integration tests in one process, all others beside them in a second; PYTEST_ARGS="-n 0" runs them one by one
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
-PYTEST_ARGS ?=
+PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 
 VENV := .venv
