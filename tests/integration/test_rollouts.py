@@ -129,6 +129,11 @@ def test_a_failing_update_goes_back_by_itself_or_waits_for_somebody(dev: Dev) ->
     assert b"exit code 3" in dev.done("explain", "front", "-o", "table")
     dev.done("rollout", "undo", "front", "--wait")
     assert shown(dev)["revision"] == 1
+
+    ended = dev.bcs("apply", "-f", "-", "--wait", given=document("true"))
+    assert ended.returncode == 1 and b"suspended: ended for good" in ended.stderr and b"Finish" in ended.stderr
+    dev.done("apply", "-f", "-", "--wait", given=version(2))
+    assert printed(dev) == {b"version 2"} and shown(dev)["status"] == "Running"
     dev.done("delete", "front", "--wait")
 
 
