@@ -98,7 +98,7 @@ def test_an_update_is_halted_continued_and_cancelled(dev: Dev) -> None:
     assert paused.returncode == 6 and b"bcs rollout resume front" in paused.stderr
     for arguments in (("scale", "front", "5"), ("rollout", "restart", "front"), ("rollout", "pause", "front")):
         assert dev.bcs(*arguments).returncode == 6, arguments
-    busy = dev.bcs("apply", "-f", "-", given=version(3))
+    busy = dev.bcs("apply", "-f", "-", given=version(2, rollingManually=True))
     assert busy.returncode == 6 and b"paused" in busy.stderr
     application = shown(dev)["application_ext"]["name"]
     owned = dev.bcs("scale", f"application/{application}", "5")
