@@ -21,7 +21,7 @@ from tests.waiting import wait_for
 Json = dict[str, Any]
 
 GRACE = 0.2
-COMMAND = "touch up; exec sleep 1000"
+COMMAND = "exec sleep 1000"
 _numbers = count(1)
 
 
@@ -159,7 +159,7 @@ class Stage:
 
     def info(self, command: str = COMMAND, **more: Any) -> Json:
         grace = {"shutdown_grace_period": {"nanoseconds": int(GRACE * 1e9)}}
-        command_info = {"shell": True, "value": command, **more.pop("command_info", {})}
+        command_info = {"shell": True, "value": f"touch up; {command}", **more.pop("command_info", {})}
         return executor(self.executor_id, self.client, type="CUSTOM", command=command_info, **grace, **more)
 
     def task(self, task_id: str) -> Json:
@@ -180,17 +180,14 @@ class Stage:
         return self
 
     def running(self) -> Stage:
-        """When its process runs, too; that of the default command."""
+        """When its process runs, too. A real agent counts on that before an executor subscribes, since it is its
+        container that starts it: to one that is earlier it does not hand the tasks."""
         wait_for(lambda: self.get("/files/read", path=f"{self.sandbox}/up").status_code == 200, what="the process")
         return self
 
     def started(self, *task_ids: str, **info: Any) -> Stage:
-        """Tasks that run, and their executor is subscribed: not before its own process runs, since an executor is
-        started by its container and a real agent counts on that."""
-        self.launch(*task_ids, **info).launched()
-        if "command" not in info:
-            self.running()
-        self.executor.subscribe()
+        """Tasks that run, and their executor is subscribed."""
+        self.launch(*task_ids, **info).launched().running().executor.subscribe()
         self.executor.event("LAUNCH_GROUP")
         for task_id in task_ids:
             self.executor.update(task_id, "TASK_RUNNING")

@@ -51,7 +51,7 @@ def stage(client: SchedulerClient) -> Stage:
 
 
 def test_an_executor_learns_what_it_is_and_what_to_run(stage: Stage) -> None:
-    stage.launch("a", "b").launched().executor.subscribe()
+    stage.launch("a", "b").launched().running().executor.subscribe()
     subscribed = stage.executor.event("SUBSCRIBED")
     assert subscribed["executor_info"]["executor_id"] == {"value": stage.executor_id}
     assert subscribed["framework_info"]["id"] == stage.client.info["id"]
@@ -65,7 +65,7 @@ def test_an_executor_learns_what_it_is_and_what_to_run(stage: Stage) -> None:
 def test_a_single_task_is_launched_as_such(stage: Stage) -> None:
     info = {**stage.task("single"), "executor": stage.info()}
     stage.client.accept([stage.offer], {"type": "LAUNCH", "launch": {"task_infos": [info]}})
-    stage.launched().executor.subscribe()
+    stage.launched().running().executor.subscribe()
     assert stage.executor.event("LAUNCH")["task"]["task_id"] == {"value": "single"}
 
 
@@ -77,7 +77,7 @@ def test_a_second_group_goes_to_the_same_executor(stage: Stage) -> None:
 
 
 def test_events_come_in_protobuf_as_well(stage: Stage) -> None:
-    stage.launch("a").launched()
+    stage.launch("a").launched().running()
     call = executor_pb2.Call(type=executor_pb2.Call.SUBSCRIBE)
     call.executor_id.value, call.framework_id.value = stage.executor_id, stage.executor.framework_id
     call.subscribe.SetInParent()
@@ -192,7 +192,7 @@ def test_the_agent_completes_updates_and_takes_them_over(stage: Stage) -> None:
 
 
 def test_updates_reach_the_scheduler_one_at_a_time(stage: Stage) -> None:
-    stage.launch("a").launched().executor.subscribe().event("LAUNCH_GROUP")
+    stage.launch("a").launched().running().executor.subscribe().event("LAUNCH_GROUP")
     sent = [stage.executor.update("a", state) for state in ("TASK_STARTING", "TASK_RUNNING", "TASK_FINISHED")]
     for status in sent:
         stage.executor.acknowledged(status)
@@ -238,7 +238,7 @@ def test_a_new_subscription_ends_the_old_and_brings_what_was_lost(stage: Stage) 
 
 
 def test_a_task_that_did_not_arrive_is_dropped(stage: Stage) -> None:
-    stage.launch("kept", "lost").launched().executor.subscribe()
+    stage.launch("kept", "lost").launched().running().executor.subscribe()
     tasks = stage.executor.event("LAUNCH_GROUP")["task_group"]["tasks"]
     stage.executor.disconnect()
     stage.executor.subscribe(tasks=tasks[:1])
@@ -275,7 +275,7 @@ def test_a_message_to_an_executor_that_is_not_there_is_lost(stage: Stage) -> Non
     _send_to_executor(stage, b"too early")
     stage.client.reconcile("a")  # the agent has the message by the time it sees what follows
     wait_for(lambda: stage.client.offers(1), what="an offer after the launch")
-    stage.executor.subscribe()
+    stage.running().executor.subscribe()
     stage.executor.event("LAUNCH_GROUP")
     _send_to_executor(stage, b"in time")
     assert base64.b64decode(stage.executor.event("MESSAGE")["data"]) == b"in time"
