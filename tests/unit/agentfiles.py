@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
+
+from tests.unit.standinserver import QuietHandler, StandInServer
 
 PAGES = 64 * 1024
 """Bytes in one answer at most."""
@@ -15,7 +15,7 @@ PAGES = 64 * 1024
 Answer = tuple[int, bytes]
 
 
-class AgentFiles:
+class AgentFiles(StandInServer):
     """Serves `root` as ``/frameworks/F/executors/E/runs/latest``. `override` may answer a request instead."""
 
     def __init__(self, root: Path, framework: str = "F", executor: str = "E") -> None:
@@ -24,7 +24,7 @@ class AgentFiles:
         self.override: Callable[[str, dict[str, str]], Answer | None] = lambda what, query: None
         agent = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
@@ -37,26 +37,7 @@ class AgentFiles:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
     def _answer(self, what: str, query: dict[str, str]) -> Answer:
         virtual = query["path"]

@@ -6,8 +6,9 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.unit.standinserver import QuietHandler, StandInServer
 
 Json = dict[str, Any]
 MIB = 1024 * 1024
@@ -52,7 +53,7 @@ Answer = bytes | tuple[int, bytes]
 """A body, or a status with one."""
 
 
-class AgentUsage:
+class AgentUsage(StandInServer):
     """Answers the first question with `says(1)`, the next with `says(2)`, and so on."""
 
     def __init__(self, says: Callable[[int], Answer]) -> None:
@@ -60,7 +61,7 @@ class AgentUsage:
         self.says = says
         agent, lock = self, threading.Lock()
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             def do_POST(self) -> None:
                 call = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 with lock:
@@ -74,23 +75,4 @@ class AgentUsage:
                 with suppress(OSError):  # the asking side has had enough
                     self.wfile.write(body)
 
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        return int(self._server.server_address[1])
-
-    @property
-    def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 import yaml
+
+from tests.unit.standinserver import QuietHandler, StandInServer
 
 Json = dict[str, Any]
 PREFIX = "/v4/scheduler/mesos"
@@ -52,7 +52,7 @@ MISSING = failed(404, "application defaultGroup/web does not exist", "not_found"
 Rule = Callable[[Request], Answer | None]
 
 
-class StandIn:
+class StandIn(StandInServer):
     """Answers by the first rule that gives something. `seen` holds every request."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class StandIn:
         self.rules: list[Rule] = []
         standin = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
 
             def handle_any(self) -> None:
@@ -84,22 +84,7 @@ class StandIn:
 
             do_GET = do_POST = do_PUT = do_DELETE = handle_any
 
-            def log_message(self, *args: object) -> None:
-                pass
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}"
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(Handler)
 
     def on(self, method: str, path: str, *answers: Answer) -> None:
         """Gives the answers in turn; the last one for ever. A later rule for the same request wins."""
