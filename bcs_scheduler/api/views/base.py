@@ -10,7 +10,9 @@ from functools import lru_cache
 
 import msgspec
 
+from bcs_scheduler.core.concurrency import version_of
 from store.definition import Amounts
+from store.records import ConfigMap, CustomObject, Secret, Service, Webhook
 
 _SPECIAL = {"id": "ID"}
 NO_TIME = "0001-01-01T00:00:00Z"
@@ -33,6 +35,18 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     name: str
     namespace: str
     creation_timestamp: str = NO_TIME
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class KeptMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+    """Of objects that are kept as their documents say. `updateTimestamp` and `resourceVersion` are ours."""
+
+    name: str
+    namespace: str
+    creation_timestamp: str = NO_TIME
+    update_timestamp: str = NO_TIME
+    resource_version: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
 
@@ -69,6 +83,18 @@ def rfc3339(moment: float) -> str:
 @lru_cache(maxsize=4096)
 def _date_and_time(seconds: int) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def show_meta(record: ConfigMap | Secret | Service | Webhook | CustomObject) -> KeptMeta:
+    return KeptMeta(
+        name=record.name,
+        namespace=record.namespace,
+        creation_timestamp=rfc3339(record.created_at),
+        update_timestamp=rfc3339(record.updated_at),
+        resource_version=version_of(record),
+        labels=record.labels,
+        annotations=record.annotations,
+    )
 
 
 def resources(amounts: Amounts) -> ResourceView:

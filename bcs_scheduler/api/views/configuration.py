@@ -5,21 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.redaction import fingerprint, hide
-from bcs_scheduler.api.views.base import NO_TIME, rfc3339
-from bcs_scheduler.core.concurrency import version_of
-from store.records import ConfigMap, CustomObject, Secret, Webhook
-
-
-class ConfigurationMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`updateTimestamp` and `resourceVersion` are ours."""
-
-    name: str
-    namespace: str
-    creation_timestamp: str = NO_TIME
-    update_timestamp: str = NO_TIME
-    resource_version: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+from bcs_scheduler.api.views.base import KeptMeta, show_meta
+from store.records import ConfigMap, Secret
 
 
 class ConfigItemView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -34,7 +21,7 @@ class ConfigItemView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", 
 class ConfigMapView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: str = "v4"
     kind: str = "configmap"
-    metadata: ConfigurationMeta
+    metadata: KeptMeta
     datas: dict[str, ConfigItemView]
 
 
@@ -48,7 +35,7 @@ class SecretItemView(msgspec.Struct, frozen=True, kw_only=True):
 class SecretView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: str = "v4"
     kind: str = "secret"
-    metadata: ConfigurationMeta
+    metadata: KeptMeta
     datas: dict[str, SecretItemView]
 
 
@@ -68,15 +55,3 @@ def show_secret(record: Secret) -> SecretView:
         digest, size = fingerprint(content)
         datas[key] = SecretItemView(digest=digest, size=size)
     return SecretView(metadata=show_meta(record), datas=datas)
-
-
-def show_meta(record: ConfigMap | Secret | Webhook | CustomObject) -> ConfigurationMeta:
-    return ConfigurationMeta(
-        name=record.name,
-        namespace=record.namespace,
-        creation_timestamp=rfc3339(record.created_at),
-        update_timestamp=rfc3339(record.updated_at),
-        resource_version=version_of(record),
-        labels=record.labels,
-        annotations=record.annotations,
-    )

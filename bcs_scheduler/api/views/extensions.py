@@ -7,8 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.api.views.base import rfc3339
-from bcs_scheduler.api.views.configuration import ConfigurationMeta, show_meta
+from bcs_scheduler.api.views.base import KeptMeta, rfc3339, show_meta
 from store.records import CustomKind, CustomObject, Hook, Webhook
 
 
@@ -40,7 +39,7 @@ class HookView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class WebhookView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: str = "v4"
     kind: str = "admissionwebhook"
-    metadata: ConfigurationMeta
+    metadata: KeptMeta
     resources_ref: ResourcesRefView
     validating: bool
     admission_webhooks: list[HookView]
@@ -59,7 +58,7 @@ class CustomKindView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class CustomObjectView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     api_version: str
     kind: str
-    metadata: ConfigurationMeta
+    metadata: KeptMeta
     spec: Any
     status: Any
 

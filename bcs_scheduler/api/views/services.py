@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from bcs_scheduler.api.views.base import NO_TIME, rfc3339
-from bcs_scheduler.core.concurrency import version_of
+from bcs_scheduler.api.views.base import NO_TIME, KeptMeta, rfc3339, show_meta
 from store.records import Endpoint, Member, MemberPort, Service, ServicePort
 
 
-class ServiceMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
+class EndpointMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     """`updateTimestamp` is ours."""
 
     name: str
@@ -18,12 +17,6 @@ class ServiceMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=
     update_timestamp: str = NO_TIME
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-
-
-class VersionedMeta(ServiceMeta, frozen=True, kw_only=True, rename="camel", gc=False):
-    """`resourceVersion` is ours."""
-
-    resource_version: str
 
 
 class ServicePortView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
@@ -46,7 +39,7 @@ class ServiceSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel",
 class ServiceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
     api_version: str = "v4"
     kind: str = "service"
-    metadata: VersionedMeta
+    metadata: KeptMeta
     spec: ServiceSpecView
 
 
@@ -89,7 +82,7 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc
 
     api_version: str = "v4"
     kind: str = "endpoint"
-    metadata: ServiceMeta
+    metadata: EndpointMeta
     resource_version: str
     ready: int
     omitted: int
@@ -100,16 +93,7 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc
 def show_service(record: Service) -> ServiceView:
     ports = _service_ports(record.ports)
     spec = ServiceSpecView(selector=record.selector, ports=ports, type=record.type, cluster_ip=record.cluster_ip)
-    metadata = VersionedMeta(
-        name=record.name,
-        namespace=record.namespace,
-        creation_timestamp=rfc3339(record.created_at),
-        update_timestamp=rfc3339(record.updated_at),
-        labels=record.labels,
-        annotations=record.annotations,
-        resource_version=version_of(record),
-    )
-    return ServiceView(metadata=metadata, spec=spec)
+    return ServiceView(metadata=show_meta(record), spec=spec)
 
 
 def show_endpoint(record: Endpoint) -> EndpointView:
@@ -165,8 +149,8 @@ def _port(member: Member, port: MemberPort) -> EndpointPortView:
     )
 
 
-def _meta(record: Endpoint) -> ServiceMeta:
-    return ServiceMeta(
+def _meta(record: Endpoint) -> EndpointMeta:
+    return EndpointMeta(
         name=record.name,
         namespace=record.namespace,
         creation_timestamp=rfc3339(record.created_at),
