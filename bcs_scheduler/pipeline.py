@@ -21,6 +21,7 @@ from typing import Protocol
 
 import structlog
 
+from bcs_scheduler.flow import Flow
 from store.base import Change, RecordTooLarge, StaleEpoch, Store, StoreUnavailable
 from store.codec import CHANGE_OVERHEAD
 from store.records import (
@@ -60,6 +61,8 @@ class _Batch:
     changes: list[Change]
     alone: bool
     """Nothing is sent beside it."""
+    full: bool = False
+    """More was waiting when it was sent than could be sent."""
     sent_at: float = 0.0
     decided_at: float = 0.0
     future: Future[None] = field(default_factory=Future)
@@ -89,6 +92,7 @@ class CommitPipeline:
         """Weight of all units waiting and in flight."""
         self._condition = threading.Condition()
         """Guards all of the above."""
+        self._flow = Flow()
         self._closed = False
         self._singly = 0
         """So many units from the front of the queue are sent one by one, each alone."""
@@ -128,6 +132,11 @@ class CommitPipeline:
     def depth(self) -> int:
         """Changes that are not durable yet, or whose effects have not left; a unit without changes counts as one."""
         return self._load
+
+    def delay(self) -> float:
+        """Seconds until a unit that is submitted now can be expected to be durable: from the throughput and the latency
+        measured, and no less than the oldest commit under way has taken already. Cheap; any thread."""
+        return max(self._flow.delay(self._load), self.stalled_for())
 
     def stalled_for(self) -> float:
         """Seconds for which the store has not taken what it was given; 0.0 if all is well."""
@@ -169,6 +178,7 @@ class CommitPipeline:
                 return
             batch.sent_at = time.monotonic()
             self._flying.append(batch)
+            batch.full = bool(self._waiting) or len(self._flying) == self._most_in_flight
         # Also without changes: only the store can say that the epoch still holds, and what leaves (an acknowledgement,
         # the kill of a task nobody knows, an answer) must not come from a deposed leader.
         future = self._store.commit(batch.changes, self._epoch)
@@ -225,6 +235,7 @@ class CommitPipeline:
         self._pause = self._trouble_since = 0.0
         if batch.changes:
             self._meter.committed(batch.changes, batch.decided_at - batch.sent_at)
+        self._flow.landed(batch.sent_at, batch.decided_at, 0, sum(map(weight, batch.units)), batch.full)
         if batch.alone:
             self._singly -= 1
         effects = [effect for unit in batch.units for effect in unit.effects]

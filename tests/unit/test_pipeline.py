@@ -454,3 +454,23 @@ def test_draining_waits_until_effects_have_left() -> None:
         b.hold.set()
         assert b.pipeline.drain(10.0) is True
         assert b.left == ["after a"]
+
+
+def test_it_tells_how_long_a_change_will_take_to_be_durable() -> None:
+    with bench(in_flight=1) as b:
+        assert b.pipeline.delay() < 0.1
+        b.pipeline.submit([unit("a")])
+        (first,) = b.store.open()
+        b.pipeline.submit([unit(*map(str, range(4000)))])
+        assert b.pipeline.delay() > 1.0, "4,000 changes wait, the first guess is 2,000 a second"
+        b.store.rule = lambda commit: None
+        first.succeed()
+        wait_for(lambda: b.pipeline.depth == 0)
+        assert b.pipeline.delay() < 0.1
+
+
+def test_a_commit_that_is_not_answered_counts_into_the_delay() -> None:
+    with bench() as b:
+        b.pipeline.submit([unit("a")])
+        b.store.open()
+        wait_for(lambda: b.pipeline.delay() > 0.1, what="the delay to follow the age of the commit")
