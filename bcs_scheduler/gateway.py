@@ -23,6 +23,8 @@ class Check(NamedTuple):
     name: str  # e.g. "store", "mesos", "leadership"
     ok: bool
     message: str
+    code: str = ""
+    """Stable name of what is wrong, where programs may want to know; empty otherwise."""
 
 
 class NotLeading(Exception):

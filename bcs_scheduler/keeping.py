@@ -82,12 +82,32 @@ def on_store(command: Callable[..., str]) -> Callable[..., None]:
 
 
 @click.command("forget-framework")
-@click.option("--force", is_flag=True, help="Although taskgroups of it are alive: they are lost to this scheduler.")
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Proceed even if taskgroups of the framework are recorded as alive: the scheduler no longer manages them.",
+)
 @on_store
 def forget_framework(store: Store, force: bool) -> str:
-    """Drop the stored framework id after Mesos removed the framework. Stop every scheduler first."""
+    """Drop the stored framework id after Mesos removed the framework. Stop every scheduler first.
+
+    A framework record that cannot be read or is missing is replaced too.
+    """
     dropped = maintenance.forget_framework(store, force=force)
-    return f"framework {dropped} is forgotten; the next leader registers anew"
+    what = f"framework {dropped}" if dropped else "the lost framework"
+    return f"{what} is forgotten; the next leader registers anew"
+
+
+@click.command("set-framework")
+@click.argument("identity", metavar="ID")
+@click.option("--force", is_flag=True, help="Replace another framework id that is stored.")
+@on_store
+def set_framework(store: Store, identity: str, force: bool) -> str:
+    """Store the framework ID under which Mesos lists this scheduler, after the record was lost or cannot be read.
+    Stop every scheduler first."""
+    before = maintenance.set_framework(store, identity, force=force)
+    replaced = f" (before: {before})" if before and before != identity else ""
+    return f"the next leader subscribes as framework {identity}{replaced}"
 
 
 @click.command("reseal")
@@ -104,4 +124,4 @@ def protect_store(store: Store) -> str:
     return f"{maintenance.protect(store)} nodes belong to store.user alone"
 
 
-COMMANDS = (token, key, forget_framework, reseal, protect_store)
+COMMANDS = (token, key, forget_framework, set_framework, reseal, protect_store)

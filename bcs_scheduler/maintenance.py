@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from contextlib import contextmanager
 
+from msgspec.structs import replace
+
+from bcs_scheduler.eligibility import obstacle, possibly_alive
 from store.base import BatchTooLarge, Change, Store, StoreError, Term
 from store.records import Framework, Record
 from store.seal import OPEN_KINDS
@@ -17,6 +21,8 @@ ELECTION_PATIENCE = 30.0
 """Seconds to wait for leadership: longer than the session of a scheduler that was killed."""
 COMMIT_PATIENCE = 30.0
 """Seconds to wait until one commit is durable."""
+LONGEST_ID = 255
+"""Characters of a framework id: Mesos makes ids of about 41."""
 AT_ONCE = 50
 """Records that are sealed anew in one commit, if they fit into it."""
 
@@ -46,20 +52,38 @@ def leading(store: Store) -> Iterator[int]:
 
 
 def forget_framework(store: Store, *, force: bool) -> str:
-    """Removes the stored framework id, so that the next leader registers anew; returns the id. Raises MaintenanceError.
+    """Removes the stored framework id, so that the next leader registers anew; returns the id, empty if it was lost.
+    Raises MaintenanceError.
 
     A new framework knows nothing of the tasks of the old one: with taskgroups left this is refused unless `force` is
-    given.
+    given. A record that cannot be read, or is missing although taskgroups are recorded, is replaced as well.
     """
     with leading(store) as epoch:
-        state = State(store.load().records)
+        records, quarantined = store.load()
+        state = State(records)
         framework = state.framework
-        if not framework.id:
+        if not framework.id and obstacle(state, quarantined) is None:
             raise MaintenanceError("no framework id is stored")
-        alive = sum(1 for group in state.taskgroups.values() if not group.ended)
+        alive = possibly_alive(state, quarantined)
         if alive and not force:
-            raise MaintenanceError(f"{alive} taskgroups belong to framework {framework.id}; delete them or use --force")
-        _write(store, epoch, [Framework(created_at=framework.created_at)])
+            owner = f"framework {framework.id}" if framework.id else "a framework whose id is lost"
+            raise MaintenanceError(f"{alive} taskgroups belong to {owner}; delete them or use --force")
+        _write(store, epoch, [Framework(created_at=framework.created_at, forgotten=True)])
+    return framework.id
+
+
+def set_framework(store: Store, identity: str, *, force: bool) -> str:
+    """Stores the framework id that an operator gives, so that the next leader goes on as that framework; returns the id
+    stored before, empty if there was none. Raises MaintenanceError, also if another id is stored, unless `force` is
+    given. The name of the Mesos cluster is kept if the record can be read, else it is asked at the subscription."""
+    if not identity or len(identity) > LONGEST_ID or not identity.isprintable() or " " in identity:
+        raise MaintenanceError(f"{identity!r} is no framework id")
+    with leading(store) as epoch:
+        framework = State(store.load().records).framework
+        if framework.id and framework.id != identity and not force:
+            raise MaintenanceError(f"framework {framework.id} is stored; give --force to replace it")
+        wanted = replace(framework, id=identity, created_at=framework.created_at or time.time(), forgotten=False)
+        _write(store, epoch, [wanted])
     return framework.id
 
 

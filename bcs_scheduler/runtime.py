@@ -20,6 +20,7 @@ from bcs_scheduler.alarms import Alarms
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Reply
 from bcs_scheduler.core.events import Command
+from bcs_scheduler.eligibility import Obstacle, obstacle, protected
 from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
 from bcs_scheduler.hub import Hub
 from bcs_scheduler.metrics import Leading, Metrics
@@ -44,6 +45,9 @@ STOP_OPENED, STOP_UNOPENED = 30.0, 1.0
 """Seconds `stop` waits for everything to end. An attempt to connect cannot be interrupted, but nothing hangs on it."""
 UNPUBLISHED = 30.0
 """Seconds for which services may not be published before this process calls itself not ready."""
+LASTING = 10.0
+"""Seconds after which a leader is believed not to have met the obstacle that kept this process from leading: longer
+than it takes to read the records."""
 STANDBY_AGE = 3.0
 """Seconds for which a standby answers reads from what it has read last."""
 
@@ -89,6 +93,10 @@ class Runtime:
         self._trouble = "starting"
         self._opened = False
         self._quarantined = 0
+        self._obstacle: Obstacle | None = None
+        """Why this process has refused to lead; None once a candidate leads."""
+        self._leader_seen = (0, 0.0)
+        """Epoch of the leader seen last, and since when (monotonic seconds)."""
         self._recess = 0.0
         self._stopping = threading.Event()
         self._standby: tuple[float, State] | None = None
@@ -181,6 +189,7 @@ class Runtime:
             self._store,
             epoch,
             records,
+            protected(quarantined),
             self._options,
             self._make_driver,
             self._metrics,
@@ -190,7 +199,11 @@ class Runtime:
             self._watchers,
             self._alarms.notice if self._alarms is not None else None,
         )
-        term.core.state.kept.update({(bad.kind, bad.key): bad.error for bad in quarantined if bad.sealed})
+        self._obstacle = obstacle(term.core.state, quarantined)
+        if self._obstacle is not None:
+            log.error("refusing to lead", epoch=epoch, code=self._obstacle.code, reason=self._obstacle.message)
+            self._abandon(self._obstacle.code)
+            return
         if self._over >= candidacy:
             return  # subscribing now would only throw the true leader out for a moment
         self._term, self._standby = term, None
@@ -298,7 +311,13 @@ class Runtime:
         return term.core.diagnosis(transaction_id) if term is not None else None
 
     def checks(self) -> list[Check]:
-        return [self._store_check(), self._leadership_check(), *self._mesos_check(), *self._publishing_check()]
+        return [
+            self._store_check(),
+            self._leadership_check(),
+            *self._records_check(),
+            *self._mesos_check(),
+            *self._publishing_check(),
+        ]
 
     def _store_check(self) -> Check:
         term = self._term
@@ -318,6 +337,22 @@ class Runtime:
             return Check("leadership", True, f"master, epoch {term.epoch}")
         leader = self.leader_url()
         return Check("leadership", leader is not None, f"slave of {leader}" if leader else "no leader is known")
+
+    def _records_check(self) -> list[Check]:
+        """The obstacle that this process has met, until a candidate has led for a while: one that meets the same
+        obstacle leads only until it has read the records."""
+        found = self._obstacle
+        if found is None:
+            return []
+        leader = self._store.leader() if self._opened else None
+        if leader is None or leader.url == self._url:
+            self._leader_seen = (0, 0.0)
+        elif self._leader_seen[0] != leader.epoch:
+            self._leader_seen = (leader.epoch, time.monotonic())
+        elif time.monotonic() - self._leader_seen[1] > LASTING:
+            self._obstacle = None
+            return []
+        return [Check("records", False, found.message, found.code)]
 
     def _mesos_check(self) -> list[Check]:
         term = self._term

@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
@@ -97,6 +97,7 @@ class Term:
         store: Store,
         epoch: int,
         records: list[Record],
+        kept: Mapping[tuple[str, str], str],
         options: CoreOptions,
         make_driver: DriverFactory,
         metrics: Metrics,
@@ -109,7 +110,7 @@ class Term:
         self.epoch = epoch
         self._began = time.monotonic()
         self.inbox = Inbox()
-        self.core = Core(records, options, time.time())
+        self.core = Core(records, options, time.time(), kept)
         self.hub = Hub(self.core.desk.scribe.latest, watchers)
         self._alarms = alarms
         self.driver = make_driver(self._deliver)

@@ -52,7 +52,8 @@ class BatchTooLarge(RecordTooLarge):
 
 
 class RecordKept(StoreError):
-    """A record that is sealed with a key we do not have must not be replaced: the key may come back."""
+    """A stored record that cannot be read must not be replaced: the missing key may come back, a newer scheduler or an
+    operator may read it."""
 
 
 class Change(NamedTuple):
@@ -65,7 +66,7 @@ class Change(NamedTuple):
 
 class Quarantined(NamedTuple):
     """A stored record that could not be decoded: where it is and why. It stays in the store untouched. `sealed`: for
-    want of a key; it must not be replaced by a new one, since the key may come back."""
+    want of a key, which may come back."""
 
     kind: str
     key: str

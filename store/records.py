@@ -76,6 +76,9 @@ class Framework(Record, frozen=True, kw_only=True):
     cluster: str = "Unnamed"
     """Name of the Mesos cluster, part of every taskgroup id."""
     created_at: float = 0.0
+    forgotten: bool = False
+    """An operator has dropped the id (forget-framework): the next leader registers a new framework, although taskgroups
+    of the old one may be recorded as alive."""
 
     @property
     def key(self) -> str:

@@ -79,7 +79,8 @@ class State:
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.kept: dict[tuple[str, str], str] = {}
-        """Records, by kind and key, that are stored but cannot be read for want of a key, and why."""
+        """Records, by kind and key, that are stored but cannot be read, and why. The unit of work does not replace
+        them."""
         self.framework: Framework = Framework()
         self.applications: dict[Key, Application] = {}
         self.taskgroups: dict[Key, TaskGroup] = {}

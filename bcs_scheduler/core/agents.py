@@ -113,7 +113,8 @@ class AgentCommands:
             return
         names = Names(listed)
         for name in strangers:
-            if keys := names.keys(name):
+            keys = names.keys(name)
+            if keys and not any((AgentSetting.kind, key) in desk.state.kept for key in keys):
                 self._fold(desk.state.agent_settings[name], keys)
                 desk.checkpoint()
 

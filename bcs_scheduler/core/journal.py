@@ -69,6 +69,15 @@ class Scribe:
         self._size = sum(map(_size, self._run.happenings)) if self._run is not None else 0
         self.latest = self._run.number + len(self._run.happenings) - 1 if self._run is not None else 0
         """Number of the last event decided (not necessarily durable), 0 if there never was one."""
+        self._pass_unreadable_runs()
+
+    def _pass_unreadable_runs(self) -> None:
+        """Goes on behind every run that is stored but cannot be read: it may hold up to RUN events, and neither its
+        record nor their numbers may be used again."""
+        unreadable = [int(key) for kind, key in self._state.kept if kind == Journal.kind and key.isdigit()]
+        last = max(unreadable, default=0) + RUN - 1
+        if unreadable and last > self.latest:
+            self.latest, self._run = last, None
 
     def write(self, uow: UnitOfWork, now: float) -> None:
         """Makes events of the story lines in the open unit and puts them there."""

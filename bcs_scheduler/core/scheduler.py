@@ -9,7 +9,7 @@ successor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -85,9 +85,17 @@ class Follower(Protocol):
 class Core:
     """The scheduler without the world around it."""
 
-    def __init__(self, records: Iterable[Record], options: CoreOptions, now: float) -> None:
+    def __init__(
+        self,
+        records: Iterable[Record],
+        options: CoreOptions,
+        now: float,
+        kept: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
+        """`kept`: see store.state.State.kept; None = every stored record could be read."""
         self.options = options
         self.state = State(records)
+        self.state.kept.update(kept or {})
         self.desk = Desk(self.state, options)
         self.desk.start(now, "takeover")
         self.agents: list[dict[str, Any]] = []

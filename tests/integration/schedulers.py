@@ -112,7 +112,7 @@ class Process:
         return self.runtime.submit(events.SetAgent(agent=agent, disabled=True))
 
     def check(self, name: str) -> tuple[bool, str]:
-        return next((ok, message) for found, ok, message in self.runtime.checks() if found == name)
+        return next((check.ok, check.message) for check in self.runtime.checks() if check.name == name)
 
     @property
     def epoch(self) -> int:

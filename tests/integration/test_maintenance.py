@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.maintenance import MaintenanceError, forget_framework
+from bcs_scheduler.eligibility import obstacle
+from bcs_scheduler.maintenance import MaintenanceError, forget_framework, set_framework
 from store.base import Change, Term
 from store.factory import open_store
 from store.records import Framework, Record, Task, TaskGroup
@@ -42,6 +44,12 @@ def stored(url: str) -> State:
         store.close()
 
 
+def plant(url: str, data: bytes) -> None:
+    """A framework record as no scheduler writes it."""
+    with sqlite3.connect(url.removeprefix("sqlite:///")) as connection:
+        connection.execute("INSERT OR REPLACE INTO records VALUES ('framework', 'framework', ?)", (data,))
+
+
 def test_the_id_is_dropped(url: str) -> None:
     fill(url, FRAMEWORK)
     assert forget_framework(open_store(url), force=False) == "framework-1"
@@ -56,6 +64,45 @@ def test_living_taskgroups_are_not_orphaned_by_accident(url: str) -> None:
         forget_framework(open_store(url), force=False)
     assert stored(url).framework.id == "framework-1"
     assert forget_framework(open_store(url), force=True) == "framework-1"
+
+
+def test_a_record_that_cannot_be_read_is_forgotten_or_replaced(tmp_path: Path) -> None:
+    for data in (b"garbage", None):
+        url = f"sqlite:///{tmp_path}/{'lost' if data is None else 'bad'}.db"
+        fill(url, GROUP)
+        if data is not None:
+            plant(url, data)
+        with pytest.raises(MaintenanceError, match="a framework whose id is lost"):
+            forget_framework(open_store(url), force=False)
+        assert forget_framework(open_store(url), force=True) == ""
+        assert stored(url).framework == Framework(forgotten=True)
+        assert obstacle(stored(url), []) is None
+        assert set_framework(open_store(url), "framework-2", force=False) == ""
+        framework = stored(url).framework
+        assert (framework.id, framework.cluster, framework.forgotten) == ("framework-2", "Unnamed", False)
+        assert framework.created_at > 0
+
+
+def test_an_id_is_set_over_a_record_that_cannot_be_read(url: str) -> None:
+    fill(url, GROUP)
+    plant(url, b"garbage")
+    assert set_framework(open_store(url), "framework-1", force=False) == ""
+    assert obstacle(stored(url), []) is None and stored(url).framework.id == "framework-1"
+
+
+def test_another_id_is_replaced_only_by_force(url: str) -> None:
+    fill(url, FRAMEWORK)
+    assert set_framework(open_store(url), "framework-1", force=False) == "framework-1"
+    with pytest.raises(MaintenanceError, match="framework framework-1 is stored"):
+        set_framework(open_store(url), "framework-2", force=False)
+    assert set_framework(open_store(url), "framework-2", force=True) == "framework-1"
+    assert stored(url).framework == Framework(id="framework-2", cluster="here", created_at=1.0)
+
+
+@pytest.mark.parametrize("identity", ["", "two words", "x" * 256, "line\n"])
+def test_what_is_no_id_is_refused(url: str, identity: str) -> None:
+    with pytest.raises(MaintenanceError, match="is no framework id"):
+        set_framework(open_store(url), identity, force=True)
 
 
 def test_not_while_somebody_leads(url: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,12 @@ from bcs_scheduler.inbox import Inbox
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.runtime import Runtime
 from store.base import Store
+from store.codec import encode
 from store.memory import MemoryBackend, MemoryStore
+from store.records import Framework
 from store.sqlite import SqliteStore
 from tests.integration.schedulers import A, B, Deliver, FakeDriver, HeldStore, Process, stored
+from tests.integration.test_maintenance import GROUP as ALIVE
 from tests.waiting import wait_for
 
 Start = Callable[..., Process]
@@ -424,6 +427,43 @@ def test_a_broken_record_is_quarantined_and_told(start: Start, backend: MemoryBa
     assert process.check("store") == (True, "1 records quarantined, see the log")
     assert b"bkbcs_scheduler_quarantined_records 1.0" in process.runtime.metrics()
     assert backend.records["application", "ns/broken"] == b'{"namespace": 7}'
+
+
+def test_nobody_leads_without_the_framework_record(start: Start, backend: MemoryBackend) -> None:
+    """Neither candidate speaks to Mesos or writes; both say what to do; the record that comes back is used."""
+    backend.records["taskgroup", ALIVE.id] = encode(ALIVE)
+    backend.records["framework", "framework"] = b"{"
+    before = dict(backend.records)
+    first, second = start(MemoryStore(backend), A), start(MemoryStore(backend), B)
+    for process in (first, second):
+        wait_for(lambda p=process: "records" in {check.name for check in p.runtime.checks()}, what="the refusal")
+        check = next(check for check in process.runtime.checks() if check.name == "records")
+        assert (check.ok, check.code) == (False, "framework_unreadable")
+        assert "bcs-scheduler set-framework" in check.message
+    assert [driver.started for process in (first, second) for driver in process.drivers].count(True) == 0
+    del backend.records["framework", "framework"]
+    wait_for(
+        lambda: {c.code for p in (first, second) for c in p.runtime.checks() if c.code} == {"framework_missing"},
+        what="the refusal for want of the record",
+    )
+    assert backend.records == {at: data for at, data in before.items() if at[0] != "framework"}
+
+    backend.records["framework", "framework"] = encode(Framework(id="framework-7", cluster="here", created_at=1.0))
+    leader = wait_for(
+        lambda: next((p for p in (first, second) if p.runtime.role() == "master" and p.driver.started), None),
+        what="a leader",
+    )
+    assert leader.driver.framework_id == "framework-7"
+    assert "records" not in {check.name for check in leader.runtime.checks()}
+
+
+def test_an_unreadable_record_is_not_replaced(start: Start, backend: MemoryBackend) -> None:
+    backend.records["agentsetting", "agent-1"] = b'{"agent": 7}'
+    process = start(MemoryStore(backend)).leads()
+    reply = process.disable("agent-1").result(10.0)
+    assert reply.error == effects.Reason.CONFLICT
+    assert process.disable("agent-2").result(10.0).error == ""
+    assert backend.records["agentsetting", "agent-1"] == b'{"agent": 7}'
 
 
 def test_the_metrics_follow_the_role(start: Start, backend: MemoryBackend) -> None:

@@ -721,10 +721,10 @@ def test_health_readiness_version_and_metrics(gateway: CoreGateway, api: Api) ->
     assert api.data("/version", base="")["version"] == "1.2.3"
     assert api.get("/metrics", base="").text == "bkbcs_scheduler_up 1\n"
     assert api.get("/readyz", base="").json()["ready"] is True
-    gateway.ready = [Check("store", False, "gone")]
+    gateway.ready = [Check("store", False, "gone", "store_gone")]
     response = api.get("/readyz", base="")
     assert response.status_code == 503
-    assert response.json()["checks"] == [{"name": "store", "ok": False, "message": "gone"}]
+    assert response.json()["checks"] == [{"name": "store", "ok": False, "message": "gone", "code": "store_gone"}]
     assert api.get("/healthz", base="").status_code == 200
 
 

@@ -26,9 +26,12 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """`code` is a stable name of what is wrong; empty if there is none."""
+
     name: str
     ok: bool
     message: str
+    code: str
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +64,7 @@ def get_health(call: Call) -> Plain:
     "/readyz", "Tell whether this process is ready to serve (503 if not)", answer=Readiness, reasons=(), enveloped=False
 )
 def get_readiness(call: Call) -> Plain:
-    checks = [ReadyCheck(name=c.name, ok=c.ok, message=c.message) for c in call.gateway.checks()]
+    checks = [ReadyCheck(name=c.name, ok=c.ok, message=c.message, code=c.code) for c in call.gateway.checks()]
     ready = bool(checks) and all(check.ok for check in checks)
     readiness = Readiness(ready=ready, role=call.gateway.role(), checks=checks)
     return Plain(msgspec.json.encode(readiness), status=200 if ready else 503)
