@@ -1,6 +1,6 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
-#              the integration tests in one process, all others beside them in a second; PYTEST_ARGS="-n 0" runs them one by one
+#              in two processes: tests with the real Mesos in one, those with ZooKeeper in the other, the rest in both; PYTEST_ARGS="-n 0" runs them one by one
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
