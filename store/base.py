@@ -12,7 +12,7 @@ Exception tree:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol
 
@@ -79,6 +79,22 @@ class Loaded(NamedTuple):
     quarantined: list[Quarantined]
 
 
+class Followed(NamedTuple):
+    """What a follower has found: records as they are stored now."""
+
+    changes: list[Change]
+    """Records that may have changed; `record` None: it does not exist, or cannot be decoded."""
+    quarantined: list[Quarantined]
+    """Those that exist and cannot be decoded. They are among the changes, too."""
+
+
+class Position(NamedTuple):
+    """How far a follower has come: all commits up to `number` of the term `epoch`, and of all terms before."""
+
+    epoch: int
+    number: int
+
+
 class Leader(NamedTuple):
     """Who leads: `url` of its HTTP API (http://host:port), and the epoch."""
 
@@ -90,6 +106,31 @@ class Term(NamedTuple):
     """One term of leadership, given to the winner of an election."""
 
     epoch: int
+
+
+class Follower(Protocol):
+    """Reads what changes in a store, without leadership. One thread at a time may use it."""
+
+    def read(self) -> Iterator[Followed]:
+        """Everything that has been committed since the last read that was taken to its end, in portions; the first read
+        yields all records. Afterwards each record told last is at least as new as the begin of the read. While somebody
+        else writes, the records are not of one moment; after a read that began when nobody but this process could
+        write, what was told equals what is stored.
+
+        A record that has changed many times is told once. A follower that has been away for so long that the store does
+        not remember what has changed tells all records again, and as None those that it has told and that do not exist
+        any more. Raises StoreUnavailable; the next read then starts where this one did."""
+
+    @property
+    def position(self) -> Position | None:
+        """Of the last read that was taken to its end; None before the first, and while all records must be read."""
+
+    def lead(self, epoch: int) -> None:
+        """This process leads with `epoch`, and has read since it was elected: gives the store what the follower knows,
+        which spares it a listing before the first commit, and closes the follower."""
+
+    def close(self) -> None:
+        """Frees what the follower holds. It is not used afterwards."""
 
 
 class Store(Protocol):
@@ -122,6 +163,9 @@ class Store(Protocol):
 
     def load(self) -> Loaded:
         """Reads all records (also without leadership). Raises StoreUnavailable."""
+
+    def follow(self) -> Follower:
+        """Begins to follow what is stored. Raises StoreUnavailable."""
 
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         """Writes the changes atomically. The future raises StaleEpoch, StoreUnavailable (outcome decided: not

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from store.definition import AttributeValue
 from store.records import TaskGroup, Version
-
-if TYPE_CHECKING:
-    from store.state import State
 
 Key = str
 K = TypeVar("K")
@@ -22,8 +19,13 @@ class Census:
     A taskgroup is live until it is certain that no task of it runs; one on an unreachable agent still counts.
     """
 
-    def __init__(self, state: State) -> None:
-        self._state = state
+    def __init__(
+        self, groups: Mapping[Key, Mapping[str, TaskGroup]], versions: Mapping[Key, Mapping[str, Version]]
+    ) -> None:
+        """`groups`, `versions`: those of every application, kept up to date by the state. The census holds no reference
+        to the state itself: a reference cycle would keep 100,000s of records in memory until the garbage collector
+        finds them."""
+        self._groups, self._versions = groups, versions
         self._values: dict[tuple[Key, str], Counter[str | float]] = {}
         self._totals: Counter[Key] = Counter()
         self._extended: Counter[tuple[str, str]] = Counter()
@@ -40,8 +42,9 @@ class Census:
         for app in self._labelled.get(pair, ()):
             if app == except_application:
                 continue
-            for group in self._state.groups_of(app).values():
-                version = self._state.version(app, group.version)
+            versions = self._versions.get(app, {})
+            for group in self._groups.get(app, {}).values():
+                version = versions.get(group.version)
                 if not group.ended and version is not None and pair in _pairs(version):
                     found.add(group.agent_id)
         return frozenset(found)

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from store.base import BatchTooLarge, Change, Loaded, Quarantined, RecordTooLarge
+from store.base import BatchTooLarge, Change, Followed, Loaded, Quarantined, RecordTooLarge
 from store.records import KINDS, SCHEMA, Record
 from store.seal import UNSEALED, Sealer, Unsealable
 
@@ -150,6 +150,18 @@ def decode_all(items: Iterable[Stored], sealer: Sealer = UNSEALED) -> Loaded:
         else:
             loaded.records.append(record)
     return loaded
+
+
+def followed(items: Iterable[Stored | tuple[str, str]], sealer: Sealer = UNSEALED) -> Followed:
+    """What a follower tells: decodes records; what is only a kind and a key does not exist."""
+    found = Followed([], [])
+    for item in items:
+        record = decode(item, sealer) if isinstance(item, Stored) else None
+        if isinstance(record, Quarantined):
+            found.quarantined.append(record)
+            record = None
+        found.changes.append(Change(item[0], item[1], record))
+    return found
 
 
 def _decode_with_extra(kind: str, data: bytes) -> Record:

@@ -8,14 +8,27 @@ before the causing call returns, in its thread and outside of any lock, so that 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnavailable, Term
-from store.codec import Stored, decode_all, encode_changes
+from store.base import (
+    Change,
+    Followed,
+    Leader,
+    Loaded,
+    Position,
+    StaleEpoch,
+    StoreError,
+    StoreUnavailable,
+    Term,
+)
+from store.codec import Stored, decode_all, encode_changes, followed
 from store.seal import UNSEALED, Sealer
 
+LOG_SIZE = 10_000
+"""Changes that are remembered for followers."""
 _NOTHING_TO_TELL: Callable[[], None] = lambda: None  # noqa: E731
 
 
@@ -37,6 +50,10 @@ class MemoryBackend:
     reachable: bool = True
     """False makes stores behave as if the backend did not answer: they raise StoreUnavailable."""
     candidates: list[_Candidate] = field(default_factory=list)
+    log: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=LOG_SIZE))
+    """Kind and key of what was changed last, for followers."""
+    changes: int = 0
+    """How many changes there have been; that many have passed through the log."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def depose(self, reason: str) -> None:
@@ -141,6 +158,29 @@ class MemoryStore:
                     self.backend.records.pop((kind, key), None)
                 else:
                     self.backend.records[kind, key] = data
+                self.backend.log.append((kind, key))
+                self.backend.changes += 1
+
+    def follow(self) -> MemoryFollower:
+        self._require_connection()
+        return MemoryFollower(self)
+
+    def changed_since(self, position: int) -> tuple[int, list[Stored | tuple[str, str]]] | None:
+        """For the follower: the position now, and each record changed after `position`, or only its kind and key if it
+        does not exist. None if the log does not reach back so far."""
+        self._require_connection()
+        backend = self.backend
+        with backend.lock:
+            missed = backend.changes - position
+            if not 0 <= missed <= len(backend.log):
+                return None
+            names = dict.fromkeys(list(backend.log)[len(backend.log) - missed :])
+            found = [Stored(*name, backend.records[name]) if name in backend.records else name for name in names]
+            return backend.changes, found
+
+    @property
+    def sealer(self) -> Sealer:
+        return self._sealer
 
     def healthy(self) -> bool:
         return self._opened and self.backend.reachable
@@ -148,9 +188,62 @@ class MemoryStore:
     def erase(self) -> None:
         self._require_connection()
         with self.backend.lock:
+            self.backend.changes += 1  # more than the log has: followers read everything again
             self.backend.records.clear()
+            self.backend.log.clear()
             self.backend.epoch = 0
 
     def _require_connection(self) -> None:
         if not self.healthy():
             raise StoreUnavailable("the store is not open" if self.backend.reachable else "the backend does not answer")
+
+
+class MemoryFollower:
+    """Implements store.base.Follower."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._position: Position | None = None
+        self._told: set[tuple[str, str]] = set()
+
+    @property
+    def position(self) -> Position | None:
+        return self._position
+
+    def read(self) -> Iterator[Followed]:
+        epoch = self._store.backend.epoch
+        changed = self._store.changed_since(self._position.number) if self._position is not None else None
+        if changed is None:
+            self._position = None
+            number = self._store.backend.changes
+            yield self._everything()
+        else:
+            number, found = changed
+            if found:
+                part = followed(found, self._store.sealer)
+                self._note(part)
+                yield part
+        self._position = Position(epoch, number)
+
+    def _everything(self) -> Followed:
+        records, quarantined = self._store.load()
+        changes = [Change(record.kind, record.key, record) for record in records]
+        changes += [Change(bad.kind, bad.key, None) for bad in quarantined]
+        gone = self._told.difference([(change.kind, change.key) for change in changes])
+        part = Followed(changes + [Change(kind, key, None) for kind, key in gone], quarantined)
+        self._note(part)
+        return part
+
+    def _note(self, part: Followed) -> None:
+        broken = {(bad.kind, bad.key) for bad in part.quarantined}
+        for kind, key, record in part.changes:
+            if record is not None or (kind, key) in broken:
+                self._told.add((kind, key))
+            else:
+                self._told.discard((kind, key))
+
+    def lead(self, epoch: int) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._told.clear()

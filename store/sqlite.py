@@ -28,6 +28,7 @@ from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnav
 from store.codec import Encoded, Stored, decode_all, encode_changes
 from store.filelock import FileLock
 from store.seal import UNSEALED, Sealer
+from store.sqlite_follower import CHANGE_LOG, SqliteFollower, prune
 
 _LOG = logging.getLogger(__name__)
 _SCRIPT = """
@@ -90,7 +91,7 @@ class SqliteStore:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._create()
             connection = self._connect()
-            connection.executescript(_SCRIPT)
+            connection.executescript(_SCRIPT + CHANGE_LOG)
             self._probe = FileLock(self._lock_path)
         except (OSError, sqlite3.Error) as error:
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
@@ -233,6 +234,13 @@ class SqliteStore:
             raise StoreUnavailable(f"cannot read {self.path}: {error}") from error
         return decode_all((Stored(*row) for row in rows), self._sealer)
 
+    def follow(self) -> SqliteFollower:
+        self._require_open()
+        try:
+            return SqliteFollower(self._connect(), self._sealer)
+        except sqlite3.Error as error:
+            raise StoreUnavailable(f"cannot read {self.path}: {error}") from error
+
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         future: Future[None] = Future()
         candidacy = self._candidacy
@@ -315,6 +323,7 @@ class SqliteStore:
             connection.executemany(
                 "DELETE FROM records WHERE kind = ? AND key = ?", [at for at, data in final.items() if data is None]
             )
+            prune(connection)
         return epoch
 
     def _report(self, trouble: str) -> None:

@@ -112,7 +112,7 @@ class State:
         self._unhealthy_of: Counter[Key] = Counter()
         self._active_of: dict[Key, dict[str, Transaction]] = {}
         self._transactions_of: dict[Key, dict[str, Transaction]] = {}
-        self.census = Census(self)
+        self.census = Census(self._groups_of, self._versions)
         self._watchers: dict[str, Callable[[Key, Record | None, Record | None], None]] = {}
         for record in records:
             self.apply(record.kind, record.key, record)
@@ -195,6 +195,12 @@ class State:
         found += [version for versions in list(self._versions.values()) for version in list(versions.values())]
         framework = self.get("framework", "framework")
         return [*found, framework] if framework is not None else found
+
+    @property
+    def size(self) -> int:
+        """How many records there are."""
+        versions = sum(map(len, list(self._versions.values())))
+        return sum(map(len, self._tables.values())) + versions + (self.get("framework", "framework") is not None)
 
     # --- changing ---------------------------------------------------------------------------------------------
 

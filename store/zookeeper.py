@@ -1,7 +1,8 @@
 """A store in ZooKeeper: for several schedulers, one leading, the others standing by.
 
 The parts: zookeeper_tree (where things lie), zookeeper_wire (requests), zookeeper_session (the connection),
-zookeeper_reader (listing and loading), zookeeper_pipeline (commits), zookeeper_election (who leads).
+zookeeper_reader (listing and loading), zookeeper_pipeline (commits), zookeeper_log and zookeeper_follower (what has
+changed), zookeeper_election (who leads).
 
 While the connection is suspended commits wait; they are decided when it is back. When the session is lost, the
 leadership ends: `deposed` is called, and commits that had not been applied by then fail with StaleEpoch.
@@ -23,6 +24,7 @@ from store.codec import decode_all
 from store.seal import UNSEALED, Sealer
 from store.zookeeper_access import open_nodes, take_over
 from store.zookeeper_election import Election
+from store.zookeeper_follower import ZooKeeperFollower
 from store.zookeeper_pipeline import CommitPipeline
 from store.zookeeper_reader import erase_records, list_records, make_tree, read_records
 from store.zookeeper_session import TRANSIENT, Login, Session
@@ -146,8 +148,12 @@ class ZooKeeperStore:
         except (*TRANSIENT, KazooException, ValueError) as error:
             raise StoreUnavailable(f"cannot read {self.tree.root} from ZooKeeper at {self.hosts}: {error!r}") from error
         if epoch:
-            opened.pipeline.offer_keys(epoch, addresses)
+            opened.pipeline.offer_keys(epoch, set(addresses))
         return decode_all(stored, self.sealer)
+
+    def follow(self) -> ZooKeeperFollower:
+        opened = self._require_open()
+        return ZooKeeperFollower(opened.session, self.tree, self.sealer, opened.pipeline.offer_keys)
 
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         opened = self._opened

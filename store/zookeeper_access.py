@@ -21,7 +21,7 @@ from store.zookeeper_tree import Tree, bucket_names
 
 def open_nodes(session: Session, tree: Tree) -> list[str]:
     """Of the nodes every tree has, those that others than their owner may read or change."""
-    paths = [tree.root, tree.election, *map(tree.kind, KINDS)]
+    paths = [tree.root, tree.election, tree.log, *map(tree.kind, KINDS)]
     answers = session.pipelined(partial(session.client.get_acls_async, path) for path in paths)
     found = []
     for path, answer in zip(paths, answers, strict=True):
@@ -50,7 +50,7 @@ def _all_nodes(session: Session, tree: Tree) -> Iterator[str]:
     for kind in KINDS:
         yield from (tree.bucket(kind, bucket) for bucket in bucket_names())
         yield tree.kind(kind)
-    for parent in (tree.epoch, tree.election):
+    for parent in (tree.epoch, tree.log, tree.election):
         with suppress(NoNodeError):
             yield from (f"{parent}/{name}" for name in session.wait(session.client.get_children_async(parent)))
         yield parent

@@ -9,6 +9,8 @@ Each batch is one multi, and each multi begins with a guard of two operations:
   last one applied. (The counter alone would be no fence: a new leader's write to it would raise its version just as the
   first of two batches under way would have done, and the second would pass.)
 
+A third operation writes which records the batch changes into the log that followers read (store.zookeeper_log).
+
 So when an answer is lost, or a multi fails (and with it all that were sent after it), nothing more is sent until every
 request under way has been answered; then epoch and counter are read, and what they show as applied is done, the rest is
 sent again if the term is still ours, else refused with StaleEpoch.
@@ -33,6 +35,7 @@ import msgspec
 from store.base import Change, StaleEpoch, StoreUnavailable
 from store.codec import Encoded, encode_changes, size_of
 from store.seal import UNSEALED, Sealer
+from store.zookeeper_log import LogWriter
 from store.zookeeper_reader import list_records, make_tree
 from store.zookeeper_session import TRANSIENT, Session
 from store.zookeeper_tree import Address, EpochNode, Tree
@@ -123,6 +126,7 @@ class CommitPipeline:
         self._seq = 0
         self._counter_version = 0
         self._keys: set[Address] | None = None
+        self._log = LogWriter(session, tree)
         self._waiting: deque[_Commit] = deque()
         self._in_flight: deque[_Batch] = deque()
         self._failed = self._keys_doubtful = False
@@ -165,9 +169,10 @@ class CommitPipeline:
         self._open_epoch = 0
         self._inbox.put(_SessionLost())
 
-    def offer_keys(self, epoch: int, addresses: Sequence[Address]) -> None:
-        """What a load within the term `epoch` has found, which spares the pipeline a listing of its own."""
-        self._inbox.put(_Keys(epoch, set(addresses)))
+    def offer_keys(self, epoch: int, addresses: set[Address]) -> None:
+        """What is stored when the term `epoch` begins, which spares the pipeline a listing of its own. The set is the
+        pipeline's from now on."""
+        self._inbox.put(_Keys(epoch, addresses))
 
     def submit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         future: Future[None] = Future()
@@ -224,6 +229,7 @@ class CommitPipeline:
         self._epoch, self._epoch_version = begin.epoch, begin.version
         self._seq = self._counter_version = 0
         self._keys = None
+        self._log.forget()
 
     def _give_up_answers(self) -> None:
         for batch in self._in_flight:
@@ -248,7 +254,7 @@ class CommitPipeline:
         batch.answered = True
         if answer.error is None and not self._failed and batch is self._in_flight[0]:
             self._in_flight.popleft()
-            _succeed(batch)
+            self._succeed(batch)
             return
         self._failed = True
         if isinstance(answer.error, MultiFailed):
@@ -264,6 +270,7 @@ class CommitPipeline:
         while self._waiting and not self._failed and len(self._in_flight) < _IN_FLIGHT:
             if self._keys is None:
                 self._keys = set(list_records(self._session, self._tree))
+            self._log.prepare()
             batch = self._next_batch()
             batch.operations = self._operations(batch.changes)
             self._in_flight.append(batch)
@@ -310,12 +317,19 @@ class CommitPipeline:
         else:
             guard += [delete(counter, self._counter_version), create(counter, number, acl=self._session.acl)]
             self._counter_version = 0
+        guard.append(self._log.operation(self._epoch, batch.seq, batch.changes))
         batch.guards = len(guard)
         batch.attempt += 1
         batch.answered = False
         attempt = batch.attempt
         result = self._session.send(Multi(guard + batch.operations))
         result.rawlink(lambda done: self._inbox.put(_Answer(batch, attempt, _error_of(done))))
+
+    def _succeed(self, batch: _Batch) -> None:
+        batch.answered = True
+        self._log.written(self._epoch, batch.seq)
+        for commit in batch.commits:
+            commit.future.set_result(None)
 
     # --- after a failure --------------------------------------------------------------------------------------
 
@@ -336,6 +350,8 @@ class CommitPipeline:
             self._answer_all(StaleEpoch(f"epoch {self._epoch} has ended"))
         else:
             self._counter_version = counter[1]
+            self._log.forget()
+            self._log.prepare()
             if self._keys_doubtful:
                 self._rebuild()
             for batch in self._in_flight:
@@ -354,7 +370,7 @@ class CommitPipeline:
     def _settle(self, applied: int) -> None:
         """Answers the batches up to number `applied`."""
         while self._in_flight and self._in_flight[0].seq <= applied:
-            _succeed(self._in_flight.popleft())
+            self._succeed(self._in_flight.popleft())
 
     def _answer_all(self, error: Exception) -> None:
         for batch in self._in_flight:
@@ -382,12 +398,6 @@ class CommitPipeline:
         while not self._inbox.empty():
             self._handle(self._inbox.get())
         self._answer_all(StoreUnavailable("the store was closed before the commit"))
-
-
-def _succeed(batch: _Batch) -> None:
-    batch.answered = True
-    for commit in batch.commits:
-        commit.future.set_result(None)
 
 
 def _error_of(done: Any) -> Exception | MultiFailed | None:

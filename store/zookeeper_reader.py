@@ -27,6 +27,7 @@ def make_tree(session: Session, tree: Tree) -> None:
     """Creates what is missing of the nodes that election and records need as parents."""
     client = session.client
     session.wait(client.ensure_path_async(tree.election))
+    session.wait(client.ensure_path_async(tree.log))
     for kind in KINDS:
         session.wait(client.ensure_path_async(tree.kind(kind)))
         while missing := set(bucket_names()) - set(session.wait(client.get_children_async(tree.kind(kind)))):
@@ -53,14 +54,18 @@ def list_records(session: Session, tree: Tree) -> list[Address]:
     ]
 
 
-def read_records(session: Session, tree: Tree, addresses: Sequence[Address]) -> list[Stored]:
-    """Those of the records that (still) exist."""
-    paths = [tree.record(address) for address in addresses]
+def read_nodes(session: Session, paths: Sequence[str]) -> list[bytes | None]:
+    """The data of each node in this order, None for those that do not exist."""
     try:
-        found = _many(session, ReadNodes, paths)
+        return _many(session, ReadNodes, paths)
     except UnimplementedError:
         found = _singly(session, lambda path: session.client.get_async(path), paths)
-        found = [None if answer is None else answer[0] for answer in found]
+        return [None if answer is None else answer[0] for answer in found]
+
+
+def read_records(session: Session, tree: Tree, addresses: Sequence[Address]) -> list[Stored]:
+    """Those of the records that (still) exist."""
+    found = read_nodes(session, [tree.record(address) for address in addresses])
     return [
         Stored(address.kind, address.key, data)
         for address, data in zip(addresses, found, strict=True)
@@ -69,10 +74,11 @@ def read_records(session: Session, tree: Tree, addresses: Sequence[Address]) -> 
 
 
 def erase_records(session: Session, tree: Tree) -> None:
-    """Deletes all records, the epoch and its counters; the tree remains."""
+    """Deletes all records, the log, the epoch and its counters; the tree remains."""
     gone = [tree.record(address) for address in list_records(session, tree)]
     with suppress(NoNodeError):
         gone += [tree.counter(epoch) for epoch in session.wait(session.client.get_children_async(tree.epoch))]
+    gone += [tree.slot(name) for name in session.wait(session.client.get_children_async(tree.log))]
     gone.append(tree.epoch)
     for answer in session.pipelined(partial(session.client.delete_async, path) for path in gone):
         with suppress(NoNodeError):

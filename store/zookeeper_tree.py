@@ -3,6 +3,7 @@
     <root>/epoch                       the newest epoch; written once per term, checked by every commit of the term
     <root>/epoch/<epoch>               how many multis that term has applied; each of them counts it up
     <root>/leader                      url and epoch of the leader; ephemeral, so it goes with its session
+    <root>/log/<slot>                  which records a commit has changed; a ring (store.zookeeper_log)
     <root>/election/<candidate>        one ephemeral sequential node per candidate; the lowest leads
     <root>/<kind>/<bucket>/<key>       one record
 
@@ -45,10 +46,14 @@ class Tree:
         self.epoch = f"{root}/epoch"
         self.leader = f"{root}/leader"
         self.election = f"{root}/election"
-        self.reserved = frozenset({"epoch", "leader", "election"})
+        self.log = f"{root}/log"
+        self.reserved = frozenset({"epoch", "leader", "election", "log"})
 
     def counter(self, epoch: int | str) -> str:
         return f"{self.epoch}/{epoch}"
+
+    def slot(self, name: str) -> str:
+        return f"{self.log}/{name}"
 
     def kind(self, kind: str) -> str:
         return f"{self.root}/{kind}"

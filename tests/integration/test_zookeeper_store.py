@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from kazoo.client import KazooClient
@@ -16,7 +17,7 @@ from kazoo.exceptions import UnimplementedError
 from kazoo.protocol.connection import _CONNECTION_DROP
 
 from store import zookeeper_reader
-from store.base import StaleEpoch, StoreUnavailable
+from store.base import StaleEpoch, Store, StoreUnavailable
 from store.records import Application
 from store.zookeeper import ZooKeeperStore
 from store.zookeeper_pipeline import CommitPipeline
@@ -60,22 +61,26 @@ def app(name: object = "web", **fields: object) -> Application:
     return Application(namespace="ns", name=str(name), **fields)  # type: ignore[arg-type]
 
 
-def session_of(candidate: Candidate) -> Session:
-    store = candidate.store
+class HasStore(Protocol):
+    store: Store
+
+
+def session_of(holder: HasStore) -> Session:
+    store = holder.store
     assert isinstance(store, ZooKeeperStore) and store._opened is not None
     return store._opened.session
 
 
-def drop_connection(candidate: Candidate) -> None:
+def drop_connection(holder: HasStore) -> None:
     """As if the network had failed; returns when the store has noticed."""
-    client = session_of(candidate).client
+    client = session_of(holder).client
     client._call(_CONNECTION_DROP, client.handler.async_result())
-    wait_for(lambda: not candidate.store.healthy())
+    wait_for(lambda: not holder.store.healthy())
 
 
-def expire_session(place: ZooKeeperPlace, candidate: Candidate) -> None:
+def expire_session(place: ZooKeeperPlace, holder: HasStore) -> None:
     """Lets ZooKeeper end the session of the store, by closing it from a second connection."""
-    twin = KazooClient(place.hosts, client_id=session_of(candidate).client.client_id)
+    twin = KazooClient(place.hosts, client_id=session_of(holder).client.client_id)
     twin.start()
     twin.stop()
     twin.close()

@@ -1,0 +1,85 @@
+"""store.replica and store.state: dropped states leave nothing behind; replicas take over what a follower tells."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from store.base import Change, Followed, Quarantined
+from store.records import Application, Task, TaskGroup, Version
+from store.replica import Replica
+from store.state import State
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def app(name: str = "web", **fields: object) -> Application:
+    return Application(namespace="ns", name=name, **fields)  # type: ignore[arg-type]
+
+
+def test_a_state_that_nobody_uses_is_freed_without_the_collector(no_collector: None) -> None:
+    group = TaskGroup(
+        id="0.web.ns.c.1",
+        namespace="ns",
+        application="web",
+        index=0,
+        version="1",
+        agent_id="a",
+        tasks=(Task(id="1.0.0.web.ns.c.1", name="0", status="Running"),),
+    )
+    version = Version(namespace="ns", application="web", name="1", labels={"l": "v"})
+    for _ in range(50):
+        state = State([app(), version, group])
+        assert state.census.agents_with_label("l:v", "ns/other") == {"a"}
+        dropped = weakref.ref(state)
+        del state
+        assert dropped() is None
+
+
+def test_a_replica_that_reads_everything_again_keeps_its_state(no_collector: None) -> None:
+    replica = Replica()
+    state = replica.state
+    first = [app(str(n)) for n in range(100)]
+    replica.apply(Followed([Change("application", r.key, r) for r in first], []))
+    before = {key: id(record) for key, record in state.applications.items()}
+    for _ in range(50):
+        replica.apply(Followed([Change("application", r.key, app(r.name)) for r in first], []))
+    assert replica.state is state and len(replica) == 100
+    assert {key: id(record) for key, record in state.applications.items()} == before, "equal records are not replaced"
+
+
+def test_a_record_that_becomes_unreadable_is_no_longer_in_the_state() -> None:
+    replica = Replica()
+    replica.apply(Followed([Change("application", "ns/web", app())], []))
+    bad = Quarantined("application", "ns/web", "it is damaged")
+    replica.apply(Followed([Change("application", "ns/web", None)], [bad]))
+    assert replica.state.applications == {} and replica.quarantined == {("application", "ns/web"): bad}
+    assert replica.state.kept == {}, "it may be overwritten"
+    replica.apply(Followed([Change("application", "ns/web", app())], []))
+    assert replica.quarantined == {} and set(replica.state.applications) == {"ns/web"}
+
+
+def test_a_sealed_record_is_kept_until_it_can_be_read() -> None:
+    replica = Replica()
+    sealed = Quarantined("configmap", "ns/c", "no key", sealed=True)
+    replica.apply(Followed([Change("configmap", "ns/c", None)], [sealed]))
+    assert replica.state.kept == {("configmap", "ns/c"): "no key"} and len(replica) == 1
+    replica.apply(Followed([Change("configmap", "ns/c", None)], []))
+    assert replica.state.kept == {} and replica.quarantined == {} and len(replica) == 0
+
+
+def test_what_cannot_be_decoded_may_be_of_a_kind_of_a_newer_layout() -> None:
+    replica = Replica()
+    replica.apply(Followed([Change("gadget", "g/1", None)], [Quarantined("gadget", "g/1", "unknown kind")]))
+    assert set(replica.quarantined) == {("gadget", "g/1")}
+    replica.apply(Followed([Change("gadget", "g/1", None)], []))
+    assert len(replica) == 0
