@@ -23,8 +23,8 @@ import structlog
 
 from bcs_scheduler.api.views.base import rfc3339
 from bcs_scheduler.api.views.events import name_of
-from bcs_scheduler.core.journal import part
 from bcs_scheduler.posting import PostFailed, post
+from store.ids import TaskGroupId
 from store.records import Happening
 
 log = structlog.get_logger(__name__)
@@ -344,9 +344,9 @@ def _remember(known: dict[str, T], identity: str, value: T) -> None:
 
 def _subject(happening: Happening) -> str:
     """What the id of an alarm begins with. Replacements of a taskgroup share it: it names application and index."""
-    if happening.object == "taskgroup":
-        index, name = part(happening.key, 0), part(happening.key, 1)
-        return f"{happening.namespace}.{name}-{index}"
+    taskgroup = TaskGroupId.parse(happening.key) if happening.object == "taskgroup" else None
+    if taskgroup is not None:
+        return f"{happening.namespace}.{taskgroup.name}"
     if happening.object == "framework":
         return "framework"
     return ".".join(filter(None, (happening.namespace, name_of(happening))))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 from store.definition import Amounts, AttributeValue, Part
+from store.ids import UNNAMED
 from store.instructions import Command as Command
 from store.instructions import CommandType as CommandType
 from store.instructions import ConfigItem as ConfigItem
@@ -73,8 +74,8 @@ class Framework(Record, frozen=True, kw_only=True):
     kind: ClassVar[str] = "framework"
 
     id: str = ""
-    cluster: str = "Unnamed"
-    """Name of the Mesos cluster, part of every taskgroup id."""
+    cluster: str = UNNAMED
+    """Name of the Mesos cluster, part of every taskgroup id; as `store.ids.safe_cluster` gives it."""
     created_at: float = 0.0
     forgotten: bool = False
     """An operator has dropped the id (forget-framework): the next leader registers a new framework, although taskgroups

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from offers.agents import Directory
+from store.ids import transaction_id
 from store.records import (
     Application,
     Executor,
@@ -193,7 +194,7 @@ def begin(
     now = ctx.now
     due = now + max(0.0, delay)
     transaction = Transaction(
-        id=f"application-{ctx.ids.next(now)}",
+        id=transaction_id(ctx.ids.next(now)),
         type=kind,
         namespace=application.namespace,
         application=application.name,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from offers.model import Demand, Diagnosis, Placement
+from store import ids
 from store.records import Application, ApplicationStatus, TaskGroup, Transaction, TransactionStatus, Version
 from store.state import State
 from transactions import base, daemons, explain, groups, injection, lifecycle, needs, reschedule, update
@@ -152,7 +153,7 @@ class Engine:
         touched: set[str] = set()
         for kind, key in changed:
             if kind == "taskgroup":
-                app = application_of(key)
+                app = ids.application_of(key)
                 apps.add(app)
                 look.update(self._owners.get(app, ()))
                 if key in self._rescheduler:
@@ -167,7 +168,7 @@ class Engine:
             elif kind == "application":
                 apps.add(key)
             elif kind in ("configmap", "secret"):
-                look.update(self._wanting_from(key.partition("/")[0]))
+                look.update(self._wanting_from(ids.namespace_of(key)))
         return look, apps, touched
 
     def _wanting_from(self, namespace: str) -> list[str]:
@@ -388,9 +389,3 @@ def _sound(group: TaskGroup | None) -> bool:
     if group.unreachable_since or not group.tasks:
         return False
     return not any(task.ended for task in group.tasks)
-
-
-def application_of(taskgroup_id: str) -> str:
-    """Key of the application a taskgroup id belongs to: parts [2] and [1] (bcs_internals 0.3)."""
-    _, application, namespace, _ = taskgroup_id.split(".", 3)
-    return f"{namespace}/{application}"

@@ -6,6 +6,7 @@ import msgspec
 
 from offers.model import Placement
 from store.definition import AttributeValue
+from store.ids import TaskGroupId
 from store.records import Application, BoundPort, Executor, Task, TaskGroup, Version
 from transactions import health, lifecycle, needs
 from transactions.base import Context, Slot
@@ -13,13 +14,12 @@ from transactions.base import Context, Slot
 
 def build(ctx: Context, application: Application, version: Version, slot: Slot, placement: Placement) -> TaskGroup:
     """Writes the record of a new taskgroup (status Staging) on the agent of the placement and removes the one it
-    replaces. The id is new, the index stays (ids: bcs_internals 0.3)."""
+    replaces. The id is new, the index stays."""
     cluster = ctx.state.framework.cluster
-    nano = ctx.ids.next(ctx.now)
-    tail = f"{slot.index}.{application.name}.{application.namespace}.{cluster}"
+    identity = TaskGroupId.make(slot.index, application.name, application.namespace, cluster, ctx.ids.next(ctx.now))
     old = ctx.state.taskgroups.get(slot.replaces) if slot.replaces else None
     group = TaskGroup(
-        id=f"{tail}.{nano}",
+        id=str(identity),
         namespace=application.namespace,
         application=application.name,
         index=slot.index,
@@ -30,7 +30,7 @@ def build(ctx: Context, application: Application, version: Version, slot: Slot, 
         role=version.role or ctx.options.role,
         executor=_executor(ctx, application, version),
         message="all tasks are staging",
-        tasks=_tasks(version, f"{nano}.{{}}.{tail}", placement, ctx.now),
+        tasks=_tasks(version, identity, placement, ctx.now),
         resources=needs.amounts(version),
         extended=needs.extended(version),
         attributes=_attributes(version, placement),
@@ -51,7 +51,7 @@ def _executor(ctx: Context, application: Application, version: Version) -> Execu
     return "bcs" if processes else version.executor or ctx.executor
 
 
-def _tasks(version: Version, task_id: str, placement: Placement, now: float) -> tuple[Task, ...]:
+def _tasks(version: Version, taskgroup: TaskGroupId, placement: Placement, now: float) -> tuple[Task, ...]:
     drawn = iter(placement.ports)
     tasks = []
     for number, container in enumerate(version.containers):
@@ -62,7 +62,7 @@ def _tasks(version: Version, task_id: str, placement: Placement, now: float) -> 
             ports.append(BoundPort(name=port.name, protocol=port.protocol, container_port=inside, host_port=host))
         tasks.append(
             Task(
-                id=task_id.format(number),
+                id=str(taskgroup.task(number)),
                 name=container.name or f"{version.application}-{number}",
                 ports=tuple(ports),
                 checks=health.unknown(container),

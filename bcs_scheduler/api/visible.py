@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from bcs_scheduler.security.caller import Caller
+from store.ids import namespace_of
 from store.records import Command, Journal, Message, Record, Revision, TaskGroup, Transaction, Version
 from store.state import TABLES, Key, State
 
@@ -124,7 +125,7 @@ class VisibleState(State):
 
     def _sees(self, key: Key) -> bool:
         """Of an object, by its key ``<namespace>/<name>``."""
-        return self._caller.sees(key.partition("/")[0])
+        return self._caller.sees(namespace_of(key))
 
     def get(self, kind: str, key: Key) -> Record | None:
         if kind == "version":

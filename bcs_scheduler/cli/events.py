@@ -82,7 +82,7 @@ def _object(session: Session, text: str) -> dict[str, str]:
         raise UsageError(f"--for takes KIND/NAME, such as application/web, not {text!r}")
     if kind in OWNERS:
         return {"owner": name}
-    if kind == "taskgroup" and name.count(".") < 2:
+    if kind == "taskgroup" and "." not in name:
         name = find_taskgroup(session.client, session.namespace, name)["ID"]
     return {"kind": kind, "name": name}
 

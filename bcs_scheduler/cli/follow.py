@@ -20,6 +20,7 @@ from bcs_scheduler.cli.client import Client, Json
 from bcs_scheduler.cli.complete import service_names
 from bcs_scheduler.cli.errors import CliError, TimedOut, Unreachable, UsageError
 from bcs_scheduler.cli.options import Session, connection_options, pass_session
+from store.ids import nanoseconds_of
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 """Seconds between attempts to reach the scheduler: doubled each time up to the longest."""
@@ -309,7 +310,7 @@ def _servers(endpoint: Json, port: str) -> list[dict[str, Any]]:
         host, _, number = address.rpartition(":")
         name = member["targetRef"]["name"]
         if name in names:
-            name = f"{name}-{member['targetRef']['id'].rpartition('.')[2]}"
+            name = f"{name}-{nanoseconds_of(member['targetRef']['id'])}"
         names.add(name)
         found.append(
             {

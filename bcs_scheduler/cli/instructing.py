@@ -10,6 +10,7 @@ from bcs_scheduler.cli.errors import CliError, Problem
 from bcs_scheduler.cli.lookup import Target
 from bcs_scheduler.cli.options import Session
 from bcs_scheduler.cli.waiting import Look, wait_until
+from store.ids import taskgroup_name
 
 OPEN = ("staging", "running")
 SIGNALLED = 128
@@ -31,8 +32,7 @@ class Outcome(NamedTuple):
     @property
     def name(self) -> str:
         """``web-0`` from the id of the taskgroup."""
-        index, application = self.taskgroup.split(".")[:2]
-        return f"{application}-{index}"
+        return taskgroup_name(self.taskgroup)
 
     @property
     def code(self) -> int:

@@ -6,14 +6,15 @@ from typing import NamedTuple
 
 from bcs_scheduler.cli.client import Client, Json
 from bcs_scheduler.cli.errors import NotFound, UsageError
+from store.ids import TaskGroupId, commanded, nanoseconds_of
 
 
 def application_of(taskgroup: str) -> tuple[str, str]:
     """(namespace, application) from ``index.application.namespace.cluster.nanoseconds``. Raises UsageError."""
-    parts = taskgroup.split(".")
-    if len(parts) < 5 or not parts[0].isdigit():
+    found = TaskGroupId.parse(taskgroup)
+    if found is None:
         raise UsageError(f"{taskgroup!r} is not the id of a taskgroup (index.application.namespace.cluster.time)")
-    return parts[2], parts[1]
+    return found.namespace, found.application
 
 
 def find_taskgroup(client: Client, namespace: str, name: str) -> Json:
@@ -130,9 +131,8 @@ def find_message_target(client: Client, namespace: str, text: str) -> Target:
 def find_command(client: Client, namespace: str, identity: str) -> Json:
     """By id (``Application-<namespace>-<name>-<nanoseconds>``, ``Deployment-...``). Raises NotFound, UsageError."""
     for kind in ("application", "deployment"):
-        head = f"{kind.capitalize()}-{namespace}-"
-        name = identity.removeprefix(head).rpartition("-")[0]
-        if identity.startswith(head) and name:
+        name = commanded(identity, kind, namespace)
+        if name:
             return client.command(namespace, name, identity, kind=kind)
     raise UsageError(f"{identity!r} is not the id of a command in namespace {namespace}")
 
@@ -145,7 +145,7 @@ def _members(client: Client, namespace: str, application: str) -> list[Json]:
 
 
 def _newest(group: Json) -> int:
-    return int(group["ID"].rpartition(".")[2])
+    return nanoseconds_of(group["ID"])
 
 
 def find_transaction(client: Client, namespace: str, name: str) -> Json:

@@ -12,6 +12,7 @@ from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.options import Session
 from bcs_scheduler.cli.output import age, duration, local_time, moment, table
 from bcs_scheduler.cli.views import COLUMNS
+from store.ids import nanoseconds_of
 
 
 def section(session: Session, title: str, kind: str, items: list[Json]) -> None:
@@ -47,7 +48,7 @@ def story_of(client: Client, namespace: str, name: str) -> list[Json]:
         if group["ID"] in known:
             continue
         # The id ends in the nanosecond it was made in; the last report is given in whole seconds, so it comes after.
-        made = int(group["ID"].rpartition(".")[2]) / 1e9
+        made = nanoseconds_of(group["ID"]) / 1e9
         last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group['Message']}".rstrip()
         lines += [
             {"at": made, "about": group["ID"], "text": f"taskgroup made for {group['HostName']}"},

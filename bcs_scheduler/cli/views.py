@@ -11,6 +11,7 @@ from rich.text import Text
 from bcs_scheduler.cli import daemonsetviews, eventviews, extensionviews, serviceviews
 from bcs_scheduler.cli.client import Json
 from bcs_scheduler.cli.output import Column, age, duration, local_time, moment, one_line, status_text
+from store.ids import taskgroup_name
 
 ENDED = ("FINISH", "FAIL", "TIMEOUT", "CANCEL")
 
@@ -270,7 +271,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = {
         Column("ID", lambda m: m["Id"]),
         Column("TYPE", lambda m: m.get("Kind")),
         Column("TASKGROUP", lambda m: m["TaskGroupId"], wide=True),
-        Column("NAME", lambda m: "-".join(reversed(m["TaskGroupId"].split(".")[:2]))),
+        Column("NAME", lambda m: taskgroup_name(m["TaskGroupId"])),
         Column("STATUS", lambda m: status_text(m["Status"])),
         Column("EXIT", _exit_codes, right=True),
         Column("AGE", lambda m: age(m.get("CreateTime")), right=True),

@@ -11,6 +11,7 @@ from bcs_scheduler.core.quotas import Quotas
 from offers.agents import Directory
 from offers.matcher import Scoring
 from offers.pool import OfferPool
+from store.ids import nanoseconds_of
 from store.records import Executor, TaskGroup
 from store.state import State
 from store.unit_of_work import Unit, UnitOfWork
@@ -173,9 +174,7 @@ class Desk:
 
 def _highest_id(state: State) -> int:
     """The greatest nanosecond used in any known id: ids made from now on are greater (never reused)."""
-    numbers = [int(identity.rpartition(".")[2]) for identity in state.taskgroups]
-    numbers += [int(identity.rpartition("-")[2]) for identity in state.transactions]
-    numbers += [int(identity.rpartition("-")[2]) for identity in state.commands]
-    numbers += [int(identity) for identity in state.messages]
+    tables = (state.taskgroups, state.transactions, state.commands, state.messages)
+    numbers = [nanoseconds_of(identity) for table in tables for identity in table]
     numbers += [int(a.version) for a in state.applications.values() if a.version.isdigit()]
     return max(numbers, default=0)

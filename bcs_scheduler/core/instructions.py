@@ -15,6 +15,7 @@ import msgspec
 
 from bcs_scheduler.core import events
 from bcs_scheduler.core.desk import Desk
+from store.ids import command_id
 from store.records import Application, Command, CommandType, Message, TaskGroup, Version
 from transactions import base
 from transactions.base import Refused
@@ -241,7 +242,7 @@ def _command(
     deadline = desk.now + timeout + desk.options.answer_timeout
     return desk.uow.put(
         Command(
-            id=f"{owner[0].capitalize()}-{owner[1]}-{owner[2]}-{desk.ids.next(desk.now)}",
+            id=command_id(*owner, desk.ids.next(desk.now)),
             type=kind,
             owner=owner[0],
             namespace=owner[1],

@@ -10,6 +10,7 @@ configmaps hold.
 from __future__ import annotations
 
 from bcs_scheduler.core.effects import Happened, Story
+from store.ids import TaskGroupId, TaskId, namespace_of
 from store.records import Happening, Journal
 from store.state import State
 from store.unit_of_work import UnitOfWork
@@ -146,15 +147,16 @@ class Scribe:
         """Namespace (empty for what belongs to none), and key of the application whose operation it is about."""
         state = self._state
         if kind == "taskgroup":
-            parts = key.split(".", 3)
-            return (parts[2], f"{parts[2]}/{parts[1]}") if len(parts) == 4 else ("", "")
+            taskgroup = TaskGroupId.parse(key)
+            return (taskgroup.namespace, taskgroup.owner) if taskgroup is not None else ("", "")
         if kind in _NAMED:
-            return key.partition("/")[0], key if kind == "application" else ""
+            return namespace_of(key), key if kind == "application" else ""
         if kind == "transaction":
             transaction = state.transactions.get(key)
             return transaction.namespace if transaction is not None else "", ""
         if kind == "task":
-            return part(key, 4), ""
+            task = TaskId.parse(key)
+            return task.namespace if task is not None else "", ""
         if kind == "command":
             command = state.commands.get(key)
             return command.namespace if command is not None else "", ""
@@ -163,12 +165,6 @@ class Scribe:
         if kind in ("customobject", "revision"):
             return key.split("/")[1 if kind == "customobject" else 0], ""
         return "", ""
-
-
-def part(identity: str, position: int) -> str:
-    """Part of an id that is split by dots (bcs_internals 0.3); empty if it has fewer."""
-    parts = identity.split(".", position + 1)
-    return parts[position] if len(parts) > position else ""
 
 
 def _size(happening: Happening) -> int:

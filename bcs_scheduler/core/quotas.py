@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from store.ids import namespace_of, owner_of
 from store.records import Application, Deployment, Quota, Record
 from store.state import State
 from transactions import wants
@@ -79,7 +80,7 @@ class Quotas:
         for owner in self._stale:
             was, now = self._parts.get(owner, NOTHING), self._look(owner)
             if was != now:
-                namespace = owner[1].partition("/")[0]
+                namespace = namespace_of(owner[1])
                 total = self._sums.get(namespace, NOTHING)
                 before.setdefault(namespace, total)
                 self._sums[namespace] = total.plus(now).minus(was)
@@ -108,7 +109,7 @@ class Quotas:
     def _owner_changed(self, key: str, before: Record | None, after: Record | None) -> None:
         if not self._kept:
             return
-        namespace = key.partition("/")[0]
+        namespace = namespace_of(key)
         self._stale.add(("application" if isinstance(after or before, Application) else "deployment", key))
         for record in (before, after):
             if isinstance(record, Application) and record.deployment:
@@ -121,7 +122,7 @@ class Quotas:
     def _definition_changed(self, key: str, before: Record | None, after: Record | None) -> None:
         if not self._kept:
             return
-        owner = key.rpartition("/")[0]
+        owner = owner_of(key)
         self._stale |= {("application", owner), ("deployment", owner)}
         application = self._state.applications.get(owner)
         if application is not None and application.deployment:

@@ -31,6 +31,7 @@ from bcs_scheduler.core.effects import Problem, Reason, Reply
 from bcs_scheduler.core.planner import plan
 from offers.model import Diagnosis, Offer
 from store.base import RecordKept
+from store.ids import UNNAMED, safe_cluster
 from store.records import Framework, Record
 from store.state import State
 from store.unit_of_work import Unit
@@ -235,7 +236,7 @@ class Core:
                 events.FrameworkRemoved(message=f"Mesos registered {event.framework_id}, the stored id is {known.id}")
             )
             return
-        cluster = known.cluster if known.id and known.cluster != "Unnamed" else event.cluster or "Unnamed"
+        cluster = known.cluster if known.id and known.cluster != UNNAMED else safe_cluster(event.cluster)
         created = known.created_at or desk.now
         desk.uow.put(Framework(id=event.framework_id, cluster=cluster, created_at=created))
         desk.tell("framework", event.framework_id, "subscribed", f"with {event.master}")

@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from bcs_scheduler.core import effects
 from bcs_scheduler.core.desk import CoreOptions
 from store.base import Change
+from store.ids import taskgroup_of
 from store.records import Application, Record, TaskGroup, Transaction
 from store.state import State
 from store.unit_of_work import Unit
@@ -224,13 +225,13 @@ class Invariants:
         """I2: when an acknowledgement leaves, the stored record says at least what it acknowledges; and only a leader
         that knows the taskgroup acknowledges."""
         if term.epoch != self.store.epoch and self._state_of(call) is not None:
-            group_id = _group_id(call.task_id)
+            group_id = taskgroup_of(call.task_id)
             if ("taskgroup", group_id) in self.store.durable and ("taskgroup", group_id) not in term.mirror:
                 raise Violation(
                     "I2", f"{call.task_id} is acknowledged by a deposed leader that does not know it", group_id
                 )
         state = self._state_of(call)
-        record = self.store.durable.get(("taskgroup", _group_id(call.task_id)))
+        record = self.store.durable.get(("taskgroup", taskgroup_of(call.task_id)))
         if state is None or not isinstance(record, TaskGroup):
             return
         task = next(t for t in record.tasks if t.id == call.task_id)
@@ -382,8 +383,3 @@ def _fills(transaction: Transaction) -> bool:
     return transaction.type in ("LAUNCH", "SCALE", "INNERSCALE", "DELETE") or (
         transaction.type == "UPDATE" and transaction.status != "FINISH"
     )
-
-
-def _group_id(task_id: str) -> str:
-    parts = task_id.split(".")
-    return ".".join((*parts[2:6], parts[0]))

@@ -20,6 +20,8 @@ from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
 
 FRAMEWORK = "framework-1"
+CLUSTER = "dc1.example.com"
+"""Name of the Mesos cluster: with dots, as in a domain name."""
 LISTING = (2.0, 6.0)
 """Seconds between two lists of agents."""
 
@@ -93,7 +95,11 @@ class Master:
         self.allocator.revive()
         self._serial += 1
         session = self.session = Session(self._serial, node)
-        self.send(events.Subscribed(framework_id=FRAMEWORK, master="master", cause=f"subscribed-{session.number}"))
+        self.send(
+            events.Subscribed(
+                framework_id=FRAMEWORK, master="master", cluster=CLUSTER, cause=f"subscribed-{session.number}"
+            )
+        )
         self.world.after(0.05, self.allocate)
         self._list(session)
         return session

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from store.definition import Constraint
+from store.ids import nanoseconds_of
 from store.records import AgentSetting, TaskGroup, Version
 from tests.simulation.agents import Agent
 from tests.simulation.room import Room
@@ -171,4 +172,4 @@ def neighbours_in(records: Iterable[object]) -> Neighbours:
 
 
 def _number(group: TaskGroup) -> int:
-    return int(group.id.rpartition(".")[2])
+    return nanoseconds_of(group.id)

@@ -14,19 +14,27 @@ from store.records import Application, Record, TaskGroup, Transaction, Version
 
 START = 1_700_000_000.0
 KEY = "default/web"
+CLUSTER = "dc1.example.com"
+"""Name of the Mesos cluster: with dots, as in a domain name."""
 E = TypeVar("E", bound=effects.Effect)
 
 
 class Lab:
     """Everything is durable at once. `out` holds the effects of the latest call."""
 
-    def __init__(self, options: CoreOptions | None = None, records: Iterable[Record] = (), now: float = START) -> None:
+    def __init__(
+        self,
+        options: CoreOptions | None = None,
+        records: Iterable[Record] = (),
+        now: float = START,
+        cluster: str = CLUSTER,
+    ) -> None:
         self.options = options or CoreOptions(strict=True)
         self.now = now
         self.core = Core(records, self.options, self.now)
         self.out: list[effects.Effect] = []
         self._serial = 0
-        self.turn(events.Subscribed(framework_id="framework"))
+        self.turn(events.Subscribed(framework_id="framework", cluster=cluster))
 
     # --- time and events --------------------------------------------------------------------------------------
 
@@ -74,12 +82,19 @@ class Lab:
 
     # --- Mesos ------------------------------------------------------------------------------------------------
 
-    def offer(self, agent: str = "agent-1", *, cpus: int = 16_000, ports: tuple[int, int] = (31000, 31099)) -> None:
+    def offer(
+        self,
+        agent: str = "agent-1",
+        *,
+        cpus: int = 16_000,
+        ports: tuple[int, int] = (31000, 31099),
+        hostname: str = "",
+    ) -> None:
         self._serial += 1
         offer = Offer(
             id=f"o{self._serial}",
             agent_id=agent,
-            hostname=f"host-of-{agent}",
+            hostname=hostname or f"host-of-{agent}",
             ip="10.0.0.1",
             role="*",
             attributes={"InnerIP": agent},

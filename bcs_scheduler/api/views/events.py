@@ -10,8 +10,8 @@ import msgspec
 
 from bcs_scheduler.api.sse import frame
 from bcs_scheduler.api.views.base import rfc3339
-from bcs_scheduler.core.journal import part
 from bcs_scheduler.hub import Item
+from store.ids import TaskGroupId, TaskId
 from store.records import Happening
 from store.state import State
 
@@ -163,9 +163,11 @@ def _checks(
 def _belongs(happening: Happening, owner: str, state: State) -> bool:
     """To the application, deployment or daemonset of this name: itself, its applications, taskgroups, transactions."""
     if happening.object == "taskgroup":
-        application = part(happening.key, 1)
+        taskgroup = TaskGroupId.parse(happening.key)
+        application = taskgroup.application if taskgroup is not None else ""
     elif happening.object == "task":
-        application = part(happening.key, 3)
+        task = TaskId.parse(happening.key)
+        application = task.application if task is not None else ""
     elif happening.object == "transaction":
         transaction = state.transactions.get(happening.key)
         application = transaction.application if transaction is not None else ""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Reconcile
+from store.ids import taskgroup_of
 from store.records import TaskGroup
 
 FIRST_ASK = 3.0
@@ -111,5 +112,4 @@ class Checker:
 
 
 def _group_of(desk: Desk, task_id: str) -> TaskGroup | None:
-    parts = task_id.split(".")
-    return desk.state.taskgroups.get(".".join((*parts[2:6], parts[0]))) if len(parts) == 6 else None
+    return desk.state.taskgroups.get(taskgroup_of(task_id))

@@ -18,10 +18,10 @@ import msgspec
 from bcs_scheduler.core.controllers.supply import decoration
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed, ListAgents
+from store.ids import application_of
 from store.records import Application, Daemonset, TaskGroup, Transaction, Version
 from store.workloads import DaemonsetStatus
 from transactions import base, daemons, delete, explain, groups, needs
-from transactions.engine import application_of
 from transactions.explain import several
 from transactions.lifecycle import serves
 from transactions.wants import Wants

@@ -12,9 +12,9 @@ from functools import partial
 
 from bcs_scheduler.core import deployments, effects, rollout, rollout_steps
 from bcs_scheduler.core.desk import Desk
+from store.ids import application_of
 from store.records import Application, Deployment
 from transactions import rolling, scale
-from transactions.engine import application_of
 
 LAUNCH_AGAIN = 60.0
 """Seconds between the end of a launch that ran out of time and the next."""

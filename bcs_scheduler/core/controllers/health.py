@@ -12,17 +12,10 @@ import msgspec
 
 from bcs_scheduler.core import events
 from bcs_scheduler.core.desk import Desk
+from store.ids import taskgroup_of
 from store.records import Task, TaskGroup
 from transactions import health, lifecycle
 from transactions.base import Refused
-
-
-def taskgroup_of(task_id: str) -> str:
-    """Taskgroup id of a task id: parts [2].[3].[4].[5].[0] (bcs_internals 0.3); empty if it is not one of ours."""
-    if task_id.count(".") != 5:
-        return ""
-    nano, _, rest = task_id.partition(".")
-    return f"{rest.partition('.')[2]}.{nano}"
 
 
 def find(group: TaskGroup | None, task_id: str) -> Task | None:

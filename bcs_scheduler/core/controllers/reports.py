@@ -10,11 +10,12 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.core.controllers.checker import Checker
-from bcs_scheduler.core.controllers.health import Health, find, taskgroup_of
+from bcs_scheduler.core.controllers.health import Health, find
 from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Acknowledge, Kill, Shutdown
 from bcs_scheduler.core.events import AcceptFailed, AgentRemoved, ExecutorTerminated, StatusUpdate, TasksReported
+from store.ids import taskgroup_of
 from store.records import Task, TaskGroup
 from transactions import lifecycle
 

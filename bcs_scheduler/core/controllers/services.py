@@ -14,6 +14,7 @@ import msgspec
 
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed
+from store.ids import index_of, namespace_of
 from store.records import Endpoint, Member, Service, TaskGroup, Version
 from transactions import membership
 from transactions.explain import several
@@ -173,7 +174,7 @@ class Services:
     def _application(self, key: str) -> None:
         application = self._desk.state.applications.get(key)
         if application is None:
-            namespace = key.partition("/")[0]
+            namespace = namespace_of(key)
             owners = self._owners.get(namespace, {})
             owners.pop(key, None)
             if not owners:
@@ -313,8 +314,8 @@ def _labels(version: Version | None) -> Mapping[str, str]:
 
 
 def _ordered(members: Iterable[Member]) -> tuple[Member, ...]:
-    """By application and index, with which the id of a taskgroup begins."""
-    return tuple(sorted(members, key=lambda m: (m.application, int(m.taskgroup.partition(".")[0]), m.taskgroup)))
+    """By application and index."""
+    return tuple(sorted(members, key=lambda m: (m.application, index_of(m.taskgroup), m.taskgroup)))
 
 
 def fitting(members: tuple[Member, ...]) -> tuple[tuple[Member, ...], int]:

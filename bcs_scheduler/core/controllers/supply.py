@@ -12,6 +12,7 @@ from bcs_scheduler.core.effects import Accept, AcceptInverseOffers, Decline, Lau
 from bcs_scheduler.core.events import InverseOffersArrived, OfferRescinded, OffersArrived
 from offers.matcher import match
 from offers.model import Decoration, Diagnosis, Offer, Placement
+from store.ids import nanoseconds_of
 from store.records import AgentSetting
 from transactions.injection import Injections
 
@@ -71,7 +72,7 @@ class Supply:
         if not desk.connected or not engine.demands or not (self._fresh or engine.demands_changed):
             return False
         self._fresh = engine.demands_changed = False
-        demands = [engine.demands[identity] for identity in sorted(engine.demands, key=_age)]
+        demands = [engine.demands[identity] for identity in sorted(engine.demands, key=nanoseconds_of)]
         desk.hand_over()
         result = match(demands, desk.pool, desk.state.census, desk.options.scoring)
         known = engine.diagnoses
@@ -169,7 +170,3 @@ def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
     if before is not None and before.agents > now.agents and before.wanted - before.placed == now.wanted - now.placed:
         return before
     return now
-
-
-def _age(transaction_id: str) -> int:
-    return int(transaction_id.rpartition("-")[2])
