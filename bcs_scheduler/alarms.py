@@ -176,7 +176,8 @@ class Alarms:
             self._raise(sort, happening, told_at)
 
     def leading(self, epoch: int, before: Iterable[Happening] = (), now: float = 0.0) -> None:
-        """This process has taken over at `now` (Unix seconds). `before`: the durable events until then, in order."""
+        """This process has taken over at `now` (Unix seconds of the term's clock). `before`: the durable events until
+        then, in order."""
         leader = f"{self._cluster}-leader"
         with self._lock:
             self._late.clear()
@@ -199,7 +200,7 @@ class Alarms:
                 reason="leading",
                 message=f"{self._source} leads, epoch {epoch}",
                 level="info",
-                at_time=rfc3339(time.time()),
+                at_time=rfc3339(now),
             )
         )
 

@@ -71,5 +71,9 @@ class Gateway(Protocol):
     def checks(self) -> list[Check]:
         """Readiness: store, leadership, Mesos, ..."""
 
+    def now(self) -> float:
+        """Unix seconds by the clock that the times in the state are from; of a process that does not lead, by that of
+        its host."""
+
     def metrics(self) -> bytes:
         """Prometheus text."""

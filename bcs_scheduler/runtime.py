@@ -58,6 +58,7 @@ class _Step(NamedTuple):
     what: Literal["elected", "deposed", "ended", "stop"]
     candidacy: int
     epoch: int = 0
+    elapsed: float | None = None
     reason: str = ""
 
 
@@ -75,14 +76,15 @@ class Runtime:
         make_publisher: PublisherFactory | None = None,
         watchers: int = 1_000,
         alarms: Alarms | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe.
         `make_publisher`: None = services are not published elsewhere. `watchers`: of the hub at a time. `alarms` hear
-        of every durable event; they outlive the terms."""
+        of every durable event; they outlive the terms. `wall`: the host's clock, Unix seconds."""
         self._store, self._options, self._make_driver = store, options, make_driver
         self._metrics, self._url, self._make_prober = metrics, url, make_prober
         self._make_publisher = make_publisher
-        self._watchers, self._alarms = watchers, alarms
+        self._watchers, self._alarms, self._wall = watchers, alarms, wall
         self._steps: queue.SimpleQueue[_Step] = queue.SimpleQueue()
         self._candidacy = 0
         """Number of the present candidacy."""
@@ -131,7 +133,7 @@ class Runtime:
     def _change(self, step: _Step) -> None:
         try:
             if step.what == "elected":
-                self._take_over(step.candidacy, step.epoch)
+                self._take_over(step.candidacy, StoreTerm(step.epoch, step.elapsed))
             elif step.what == "deposed":
                 self._step_down(step.reason)
                 self._campaign()
@@ -165,7 +167,7 @@ class Runtime:
         candidacy = self._candidacy
 
         def elected(won: StoreTerm) -> None:
-            self._steps.put(_Step("elected", candidacy, epoch=won.epoch))
+            self._steps.put(_Step("elected", candidacy, epoch=won.epoch, elapsed=won.elapsed))
 
         def deposed(reason: str) -> None:
             self._over = candidacy
@@ -175,7 +177,8 @@ class Runtime:
             self._set_role("slave")
             log.info("standing for election", url=self._url)
 
-    def _take_over(self, candidacy: int, epoch: int) -> None:
+    def _take_over(self, candidacy: int, won: StoreTerm) -> None:
+        epoch = won.epoch
         loaded: list[Loaded] = []
         began = time.monotonic()
         log.info("elected, loading the records", epoch=epoch)
@@ -198,12 +201,16 @@ class Runtime:
             self._make_publisher,
             self._watchers,
             self._alarms.notice if self._alarms is not None else None,
+            won.elapsed,
+            self._wall,
         )
         self._obstacle = obstacle(term.core.state, quarantined)
         if self._obstacle is not None:
             log.error("refusing to lead", epoch=epoch, code=self._obstacle.code, reason=self._obstacle.message)
             self._abandon(self._obstacle.code)
             return
+        if term.core.began.host_wrong:
+            log.error("clock.host_wrong", stored=term.core.began.now, host=self._wall())
         if self._over >= candidacy:
             return  # subscribing now would only throw the true leader out for a moment
         self._term, self._standby = term, None
@@ -222,7 +229,7 @@ class Runtime:
         self._set_role("master")
         if self._alarms is not None:
             runs = sorted((record for record in records if isinstance(record, Journal)), key=lambda run: run.number)
-            self._alarms.leading(epoch, [happening for run in runs for happening in run.happenings], time.time())
+            self._alarms.leading(epoch, [happening for run in runs for happening in run.happenings], term.clock.now())
         term.start()
         log.info("leading", epoch=epoch, records=len(records), seconds=round(time.monotonic() - began, 3))
 
@@ -375,6 +382,10 @@ class Runtime:
         # Short troubles are its own business: what waits is written when they are over.
         seconds = time.monotonic() - status.since
         return [Check("publishing", seconds < UNPUBLISHED, f"for {seconds:.0f} s: {status.trouble}")]
+
+    def now(self) -> float:
+        term = self._term
+        return term.clock.now() if term is not None else self._wall()
 
     def metrics(self) -> bytes:
         return self._metrics.render()

@@ -173,7 +173,7 @@ def prober_factory(settings: Settings, metrics: Metrics) -> ProberFactory | None
     if not settings.health.prober:
         return None
     concurrency = settings.health.concurrency
-    return lambda state, report: Prober(Lookup(state), report, concurrency, metrics.probed)
+    return lambda state, report, clock: Prober(Lookup(state), report, concurrency, clock, metrics.probed)
 
 
 def publisher_factory(settings: Settings, url: str, metrics: Metrics) -> PublisherFactory | None:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import msgspec
 import structlog
 
+from bcs_scheduler.clock import Clock
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.scheduler import Core
@@ -69,8 +70,8 @@ class HealthProber(Protocol):
     def status(self) -> dict[str, Any]: ...
 
 
-ProberFactory = Callable[[State, Callable[[events.HealthReported], None]], HealthProber]
-"""Given the state it looks at and where its results go."""
+ProberFactory = Callable[[State, Callable[[events.HealthReported], None], Callable[[], float]], HealthProber]
+"""Given the state it looks at, where its results go, and the time of the term (Unix seconds)."""
 
 
 class ServicePublisher(Protocol):
@@ -106,15 +107,19 @@ class Term:
         make_publisher: PublisherFactory | None = None,
         watchers: int = 1_000,
         alarms: Callable[[Sequence[Happening]], None] | None = None,
+        elapsed: float | None = None,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        """`elapsed`: as in store.base.Term. `wall`: the host's clock, Unix seconds; it may be set at any moment."""
         self.epoch = epoch
         self._began = time.monotonic()
         self.inbox = Inbox()
-        self.core = Core(records, options, time.time(), kept)
+        self.core = Core(records, options, wall(), kept, elapsed)
+        self.clock = Clock(self.core.began.now, wall)
         self.hub = Hub(self.core.desk.scribe.latest, watchers)
         self._alarms = alarms
         self.driver = make_driver(self._deliver)
-        self._prober = make_prober(self.core.state, self._probed) if make_prober is not None else None
+        self._prober = make_prober(self.core.state, self._probed, self.clock.now) if make_prober is not None else None
         self._publisher = make_publisher(epoch, records) if make_publisher is not None else None
         self._metrics = metrics
         self._ended = ended
@@ -242,10 +247,10 @@ class Term:
             self._lost(f"the core failed: {error}")
 
     def _turn(self) -> None:
-        now = time.time()
+        now = self.clock.now()
         batch = self.inbox.take(max(0.0, self.core.next_wakeup(now) - now), TURN_EVENTS)
         began = time.perf_counter()
-        units = self.core.turn(batch, time.time())
+        units = self.core.turn(batch, self.clock.now())
         self._metrics.turned(len(batch), time.perf_counter() - began)
         self._pipeline.submit(units)
 

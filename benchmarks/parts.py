@@ -136,7 +136,7 @@ def _multi(batch: list[Change]) -> bytes:
 
 
 def _parse_all(wire: list[bytes]) -> list[events.Event]:
-    found = [event_of(scheduler_pb2.Event.FromString(data), "mesos:1", NOW) for data in wire]
+    found = [event_of(scheduler_pb2.Event.FromString(data), "mesos:1") for data in wire]
     return [event for event in found if event is not None]
 
 

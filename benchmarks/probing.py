@@ -69,7 +69,7 @@ class Cost:
         self._groups = {group.tasks[0].id: key for key, group in self._state.taskgroups.items()}
         metrics = Metrics()
         self.unhealthy = 0
-        self._prober = Prober(Lookup(self._state), self._report, 256, metrics.probed)
+        self._prober = Prober(Lookup(self._state), self._report, 256, time.time, metrics.probed)
 
     def _report(self, event: HealthReported) -> None:
         """As the core does it: the state knows the result from now on."""

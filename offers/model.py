@@ -54,6 +54,7 @@ class Offer(NamedTuple):
     unavailable_from: float = 0.0
     """Unix seconds from which maintenance is planned; 0.0 = none."""
     received_at: float = 0.0
+    """When the core took it in, by the core's clock: set by the core, whoever made the offer."""
 
     @property
     def key(self) -> str:

@@ -103,9 +103,12 @@ class Leader(NamedTuple):
 
 
 class Term(NamedTuple):
-    """One term of leadership, given to the winner of an election."""
+    """One term of leadership, given to the winner of an election. `elapsed`: seconds, by the clock of the store, from
+    the latest write of the framework record to this election; None if the store has no clock of its own, or there is
+    no such record."""
 
     epoch: int
+    elapsed: float | None = None
 
 
 class Follower(Protocol):

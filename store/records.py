@@ -77,6 +77,8 @@ class Framework(Record, frozen=True, kw_only=True):
     cluster: str = UNNAMED
     """Name of the Mesos cluster, part of every taskgroup id; as `store.ids.safe_cluster` gives it."""
     created_at: float = 0.0
+    seen_at: float = 0.0
+    """When a leader was last at work, to within bcs_scheduler.core.beginning.MARK_EVERY seconds."""
     forgotten: bool = False
     """An operator has dropped the id (forget-framework): the next leader registers a new framework, although taskgroups
     of the old one may be recorded as alive."""
@@ -147,6 +149,8 @@ class Task(Part, frozen=True, kw_only=True):
     name: str = ""
     status: TaskStatus = "Staging"
     last_status: TaskStatus = "Staging"
+    status_since: float = 0.0
+    """When the scheduler learned of the status; 0.0 in records of earlier versions."""
     message: str = ""
     reason: str = ""
     healthy: bool | None = None
@@ -161,6 +165,7 @@ class Task(Part, frozen=True, kw_only=True):
     exit_code: int | None = None
     """Negative: ended by that signal."""
     started_at: float = 0.0
+    """By the agent's clock, like `finished_at`: shown, and never compared with our time."""
     finished_at: float = 0.0
     updated_at: float = 0.0
 

@@ -39,6 +39,7 @@ from store.records import (
     Version,
     Webhook,
 )
+from store.times import newest
 
 Key = str
 K = TypeVar("K")
@@ -81,6 +82,9 @@ class State:
         self.kept: dict[tuple[str, str], str] = {}
         """Records, by kind and key, that are stored but cannot be read, and why. The unit of work does not replace
         them."""
+        self.newest = 0.0
+        """The newest moment (Unix seconds) that any record has told of, removed ones included: a new leader's clock
+        begins no earlier (bcs_scheduler.core.beginning)."""
         self.framework: Framework = Framework()
         self.applications: dict[Key, Application] = {}
         self.taskgroups: dict[Key, TaskGroup] = {}
@@ -207,6 +211,8 @@ class State:
     def apply(self, kind: str, key: Key, record: Record | None) -> Record | None:
         """Puts (or with None removes) a record and keeps the indexes right; returns the one before."""
         before = self.get(kind, key)
+        if record is not None and (at := newest(record)) > self.newest:
+            self.newest = at
         match kind:
             case "taskgroup":
                 self._apply_taskgroup(key, before, record)  # type: ignore[arg-type]

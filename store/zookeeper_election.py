@@ -20,7 +20,7 @@ from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError
 from store.base import StoreError, Term
 from store.zookeeper_pipeline import CommitPipeline
 from store.zookeeper_session import TRANSIENT, Session
-from store.zookeeper_tree import TERMS_KEPT, EpochNode, Tree
+from store.zookeeper_tree import TERMS_KEPT, Address, EpochNode, Tree
 from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, check, create, delete, set_data
 
 _LOG = logging.getLogger(__name__)
@@ -40,6 +40,8 @@ class _Candidacy:
     """Why a leadership that has begun has ended."""
     epoch: int = 0
     """The epoch it leads with; 0 while it waits."""
+    elapsed: float | None = None
+    """As in store.base.Term."""
     thread: threading.Thread | None = None
 
 
@@ -117,7 +119,7 @@ class Election:
                 candidacy.wake.wait(_PAUSE_SECONDS)
         if candidacy.epoch:
             _LOG.info("leading with epoch %d", candidacy.epoch)
-            candidacy.elected(Term(candidacy.epoch))
+            candidacy.elected(Term(candidacy.epoch, candidacy.elapsed))
         while candidacy.epoch and not candidacy.withdrawn and not candidacy.trouble:
             candidacy.wake.wait()
             candidacy.wake.clear()
@@ -188,10 +190,22 @@ class Election:
                 raise self._session.error(failed[0], "raising the epoch")
             candidacy.wake.wait(_PAUSE_SECONDS)
             return
+        candidacy.elapsed = self._elapsed()
         with self._lock:
             if not candidacy.withdrawn:
                 self._pipeline.begin(node.epoch, 0 if current is None else current[1] + 1)
                 candidacy.epoch = node.epoch
+
+    def _elapsed(self) -> float | None:
+        """Seconds from the latest write of the framework record, which no leader before us can write any more, to that
+        of the epoch node: both are dated by ZooKeeper. None if it cannot be told."""
+        exists, tree = self._session.client.exists_async, self._tree
+        try:
+            epoch = self._session.wait(exists(tree.epoch))
+            mark = self._session.wait(exists(tree.record(Address("framework", "framework"))))
+        except TRANSIENT:
+            return None  # the epoch is ours: to try again would raise it again
+        return (epoch.mtime - mark.mtime) / 1000 if epoch is not None and mark is not None else None
 
     def _leftovers(self, epoch: int) -> list[bytes]:
         """Deletes what earlier terms have left: the leader node and old counters."""

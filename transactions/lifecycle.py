@@ -130,6 +130,7 @@ def reduce_task(task: Task, report: Report, now: float) -> Task:
         known,
         status=mapped.status,
         last_status=task.last_status if same else task.status,
+        status_since=task.status_since if same else now,
         ended=mapped.ended,
         message=message,
         reason=report.reason,
@@ -207,7 +208,7 @@ def apply_steady(task: Task, detail: Detail, now: float) -> Task:
     known = apply_detail(_reopened(task, now) if status == "Restarting" else task, detail, now)
     if status == task.status:
         return known
-    return msgspec.structs.replace(known, status=status, last_status=task.status, updated_at=now)
+    return msgspec.structs.replace(known, status=status, last_status=task.status, status_since=now, updated_at=now)
 
 
 def taskgroup_status(tasks: Sequence[Task]) -> tuple[TaskGroupStatus, str]:

@@ -4,7 +4,6 @@ document are both made from it, so neither can miss what the other has."""
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -270,8 +269,3 @@ DRY_RUN = Param("dryRun", "bool", "Change nothing; answer what would be done.")
 LIMIT = Param("limit", "int", "At most this many elements; the envelope's `continue` resumes.", 1, 100_000)
 CONTINUE = Param("continue", "text", "Token of the page before.")
 LABEL_SELECTOR = Param("labelSelector", "text", "`k=v`, `k!=v`, `k in (a,b)`, `k notin (a,b)`, `k`, `!k`, by commas.")
-
-
-def now() -> float:
-    """Unix seconds; the one clock of the API, for what is shown relative to the present."""
-    return time.time()

@@ -13,7 +13,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
+import msgspec
+
 from bcs_scheduler.core import events, orders
+from bcs_scheduler.core.beginning import MARK_EVERY, beginning
 from bcs_scheduler.core.commands import Commands
 from bcs_scheduler.core.controllers.checker import Checker
 from bcs_scheduler.core.controllers.daemonsets import Daemonsets
@@ -34,6 +37,7 @@ from store.base import RecordKept
 from store.ids import UNNAMED, safe_cluster
 from store.records import Framework, Record
 from store.state import State
+from store.times import moved_back
 from store.unit_of_work import Unit
 from transactions.base import Refused
 from transactions.progress import progress
@@ -90,15 +94,19 @@ class Core:
         self,
         records: Iterable[Record],
         options: CoreOptions,
-        now: float,
+        wall: float,
         kept: Mapping[tuple[str, str], str] | None = None,
+        elapsed: float | None = None,
     ) -> None:
-        """`kept`: see store.state.State.kept; None = every stored record could be read."""
+        """`wall`, `elapsed`: as in bcs_scheduler.core.beginning; the times of the turns go on from `began.now`. `kept`:
+        see store.state.State.kept; None = every stored record could be read."""
         self.options = options
         self.state = State(records)
         self.state.kept.update(kept or {})
+        self.began = beginning(self.state, wall, elapsed)
         self.desk = Desk(self.state, options)
-        self.desk.start(now, "takeover")
+        self.desk.start(self.began.now, "takeover")
+        self._bring_times_back()
         self.agents: list[dict[str, Any]] = []
         self.fatal = ""
         """Why Mesos will not have this framework any more: nothing is launched until an operator acts (W-07)."""
@@ -160,7 +168,7 @@ class Core:
         return units
 
     def next_wakeup(self, now: float) -> float:
-        """When the next turn is due at the latest, without any event (Unix seconds)."""
+        """When the next turn is due at the latest, without any event (Unix seconds of the term's clock)."""
         timers = (self.desk.engine.next_timer(), *(follower.next_timer() for follower in self._followers))
         return min([now + TICK, *(timer for timer in timers if timer is not None)])
 
@@ -187,6 +195,27 @@ class Core:
         transaction = self.state.transactions.get(transaction_id)
         wanted = progress(self.state, transaction).remaining if transaction is not None else 0
         return Diagnosis(transaction_id, wanted, 0, 0, dict.fromkeys(missing, 0))
+
+    def _bring_times_back(self) -> None:
+        """Times far ahead would hold up what they decide for as long: restarts, time-outs, retention."""
+        if not self.began.back:
+            return
+        desk = self.desk
+        for record in self.state.records():
+            moved = moved_back(record, self.began.now, self.began.back)
+            if moved is not record:
+                desk.uow.put(moved)
+                desk.checkpoint()
+        words = f"stored times were up to {self.began.back:.0f} s ahead and have been moved back by as much"
+        desk.tell("framework", self.state.framework.id, "times-moved", words, "warning")
+        desk.cut()
+
+    def _mark(self) -> None:
+        """Keeps in the records when a leader was last at work."""
+        framework, now = self.state.framework, self.desk.now
+        if framework.id and now >= framework.seen_at + MARK_EVERY:
+            self.desk.uow.put(msgspec.structs.replace(framework, seen_at=now))
+            self.desk.cut()
 
     # --- one event --------------------------------------------------------------------------------------------
 
@@ -238,7 +267,7 @@ class Core:
             return
         cluster = known.cluster if known.id and known.cluster != UNNAMED else safe_cluster(event.cluster)
         created = known.created_at or desk.now
-        desk.uow.put(Framework(id=event.framework_id, cluster=cluster, created_at=created))
+        desk.uow.put(Framework(id=event.framework_id, cluster=cluster, created_at=created, seen_at=desk.now))
         desk.tell("framework", event.framework_id, "subscribed", f"with {event.master}")
         desk.connected = True
         self.fatal = ""
@@ -284,6 +313,7 @@ class Core:
     # --- what follows -----------------------------------------------------------------------------------------
 
     def _rounds(self) -> None:
+        self._mark()
         for group in self._checker.tick():
             self._reports.lose(group, "long time not report status, and Mesos does not answer for it", ended=False)
             self.desk.checkpoint()

@@ -30,18 +30,16 @@ def pass_over(executor_id: str, kind: wire.UnreadableKind) -> None:
     """For those who do not count what cannot be read."""
 
 
-def event_of(
-    event: scheduler_pb2.Event, cause: str, now: float, unreadable: Unreadable = pass_over
-) -> events.Event | None:
+def event_of(event: scheduler_pb2.Event, cause: str, unreadable: Unreadable = pass_over) -> events.Event | None:
     """The core's event, or None for what the core has no use for (heartbeats, messages that cannot be read, types of a
-    newer Mesos). SUBSCRIBED is the driver's own business. `now`: Unix seconds of arrival. Raises ValueError."""
+    newer Mesos). SUBSCRIBED is the driver's own business. Raises ValueError."""
     kind = event.type
     if kind == scheduler_pb2.Event.UPDATE:
         return status_update(event.update.status, cause, unreadable)
     if kind == scheduler_pb2.Event.MESSAGE:
         return _message(event.message, cause, unreadable)
     if kind == scheduler_pb2.Event.OFFERS:
-        return events.OffersArrived(offers=tuple(offer(item, now) for item in event.offers.offers), cause=cause)
+        return events.OffersArrived(offers=tuple(offer(item) for item in event.offers.offers), cause=cause)
     if kind == scheduler_pb2.Event.RESCIND:
         return events.OfferRescinded(offer_id=event.rescind.offer_id.value, cause=cause)
     if kind == scheduler_pb2.Event.INVERSE_OFFERS:
@@ -120,7 +118,7 @@ def _failure(failure: scheduler_pb2.Event.Failure, cause: str) -> events.Event:
     return events.AgentRemoved(agent_id=failure.agent_id.value, cause=cause)
 
 
-def offer(item: pb.Offer, now: float) -> Offer:
+def offer(item: pb.Offer) -> Offer:
     role = item.allocation_info.role or "*"
     scalars, ranges = pots(item.resources, role)
     attributes = attributes_of(item.attributes)
@@ -134,7 +132,6 @@ def offer(item: pb.Offer, now: float) -> Offer:
         scalars=scalars,
         ranges=ranges,
         unavailable_from=item.unavailability.start.nanoseconds / _NANO if item.HasField("unavailability") else 0.0,
-        received_at=now,
     )
 
 

@@ -249,7 +249,7 @@ class Driver:
     def _handle(self, message: scheduler_pb2.Event) -> None:
         self._counts["events"] += 1
         try:
-            event = convert.event_of(message, self._cause(), time.time(), self._unusable)
+            event = convert.event_of(message, self._cause(), self._unusable)
         except (ValueError, LookupError) as error:
             self._unreadable(message.SerializePartialToString(), error)
             return

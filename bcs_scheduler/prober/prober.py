@@ -81,11 +81,14 @@ class Prober:
         targets: Callable[[], Iterable[Target]],
         report: Report,
         concurrency: int,
+        clock: Callable[[], float],
         counted: Counted = lambda kind, verdict, lag: None,
         refresh: float = REFRESH,
     ) -> None:
-        """`targets` is called by the prober's thread, as are `report` and `counted`."""
+        """`targets` is called by the prober's thread, as are `report` and `counted`. `clock`: Unix seconds, the time
+        that `Aim.started_at` is of."""
         self._targets, self._report, self._counted = targets, report, counted
+        self._clock = clock
         self._concurrency, self._refresh = concurrency, refresh
         self._entries: dict[tuple[str, Kind], _Entry] = {}
         self._queues: tuple[deque[_Entry], ...] = tuple(deque() for _ in _Standing)
@@ -165,7 +168,7 @@ class Prober:
                 continue
             if entry is not None:
                 self._forget(entry)
-            entry = self._entries[key] = _Entry(target, self._now() + _first(target, time.time()))
+            entry = self._entries[key] = _Entry(target, self._now() + _first(target, self._clock()))
             self._wait_for(entry)
         for key in self._entries.keys() - found:
             self._forget(self._entries.pop(key))
@@ -219,7 +222,7 @@ class Prober:
         entry.standing = _Standing.HANGS if verdict.timed_out else _Standing.ANSWERS
         if entry.gone or self._stopping.is_set():
             return
-        self._tell(entry, verdict, time.time())
+        self._tell(entry, verdict, self._clock())
         # Late ones keep their phase: what was missed is not made up for.
         interval = max(LEAST_INTERVAL, aim.interval)
         missed = max(0.0, self._now() - entry.due) // interval

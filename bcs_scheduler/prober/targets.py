@@ -18,7 +18,8 @@ AGENT_NETWORKS = frozenset({"", "NONE", "HOST", "BRIDGE"})
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """How to probe. Times are seconds; `started_at` Unix seconds, when the task began to run. Two that are equal are
+    """How to probe. Times are seconds; `started_at` Unix seconds of the
+    scheduler's clock, when the task was reported to run (not when its agent says that it began). Two that are equal are
     the same check. Headers may hold credentials."""
 
     task_id: str
@@ -112,7 +113,7 @@ def _aim(version: Version, container: Container, group: TaskGroup, task: Task, c
         grace_period=check.grace_period,
         interval=check.interval,
         timeout=check.timeout,
-        started_at=task.started_at or group.running_since,
+        started_at=task.status_since or group.running_since,
         scheme=check.scheme.lower(),
         path=check.path,
         headers=tuple(check.headers.items()),

@@ -101,7 +101,9 @@ class Convergence:
         group = self.store.durable.get(("taskgroup", transaction.taskgroup))
         if not isinstance(group, TaskGroup):
             return False
-        return transaction.due_at > self.world.now or not self._has_place(group)
+        leader = self.faults.leader()
+        now = leader.term.now if leader is not None and leader.term is not None else 0.0
+        return transaction.due_at > now or not self._has_place(group)
 
     def _has_place(self, group: TaskGroup) -> bool:
         key = f"{group.namespace}/{group.application}"

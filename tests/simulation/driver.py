@@ -11,8 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-import msgspec
-
+from bcs_scheduler.clock import Clock
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.scheduler import Core
@@ -42,6 +41,7 @@ class Hooks:
     """Whom a process tells of what it does (invariants and users)."""
 
     decided: Callable[[Term, Unit], None] = lambda term, unit: None
+    leading: Callable[[Term], None] = lambda term: None
     turned: Callable[[Term], None] = lambda term: None
     leaving: Callable[[Term, effects.Effect], None] = lambda term, effect: None
     replied: Callable[[effects.Reply], None] = lambda reply: None
@@ -54,6 +54,7 @@ class Term:
 
     epoch: int
     core: Core
+    clock: Clock
     client: Client
     mirror: dict[tuple[str, str], Record] = field(default_factory=dict)
     """What the core has decided so far, put together from its units alone."""
@@ -62,9 +63,7 @@ class Term:
     made: list[Unit] = field(default_factory=list)
     """Units of the last turn."""
     now: float = 0.0
-    """The clock of the process in its last turn; it may jump, both ways."""
-    latest: float = 0.0
-    """The latest it has ever been."""
+    """The time of the term in its last turn."""
 
 
 class Node:
@@ -78,7 +77,7 @@ class Node:
         self.alive = True
         self.term: Term | None = None
         self.skew = 0.0
-        """Seconds by which the clock of this process is ahead."""
+        """Seconds by which the wall clock of its host is ahead; changes at any moment."""
         self._session: Session | None = None
         self._inbox: list[events.Event] = []
         self._turn_planned = False
@@ -88,16 +87,21 @@ class Node:
 
     def lead(self) -> None:
         """This process has been elected: raise the epoch, load, go to work."""
-        epoch = self._store.elect()
+        epoch, elapsed = self._store.elect()
         records = self._store.load()
-        core = Core(records, self._options, self.world.now + self.skew)
-        self.term = Term(epoch, core, Client(self._store), {(r.kind, r.key): r for r in records})
+        core = Core(records, self._options, self._wall(), elapsed=elapsed)
+        clock = Clock(core.began.now, self._wall, lambda: self.world.now, lambda seconds, ahead: None)
+        self.term = Term(epoch, core, clock, Client(self._store), {(r.kind, r.key): r for r in records})
+        self._hooks.leading(self.term)
         core.desk.release = partial(self._write, self.term)
         self._inbox = []
         self.world.tell(self.name, f"leads with epoch {epoch}, {len(records)} records")
         self.world.count("terms")
         self._soon()
         self._connect(self.term)
+
+    def _wall(self) -> float:
+        return self.world.now + self.skew
 
     def step_down(self, reason: str) -> None:
         """Forgets everything; the subscription ends."""
@@ -126,11 +130,6 @@ class Node:
         self.world.tell(self.name, event)
         if isinstance(event, events.Command):
             term.waiting.append(event.token)
-        elif isinstance(event, events.OffersArrived):
-            # When they came is said by the clock of the process.
-            at = self.world.now + self.skew
-            offers = tuple(offer._replace(received_at=at) for offer in event.offers)
-            event = msgspec.structs.replace(event, offers=offers)
         self._inbox.append(event)
         self._soon()
 
@@ -179,8 +178,7 @@ class Node:
         if term is None:
             return []
         batch, self._inbox = self._inbox, []
-        term.now = self.world.now + self.skew
-        term.latest = max(term.latest, term.now)
+        term.now = term.clock.now()
         term.made = []
         self._write(term, term.core.turn(batch, term.now))
         self._hooks.turned(term)

@@ -17,6 +17,9 @@ UNREACHABLE_AFTER = 6.0
 REREGISTER_TIMEOUT = 20.0
 """Seconds agents have to come back after a failover of the master (600 in reality)."""
 
+CLOCKS_REACH = 4 * 3600.0
+"""Seconds by which wall clocks are set wrong at most; half of them by less than a sixteenth of it."""
+
 
 class Faults:
     def __init__(self, world: World, nodes: Sequence[Node], store: Store, master: Master) -> None:
@@ -243,7 +246,9 @@ class Faults:
         return True
 
     def _shift_clock(self) -> bool:
-        self.world.pick(self.nodes).skew = self.world.between(-2.0, 2.0)
+        """The wall clock of a host is set: by seconds, or by hours in either direction."""
+        share = self.world.between(-1.0, 1.0)
+        self.world.pick(self.nodes).skew = CLOCKS_REACH * share * abs(share) ** 3
         return True
 
     # --- repair -----------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@
     I8   every command is answered exactly once
 
 Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
-daemonsets, services, drains and the journal (I20 to I25) in tests.simulation.ownership; what must hold once faults have
-stopped is in tests.simulation.convergence.
+daemonsets, services, drains and the journal (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
+in tests.simulation.timekeeping; what must hold once faults have stopped is in tests.simulation.convergence.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from tests.simulation.ownership import Ownership
 from tests.simulation.readiness import ready, serves
 from tests.simulation.room import Room
 from tests.simulation.store import Store
+from tests.simulation.timekeeping import Timekeeping
 from tests.simulation.users import Users, setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -43,8 +44,6 @@ RANK = {"Staging": 0, "Starting": 1, "Running": 2, "Restarting": 2, "Killing": 3
 TOLD = {"TASK_STAGING": 0, "TASK_STARTING": 1, "TASK_RUNNING": 2, "TASK_KILLING": 3}
 MISPLACED = "its agent is not for it any more"
 """What a taskgroup of a daemonset is ended for that is not replaced."""
-CLOCKS = 5.0
-"""Seconds by which clocks of two processes may differ."""
 
 
 class Invariants:
@@ -53,6 +52,7 @@ class Invariants:
         self._options = options
         self.messages = Messages(world)
         self.ownership = Ownership(world)
+        self.timekeeping = Timekeeping(world, store, options)
         self._stored: set[str] = set()
         """Taskgroups that have ever been durable."""
         self._launched: set[str] = set()
@@ -75,6 +75,7 @@ class Invariants:
         self.updates_keep_bounds(before, unit)
         self.messages.decided(before, unit)
         self.ownership.decided(before, unit)
+        self.timekeeping.decided(before, unit)
 
     def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
         old, new = before.get((change.kind, change.key)), change.record
@@ -94,6 +95,7 @@ class Invariants:
         if placed:
             self.constraints_hold(term.mirror, placed, removed)
         self.deadlines_hold(term)
+        self.timekeeping.turned(term)
         self.messages.turned(term)
         self.ownership.turned(term)
 
@@ -188,14 +190,13 @@ class Invariants:
         if group.unreachable_since and isinstance(application, Application):
             if group.index >= application.instances:
                 return
-            if application.type == "daemonset" and term.latest - group.unreachable_since >= self._options.agent_forget:
+            if application.type == "daemonset" and term.now - group.unreachable_since >= self._options.agent_forget:
                 return
             if any(t.type == "RESCHEDULE" and t.taskgroup == group.id and not t.inner for t in transactions):
                 return
             version = before.get(("version", f"{key}/{group.version}"))
             wait = getattr(getattr(version, "unreachable_policy", None), "replace_after", -1.0)
-            # A clock that has been put back since the decision does not undo it.
-            if wait >= 0 and term.latest - group.unreachable_since >= wait - 0.001:
+            if wait >= 0 and term.now - group.unreachable_since >= wait - 0.001:
                 return
         raise Violation("I1", f"{group.id} was given up although it may run and nobody allowed it", group.id)
 
@@ -270,10 +271,12 @@ class Invariants:
 
     def applying(self, changes: Sequence[Change]) -> None:
         """A batch is about to become durable."""
+        self.timekeeping.committing(changes)
         for change in changes:
             old, new = self.store.durable.get((change.kind, change.key)), change.record
             self.messages.applying(old, change)
             self.ownership.applying(old, change)
+            self.timekeeping.applying(old, change)
             if isinstance(new, TaskGroup):
                 self._stored.add(new.id)
                 if isinstance(old, TaskGroup):
@@ -293,7 +296,7 @@ class Invariants:
         """I11, second half: an accepted transaction is worked on until it ends, and stays readable for the retention
         time; a verdict is final (I14)."""
         if new is None:
-            if old.active or old.finished_at + self._options.transactions.periods.retention > self.world.now + CLOCKS:
+            if old.active or not self.timekeeping.may_be_forgotten(old):
                 raise Violation("I11", f"{old.id} ({old.type} {old.status}) was forgotten", old.id)
         elif not old.active and new != old:
             raise Violation("I14", f"{old.id} had ended {old.status} and was changed", old.id)

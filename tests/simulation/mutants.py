@@ -26,7 +26,7 @@ from offers.model import Claim, Placement
 from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
-from tests.simulation import driver, mutantowners, store
+from tests.simulation import driver, mutantclocks, mutantowners, store
 from transactions import engine, groups, injection, lifecycle, needs, update
 
 
@@ -66,11 +66,12 @@ def _launch_before_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def _leave_unfenced(patch: pytest.MonkeyPatch) -> None:
-    """Effects of units that change nothing but the journal leave, in their turn, without a look at the epoch."""
+    """Effects of units that change nothing but the journal and the framework leave, in their turn, without a look at
+    the epoch."""
     honest = store.Store.apply
 
     def careless(self: store.Store, commit: store.Commit) -> bool:
-        return honest(self, commit) or all(change.kind == "journal" for change in commit.changes)
+        return honest(self, commit) or all(change.kind in ("journal", "framework") for change in commit.changes)
 
     patch.setattr(store.Store, "apply", careless)
 
@@ -250,11 +251,14 @@ MUTANTS = (
     Mutant("count the finished", mutantowners.count_the_finished, ("I20",)),
     Mutant("forget restarting", mutantowners.forget_restarting, ("I20",)),
     Mutant("choose again", mutantowners.choose_again, ("I20",)),
-    Mutant("crowd agents", mutantowners.crowd_agents, ("I21",)),
+    Mutant("crowd agents", mutantowners.crowd_agents, ("I21", "C9")),
     Mutant("lack nothing", mutantowners.lack_nothing, ("C9",)),
     Mutant("overlook taskgroups", mutantowners.overlook_taskgroups, ("I22",)),
     Mutant("drain at any price", mutantowners.drain_at_any_price, ("I23",)),
     Mutant("count anew", mutantowners.count_anew, ("I24",)),
     Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9")),
     Mutant("keep the old", mutantowners.keep_the_old, ("C8",)),
+    Mutant("follow the host", mutantclocks.follow_the_host, ("I26", "I28")),
+    Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28")),
+    Mutant("count the gap", mutantclocks.count_the_gap, ("I28", "I11")),
 )

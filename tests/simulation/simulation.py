@@ -53,6 +53,7 @@ class Simulation:
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
         watch.carried_out = self.invariants.messages.carried_out
+        hooks.leading = self.invariants.timekeeping.leading
         hooks.decided, hooks.turned = self.invariants.decided, self.invariants.turned
         hooks.leaving = self.invariants.leaving
         hooks.replied, hooks.unanswered = self.users.replied, self.users.unanswered

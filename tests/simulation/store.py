@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from store.base import Change
+from store.base import Change, Term
 from store.codec import Stored, decode_all, encode_changes
 from store.records import Record
 from tests.simulation.world import World
@@ -95,15 +95,17 @@ class Store:
         self.world = world
         self.durable: dict[tuple[str, str], Record] = {}
         self.epoch = 0
+        self._marked: float | None = None
+        """When the framework record was last written, by the clock of the store."""
         self.reachable = True
         self.slow = False
         self.applying: Callable[[Sequence[Change]], None] = lambda changes: None
         """Called with every batch right before it becomes durable."""
 
-    def elect(self) -> int:
+    def elect(self) -> Term:
         """Raises the epoch for a new leader."""
         self.epoch += 1
-        return self.epoch
+        return Term(self.epoch, self.world.now - self._marked if self._marked is not None else None)
 
     def load(self) -> list[Record]:
         """All records, as they come back from bytes."""
@@ -121,6 +123,8 @@ class Store:
             return False
         self.applying(commit.changes)
         for kind, key, record in commit.changes:
+            if kind == "framework":
+                self._marked = self.world.now
             if record is None:
                 self.durable.pop((kind, key), None)
             else:

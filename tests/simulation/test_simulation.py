@@ -31,6 +31,7 @@ MUST_HAPPEN = (
     "fault: health flaps",
     "fault: message lost",
     "fault: partition agent",
+    "fault: shift clock",
     "fault: update repeated late",
     "message: failed no answer from the exec",
     "message: failed the taskgroup has ended",

@@ -105,6 +105,9 @@ class CoreGateway:
     def checks(self) -> list[Check]:
         return self.ready
 
+    def now(self) -> float:
+        return time.time()
+
     def metrics(self) -> bytes:
         return b"bkbcs_scheduler_up 1\n"
 

@@ -28,10 +28,12 @@ class Lab:
         records: Iterable[Record] = (),
         now: float = START,
         cluster: str = CLUSTER,
+        elapsed: float | None = None,
     ) -> None:
+        """`now`: Unix seconds by the clock of the host. `elapsed`: as in store.base.Term."""
         self.options = options or CoreOptions(strict=True)
-        self.now = now
-        self.core = Core(records, self.options, self.now)
+        self.core = Core(records, self.options, now, elapsed=elapsed)
+        self.now = self.core.began.now
         self.out: list[effects.Effect] = []
         self._serial = 0
         self.turn(events.Subscribed(framework_id="framework", cluster=cluster))

@@ -43,9 +43,8 @@ def text(name: str, value: str) -> pb.Attribute:
 
 class TestOffers:
     def test_scalars_are_thousandths_and_equal_pots_are_added_up(self) -> None:
-        offer = convert.offer(bare_offer(scalar("cpus", 0.1), scalar("cpus", 0.2), scalar("mem", 1023.9999)), 5.0)
+        offer = convert.offer(bare_offer(scalar("cpus", 0.1), scalar("cpus", 0.2), scalar("mem", 1023.9999)))
         assert dict(offer.scalars) == {Pot("cpus", "*"): 300, Pot("mem", "*"): 1_024_000}
-        assert offer.received_at == 5.0
 
     def test_reserved_resources_stay_apart(self) -> None:
         reserved = scalar("cpus", 2, "games")
@@ -53,7 +52,6 @@ class TestOffers:
         layer.labels.labels.add(key="why", value="x")
         offer = convert.offer(
             bare_offer(scalar("cpus", 1, "games"), reserved, allocation_info=pb.Resource.AllocationInfo(role="games")),
-            0.0,
         )
         pot = Pot("cpus", "games", (Reservation("DYNAMIC", "games", "ops", (("why", "x"),)),))
         assert offer.role == "games"
@@ -66,22 +64,22 @@ class TestOffers:
         mounted.disk.source.type = pb.Resource.DiskInfo.Source.MOUNT
         shared.shared.SetInParent()
         revocable.revocable.SetInParent()
-        offer = convert.offer(bare_offer(persistent, mounted, shared, revocable, scalar("disk", 3)), 0.0)
+        offer = convert.offer(bare_offer(persistent, mounted, shared, revocable, scalar("disk", 3)))
         assert dict(offer.scalars) == {Pot("disk", "*"): 3000}
 
     def test_ranges_are_sorted_and_joined(self) -> None:
         ports = pb.Resource(name="ports", type=pb.Value.RANGES)
         for begin, end in ((31010, 31020), (31000, 31004), (31005, 31006)):
             ports.ranges.range.add(begin=begin, end=end)
-        offer = convert.offer(bare_offer(ports), 0.0)
+        offer = convert.offer(bare_offer(ports))
         assert offer.ranges == ((Pot("ports", "*"), ((31000, 31006), (31010, 31020))),)
-        assert convert.offer(bare_offer(ranges_resource(*offer.ranges[0])), 0.0).ranges == offer.ranges
+        assert convert.offer(bare_offer(ranges_resource(*offer.ranges[0]))).ranges == offer.ranges
 
     def test_attributes_of_every_type(self) -> None:
         ranges = pb.Attribute(name="vlan", type=pb.Value.RANGES)
         ranges.ranges.range.add(begin=1, end=3)
         number = pb.Attribute(name="slots", type=pb.Value.SCALAR, scalar=pb.Value.Scalar(value=2.5))
-        offer = convert.offer(bare_offer(attributes=[text("rack", "r1"), number, ranges, text("rack", "r2")]), 0.0)
+        offer = convert.offer(bare_offer(attributes=[text("rack", "r1"), number, ranges, text("rack", "r2")]))
         assert offer.attributes == {"rack": "r1", "slots": 2.5, "vlan": ((1, 3),)}
 
     @pytest.mark.parametrize(("attributes", "ip"), [([], "10.0.0.9"), ([text("InnerIP", "10.1.1.1")], "10.1.1.1")])
@@ -89,13 +87,13 @@ class TestOffers:
         self, attributes: list[pb.Attribute], ip: str
     ) -> None:
         url = pb.URL(scheme="http", address=pb.Address(ip="10.0.0.9", port=5051))
-        assert convert.offer(bare_offer(url=url, attributes=attributes), 0.0).ip == ip
+        assert convert.offer(bare_offer(url=url, attributes=attributes)).ip == ip
 
     def test_planned_maintenance(self) -> None:
         item = bare_offer()
         item.unavailability.start.nanoseconds = 1_700_000_000_500_000_000
-        assert convert.offer(item, 0.0).unavailable_from == 1_700_000_000.5
-        assert convert.offer(bare_offer(), 0.0).unavailable_from == 0.0
+        assert convert.offer(item).unavailable_from == 1_700_000_000.5
+        assert convert.offer(bare_offer()).unavailable_from == 0.0
 
 
 class TestStatus:
@@ -159,10 +157,10 @@ class TestStatus:
 
 def test_failures_tell_executor_from_agent() -> None:
     failure = Event.Failure(agent_id=pb.AgentID(value="s"), executor_id=pb.ExecutorID(value="e"), status=9)
-    event = convert.event_of(Event(type=Event.FAILURE, failure=failure), "c", 0.0)
+    event = convert.event_of(Event(type=Event.FAILURE, failure=failure), "c")
     assert event == events.ExecutorTerminated(agent_id="s", executor_id="e", status=9, cause="c")
     failure.ClearField("executor_id")
-    event = convert.event_of(Event(type=Event.FAILURE, failure=failure), "c", 0.0)
+    event = convert.event_of(Event(type=Event.FAILURE, failure=failure), "c")
     assert event == events.AgentRemoved(agent_id="s", cause="c")
 
 
@@ -172,7 +170,7 @@ def test_messages_of_executors() -> None:
     def event_of(data: bytes) -> events.Event | None:
         event = Event(type=Event.MESSAGE)
         event.message.agent_id.value, event.message.executor_id.value, event.message.data = "s", "e", data
-        return convert.event_of(event, "c", 0.0, lambda executor, kind: seen.append((executor, kind)))
+        return convert.event_of(event, "c", lambda executor, kind: seen.append((executor, kind)))
 
     answered = event_of(b'{"v": 1, "type": "answer", "id": "7", "status": "running"}')
     assert answered == events.MessageAnswered(
@@ -188,21 +186,21 @@ def test_messages_of_executors() -> None:
 
 def test_rescind_inverse_offers_and_error() -> None:
     rescind = Event(type=Event.RESCIND, rescind=Event.Rescind(offer_id=pb.OfferID(value="o")))
-    assert convert.event_of(rescind, "", 0.0) == events.OfferRescinded(offer_id="o")
+    assert convert.event_of(rescind, "") == events.OfferRescinded(offer_id="o")
     inverse = Event(type=Event.INVERSE_OFFERS)
     item = inverse.inverse_offers.inverse_offers.add()
     item.id.value, item.framework_id.value, item.agent_id.value = "i", "f", "s"
     item.unavailability.start.nanoseconds = 2_000_000_000
-    assert convert.event_of(inverse, "", 0.0) == events.InverseOffersArrived(offers=(("i", "s", 2.0),))
+    assert convert.event_of(inverse, "") == events.InverseOffersArrived(offers=(("i", "s", 2.0),))
     error = Event(type=Event.ERROR, error=Event.Error(message="Framework has been removed"))
-    assert convert.event_of(error, "", 0.0) == events.FrameworkRemoved(message="Framework has been removed")
+    assert convert.event_of(error, "") == events.FrameworkRemoved(message="Framework has been removed")
     error = Event(type=Event.ERROR, error=Event.Error(message="Framework failed over"))
-    assert convert.event_of(error, "mesos:1", 0.0) == events.Superseded(cause="mesos:1")
+    assert convert.event_of(error, "mesos:1") == events.Superseded(cause="mesos:1")
 
 
 def test_events_without_use_are_passed_over() -> None:
-    assert convert.event_of(Event(type=Event.HEARTBEAT), "", 0.0) is None
-    assert convert.event_of(Event(), "", 0.0) is None
+    assert convert.event_of(Event(type=Event.HEARTBEAT), "") is None
+    assert convert.event_of(Event(), "") is None
 
 
 def test_agents() -> None:

@@ -77,7 +77,7 @@ def probing() -> Iterator[Callable[..., Prober]]:
     made: list[Prober] = []
 
     def make(*args: Any, **options: Any) -> Prober:
-        made.append(Prober(*args, **{"concurrency": 16, "refresh": 0.02, **options}))
+        made.append(Prober(*args, **{"concurrency": 16, "clock": time.time, "refresh": 0.02, **options}))
         made[-1].start()
         return made[-1]
 

@@ -15,7 +15,7 @@ from store.state import State
 HTTP = HealthCheck(type="REMOTE_HTTP", port_name="web", interval=5.0, headers={"A": "b"})
 TCP = HealthCheck(type="REMOTE_TCP", port=8080)
 TASK = Task(
-    id="1.0.0.web.ns.c", status="Running", container_ip="172.17.0.2", started_at=7.0,
+    id="1.0.0.web.ns.c", status="Running", container_ip="172.17.0.2", started_at=9_000.0, status_since=7.0,
     ports=(BoundPort(name="web", container_port=80, host_port=31000),
            BoundPort(name="x", container_port=8080, host_port=31001)),
     checks=(CheckResult(type="REMOTE_HTTP"), CheckResult(type="REMOTE_TCP", healthy=True)),

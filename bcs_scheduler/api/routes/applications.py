@@ -12,7 +12,7 @@ from bcs_scheduler.api.documents.validate import KINDS, POD, read_application
 from bcs_scheduler.api.documents.walk import Document, Problems, decode
 from bcs_scheduler.api.errors import invalid
 from bcs_scheduler.api.lists import LISTING, find, listed, lists
-from bcs_scheduler.api.operation import Answer, Call, Param, Table, now
+from bcs_scheduler.api.operation import Answer, Call, Param, Table
 from bcs_scheduler.api.views.applications import ApplicationView, show_application
 from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.core.effects import Problem, Reason
@@ -89,7 +89,7 @@ def get_application(call: Call) -> Answer:
 def explain_one(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    return Answer(explain_application(state, application, call.gateway.diagnosis, now()))
+    return Answer(explain_application(state, application, call.gateway.diagnosis, call.gateway.now()))
 
 
 @table.write(

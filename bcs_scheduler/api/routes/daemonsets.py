@@ -15,7 +15,7 @@ from bcs_scheduler.api.documents.daemonset import (
 )
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import LISTING, find, listed, lists
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table, now
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote
@@ -108,7 +108,7 @@ def explain_daemonset(call: Call) -> Answer:
     application = state.applications.get(daemonset.key)
     if application is None:
         raise not_found("daemonset", daemonset.key)
-    found = explain_application(state, application, call.gateway.diagnosis, now())
+    found = explain_application(state, application, call.gateway.diagnosis, call.gateway.now())
     first = f"daemonset is {daemonset.status}: {daemonset.message}"
     return Answer(
         msgspec.structs.replace(found, status=daemonset.status, message=daemonset.message, text=[first, *found.text])

@@ -18,7 +18,7 @@ from bcs_scheduler.api.documents.deployment import (
 )
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import LISTING, find, listed, lists
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table, now
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote, instances_of
@@ -79,7 +79,7 @@ def find_deployment(state: State, namespace: str, name: str) -> Deployment:
 
 @lists(table, DEPLOYMENTS, "/deployments", "deployments", query=(*LISTING, STATUS), answer=list[DeploymentView])
 def list_deployments(call: Call) -> Answer:
-    state, at = call.state(), now()
+    state, at = call.state(), call.gateway.now()
     return listed(call, list(state.deployments.values()), lambda deployment: show_deployment(state, deployment, at))
 
 
@@ -97,7 +97,7 @@ async def get_deployment(call: Call) -> Answer:
         return find_deployment(call.state(), call.path["ns"], call.path["name"])
 
     def show(deployment: Deployment) -> DeploymentView:
-        return show_deployment(call.state(), deployment, now())
+        return show_deployment(call.state(), deployment, call.gateway.now())
 
     def news(view: DeploymentView) -> bool:
         return view.resource_version != call.query.get("resourceVersion")

@@ -8,7 +8,7 @@ import msgspec
 
 from bcs_scheduler.api import routes
 from bcs_scheduler.api.openapi import document
-from bcs_scheduler.api.operation import Answer, Call, Plain, Table, now
+from bcs_scheduler.api.operation import Answer, Call, Plain, Table
 
 table = Table("service", base="")
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -55,7 +55,7 @@ def get_health(call: Call) -> Plain:
         current_role=call.gateway.role(),
         healthy=not failing,
         message="; ".join(f"{check.name}: {check.message}" for check in failing) or "ok",
-        at_time=int(now()),
+        at_time=int(call.gateway.now()),
     )
     return Plain(msgspec.json.encode(health))
 

@@ -46,7 +46,7 @@ class Supply:
 
     def arrived(self, event: OffersArrived) -> None:
         for offer in event.offers:
-            self._desk.pool.add(offer)
+            self._desk.pool.add(offer._replace(received_at=self._desk.now))
         self._fresh = True
 
     def rescinded(self, event: OfferRescinded) -> None:

@@ -1,0 +1,126 @@
+"""What must hold of the time, however the wall clocks of the hosts are set. Judged by the clock of the world.
+
+I26  time never goes back: within a term, from one term to the next, along the events
+I27  ids of taskgroups and transactions grow across leaders
+I28  no period ends early: time-outs, waits for unreachable agents, retention
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from bcs_scheduler.clock import SLEW
+from bcs_scheduler.core.beginning import MARK_EVERY
+from bcs_scheduler.core.desk import CoreOptions
+from store.base import Change
+from store.records import Journal, Record, TaskGroup, Transaction, Version
+from store.unit_of_work import Unit
+from tests.simulation.driver import Term
+from tests.simulation.store import Store
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+
+GRAIN = 0.01
+"""Seconds of rounding."""
+SEAM = MARK_EVERY * SLEW + 0.1
+"""Seconds that a term may begin too late: what the term before was slowed down since it was last marked as at work."""
+
+
+class Timekeeping:
+    def __init__(self, world: World, store: Store, options: CoreOptions) -> None:
+        self._world, self._store, self._options = world, store, options
+        self._latest: dict[int, float] = {}
+        """The time of each term in its latest turn, by epoch."""
+        self._begun: dict[tuple[str, str], tuple[float, int]] = {}
+        """When a period began, by the clock of the world and as an epoch: (what, id)."""
+        self._highest = self._floor = 0
+        self._told_at = 0.0
+        self._told = 0
+
+    # --- terms ------------------------------------------------------------------------------------------------
+
+    def leading(self, term: Term) -> None:
+        """I26: a term begins no earlier than what its records tell of."""
+        latest = max((r.updated_at for r in self._store.durable.values() if isinstance(r, TaskGroup)), default=0.0)
+        if term.core.began.now < latest:
+            raise Violation("I26", f"epoch {term.epoch} begins at {term.core.began.now}, records tell of {latest}")
+        self._latest[term.epoch] = term.core.began.now
+
+    def turned(self, term: Term) -> None:
+        """I26: within a term time does not go back."""
+        if term.now < self._latest[term.epoch]:
+            raise Violation("I26", f"epoch {term.epoch} goes back from {self._latest[term.epoch]} to {term.now}")
+        self._latest[term.epoch] = term.now
+
+    # --- records ----------------------------------------------------------------------------------------------
+
+    def decided(self, before: dict[tuple[str, str], Record], unit: Unit) -> None:
+        """Notes when periods begin: when they are decided on, which is before they are durable."""
+        here = (self._world.now, self._store.epoch)
+        for change in unit.changes:
+            old, new = before.get((change.kind, change.key)), change.record
+            if isinstance(new, Transaction):
+                self._begun.setdefault(("begun", new.id), here)
+                if not new.active:
+                    self._begun.setdefault(("ended", new.id), here)
+            elif isinstance(new, TaskGroup) and new.unreachable_since:
+                known = old.unreachable_since if isinstance(old, TaskGroup) else 0.0
+                if new.unreachable_since != known:
+                    self._begun["unreachable", new.id] = here
+
+    def committing(self, changes: Sequence[Change]) -> None:
+        """A batch is about to become durable: its ids are above all that were durable before it, in any order."""
+        self._floor = self._highest
+        filled = {(g.namespace, g.application, g.index) for _, _, g in changes if isinstance(g, TaskGroup)}
+        gone = {change.key for change in changes if change.record is None}
+        for _, _, new in changes:
+            if isinstance(new, Transaction) and new.inner and new.status == "FINISH" and new.taskgroup in gone:
+                old = self._store.durable.get(("taskgroup", new.taskgroup))
+                if isinstance(old, TaskGroup) and (old.namespace, old.application, old.index) in filled:
+                    self._replaced_in_time(old)
+
+    def applying(self, old: Record | None, change: Change) -> None:
+        """A change of the batch."""
+        new = change.record
+        if isinstance(new, Journal):
+            self._events_are_in_order(new)
+        elif isinstance(new, Transaction):
+            if old is None:
+                self._id_is_higher(new.id, new.id.rpartition("-")[2])
+            self._times_out_in_time(new)
+        elif isinstance(new, TaskGroup) and old is None:
+            self._id_is_higher(new.id, new.id.rpartition(".")[2])
+
+    def may_be_forgotten(self, transaction: Transaction) -> bool:
+        """I28: its retention time has passed."""
+        return self._has_passed("ended", transaction.id, self._options.transactions.periods.retention)
+
+    def _events_are_in_order(self, run: Journal) -> None:
+        for happening in run.happenings:
+            if happening.number > self._told:
+                if happening.at < self._told_at:
+                    raise Violation("I26", f"event {happening.number} is dated before event {self._told}")
+                self._told, self._told_at = happening.number, happening.at
+
+    def _times_out_in_time(self, new: Transaction) -> None:
+        life = new.deadline - new.created_at
+        if new.status == "TIMEOUT" and not self._has_passed("begun", new.id, life):
+            raise Violation("I28", f"{new.id} ({new.type}) has timed out before its {life} s had passed", new.id)
+
+    def _replaced_in_time(self, old: TaskGroup) -> None:
+        """Its restart policy has replaced it, perhaps while it was out of reach."""
+        version = self._store.durable.get(("version", f"{old.namespace}/{old.application}/{old.version}"))
+        wait = version.unreachable_policy.replace_after if isinstance(version, Version) else -1.0
+        if old.unreachable_since and not old.ended and wait >= 0 and not self._has_passed("unreachable", old.id, wait):
+            raise Violation("I28", f"{old.id} was replaced before it had been unreachable for {wait} s", old.id)
+
+    def _id_is_higher(self, identity: str, number: str) -> None:
+        if int(number) <= self._floor:
+            raise Violation("I27", f"{identity} is not newer than what was stored before", identity)
+        self._highest = max(self._highest, int(number))
+
+    def _has_passed(self, what: str, identity: str, seconds: float) -> bool:
+        """By the clock of the world; the fastest clock of a term makes `seconds` in this share of them."""
+        began, epoch = self._begun[what, identity]
+        slack = GRAIN + SEAM * (self._store.epoch - epoch)
+        return self._world.now - began >= seconds / (1 + SLEW) - slack
