@@ -11,8 +11,10 @@ import pytest
 
 from bcs_scheduler.core import rollout
 from bcs_scheduler.core.controllers import deployments, drains, services
+from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.journal import Scribe
 from offers.model import Demand
+from store.records import Application
 from store.state import State
 from transactions import daemons, lifecycle, needs, rolling, scale
 
@@ -108,6 +110,9 @@ def forget_updates(patch: pytest.MonkeyPatch) -> None:
 def keep_the_old(patch: pytest.MonkeyPatch) -> None:
     """What an update has replaced is not deleted."""
     honest = rollout.forget
-    patch.setattr(
-        rollout, "forget", lambda desk, application, enforce: enforce and honest(desk, application, enforce=enforce)
-    )
+
+    def lazy(desk: Desk, application: Application, *, enforce: bool) -> Any:
+        """What users delete is deleted."""
+        return honest(desk, application, enforce=enforce) if enforce or desk.cause != "turn" else None
+
+    patch.setattr(rollout, "forget", lazy)

@@ -259,6 +259,6 @@ MUTANTS = (
     Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9")),
     Mutant("keep the old", mutantowners.keep_the_old, ("C8",)),
     Mutant("follow the host", mutantclocks.follow_the_host, ("I26", "I28")),
-    Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28")),
+    Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28", "I11")),
     Mutant("count the gap", mutantclocks.count_the_gap, ("I28", "I11")),
 )

@@ -84,8 +84,8 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_program_reports_what_happened_and_exits_with_zero() -> None:
-    command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "40"]
+    command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "80"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert "2 seeds x 40 steps without a violation" in done.stdout
+    assert "2 seeds x 80 steps without a violation" in done.stdout
     assert "operation: CreateApplication" in done.stdout
