@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import click
 
-from bcs_scheduler.config import OPTIONS, ConfigError, Settings, load_settings
+from bcs_scheduler.config import OPTIONS, ConfigError, Settings, load_settings, unknown_variables
 
 
 def with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -24,7 +24,9 @@ def with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def read_settings(config: Path | None, flags: dict[str, Any]) -> Settings:
-    """Settings or a start that stops with one line."""
+    """Settings or a start that stops with one line. Variables that are no settings are named on stderr."""
+    for line in unknown_variables(os.environ):
+        click.echo(f"bcs-scheduler: warning: {line}", err=True)
     try:
         return load_settings(config, os.environ, {name.replace("__", "."): value for name, value in flags.items()})
     except ConfigError as error:

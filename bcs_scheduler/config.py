@@ -301,15 +301,18 @@ def _from_file(path: Path) -> Layer:
 
 
 def _from_environment(environ: Mapping[str, str]) -> Layer:
+    """Names that are no settings are left to `unknown_variables`: other programs set such names too."""
     known = {option.variable: option.path for option in OPTIONS.values()}
-    layer: Layer = {}
-    for variable, value in environ.items():
-        if not variable.startswith("BCS_") or variable in FOREIGN_VARIABLES:
-            continue
-        if variable not in known:
-            raise ConfigError(f"environment {variable}: unknown setting{_nearest(variable, [*known])}")
-        layer[known[variable]] = (f"environment {variable}", value)
-    return layer
+    return {known[name]: (f"environment {name}", value) for name, value in environ.items() if name in known}
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """One line for each variable that begins like a setting and is none, with the nearest setting. They do not stop the
+    start: Kubernetes, for example, sets BCS_SERVICE_HOST in every container beside a service called bcs."""
+    known = [option.variable for option in OPTIONS.values()]
+    ours = {*known, *FOREIGN_VARIABLES}
+    names = sorted(name for name in environ if name.startswith("BCS_") and name not in ours)
+    return [f"environment {name}: no setting, ignored{_nearest(name, known)}" for name in names]
 
 
 def _from_flags(flags: Mapping[str, Any]) -> Layer:

@@ -16,7 +16,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
+import structlog
+
 from store.records import Happening, Record
+from store.state import State
+
+log = structlog.get_logger(__name__)
 
 EVENTS = "event"
 """Kind of the items that are happenings; those of records have the record's kind."""
@@ -28,7 +33,7 @@ SLICE = 20_000
 """Handings-out (items x watchers) in one go; then the loop gets its turn."""
 
 Match = Callable[["Item"], bool]
-Why = Literal["slow", "stepped_down", "timeout", "revoked"]
+Why = Literal["slow", "stepped_down", "timeout", "revoked", "failed"]
 
 
 class HubClosed(Exception):
@@ -149,10 +154,12 @@ class Hub:
     """Hands out what has become durable. `latest` is the number of the newest durable event: the state, which is ahead
     of the store, may hold events that no reader must see yet, since a failover would give their numbers to others."""
 
-    def __init__(self, latest: int = 0, most: int = 1_000) -> None:
-        """`most`: watchers there may be at a time."""
+    def __init__(self, latest: int = 0, most: int = 1_000, state: State | None = None) -> None:
+        """`most`: watchers there may be at a time. `state`: of the term, for matches that look at records; None = a hub
+        without records."""
         self.latest = latest
         self.most = most
+        self.state = state if state is not None else State()
         self.dropped = 0
         """Watchers that were ended because they were too slow."""
         self._rooms: dict[asyncio.AbstractEventLoop, _Room] = {}
@@ -277,9 +284,11 @@ class _Room:
         self._awaited = False
         # First nobody rests, then what has come is taken: what comes in between is announced.
         resting, self._resting = self._resting, {}
-        self._hand_out()
-        for waiter in resting.values():
-            _finish(waiter)
+        try:
+            self._hand_out()
+        finally:
+            for waiter in resting.values():
+                _finish(waiter)
 
     def take_in(self, items: Iterable[Item]) -> None:
         """Called by the publisher, under the hub's lock."""
@@ -294,21 +303,41 @@ class _Room:
             self.loop.call_soon_threadsafe(self._hand_out)
 
     def _hand_out(self) -> None:
-        self._give(self.hub.take_from(self, 1 + SLICE // (self.size + 1)))
-        if self.scheduled:
-            self.loop.call_soon(self._hand_out)
+        try:
+            self._give(self.hub.take_from(self, 1 + SLICE // (self.size + 1)))
+        finally:
+            if self.scheduled:
+                self.loop.call_soon(self._hand_out)
 
     def _give(self, items: list[Item]) -> None:
         for item in items:
-            self.handed = item.number or self.handed
             for name in ((item.kind, None), (item.kind, item.key)):
                 for match, group in list(self._groups.get(name, _NOBODY).items()):
-                    if match is None or match(item):
+                    if self._matches(match, item, group):
                         for watch in list(group):
                             watch.offer(item)
+            self.handed = item.number or self.handed
+
+    def _matches(self, match: Match | None, item: Item, group: Iterable[Watch]) -> bool:
+        """A match that fails ends its own watchers, before the item counts as given to them: they resume in front of
+        it. All others go on."""
+        if match is None:
+            return True
+        try:
+            return match(item)
+        except Exception as error:
+            log.exception("watchers ended, their match has failed", kind=item.kind, key=item.key)
+            for watch in list(group):
+                watch.end("failed", f"a change could not be examined ({type(error).__name__}); resume")
+            return False
 
     def end_all(self, why: Why, message: str) -> None:
-        if why != "slow":
-            self._give(self.hub.take_from(self, BEHIND))
+        try:
+            if why != "slow":
+                self._give(self.hub.take_from(self, BEHIND))
+        finally:
+            self._end_watchers(why, message)
+
+    def _end_watchers(self, why: Why, message: str) -> None:
         for watch in [watch for groups in self._groups.values() for group in groups.values() for watch in group]:
             watch.end(why, message)

@@ -20,6 +20,7 @@ from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.gateway import Busy
 from bcs_scheduler.hub import EVENTS, Hub, Item
 from bcs_scheduler.inbox import Inbox, InboxClosed
+from bcs_scheduler.leadproof import LeadProof
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.pipeline import CommitPipeline
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
@@ -48,7 +49,9 @@ level."""
 class MesosDriver(Protocol):
     """What a term needs of the Mesos side (bcs_scheduler.mesos.driver.Driver)."""
 
-    def start(self, framework_id: str) -> None: ...
+    def start(
+        self, framework_id: str, cluster: str = "", may_subscribe: Callable[[], bool | None] | None = None
+    ) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -116,7 +119,7 @@ class Term:
         self.inbox = Inbox()
         self.core = Core(records, options, wall(), kept, elapsed)
         self.clock = Clock(self.core.began.now, wall)
-        self.hub = Hub(self.core.desk.scribe.latest, watchers)
+        self.hub = Hub(self.core.desk.scribe.latest, watchers, self.core.state)
         self._alarms = alarms
         self.driver = make_driver(self._deliver)
         self._prober = make_prober(self.core.state, self._probed, self.clock.now) if make_prober is not None else None
@@ -125,6 +128,7 @@ class Term:
         self._ended = ended
         self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
         self.core.desk.release = self._pipeline.submit
+        self._proof = LeadProof(store, epoch, self._lost)
         self._largest = store.batch_bytes // LARGEST_SHARE
         self._tokens = itertools.count(1)
         self._waiting: dict[int, Future[effects.Reply]] = {}
@@ -137,7 +141,8 @@ class Term:
     def start(self) -> None:
         self._pipeline.start()
         self._thread.start()
-        self.driver.start(self.core.state.framework.id)
+        framework = self.core.state.framework
+        self.driver.start(framework.id, framework.cluster, self._proof)
         if self._prober is not None:
             self._prober.start()
         if self._publisher is not None:
@@ -158,6 +163,7 @@ class Term:
         if grace:
             self._finish(time.monotonic() + grace)
         self._pipeline.close()
+        self._proof.close()
         self.hub.close(f"stepped down: {reason}")
         for token in list(self._waiting):
             self._resolve(

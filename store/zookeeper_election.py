@@ -25,7 +25,10 @@ from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, check
 
 _LOG = logging.getLogger(__name__)
 _PAUSE_SECONDS = 0.2
+_LONGEST_PAUSE_SECONDS = 10.0
 _LEAVE_SECONDS = 2.0
+_REMOVALS = 10
+"""Attempts to remove our nodes that may fail for other reasons than the connection."""
 
 
 @dataclass(eq=False)
@@ -107,23 +110,44 @@ class Election:
     # --- the thread of a candidacy ----------------------------------------------------------------------------
 
     def _run(self, candidacy: _Candidacy) -> None:
+        """Whatever happens, the candidate node does not outlive this thread: it would keep everybody from leading."""
+        try:
+            self._stand_until_elected(candidacy)
+            if candidacy.epoch:
+                _LOG.info("leading with epoch %d", candidacy.epoch)
+                candidacy.elected(Term(candidacy.epoch, candidacy.elapsed))
+            while candidacy.epoch and not candidacy.withdrawn and not candidacy.trouble:
+                candidacy.wake.wait()
+                candidacy.wake.clear()
+        except Exception as error:
+            _LOG.exception("the candidacy of %s has failed", candidacy.url)
+            candidacy.trouble = candidacy.trouble or f"the candidacy has failed: {error!r}"
+        self._leave(candidacy)
+
+    def _stand_until_elected(self, candidacy: _Candidacy) -> None:
+        """Returns when this candidate leads or has been withdrawn."""
+        pause = _PAUSE_SECONDS
         while not candidacy.withdrawn and not candidacy.epoch:
             candidacy.wake.clear()
             try:
                 self._stand(candidacy)
+                pause = _PAUSE_SECONDS
             except TRANSIENT as error:
                 _LOG.debug("candidate waits for ZooKeeper: %r", error)
                 candidacy.wake.wait(_PAUSE_SECONDS)
-            except (KazooException, msgspec.MsgspecError) as error:
-                _LOG.error("candidate %s cannot stand, trying again: %r", candidacy.url, error)
-                candidacy.wake.wait(_PAUSE_SECONDS)
-        if candidacy.epoch:
-            _LOG.info("leading with epoch %d", candidacy.epoch)
-            candidacy.elected(Term(candidacy.epoch, candidacy.elapsed))
-        while candidacy.epoch and not candidacy.withdrawn and not candidacy.trouble:
-            candidacy.wake.wait()
-            candidacy.wake.clear()
-        self._leave(candidacy)
+            except Exception as error:
+                # Without our node another candidate may take over; the next attempt stands behind all others.
+                expected = isinstance(error, KazooException | msgspec.MsgspecError)
+                _LOG.error("%s cannot stand, trying again: %r", candidacy.url, error, exc_info=not expected)
+                self._withdraw_node(candidacy)
+                candidacy.wake.wait(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+    def _withdraw_node(self, candidacy: _Candidacy) -> None:
+        try:
+            self._remove_nodes(candidacy)
+        except Exception as error:
+            _LOG.warning("cannot remove the candidate node of %s: %r", candidacy.url, error)
 
     def _stand(self, candidacy: _Candidacy) -> None:
         """One attempt: takes over if we are first, else waits until that may have changed."""
@@ -222,12 +246,18 @@ class Election:
     def _leave(self, candidacy: _Candidacy) -> None:
         with self._lock:
             self._pipeline.end(candidacy.epoch)
-        while not self._session.closed:
+        failures = 0
+        while not self._session.closed and failures < _REMOVALS:
             try:
                 self._remove_nodes(candidacy)
                 break
             except TRANSIENT:
                 self._session.connected.wait(_PAUSE_SECONDS)
+            except Exception:
+                failures += 1
+                _LOG.exception("cannot remove the candidate node of %s", candidacy.url)
+                candidacy.wake.clear()
+                candidacy.wake.wait(_PAUSE_SECONDS)
         with self._lock:
             if self._candidacy is candidacy:
                 self._candidacy = None
@@ -240,8 +270,16 @@ class Election:
         client, tree = self._session.client, self._tree
         leader = self._session.read_current(tree.leader)
         gone = [f"{tree.election}/{name}" for name in self._candidates() if name.startswith(candidacy.id)]
-        if leader is not None and msgspec.json.decode(leader[0], type=EpochNode).epoch == candidacy.epoch:
+        if leader is not None and _epoch_of(leader[0]) == candidacy.epoch:
             gone.insert(0, tree.leader)
         for path in gone:
             with suppress(NoNodeError):
                 self._session.wait(client.delete_async(path))
+
+
+def _epoch_of(data: bytes) -> int | None:
+    """Of a leader node; None if it cannot be read."""
+    try:
+        return msgspec.json.decode(data, type=EpochNode).epoch
+    except msgspec.MsgspecError:
+        return None

@@ -2,8 +2,8 @@
 
 A stream begins with `retry:` and what the operation wants to say first, then follows its watch of the hub. While
 nothing comes, a comment every HEARTBEAT seconds shows both sides that the other is there. The last frame of a stream
-that we end has the event `end`; its data say why: `slow`, `stepped_down`, `timeout` or `revoked`. Whoever reads
-connects again, and resumes with the id of the last frame.
+that we end has the event `end`; its data say why: `slow`, `stepped_down`, `timeout`, `revoked` or `failed`. Whoever
+reads connects again, and resumes with the id of the last frame.
 """
 
 from __future__ import annotations

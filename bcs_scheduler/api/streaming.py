@@ -77,8 +77,19 @@ def watch(
 ) -> Watch:
     """A watch of a kind, or of one record of it (bcs_scheduler.hub.Hub.watch); whoever asks for it closes it, an
     EventStream does so itself. Raises ApiError, also when there are too many watchers (503)."""
+    return watch_in(hub(call), kind, key, match, after)
+
+
+def watch_in(
+    followed: Hub,
+    kind: str,
+    key: str | None = None,
+    match: Callable[[Item], bool] | None = None,
+    after: int | None = None,
+) -> Watch:
+    """As `watch`, for who has looked at this hub before: the next call may find the hub of another term."""
     try:
-        return hub(call).watch(kind, key, match, after)
+        return followed.watch(kind, key, match, after)
     except HubClosed as closed:
         raise errors.ApiError(Reason.UNAVAILABLE, f"leadership has just ended: {closed}") from closed
     except HubFull as full:

@@ -12,8 +12,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+import structlog
+
 from bcs_scheduler.mesos import http
 from bcs_scheduler.mesos.errors import ConnectionBroken
+
+log = structlog.get_logger(__name__)
 
 ACCEPTED = 202
 UNKNOWN = 0
@@ -118,6 +122,10 @@ class CallConnection(Generic[Tag]):
                     self._room.notify_all()
         except (OSError, ConnectionBroken) as error:
             reason = f"calls: {error}"
+        except Exception as error:
+            # Were this thread to end without a word, the writer would wait for its answers for ever.
+            log.exception("mesos.answers.failed")
+            reason = f"calls: {type(error).__name__}: {error}"
         self._break(reason)
 
     def _receive(self) -> bytes:

@@ -23,6 +23,7 @@ from google.protobuf.message import DecodeError
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.mesos import convert, operator, wire
 from bcs_scheduler.mesos.calls import CallMaker, is_call
+from bcs_scheduler.mesos.clustername import ClusterName
 from bcs_scheduler.mesos.detect import make_detector
 from bcs_scheduler.mesos.errors import MesosError
 from bcs_scheduler.mesos.proto import scheduler_pb2
@@ -48,6 +49,10 @@ STOP_TIMEOUT = 5.0
 """Seconds stop() waits for threads that may be blocked in deliver() or in connecting."""
 
 
+def _always() -> bool | None:
+    return True
+
+
 class Driver:
     """One start() and one stop() per object. `deliver` is called from several threads and may block."""
 
@@ -59,6 +64,8 @@ class Driver:
         self._headers = settings.headers()
         self._detector = make_detector(settings.master)
         self._counter = itertools.count(1)
+        self._cluster = ClusterName(self._headers)
+        self._may_subscribe: Callable[[], bool | None] = _always
         self._framework_id = ""
         self._stream: EventStream | None = None
         self._session: Session | None = None
@@ -78,9 +85,18 @@ class Driver:
 
     # --- for the runtime ------------------------------------------------------------------------------------------
 
-    def start(self, framework_id: str) -> None:
-        """Begins to subscribe, as the framework of this id or, if it is empty, as a new one. Does not block."""
+    def start(
+        self, framework_id: str, cluster: str = "", may_subscribe: Callable[[], bool | None] | None = None
+    ) -> None:
+        """Begins to subscribe, as the framework of this id or, if it is empty, as a new one. Does not block.
+
+        `cluster`: stored name of the Mesos cluster; without one the master is asked. `may_subscribe` is called before
+        every attempt to subscribe, in a thread of the driver, and may block for seconds: True = go on, False = never
+        again (somebody else leads), None = not known now, ask again later. Without it every attempt is made.
+        """
         self._framework_id = framework_id
+        self._cluster.remember(cluster)
+        self._may_subscribe = may_subscribe or _always
         self._detector.start(self._leader_changed)
         for name, run in (("stream", self._stream_loop), ("calls", self._calls_loop), ("side", self._side_loop)):
             thread = threading.Thread(target=run, name=f"mesos-{name}", daemon=True)
@@ -145,15 +161,32 @@ class Driver:
             began = time.monotonic()
             self._wake.clear()
             try:
-                if self._follow(self._subscribe()):
+                if self._round():
                     return
             except MesosError as error:
                 self._error = str(error)
                 log.warning("mesos.subscribe.failed", error=self._error)
+            except Exception as error:
+                # Without this thread there is never a subscription again, and nobody would notice.
+                self._error = f"{type(error).__name__}: {error}"
+                log.exception("mesos.stream.failed")
             failures = 0 if time.monotonic() - began > STABLE else failures + 1
             if failures and not self._stopping.is_set():
                 longest = min(FIRST_PAUSE * 2 ** min(failures - 1, 16), LONGEST_PAUSE)
                 self._wake.wait(random.uniform(longest / 2, longest))
+
+    def _round(self) -> bool:
+        """One subscription from its beginning to its end. True if there is no point in another. Raises MesosError."""
+        allowed = self._may_subscribe()
+        if self._stopping.is_set():
+            return True
+        if allowed is None:
+            raise MesosError("the store has not confirmed that this scheduler leads")
+        if not allowed:
+            self._error = "another scheduler leads"
+            log.warning("mesos.subscribe.refused", reason=self._error)
+            return True
+        return self._follow(self._subscribe())
 
     def _subscribe(self) -> EventStream:
         """At the first candidate that lets us. Raises MesosError."""
@@ -193,8 +226,12 @@ class Driver:
                         break
         except MesosError as error:
             reason = str(error)
+        except Exception as error:
+            reason = f"an event could not be handled: {type(error).__name__}: {error}"
+            log.exception("mesos.stream.failed")
         finally:
             stream.close()
+        session = session or self._session
         if session is not None:
             reason = session.end_reason or reason
             self._session = None
@@ -219,12 +256,16 @@ class Driver:
             return None
         interval = event.heartbeat_interval_seconds or DEFAULT_HEARTBEAT
         stream.set_timeout(interval * self._settings.missed_heartbeats)
-        cluster = operator.cluster_name(stream.master, self._headers)
+        cluster = self._cluster.of(stream.master)
         self._framework_id, self._error = framework_id, ""
         self._counts["subscriptions"] += 1
         maker = CallMaker(framework_id, self._builder, self._settings.output_limit)
         session = Session(stream, maker, self._headers, self._side.put, self._requeue)
         log.info("mesos.subscribed", master=str(stream.master), framework_id=framework_id, cluster=cluster)
+        # What waits belongs to the subscription before. From here on calls are sent: the first of this subscription
+        # follow from the event below and may come before its delivery has returned.
+        self._drop(self._queued())
+        self._session = session
         self._deliver(
             events.Subscribed(
                 framework_id=framework_id,
@@ -234,7 +275,6 @@ class Driver:
                 cause=self._cause(),
             )
         )
-        self._session = session
         self._agents_due = 0.0
         self._side.put(None)
         return session
@@ -289,19 +329,36 @@ class Driver:
     def _calls_loop(self) -> None:
         while batch := self._next_batch():
             session = self._session
-            if session is not None:
+            if session is None:
+                self._drop(batch)
+                continue
+            try:
                 session.send(batch)
                 self._counts["calls"] += len(batch)
-                continue
-            self._counts["dropped"] += len(batch)
-            for effect in batch:
-                if isinstance(effect, effects.Accept) and effect.launches:
-                    taskgroups = tuple(launch.taskgroup.id for launch in effect.launches)
-                    self._side.put(
-                        events.AcceptFailed(
-                            taskgroups=taskgroups, reason="not subscribed", certain=True, cause=effect.cause
-                        )
+            except Exception as error:
+                # Some of the calls may have been made: only a new subscription brings both sides to the same view.
+                log.exception("mesos.calls.failed")
+                session.end(f"calls could not be made: {type(error).__name__}: {error}")
+
+    def _drop(self, batch: Sequence[effects.Effect]) -> None:
+        """Effects for which there is no subscription."""
+        self._counts["dropped"] += len(batch)
+        for effect in batch:
+            if isinstance(effect, effects.Accept) and effect.launches:
+                taskgroups = tuple(launch.taskgroup.id for launch in effect.launches)
+                self._side.put(
+                    events.AcceptFailed(
+                        taskgroups=taskgroups, reason="not subscribed", certain=True, cause=effect.cause
                     )
+                )
+
+    def _queued(self) -> list[effects.Effect]:
+        """Takes everything that waits to be sent."""
+        with self._room:
+            waiting = list(self._queue)
+            self._queue.clear()
+            self._room.notify_all()
+        return waiting
 
     def _next_batch(self) -> list[effects.Effect]:
         """Waits for effects; empty when stopping."""
@@ -324,16 +381,24 @@ class Driver:
 
     def _side_loop(self) -> None:
         while not self._stopping.is_set():
-            session = self._session
-            if session is not None and time.monotonic() >= self._agents_due:
-                self._list_agents(session)
-            pause = max(self._agents_due - time.monotonic(), 0.0) if self._session is not None else None
             try:
-                event = self._side.get(timeout=pause)
-            except queue.Empty:
-                continue
-            if event is not None:
-                self._deliver(event)
+                self._side_step()
+            except Exception:
+                log.exception("mesos.side.failed")
+                self._stopping.wait(FIRST_PAUSE)
+
+    def _side_step(self) -> None:
+        session = self._session
+        if session is not None and time.monotonic() >= self._agents_due:
+            self._agents_due = time.monotonic() + AGENTS_RETRY  # unless the listing says otherwise
+            self._list_agents(session)
+        pause = max(self._agents_due - time.monotonic(), 0.0) if self._session is not None else None
+        try:
+            event = self._side.get(timeout=pause)
+        except queue.Empty:
+            return
+        if event is not None:
+            self._deliver(event)
 
     def _list_agents(self, session: Session) -> None:
         interval = self._settings.agents_interval

@@ -31,8 +31,10 @@ class FakeDriver:
         self.send_blocks = self.stop_blocks = False
         self.free = threading.Event()
 
-    def start(self, framework_id: str) -> None:
-        self.started, self.framework_id = True, framework_id
+    def start(
+        self, framework_id: str, cluster: str = "", may_subscribe: Callable[[], bool | None] | None = None
+    ) -> None:
+        self.started, self.framework_id, self.may_subscribe = True, framework_id, may_subscribe
         self.deliver(events.Subscribed(framework_id=framework_id or "framework-1", master="m:5050", cause="mesos:1"))
 
     def stop(self) -> None:

@@ -6,6 +6,7 @@ Some tests reach for the store's connection to break it at a chosen moment.
 from __future__ import annotations
 
 import json
+import queue
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
@@ -17,9 +18,10 @@ from kazoo.exceptions import UnimplementedError
 from kazoo.protocol.connection import _CONNECTION_DROP
 
 from store import zookeeper_reader
-from store.base import StaleEpoch, Store, StoreUnavailable
+from store.base import StaleEpoch, Store, StoreUnavailable, Term
 from store.records import Application
 from store.zookeeper import ZooKeeperStore
+from store.zookeeper_election import Election, _Candidacy
 from store.zookeeper_pipeline import CommitPipeline
 from store.zookeeper_reader import make_tree
 from store.zookeeper_session import Session
@@ -239,6 +241,53 @@ def test_a_waiting_candidate_whose_session_expires_enters_again(place: ZooKeeper
 
 
 # --- what others do to the tree -------------------------------------------------------------------------------------
+
+
+def test_an_unexpected_error_of_a_candidate_lets_the_next_one_lead(
+    place: ZooKeeperPlace, leader: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The candidate goes on and leads when its turn comes again."""
+    troubled = Candidate(place.store(session_timeout=20.0), "http://127.0.0.1:1002")
+    wait_for(lambda: len(place.client.get_children(place.tree.election)) == 2, what="the second candidate")
+    last = Candidate(place.store(session_timeout=20.0), "http://127.0.0.1:1003")
+    wait_for(lambda: len(place.client.get_children(place.tree.election)) == 3, what="the third candidate")
+    take_over, failures = Election._take_over, []
+
+    def fail(self: Election, candidacy: _Candidacy, ours: str) -> None:
+        if candidacy.url == troubled.url and not failures:
+            failures.append(ours)
+            raise IndexError("unexpected")
+        take_over(self, candidacy, ours)
+
+    monkeypatch.setattr(Election, "_take_over", fail)
+    try:
+        leader.store.resign()
+        assert last.wait_elected() > leader.epoch
+        assert failures
+        wait_for(lambda: len(place.client.get_children(place.tree.election)) == 2, what="the second candidacy")
+        last.store.resign()
+        assert troubled.wait_elected() > last.epoch
+    finally:
+        troubled.store.close()
+        last.store.close()
+
+
+def test_a_leader_whose_election_cannot_be_told_gives_the_lead_back(place: ZooKeeperPlace, leader: Candidate) -> None:
+    deposed: queue.Queue[str] = queue.Queue()
+    store = place.store(session_timeout=20.0)
+    store.open()
+    store.campaign("http://127.0.0.1:1002", _unable, deposed.put)
+    try:
+        leader.store.resign()
+        assert "unexpected" in deposed.get(timeout=PATIENCE)
+        leader.stand()
+        assert leader.wait_elected() > 1
+    finally:
+        store.close()
+
+
+def _unable(term: Term) -> None:
+    raise RuntimeError("unexpected")
 
 
 def test_records_changed_behind_our_back_do_not_stop_the_commits(place: ZooKeeperPlace, leader: Candidate) -> None:

@@ -46,7 +46,7 @@ class CoreGateway:
         self.ready = [Check("store", True, "connected")]
         self._role: Role = "master"
         self._leader: str | None = "http://127.0.0.1:1"
-        self.follow = Hub()
+        self.follow = Hub(state=self.core.state)
         self._lock = threading.Lock()
 
     def stand_by(self, leader: str | None) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from bcs_scheduler.api import sse
 from bcs_scheduler.api.operation import BASE
+from bcs_scheduler.gateway import Busy
 from store.records import Happening, Journal
 from tests.streams import Reader
 from tests.unit.api_support import Api, CoreGateway, document, serving
@@ -153,6 +154,19 @@ def test_a_reader_that_is_told_little_still_learns_where_the_stream_is(
     launch(api, gateway)
     wait_for(lambda: f"id: {gateway.follow.latest}" in reader.lines, what="the newest id")
     assert reader.data("event") == []
+
+
+def test_readers_are_told_of_the_end_of_a_term_while_the_store_does_not_answer(gateway: CoreGateway, api: Api) -> None:
+    """A filter by owner looks at records: at those of the term, not at those that the store would have to give."""
+    launch(api, gateway)
+    reader = follow(api, "owner=web")
+    wait_for(lambda: gateway.follow.watchers == 1, what="the watch")
+    gateway.refusal = Busy("the store cannot be read")
+    gateway.report("TASK_FAILED", "shop/web")
+    gateway.follow.close("stepped down: the store has gone")
+    wait_for(lambda: reader.data("end"), what="the end")
+    assert [end["reason"] for end in reader.data("end")] == ["stepped_down"]
+    assert "Failed" in reasons(reader.data("event"))
 
 
 def test_what_is_not_kept_any_more_is_told_as_a_gap(gateway: CoreGateway, api: Api) -> None:

@@ -146,7 +146,7 @@ def test_watchers_see_what_the_next_leader_has(gateway: CoreGateway, api: Api) -
     ]
     successor = Core(records, CoreOptions(strict=True), time.time())
     gateway.follow.close("stepped down")
-    gateway.core, gateway.follow = successor, Hub()
+    gateway.core, gateway.follow = successor, Hub(state=successor.state)
     assert [view["message"] for view in watchers.ended()] == ["as the next leader knows it"] * 3
     assert not streaming._sights
 

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from bcs_scheduler.addresses import parse_address
-from bcs_scheduler.config import OPTIONS, ConfigError, LogSettings, Settings, load_settings
+from bcs_scheduler.commandline import read_settings
+from bcs_scheduler.config import OPTIONS, ConfigError, LogSettings, Settings, load_settings, unknown_variables
 from bcs_scheduler.logs import bound, configure_logging, get_logger
 
 CONF = Path(__file__).parents[2] / "conf" / "scheduler.toml"
@@ -104,9 +105,27 @@ def test_broken_and_missing_files_are_named(tmp_path: Path) -> None:
         load_settings(tmp_path / "nowhere.toml", {}, {})
 
 
+def test_variables_of_other_programs_are_named_and_do_not_stop_the_start() -> None:
+    environ = {
+        "BCS_API_LISTN": "x",
+        "BCS_SERVICE_HOST": "10.0.0.1",
+        "BCS_MESOS_USER": "nobody",
+        "BCS_SERVER": "x",
+        "BCSX": "1",
+    }
+    assert load_settings(None, environ, {}).mesos.user == "nobody"
+    lines = unknown_variables(environ)
+    assert lines[0] == "environment BCS_API_LISTN: no setting, ignored (did you mean BCS_API_LISTEN?)"
+    assert [line.split(":")[0] for line in lines] == ["environment BCS_API_LISTN", "environment BCS_SERVICE_HOST"]
+
+
+def test_the_start_goes_on_with_a_warning(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("BCS_SERVICE_HOST", "10.0.0.1")
+    read_settings(None, {})
+    assert "bcs-scheduler: warning: environment BCS_SERVICE_HOST: no setting, ignored" in capsys.readouterr().err
+
+
 def test_wrong_environment_and_flags_are_refused_by_name(tmp_path: Path) -> None:
-    unknown = refusal(tmp_path, environ={"BCS_API_LISTN": "x"})
-    assert unknown == "environment BCS_API_LISTN: unknown setting (did you mean BCS_API_LISTEN?)"
     wrong = refusal(tmp_path, environ={"BCS_SCHEDULER_OFFER_HOLD": "inf"})
     assert wrong == "environment BCS_SCHEDULER_OFFER_HOLD: expected a number <= 315360000.0 (given: 'inf')"
     assert refusal(tmp_path, flags={"api.listen": "8080"}) == "flag --api: '8080' is not host:port"

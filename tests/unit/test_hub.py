@@ -159,6 +159,50 @@ def test_the_end_of_the_term_comes_after_what_was_published() -> None:
     run(body)
 
 
+@pytest.mark.parametrize("resting", [False, True])
+def test_a_match_that_fails_ends_its_own_watchers_in_front_of_the_event(resting: bool) -> None:
+    async def body() -> None:
+        hub, positions = Hub(), []
+
+        def fails(item: Item) -> bool:
+            positions.append(failing.position)
+            if item.number == 2:
+                raise RuntimeError("unexpected")
+            return True
+
+        failing, other = hub.watch(EVENTS, match=fails), hub.watch(EVENTS)
+        rests = [asyncio.ensure_future(watch.rest(0.01)) for watch in (failing, other) if resting]
+        await asyncio.sleep(0)
+        hub.publish([happening(1), happening(2)])
+        for rest in rests:
+            await rest
+        found, ended = await until_ended(failing)
+        assert (numbers(found), ended.why) == ([1], "failed")
+        assert positions == [0, 1], "who resumes where it was told to is given the event that failed"
+        hub.publish([happening(3)])
+        got: list[int] = []
+        while len(got) < 3:
+            got += numbers(await other.take(LONG))
+        assert got == [1, 2, 3]
+
+    run(body)
+
+
+def test_the_end_of_the_term_is_told_although_a_match_fails() -> None:
+    async def body() -> None:
+        def fails(item: Item) -> bool:
+            raise RuntimeError("unexpected")
+
+        hub = Hub()
+        failing, other = hub.watch(EVENTS, match=fails), hub.watch("endpoint")
+        hub.publish([happening(2)])
+        hub.close("stepped down: deposed")
+        assert (await until_ended(failing))[1].why == "failed"
+        assert (await until_ended(other))[1].why == "stepped_down"
+
+    run(body)
+
+
 def test_there_are_no_more_watchers_than_allowed() -> None:
     async def body() -> None:
         hub = Hub(most=2)

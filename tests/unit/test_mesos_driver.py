@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import queue
+import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
@@ -11,11 +13,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from bcs_scheduler.core import effects, events
+from bcs_scheduler.mesos import clustername, operator
 from bcs_scheduler.mesos.detect import make_detector
 from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.errors import DetectionError, SettingsError
 from bcs_scheduler.mesos.http import Master, redirect_target
 from bcs_scheduler.mesos.proto import master_pb2, mesos_pb2
+from bcs_scheduler.mesos.session import Session
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
 from offers.model import Claim, Pot
@@ -35,6 +39,7 @@ class Script:
         self.streams: list[Peer] = []
         self.first_event = fakemaster.subscribed()
         self.cluster: str | None = "blue"
+        self.flags_hang = False
         self.on_subscribe: Callable[[Peer, Request], bool] = lambda peer, request: False
         self.on_call: Callable[[Peer, Request], bytes] = lambda peer, request: fakemaster.ACCEPTED
         self.master = FakeMaster(self.answer)
@@ -49,6 +54,8 @@ class Script:
                 )
                 self.streams.append(peer)
         elif request.path == "/flags":
+            if self.flags_hang:
+                return
             if self.cluster is None:
                 peer.send(fakemaster.answer(404))
             else:
@@ -66,12 +73,14 @@ class Running:
 
     def __init__(self, url: str, framework_id: str = "", **settings: object) -> None:
         self.inbox: queue.Queue[events.Event] = queue.Queue()
+        self.deliver: Callable[[events.Event], None] = settings.pop("deliver", self.inbox.put)  # type: ignore[assignment]
+        cluster, asked = settings.pop("cluster", ""), settings.pop("may_subscribe", None)
         self.driver = Driver(
             MesosSettings(master=url, **settings),  # type: ignore[arg-type]
-            self.inbox.put,
+            lambda event: self.deliver(event),
             DefaultExecutorBuilder(),
         )
-        self.driver.start(framework_id)
+        self.driver.start(framework_id, cluster, asked)  # type: ignore[arg-type]
 
     def expect(self, kind: type[E]) -> E:
         """The next event of this kind; others are passed over."""
@@ -229,6 +238,86 @@ class TestSubscribing:
         down = FakeMaster(lambda peer, request: None)
         down.close()
         run(f"http://127.0.0.1:{down.port},127.0.0.1:{script.master.port}").expect(events.Subscribed)
+
+    def test_calls_that_follow_from_a_subscription_are_sent(self, script: Script, run: Run) -> None:
+        """The core may answer the event before its delivery has returned."""
+        seen: list[events.Event] = []
+
+        def deliver(event: events.Event) -> None:
+            seen.append(event)
+            if isinstance(event, events.Subscribed):
+                running.driver.send([effects.Revive()])
+                wait_for(
+                    lambda: script.master.calls(Call.REVIVE) or running.driver.status()["dropped"],
+                    what="the fate of the call",
+                )
+
+        ready = threading.Event()
+        running = run(script.master.url, deliver=lambda event: ready.wait(20) and deliver(event))
+        ready.set()
+        wait_for(lambda: any(isinstance(event, events.Subscribed) for event in seen))
+        wait_for(lambda: script.master.calls(Call.REVIVE) or running.driver.status()["dropped"])
+        assert running.driver.status()["dropped"] == 0
+        assert len(script.master.calls(Call.REVIVE)) == 1
+
+    def test_the_stored_cluster_name_is_not_asked_for(self, script: Script, run: Run) -> None:
+        assert run(script.master.url, "f-1", cluster="green").expect(events.Subscribed).cluster == "green"
+        assert "/flags" not in [request.path for request in script.master.requests]
+
+    def test_a_master_that_hangs_on_its_flags_does_not_hold_up_the_subscription(
+        self, script: Script, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(clustername, "WAIT", 0.05)
+        script.flags_hang = True
+        began = time.monotonic()
+        running = run(script.master.url)
+        assert running.expect(events.Subscribed).cluster == ""
+        assert time.monotonic() - began < operator.TIMEOUT / 2
+        assert running.driver.status()["connected"]
+
+    def test_nobody_subscribes_without_the_leave_of_the_store(self, script: Script, run: Run) -> None:
+        """The first answers: the store cannot be reached. Then it confirms, and later it says that another leads."""
+        answers = iter([None, None, True])
+        running = run(script.master.url, "f-1", may_subscribe=lambda: next(answers, False))
+        running.expect(events.Subscribed)
+        assert len(script.master.calls(Call.SUBSCRIBE)) == 1
+        script.streams[0].close()
+        running.expect(events.Disconnected)
+        wait_for(lambda: not running.driver._threads[0].is_alive(), what="the end of the subscriptions")
+        assert len(script.master.calls(Call.SUBSCRIBE)) == 1
+        assert running.driver.status()["error"] == "another scheduler leads"
+
+    def test_an_error_in_the_delivery_of_an_event_leads_to_another_subscription(self, script: Script, run: Run) -> None:
+        inbox: list[events.Event] = []
+        fail = [True]
+
+        def deliver(event: events.Event) -> None:
+            if isinstance(event, events.Subscribed) and fail:
+                fail.clear()
+                raise RuntimeError("unexpected")
+            inbox.append(event)
+
+        running = run(script.master.url, deliver=deliver)
+        wait_for(lambda: any(isinstance(event, events.Subscribed) for event in inbox), what="the second subscription")
+        assert len(script.master.calls(Call.SUBSCRIBE)) == 2
+        assert running.driver.status()["connected"]
+
+    def test_an_error_while_calls_are_made_leads_to_another_subscription(
+        self, script: Script, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        running = run(script.master.url)
+        running.expect(events.Subscribed)
+        monkeypatch.setattr(Session, "send", _fails)
+        running.driver.send([effects.Revive()])
+        running.expect(events.Disconnected)
+        monkeypatch.undo()
+        running.expect(events.Subscribed)
+        running.driver.send([effects.Revive()])
+        wait_for(lambda: script.master.calls(Call.REVIVE), what="the call of the second subscription")
+
+
+def _fails(*_: object) -> None:
+    raise RuntimeError("unexpected")
 
 
 class TestStream:

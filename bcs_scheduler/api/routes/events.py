@@ -61,7 +61,8 @@ CHUNK = 200
     reasons=(errors.BAD_PARAMETER,),
 )
 def list_events(call: Call) -> Answer:
-    found: Iterable[Happening] = filter(_wanted(call), chronicle(_state(call), 0, _durable(call)))
+    state = _state(call)
+    found: Iterable[Happening] = filter(_wanted(call, state), chronicle(state, 0, _durable(call)))
     if "last" in call.query:
         found = deque(found, call.query["last"])
     return page(found, _order, call.query, show_event)
@@ -74,11 +75,12 @@ def list_events(call: Call) -> Answer:
 async def watch_events(call: Call) -> EventStream:
     """From the caller's last event on; without one, the `last` newest (none if left out), then what comes."""
     known = _known(call)
-    test = _wanted(call)
-
-    watch = streaming.watch(call, EVENTS, None, EventMatch(test))
+    # All of one term, whatever becomes of it meanwhile: another state may have to be asked for at the store.
+    hub = streaming.hub(call)
+    test = _wanted(call, hub.state)
+    watch = streaming.watch_in(hub, EVENTS, None, EventMatch(test))
     # What is in the journal up to here comes first; the watch gives what follows.
-    opening = _past(_state(call), known, watch.after, test, call.query.get("last", 0))
+    opening = _past(hub.state, known, watch.after, test, call.query.get("last", 0))
     return EventStream(watch, item_frame, opening, call.query.get("timeoutSeconds"))
 
 
@@ -118,8 +120,8 @@ def _state(call: Call) -> State:
     return call.gateway.state()
 
 
-def _wanted(call: Call) -> Wanted:
-    return Wanted(call.query, call.path.get("ns"), call.caller.namespaces, call.gateway.state)
+def _wanted(call: Call, state: State) -> Wanted:
+    return Wanted(call.query, call.path.get("ns"), call.caller.namespaces, state)
 
 
 def _durable(call: Call) -> int | None:

@@ -104,10 +104,11 @@ class Wanted:
         query: Mapping[str, Any],
         namespace: str | None,
         visible: frozenset[str] | None,
-        state: Callable[[], State],
+        state: State,
     ) -> None:
         """`visible`: namespaces the caller may see, None = all. `state` is looked at for what the event does not say:
-        which application a transaction works on, which deployment owns an application."""
+        which application a transaction works on, which deployment owns an application. It is an object and no way to
+        get the present one, which may have to be waited for: streams apply the test in their event loop."""
         asked = {name: query[name] for name in SELECTIVE if query.get(name)}
         self._checks = _checks(asked, namespace, visible, state)
         self._identity = (frozenset(asked.items()), namespace, visible, state)
@@ -133,7 +134,7 @@ class EventMatch:
 
 
 def _checks(
-    asked: Mapping[str, Any], namespace: str | None, visible: frozenset[str] | None, state: Callable[[], State]
+    asked: Mapping[str, Any], namespace: str | None, visible: frozenset[str] | None, state: State
 ) -> list[Callable[[Happening], bool]]:
     checks: list[Callable[[Happening], bool]] = []
     if namespace is not None:
@@ -156,7 +157,7 @@ def _checks(
     if transaction := asked.get("transaction"):
         checks.append(lambda h: h.transaction == transaction)
     if owner := asked.get("owner"):
-        checks.append(lambda h: _belongs(h, owner, state()))
+        checks.append(lambda h: _belongs(h, owner, state))
     return checks
 
 
