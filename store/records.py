@@ -232,6 +232,24 @@ class Note(Part, frozen=True, kw_only=True):
     text: str
 
 
+class Remnant(Record, frozen=True, kw_only=True):
+    """What may be left on an agent of a taskgroup whose record was removed before the taskgroup had ended: it is ended
+    whenever that agent can be reached, and remembered until it is known to be gone."""
+
+    kind: ClassVar[str] = "remnant"
+
+    id: str
+    """Of the taskgroup."""
+    agent_id: str = ""
+    tasks: tuple[str, ...] = ()
+    """Ids of those that may still run."""
+    since: float = 0.0
+
+    @property
+    def key(self) -> str:
+        return self.id
+
+
 class Transaction(Record, frozen=True, kw_only=True):
     """One durable, time-boxed operation on one application.
 
@@ -330,6 +348,7 @@ KINDS: dict[str, type[Record]] = {
         Application,
         Version,
         TaskGroup,
+        Remnant,
         Transaction,
         AgentSetting,
         ConfigMap,

@@ -21,6 +21,7 @@ OPEN_KINDS = frozenset(
         "framework",
         "application",
         "taskgroup",
+        "remnant",
         "transaction",
         "agentsetting",
         "service",

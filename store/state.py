@@ -31,6 +31,7 @@ from store.records import (
     Message,
     Namespace,
     Record,
+    Remnant,
     Revision,
     Secret,
     Service,
@@ -54,6 +55,7 @@ _NO_INDEXES: Mapping[int, int] = Counter()
 
 TABLES = {
     "taskgroup": "taskgroups",
+    "remnant": "remnants",
     "application": "applications",
     "transaction": "transactions",
     "agentsetting": "agent_settings",
@@ -88,6 +90,7 @@ class State:
         self.framework: Framework = Framework()
         self.applications: dict[Key, Application] = {}
         self.taskgroups: dict[Key, TaskGroup] = {}
+        self.remnants: dict[Key, Remnant] = {}
         self.transactions: dict[Key, Transaction] = {}
         self.agent_settings: dict[Key, AgentSetting] = {}
         self.config_maps: dict[Key, ConfigMap] = {}

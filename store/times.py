@@ -18,6 +18,7 @@ PAST: Mapping[str, tuple[str, ...]] = {
     "Framework": ("created_at", "seen_at"),
     "Application": ("created_at", "updated_at"),
     "Version": ("created_at",),
+    "Remnant": ("since",),
     "TaskGroup": (
         "created_at",
         "updated_at",

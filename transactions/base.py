@@ -23,7 +23,6 @@ from store.records import (
     Application,
     Executor,
     Note,
-    TaskGroup,
     Transaction,
     TransactionKind,
     TransactionStatus,
@@ -156,8 +155,6 @@ class Context:
     tell: Callable[..., None] = lambda kind, key, reason, message, level="info", transaction="": None
     """Story line: (kind, key, reason, message); as in bcs_scheduler.core.desk."""
     count: Callable[[str, tuple[str, ...], float], None] = lambda name, labels, value: None
-    abandon: Callable[[TaskGroup], None] = lambda group: None
-    """A taskgroup that may still run is forgotten: what is left of it must be killed."""
     attempt: Callable[[str, str, Callable[[], None]], str] = _simply
     """Runs work on the object (kind, key) as a unit of its own. If it fails unexpectedly, it is undone, and its error
     is returned in words; else an empty string."""

@@ -7,7 +7,7 @@ import msgspec
 from offers.model import Placement
 from store.definition import AttributeValue
 from store.ids import TaskGroupId
-from store.records import Application, BoundPort, Executor, Task, TaskGroup, Version
+from store.records import Application, BoundPort, Executor, Remnant, Task, TaskGroup, Version
 from transactions import health, lifecycle, needs
 from transactions.base import Context, Slot
 
@@ -115,12 +115,14 @@ def choose(ctx: Context, group: TaskGroup) -> TaskGroup:
 
 
 def remove(ctx: Context, group: TaskGroup, reason: str) -> None:
-    """Forgets a taskgroup. What may be left of it is killed now, and again whenever it is heard of."""
+    """Removes the record of a taskgroup. What may be left of the taskgroup is killed until it is known to be gone."""
     ctx.tell("taskgroup", group.id, "removed", reason)
     _forget(ctx, group)
 
 
 def _forget(ctx: Context, group: TaskGroup) -> None:
+    """What may still run of it stays as a record of its own, until it is known to be gone."""
     ctx.uow.delete(group)
-    if not group.ended:
-        ctx.abandon(group)
+    tasks = tuple([task.id for task in group.tasks if not task.ended])
+    if tasks:
+        ctx.uow.put(Remnant(id=group.id, agent_id=group.agent_id, tasks=tasks, since=ctx.now))

@@ -92,6 +92,8 @@ class Report(NamedTuple):
     healthy: bool | None = None
     container_ip: str = ""
     detail: Detail | None = None
+    answer: bool = False
+    """It repeats what Mesos knows, because it was asked: of a task that has not ended its message tells nothing new."""
 
 
 def judged(report: Report, *, wanted: bool) -> Report:
@@ -114,7 +116,8 @@ def reduce_task(task: Task, report: Report, now: float) -> Task:
     if not (mapped.ended or mapped.status == "Lost" or returned) and _RANK[mapped.status] < _RANK[task.status]:
         return task
     same = mapped.status == task.status
-    message = report.message or (task.message if same else "")
+    told = "" if report.answer and not mapped.ended else report.message
+    message = told or (task.message if same else "")
     oom = task.oom or "MEMORY" in report.reason
     container_ip = report.container_ip or task.container_ip
     known = _reopened(task, now) if mapped.status == "Restarting" else task

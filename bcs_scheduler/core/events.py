@@ -29,6 +29,9 @@ MesosState = Literal[
     "TASK_UNKNOWN",
 ]
 
+RECONCILIATION = "REASON_RECONCILIATION"
+"""Reason of a master's answer to RECONCILE: it repeats the latest state, and its message says only that."""
+
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One local health check, as its executor sees it. `healthy` None: not probed yet."""
@@ -185,6 +188,8 @@ class AgentsListed(Event, frozen=True, kw_only=True):
     """Answer of GET_AGENTS: agent id, host name, ip, totals and attributes, for the cluster resources."""
 
     agents: tuple[dict[str, Any], ...]
+    clock: float = 0.0
+    """Unix time of the master when it made the list, by the clock of `registered_time`; 0.0 = not known."""
 
 
 # --- time -----------------------------------------------------------------------------------------------------

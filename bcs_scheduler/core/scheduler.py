@@ -26,6 +26,7 @@ from bcs_scheduler.core.controllers.health import Health
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.messenger import Messenger
+from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.controllers.supply import Supply
@@ -111,16 +112,18 @@ class Core:
         self.fatal = ""
         """Why Mesos will not have this framework any more: nothing is launched until an operator acts (W-07)."""
         self._checker = Checker(self.desk)
+        self._remnants = Remnants(self.desk)
         self._messenger = Messenger(self.desk)
         self._health = Health(self.desk)
-        self._reports = Reports(self.desk, self._checker, self._messenger, self._health)
+        self._reports = Reports(self.desk, self._checker, self._remnants, self._messenger, self._health)
         self._killer = Killer(self.desk)
-        self.desk.context.abandon = self._killer.abandon
         self._supply = Supply(self.desk)
         self._janitor = Janitor(self.desk)
         self._services = Services(self.desk)
         self._controllers: tuple[Follower, ...] = (
             self._killer,
+            self._remnants,
+            self._checker,
             Daemonsets(self.desk),
             Deployments(self.desk),
             Drains(self.desk, self._supply),
@@ -274,6 +277,7 @@ class Core:
         self._supply.subscribed()
         self._checker.subscribed()
         self._killer.resend()
+        self._remnants.resend()
         self._messenger.subscribed()
 
     def _disconnected(self, event: events.Disconnected) -> None:
@@ -291,9 +295,10 @@ class Core:
     def _agents_listed(self, event: events.AgentsListed) -> None:
         self._tell_of_agents(event.agents)
         self.agents = list(event.agents)
-        for agent_id in self.desk.agents.learn(event.agents):
-            groups = self.state.groups_on(agent_id).values()
-            self._checker.ask([task.id for g in groups if g.unreachable_since for task in g.tasks if not task.ended])
+        self.desk.agents.learn(event.agents)
+        returned = self._checker.listed(event.agents, event.clock)
+        self._killer.returned(returned)
+        self._remnants.returned(returned)
         self._commands.agents.learn(event.agents)
         for agent in event.agents:
             # The score of an agent is what it has free of all it has, which its offers alone do not tell.
@@ -314,7 +319,7 @@ class Core:
 
     def _rounds(self) -> None:
         self._mark()
-        for group in self._checker.tick():
+        for group in self._checker.take_silent():
             self._reports.lose(group, "long time not report status, and Mesos does not answer for it", ended=False)
             self.desk.checkpoint()
         for controller in self._controllers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
@@ -32,12 +32,15 @@ class Accepted(NamedTuple):
     transaction: str
 
 
-def application(name: str, instances: int | None, seconds: int) -> dict[str, Any]:
+def application(name: str, instances: int | None, seconds: int, executor: str = "") -> dict[str, Any]:
+    """`executor`: what runs its taskgroups; empty = what the scheduler's settings say."""
     made = document(
         name, instances or 1, ["/bin/sleep", str(seconds)], container=PORT, restartPolicy={"policy": "Always"}
     )
     made["restartPolicy"] |= {"interval": 0, "backoff": 0}
     made["unreachablePolicy"] = {"replaceAfterSeconds": 1}
+    if executor:
+        made["executor"] = executor
     if instances is None:
         del made["spec"]["instance"]
     return made
@@ -50,12 +53,26 @@ class User:
     stands for an application that does not exist. An application that is not in it may be anything (after a cancel).
     """
 
-    def __init__(self, seed: int, number: int, servers: Callable[[], list[str]]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        number: int,
+        servers: Callable[[], list[str]],
+        executors: Sequence[str] = ("",),
+        most: int = MOST_INSTANCES,
+        patience: float = PATIENCE,
+    ) -> None:
+        """`executors`: those that its applications are to run on, chosen at random. `most`: taskgroups of one
+        application. `patience`: seconds until a request without an answer is given up; its outcome is then open."""
         self.thread = threading.Thread(target=self._run, name=f"user-{number}", daemon=True)
         self._random = Random(f"{seed} user {number}")
         self._servers = servers
         self._session = requests.Session()
+        self._executors, self._most, self._patience = executors, most, patience
         self._over = threading.Event()
+        self._at_work = threading.Event()
+        self._at_work.set()
+        self._resting = threading.Event()
         self.names = [f"user{number}-{letter}" for letter in "abc"]
         self.possible: dict[str, set[int]] = {name: {0} for name in self.names}
         self.accepted: list[Accepted] = []
@@ -64,8 +81,17 @@ class User:
 
     def stop(self) -> None:
         self._over.set()
-        self.thread.join(3 * PATIENCE)
+        self._at_work.set()
+        self.thread.join(3 * self._patience)
         assert not self.thread.is_alive()
+
+    def rest(self) -> None:
+        """Asks for nothing more until `work`; returns when the last request has been answered or given up."""
+        self._at_work.clear()
+        assert self._resting.wait(3 * self._patience), f"{self.thread.name} does not come to rest"
+
+    def work(self) -> None:
+        self._at_work.set()
 
     def _run(self) -> None:
         operations = (
@@ -73,6 +99,11 @@ class User:
         )  # fmt: skip
         try:
             while not self._over.is_set():
+                if not self._at_work.is_set():
+                    self._resting.set()
+                    self._at_work.wait()
+                    self._resting.clear()
+                    continue
                 operation = self._random.choices(operations, weights=(20, 20, 12, 12, 6, 6, 40))[0]
                 operation(self._random.choice(self.names))
         except Exception as error:
@@ -82,15 +113,16 @@ class User:
     # --- operations -------------------------------------------------------------------------------------------
 
     def _create(self, name: str) -> None:
-        number = self._random.randint(1, MOST_INSTANCES)
-        self._change("create", name, {number}, "POST", APPS, application(name, number, 1000))
+        number = self._random.randint(1, self._most)
+        body = application(name, number, 1000, self._random.choice(self._executors))
+        self._change("create", name, {number}, "POST", APPS, body)
 
     def _scale(self, name: str) -> None:
-        number = self._random.randint(1, MOST_INSTANCES)
+        number = self._random.randint(1, self._most)
         self._change("scale", name, {number}, "PUT", f"{APPS}/{name}/scale/{number}")
 
     def _update(self, name: str) -> None:
-        body = application(name, None, self._random.randint(1000, 9999))
+        body = application(name, None, self._random.randint(1000, 9999), self._random.choice(self._executors))
         self._change("update", name, None, "PUT", f"{APPS}/{name}", body)
 
     def _delete(self, name: str) -> None:
@@ -155,10 +187,12 @@ class User:
         while servers:
             url = servers.pop() + PREFIX + path
             try:
-                answer = self._session.request(method, url, json=body, timeout=PATIENCE, allow_redirects=False)
+                answer = self._session.request(method, url, json=body, timeout=self._patience, allow_redirects=False)
                 if answer.status_code == 307:
                     location = answer.headers["Location"]
-                    answer = self._session.request(method, location, json=body, timeout=PATIENCE, allow_redirects=False)
+                    answer = self._session.request(
+                        method, location, json=body, timeout=self._patience, allow_redirects=False
+                    )
                 return answer
             except requests.RequestException as error:
                 if not _not_even_connected(error):

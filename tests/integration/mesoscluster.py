@@ -99,6 +99,28 @@ class RealMesos:
     def kill_process(self, *names: str) -> None:
         self._control("kill", *names)
 
+    def pid_of(self, name: str) -> int | None:
+        """Of a process of the cluster; None if it does not run."""
+        try:
+            pid = int((self.directory / name / "pid").read_text())
+            state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, ValueError):
+            return None
+        return pid if state != "Z" else None
+
+    def suspend_process(self, name: str) -> None:
+        """The process keeps its connections but does nothing until it is resumed."""
+        self._signal(name, signal.SIGSTOP)
+
+    def resume_process(self, name: str) -> None:
+        """Does nothing if the process runs or is gone."""
+        self._signal(name, signal.SIGCONT)
+
+    def _signal(self, name: str, number: int) -> None:
+        pid = self.pid_of(name)
+        if pid is not None:
+            os.kill(pid, number)
+
     def kill_agent(self, name: str, with_tasks: bool = False) -> None:
         """SIGKILL to the agent; `with_tasks` also to everything that runs on it, as if the machine had lost power."""
         self.kill_process(name)

@@ -57,6 +57,10 @@ class SchedulerProcess:
         return found[1] if found else None
 
     @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid

@@ -100,6 +100,8 @@ class Agent:
         self.reachable = True
         self.dead = False
         """Gone for good, with everything on it."""
+        self.registered_at = 0.0
+        """When the master took its last registration, by the master's clock."""
         self.link = 0
         """Number of the registration; what a master sent over an older one does not arrive."""
         self.groups: dict[str, Group] = {}
@@ -117,7 +119,7 @@ class Agent:
             "total": dict(self.capacity),
             "allocated": {},
             "ports": [self.ports],
-            "registered_time": 0.0,
+            "registered_time": self.registered_at,
         }
 
     def live_groups(self) -> list[Group]:

@@ -110,7 +110,7 @@ class Master:
             return
         if self.up:
             agents = tuple(agent.listed() for agent in self.registered.values())
-            self.send(events.AgentsListed(agents=agents, cause="agents"))
+            self.send(events.AgentsListed(agents=agents, clock=self.world.now, cause="agents"))
         self.world.after(self.world.between(*LISTING), self._list, session)
 
     def disconnect(self, reason: str) -> None:
@@ -342,6 +342,7 @@ class Master:
             return
         returned = agent.id in self.unreachable
         agent.link += 1
+        agent.registered_at = self.world.now
         self.cluster[agent.id] = agent
         self.registered[agent.id] = agent
         self.recovered.discard(agent.id)

@@ -12,24 +12,34 @@ import msgspec
 from bcs_scheduler.core.controllers.checker import Checker
 from bcs_scheduler.core.controllers.health import Health, find
 from bcs_scheduler.core.controllers.messenger import Messenger
+from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.desk import Desk
-from bcs_scheduler.core.effects import Acknowledge, Kill, Shutdown
-from bcs_scheduler.core.events import AcceptFailed, AgentRemoved, ExecutorTerminated, StatusUpdate, TasksReported
+from bcs_scheduler.core.effects import Acknowledge, Shutdown
+from bcs_scheduler.core.events import (
+    RECONCILIATION,
+    AcceptFailed,
+    AgentRemoved,
+    ExecutorTerminated,
+    StatusUpdate,
+    TasksReported,
+)
 from store.ids import taskgroup_of
 from store.records import Task, TaskGroup
 from transactions import lifecycle
 
 
 class Reports:
-    def __init__(self, desk: Desk, checker: Checker, messenger: Messenger, health: Health) -> None:
+    def __init__(self, desk: Desk, checker: Checker, remnants: Remnants, messenger: Messenger, health: Health) -> None:
         self._desk = desk
         self._checker = checker
+        self._remnants = remnants
         self._messenger = messenger
         self._health = health
 
     def status(self, update: StatusUpdate) -> None:
         desk = self._desk
-        self._checker.heard(update.task_id)
+        answer = update.reason == RECONCILIATION
+        self._checker.heard(update.task_id, answer=answer or not update.uuid)
         mapped = lifecycle.STATES.get(update.state)
         group = desk.state.taskgroups.get(taskgroup_of(update.task_id))
         task = find(group, update.task_id)
@@ -40,13 +50,13 @@ class Reports:
         elif group is None or task is None or (task.ended and not mapped.ended):
             # A task nobody wants: an old leader's late launch, one that was replaced while its agent was away, or one
             # that was declared gone. Its id will never be used again, so ending it can only help.
-            if mapped.status in ("Staging", "Starting", "Running"):
+            runs = mapped.status in ("Staging", "Starting", "Running")
+            if self._remnants.heard(update, ended=mapped.ended, runs=runs):
                 desk.tell("task", update.task_id, "unknown", f"{update.state} of a task that is not wanted; killed")
-                desk.emit(Kill(task_id=update.task_id, agent_id=update.agent_id, cause=desk.cause))
-                if update.detail is not None and update.executor_id and (group is None or group.ended):
-                    self._shut_down(update.agent_id, update.executor_id)
+            if runs and update.detail is not None and update.executor_id and (group is None or group.ended):
+                self._shut_down(update.agent_id, update.executor_id)
         elif not update.agent_id or update.agent_id == group.agent_id:
-            self._reduce(group, task, update)
+            self._reduce(group, task, update, answer=answer)
 
     def steady(self, report: TasksReported) -> None:
         """Our executor about its tasks. It is not told what has ended: that comes as a status update."""
@@ -55,6 +65,7 @@ class Reports:
         if group is None or group.ended:
             words = "a report of a taskgroup that is not wanted; its executor is shut down"
             desk.tell("taskgroup", report.executor_id, "unknown", words)
+            self._remnants.stray(report.executor_id, report.agent_id, [task_id for task_id, _ in report.tasks])
             self._shut_down(report.agent_id, report.executor_id)
             return
         if report.agent_id and report.agent_id != group.agent_id:
@@ -85,10 +96,10 @@ class Reports:
             Acknowledge(task_id=update.task_id, agent_id=update.agent_id, uuid=update.uuid, cause=self._desk.cause)
         )
 
-    def _reduce(self, group: TaskGroup, task: Task, update: StatusUpdate) -> None:
+    def _reduce(self, group: TaskGroup, task: Task, update: StatusUpdate, *, answer: bool) -> None:
         desk = self._desk
         report = lifecycle.Report(
-            update.state, update.message, update.reason, update.healthy, update.container_ip, update.detail
+            update.state, update.message, update.reason, update.healthy, update.container_ip, update.detail, answer
         )
         reduced = lifecycle.reduce_task(task, lifecycle.judged(report, wanted=not group.killing_since), desk.now)
         if reduced is task:

@@ -25,6 +25,8 @@ class Supply:
         self._refused = False
         """Filters are set in Mesos that may hide offers from us; REVIVE clears them."""
         self._suppressed = False
+        self._renewed = False
+        """There has been a subscription since the last look at the demands."""
         self._idle_since = 0.0
         self._revived_at = 0.0
 
@@ -36,8 +38,9 @@ class Supply:
 
     def subscribed(self) -> None:
         self._desk.pool.clear()
-        # A SUPPRESS or a decline that was decided before may still wait for the store and leave after this.
-        self._refused = self._suppressed or self._refused
+        # The master keeps the filters of an earlier connection, of this leader or of another, if that connection was
+        # still open; and a SUPPRESS or a decline that was decided before may still leave after this.
+        self._refused = self._renewed = True
         self._suppressed = False
         self._idle_since = self._desk.now
 
@@ -112,9 +115,12 @@ class Supply:
         desk = self._desk
         if desk.engine.demands:
             self._idle_since = desk.now
-            if desk.connected and desk.engine.demands_changed and (self._suppressed or self._refused):
+            changed = desk.engine.demands_changed or self._renewed
+            if desk.connected and changed and (self._suppressed or self._refused):
                 desk.emit(Revive(cause=desk.cause))
                 self._suppressed = self._refused = False
+        if desk.connected:
+            self._renewed = False
 
     def revive(self) -> None:
         """Asks for offers although nothing is to be launched (a plan wants to look at them)."""

@@ -1,0 +1,66 @@
+"""What must hold on a cluster that has settled, judged from the outside: records as the API tells them, processes as
+the machine has them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+from tests.integration.chaos import broken_promises as broken_promises
+from tests.integration.mesoscluster import RealMesos, environment_of
+from tests.integration.schedulerprocess import SchedulerProcess
+
+Record = dict[str, Any]
+ENDED = frozenset({"Finish", "Error", "Killed", "Failed"})
+MARKS = ("BCS_POD_ID=", "MESOS_EXECUTOR_ID=")
+"""Variables that hold the id of the taskgroup in the environment of its executor and its tasks."""
+
+
+def settling(leader: SchedulerProcess, mesos: RealMesos) -> list[str]:
+    """What is still under way or not as it should be; empty once all is well."""
+    transactions = leader.call("GET", "/transactions", status="INIT", limit=1000)
+    groups = leader.call("GET", "/taskgroups", limit=1000)
+    found = [f"under way: {t['transactionID']} {t['type']} {t['message']}" for t in transactions]
+    found += _applications(leader.call("GET", "/applications", limit=1000), groups)
+    return found + _processes(groups, mesos)
+
+
+def _applications(applications: list[Record], groups: list[Record]) -> list[str]:
+    """Every index is held by one Running taskgroup."""
+    found = []
+    for application in applications:
+        mine = [group for group in groups if group["AppID"] == application["Name"]]
+        wanted = list(range(application["DefineInstances"]))
+        statuses = Counter(group["Status"] for group in mine)
+        if sorted(group["InstanceID"] for group in mine) != wanted or statuses != Counter(Running=len(wanted)):
+            words = f"{application['DefineInstances']} wanted, is {dict(statuses)}"
+            details = [f"{g['ID']} {g['Status']} ({g['Message']})" for g in mine if g["Status"] != "Running"]
+            found.append(f"{application['Name']}: {words} ({application['Message']}) {details}")
+    return found
+
+
+def _processes(groups: list[Record], mesos: RealMesos) -> list[str]:
+    """Each live record has one task process, and nothing else runs."""
+    live = {group["ID"] for group in groups if group["Status"] not in ENDED}
+    tasks: defaultdict[str, list[int]] = defaultdict(list)
+    others: defaultdict[str, list[int]] = defaultdict(list)
+    for pid in mesos.processes():
+        identity, command = _owner(pid)
+        if identity:
+            (tasks if command.startswith("/bin/sleep") else others)[identity].append(pid)
+    found = [f"orphan: {id_} runs as {pids}" for id_, pids in sorted(tasks.items()) if id_ not in live]
+    found += [f"executor of nothing: {id_} is {pids}" for id_, pids in sorted(others.items()) if id_ not in live]
+    found += [f"dead: {id_} has no process" for id_ in sorted(live - set(tasks))]
+    return found + [f"double: {id_} runs as {pids}" for id_, pids in sorted(tasks.items()) if len(pids) > 1]
+
+
+def _owner(pid: int) -> tuple[str, str]:
+    """Id of the taskgroup that a process belongs to (empty: none, or the process has ended) and its command line."""
+    process = Path(f"/proc/{pid}")
+    try:
+        command = (process / "cmdline").read_text("utf-8", "replace").replace("\0", " ")
+    except OSError:
+        return "", ""
+    found = {entry.partition("=")[0] + "=": entry.partition("=")[2] for entry in environment_of(process)}
+    return next((found[mark] for mark in MARKS if mark in found), "") if command else "", command
