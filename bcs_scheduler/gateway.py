@@ -46,8 +46,11 @@ class Gateway(Protocol):
         """http://host:port of the leading scheduler's API, None if unknown."""
 
     def state(self) -> State:
-        """The current state: live on the master; on a slave the last one read from the store (refreshed when older than
-        a few seconds; may block on the store). Raises Busy if there is none."""
+        """The current state: live on the master; on a slave the one that follows the store. Never waits. Raises Busy if
+        there is none, or if it is too old because the store does not answer."""
+
+    def age(self) -> float | None:
+        """Seconds by which `state` may be behind what is stored; None on the master, and if there is no state."""
 
     def submit(self, command: Command) -> Future[Reply]:
         """Hands a command to the core. The future ends when the change is durable (or refused). Raises NotLeading or

@@ -18,6 +18,7 @@ from bcs_scheduler.exposition import PREFIX
 from bcs_scheduler.gateway import Role
 from bcs_scheduler.hub import Hub
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
+from bcs_scheduler.standby import Following
 from bcs_scheduler.version import VERSION
 from offers.agents import agent_key
 from store.state import State
@@ -76,6 +77,8 @@ class Gauges(Collector):
         self._taskgroup_label = taskgroup_label
         self.role: Role = "unknown"
         self.leading: Leading | None = None
+        self.following: Callable[[], Following] | None = None
+        """How far a process that does not lead has come; None on the leader."""
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         yield _gauge("build_info", "Always 1; the version is in the label", {"version": VERSION}, 1)
@@ -83,6 +86,9 @@ class Gauges(Collector):
         for name in ROLES:
             role.add_metric([name], float(name == self.role))
         yield role
+        following = self.following
+        if following is not None:
+            yield from _standby(following())
         leading = self.leading
         if leading is not None:
             yield from self._process(leading)
@@ -232,6 +238,20 @@ def _work(core: Core) -> Iterator[GaugeMetricFamily]:
     yield _gauge(
         "unanswered_reconciliations", "Tasks whose state Mesos was asked for without an answer", {}, core.open_questions
     )
+
+
+def _standby(following: Following) -> Iterator[GaugeMetricFamily]:
+    if following.age is not None:
+        yield _gauge(
+            "standby_lag_seconds", "Age of what this standby shows: since its last read began", {}, following.age
+        )
+    if following.position is not None:
+        position = _family("standby_position", "Last commit this standby has followed", "part")
+        position.add_metric(["epoch"], following.position.epoch)
+        position.add_metric(["number"], following.position.number)
+        yield position
+    yield _gauge("standby_records", "Records that this standby holds", {}, following.records)
+    yield _gauge("standby_quarantined_records", "Records it could not decode", {}, following.quarantined)
 
 
 def _family(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import signal
 import socket
 from collections.abc import Callable
@@ -11,7 +10,7 @@ from typing import Any
 
 import click
 
-from bcs_scheduler import keeping
+from bcs_scheduler import collector, keeping
 from bcs_scheduler.commandline import fail, read_settings, with_settings
 from bcs_scheduler.config import ConfigError, Settings
 from bcs_scheduler.local.cluster import LocalCluster
@@ -46,7 +45,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     end = EndSignal()
     service = made(settings)
     started(service)
-    relax_collector()
+    collector.relax()
     click.echo(f"api {service.url}")
     end.wait(service.reload)
     service.stop()
@@ -105,14 +104,6 @@ def started(service: Service) -> None:
         service.start()
     except (OSError, ValueError, ConfigError) as error:
         fail(str(error))
-
-
-def relax_collector() -> None:
-    """Nearly everything made during a launch is kept or freed by its reference count, so the garbage collector's passes
-    over young objects find nothing; with these thresholds (default 700, 10, 10) they cost a tenth less of all processor
-    time. What was imported is never garbage."""
-    gc.set_threshold(20_000, 20, 50)
-    gc.freeze()
 
 
 class EndSignal:

@@ -21,6 +21,7 @@ from bcs_scheduler.gateway import Role
 from bcs_scheduler.gauges import Gauges, Leading
 from bcs_scheduler.prober.probe import Verdict
 from bcs_scheduler.series import ApplicationSeries
+from bcs_scheduler.standby import Following
 from store.base import Change
 
 __all__ = ["Leading", "Metrics"]
@@ -112,6 +113,10 @@ class Metrics:
         if leading is None:
             self._objects.clear()
 
+    def stand_by(self, following: Callable[[], Following] | None) -> None:
+        """The process follows the store, or (None) has begun to lead."""
+        self._gauges.following = following
+
     def turned(self, events: int, seconds: float) -> None:
         self._events.inc(events)
         self._turns.observe(seconds)
@@ -170,7 +175,7 @@ class Metrics:
             self._failures.labels(operator).inc(count)
 
     def loaded(self, records: int, seconds: float) -> None:
-        """All records have been read: at a take-over, or for reads on a standby."""
+        """A standby has read what has changed: at first all records."""
         self._operations.labels("fetch").inc(records)
         self._latency.labels("fetch").observe(seconds * 1000.0)
 

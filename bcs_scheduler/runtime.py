@@ -1,7 +1,8 @@
 """The running service: connects to the store, stands for election, leads or stands by, and is the API's gateway.
 
-The main thread of the runtime does the changes of role one after the other: open the store, campaign, take over (load
-the records, start a Term), step down, campaign again. Every step that can fail for reasons outside is repeated with
+The main thread of the runtime does the changes of role one after the other: open the store, campaign, take over (with
+the state that has followed the store until then, start a Term), step down, campaign again.
+Every step that can fail for reasons outside is repeated with
 backoff until it works or the process is stopped; each is bound to the epoch it was won with.
 """
 
@@ -16,6 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import structlog
 
+from bcs_scheduler import collector
 from bcs_scheduler.alarms import Alarms
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.core.effects import Reply
@@ -24,11 +26,12 @@ from bcs_scheduler.eligibility import Obstacle, obstacle, protected
 from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
 from bcs_scheduler.hub import Hub
 from bcs_scheduler.metrics import Leading, Metrics
+from bcs_scheduler.standby import READING, STALE, Standby
 from bcs_scheduler.term import STALL, DriverFactory, ProberFactory, PublisherFactory, Term
 from offers.model import Diagnosis, Offer
-from store.base import Loaded, Store, StoreError
+from store.base import Store, StoreError
 from store.base import Term as StoreTerm
-from store.records import Journal
+from store.replica import Replica
 from store.state import State
 
 log = structlog.get_logger(__name__)
@@ -48,8 +51,6 @@ UNPUBLISHED = 30.0
 LASTING = 10.0
 """Seconds after which a leader is believed not to have met the obstacle that kept this process from leading: longer
 than it takes to read the records."""
-STANDBY_AGE = 3.0
-"""Seconds for which a standby answers reads from what it has read last."""
 
 
 class _Step(NamedTuple):
@@ -101,8 +102,8 @@ class Runtime:
         """Epoch of the leader seen last, and since when (monotonic seconds)."""
         self._recess = 0.0
         self._stopping = threading.Event()
-        self._standby: tuple[float, State] | None = None
-        self._standby_lock = threading.Lock()
+        self._standby: Standby | None = None
+        """Follows the store while this process does not lead."""
         self._thread = threading.Thread(target=self._run, name="runtime", daemon=True)
 
     # --- life -------------------------------------------------------------------------------------------------
@@ -127,6 +128,8 @@ class Runtime:
                 if step.candidacy == self._candidacy:
                     self._change(step)
         self._step_down("the process stops", GRACE)
+        if self._standby is not None:
+            self._standby.stop()
         self._store.close()
         self._set_role("unknown")
 
@@ -162,7 +165,18 @@ class Runtime:
                 return True
         return False
 
+    def _stand_by(self) -> None:
+        """Begins to follow the store. The state of a term that has ended may be ahead of what is stored, so it is not
+        used again."""
+        if self._standby is not None:
+            self._standby.stop()
+        self._standby = Standby(self._store, self._metrics.loaded)
+        self._metrics.stand_by(self._standby.following)
+        self._standby.start()
+
     def _campaign(self) -> None:
+        if self._standby is None or self._standby.taken:
+            self._stand_by()
         self._candidacy += 1
         candidacy = self._candidacy
 
@@ -179,19 +193,16 @@ class Runtime:
 
     def _take_over(self, candidacy: int, won: StoreTerm) -> None:
         epoch = won.epoch
-        loaded: list[Loaded] = []
         began = time.monotonic()
-        log.info("elected, loading the records", epoch=epoch)
-        if not self._attempt("load the records", lambda: loaded.append(self._load())):
+        replica = self._caught_up(epoch)
+        if replica is None:
             return
-        records, quarantined = loaded[0]
-        self._quarantined = len(quarantined)
-        for bad in quarantined:
-            log.error("record quarantined", kind=bad.kind, key=bad.key, error=bad.error)
+        state, quarantined = replica.state, list(replica.quarantined.values())
+        caught_up = time.monotonic()
         term = Term(
             self._store,
             epoch,
-            records,
+            state,
             protected(quarantined),
             self._options,
             self._make_driver,
@@ -204,16 +215,12 @@ class Runtime:
             won.elapsed,
             self._wall,
         )
-        self._obstacle = obstacle(term.core.state, quarantined)
-        if self._obstacle is not None:
-            log.error("refusing to lead", epoch=epoch, code=self._obstacle.code, reason=self._obstacle.message)
-            self._abandon(self._obstacle.code)
-            return
         if term.core.began.host_wrong:
             log.error("clock.host_wrong", stored=term.core.began.now, host=self._wall())
         if self._over >= candidacy:
             return  # subscribing now would only throw the true leader out for a moment
         self._term, self._standby = term, None
+        self._metrics.stand_by(None)
         self._metrics.lead(
             Leading(
                 term.core,
@@ -228,10 +235,39 @@ class Runtime:
         )
         self._set_role("master")
         if self._alarms is not None:
-            runs = sorted((record for record in records if isinstance(record, Journal)), key=lambda run: run.number)
+            runs = sorted(state.journals.values(), key=lambda run: run.number)
             self._alarms.leading(epoch, [happening for run in runs for happening in run.happenings], term.clock.now())
+        collector.settle()
         term.start()
-        log.info("leading", epoch=epoch, records=len(records), seconds=round(time.monotonic() - began, 3))
+        log.info(
+            "leading",
+            epoch=epoch,
+            records=len(replica),
+            catching_up=round(caught_up - began, 3),
+            seconds=round(time.monotonic() - began, 3),
+        )
+
+    def _caught_up(self, epoch: int) -> Replica | None:
+        """The records as they are now that nobody else writes. None if the candidacy is over, or if they do not allow
+        anybody to lead; the standby then goes on following."""
+        standby = self._standby
+        assert standby is not None
+        log.info("elected, reading what has changed last", epoch=epoch, age=standby.following().age)
+        found: list[Replica] = []
+        if not self._attempt("read the records", lambda: found.append(standby.catch_up())):
+            return None
+        quarantined = list(found[0].quarantined.values())
+        self._quarantined = len(quarantined)
+        for bad in quarantined:
+            log.error("record quarantined", kind=bad.kind, key=bad.key, error=bad.error)
+        self._obstacle = obstacle(found[0].state, quarantined)
+        if self._obstacle is not None:
+            log.error("refusing to lead", epoch=epoch, code=self._obstacle.code, reason=self._obstacle.message)
+            self._abandon(self._obstacle.code)
+            return None
+        if not self._attempt("read the records", lambda: found.append(standby.take(epoch))):
+            return None
+        return found[-1]
 
     def _step_down(self, reason: str, grace: float = 0.0) -> None:
         term, self._term = self._term, None
@@ -244,6 +280,9 @@ class Runtime:
         term.stop(reason, grace)
         if self._alarms is not None:
             self._alarms.resting()
+        if not self._stopping.is_set():
+            del term
+            collector.release()
 
     def _abandon(self, reason: str) -> None:
         """A term cannot go on by itself, or not even begin: leave the lead and stand again a little later."""
@@ -256,12 +295,6 @@ class Runtime:
 
     def _set_role(self, role: Role) -> None:
         self._role = self._metrics.role = role
-
-    def _load(self) -> Loaded:
-        began = time.monotonic()
-        loaded = self._store.load()
-        self._metrics.loaded(len(loaded.records) + len(loaded.quarantined), time.monotonic() - began)
-        return loaded
 
     # --- gateway ----------------------------------------------------------------------------------------------
 
@@ -280,13 +313,14 @@ class Runtime:
             return term.core.state
         if not self._opened:
             raise Busy(self._trouble or "the store is not connected yet")
-        with self._standby_lock:
-            if self._standby is None or time.monotonic() - self._standby[0] > STANDBY_AGE:
-                try:
-                    self._standby = (time.monotonic(), State(self._load().records))
-                except StoreError as error:
-                    raise Busy(f"the store cannot be read: {error}") from None
-            return self._standby[1]
+        standby = self._standby
+        if standby is None:
+            raise Busy("the records are about to be read from the store")
+        return standby.state()
+
+    def age(self) -> float | None:
+        standby = self._standby
+        return standby.following().age if standby is not None and self._term is None else None
 
     def submit(self, command: Command) -> Future[Reply]:
         term = self._term
@@ -322,6 +356,7 @@ class Runtime:
             self._store_check(),
             self._leadership_check(),
             *self._records_check(),
+            *self._standby_check(),
             *self._mesos_check(),
             *self._publishing_check(),
         ]
@@ -335,7 +370,9 @@ class Runtime:
             return Check("store", False, f"changes have been waiting for {stalled:.0f} s")
         if not self._store.healthy():
             return Check("store", False, "it cannot be reached or written, the log says why")
-        text = f"{self._quarantined} records quarantined, see the log" if self._quarantined else "connected"
+        standby = self._standby
+        quarantined = standby.following().quarantined if standby is not None else self._quarantined
+        text = f"{quarantined} records quarantined, see the log" if quarantined else "connected"
         return Check("store", True, text)
 
     def _leadership_check(self) -> Check:
@@ -360,6 +397,16 @@ class Runtime:
             self._obstacle = None
             return []
         return [Check("records", False, found.message, found.code)]
+
+    def _standby_check(self) -> list[Check]:
+        """Of a process that does not lead: whether it can answer reads."""
+        standby = self._standby
+        if standby is None or self._term is not None:
+            return []
+        age = standby.following().age
+        if age is None:
+            return [Check("standby", False, standby.trouble or READING)]
+        return [Check("standby", age <= STALE, f"what it shows is {age:.1f} s old")]
 
     def _mesos_check(self) -> list[Check]:
         term = self._term

@@ -90,17 +90,18 @@ class ServicePublisher(Protocol):
 
 
 PublisherFactory = Callable[[int, list[Record]], ServicePublisher]
-"""Given the epoch and what is durable when the term begins."""
+"""Given the epoch, and the services and endpoints that are durable when the term begins."""
 
 
 class Term:
-    """Runs the core for one epoch. `ended` is called, from a thread of the term, when it cannot go on by itself."""
+    """Runs the core for one epoch. `state` equals what is stored, and is the term's from now on. `ended` is called,
+    from a thread of the term, when it cannot go on by itself."""
 
     def __init__(
         self,
         store: Store,
         epoch: int,
-        records: list[Record],
+        state: State,
         kept: Mapping[tuple[str, str], str],
         options: CoreOptions,
         make_driver: DriverFactory,
@@ -117,13 +118,13 @@ class Term:
         self.epoch = epoch
         self._began = time.monotonic()
         self.inbox = Inbox()
-        self.core = Core(records, options, wall(), kept, elapsed)
+        self.core = Core(state, options, wall(), kept, elapsed)
         self.clock = Clock(self.core.began.now, wall)
         self.hub = Hub(self.core.desk.scribe.latest, watchers, self.core.state)
         self._alarms = alarms
         self.driver = make_driver(self._deliver)
         self._prober = make_prober(self.core.state, self._probed, self.clock.now) if make_prober is not None else None
-        self._publisher = make_publisher(epoch, records) if make_publisher is not None else None
+        self._publisher = _publisher(make_publisher, epoch, state) if make_publisher is not None else None
         self._metrics = metrics
         self._ended = ended
         self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
@@ -325,6 +326,10 @@ class Term:
     def _lost(self, reason: str) -> None:
         if not self._stopping.is_set():
             self._ended(reason)
+
+
+def _publisher(make: PublisherFactory, epoch: int, state: State) -> ServicePublisher:
+    return make(epoch, [*state.services.values(), *state.endpoints.values()])
 
 
 def _too_large(command: events.Command, size: int, limit: int) -> effects.Reply:

@@ -12,7 +12,7 @@ Exception tree:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple, Protocol
 
@@ -114,7 +114,7 @@ class Term(NamedTuple):
 class Follower(Protocol):
     """Reads what changes in a store, without leadership. One thread at a time may use it."""
 
-    def read(self) -> Iterator[Followed]:
+    def read(self, again: Collection[tuple[str, str]] = ()) -> Iterator[Followed]:
         """Everything that has been committed since the last read that was taken to its end, in portions; the first read
         yields all records. Afterwards each record told last is at least as new as the begin of the read. While somebody
         else writes, the records are not of one moment; after a read that began when nobody but this process could
@@ -122,7 +122,8 @@ class Follower(Protocol):
 
         A record that has changed many times is told once. A follower that has been away for so long that the store does
         not remember what has changed tells all records again, and as None those that it has told and that do not exist
-        any more. Raises StoreUnavailable; the next read then starts where this one did."""
+        any more. `again`: kind and key of records that are told whether they have changed or not, in case somebody has
+        repaired them past the store. Raises StoreUnavailable; the next read then starts where this one did."""
 
     @property
     def position(self) -> Position | None:

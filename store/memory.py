@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
@@ -165,16 +165,18 @@ class MemoryStore:
         self._require_connection()
         return MemoryFollower(self)
 
-    def changed_since(self, position: int) -> tuple[int, list[Stored | tuple[str, str]]] | None:
-        """For the follower: the position now, and each record changed after `position`, or only its kind and key if it
-        does not exist. None if the log does not reach back so far."""
+    def changed_since(
+        self, position: int, again: Collection[tuple[str, str]]
+    ) -> tuple[int, list[Stored | tuple[str, str]]] | None:
+        """For the follower: the position now, and each record changed after `position`, and those of `again`, or only
+        its kind and key if it does not exist. None if the log does not reach back so far."""
         self._require_connection()
         backend = self.backend
         with backend.lock:
             missed = backend.changes - position
             if not 0 <= missed <= len(backend.log):
                 return None
-            names = dict.fromkeys(list(backend.log)[len(backend.log) - missed :])
+            names = dict.fromkeys([*list(backend.log)[len(backend.log) - missed :], *again])
             found = [Stored(*name, backend.records[name]) if name in backend.records else name for name in names]
             return backend.changes, found
 
@@ -210,9 +212,9 @@ class MemoryFollower:
     def position(self) -> Position | None:
         return self._position
 
-    def read(self) -> Iterator[Followed]:
+    def read(self, again: Collection[tuple[str, str]] = ()) -> Iterator[Followed]:
         epoch = self._store.backend.epoch
-        changed = self._store.changed_since(self._position.number) if self._position is not None else None
+        changed = self._store.changed_since(self._position.number, again) if self._position is not None else None
         if changed is None:
             self._position = None
             number = self._store.backend.changes

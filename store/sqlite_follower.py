@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from store.base import Change, Followed, Position, StoreUnavailable
 from store.codec import Stored, followed
@@ -56,7 +56,8 @@ class SqliteFollower:
     def position(self) -> Position | None:
         return self._position
 
-    def read(self) -> Iterator[Followed]:
+    def read(self, again: Collection[tuple[str, str]] = ()) -> Iterator[Followed]:
+        """`again` is not needed: the triggers tell of every change, whoever makes it."""
         try:
             self._connection.execute("BEGIN")
             try:

@@ -11,7 +11,8 @@ during it is told again by the next read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import starmap
 
 import msgspec
 from kazoo.exceptions import KazooException
@@ -47,7 +48,7 @@ class ZooKeeperFollower:
     def position(self) -> Position | None:
         return self._position
 
-    def read(self) -> Iterator[Followed]:
+    def read(self, again: Collection[tuple[str, str]] = ()) -> Iterator[Followed]:
         try:
             end, addresses = self._missed()
             if addresses is None:
@@ -59,7 +60,7 @@ class ZooKeeperFollower:
                 if gone:
                     yield Followed([Change(kind, key, None) for kind, key in gone], [])
             else:
-                yield from self._tell(addresses)
+                yield from self._tell(list(dict.fromkeys([*addresses, *starmap(Address, again)])))
         except (*TRANSIENT, KazooException, ValueError) as error:
             raise StoreUnavailable(f"cannot follow {self._tree.root} in ZooKeeper: {error!r}") from error
         self._position = end

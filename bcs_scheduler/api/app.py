@@ -35,6 +35,8 @@ from bcs_scheduler.gateway import Gateway
 from bcs_scheduler.security.caller import Caller
 
 log = structlog.get_logger("bcs_scheduler.api")
+STATE_AGE = "X-Bcs-State-Age"
+"""Header of a standby's answers: seconds by which what they show may be behind what is stored."""
 _encoder = msgspec.json.Encoder()
 
 
@@ -106,6 +108,9 @@ def _endpoint(
             log.exception("request failed", cause=cause, method=request.method, path=request.url.path)
             response = _failed(ApiError(errors.INTERNAL, f"internal error; the log has it as {cause}"), request)
         response.headers["X-Request-Id"] = cause
+        age = gateway.age()
+        if age is not None:
+            response.headers[STATE_AGE] = f"{age:.1f}"
         door.record(operation, request, caller, cause, response.status_code, reason)
         report = log.info if operation.write else log.debug
         report(

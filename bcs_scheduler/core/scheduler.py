@@ -93,16 +93,17 @@ class Core:
 
     def __init__(
         self,
-        records: Iterable[Record],
+        records: State | Iterable[Record],
         options: CoreOptions,
         wall: float,
         kept: Mapping[tuple[str, str], str] | None = None,
         elapsed: float | None = None,
     ) -> None:
-        """`wall`, `elapsed`: as in bcs_scheduler.core.beginning; the times of the turns go on from `began.now`. `kept`:
-        see store.state.State.kept; None = every stored record could be read."""
+        """`records`: all that are stored, or a state made of them, which is the core's from now on. `wall`, `elapsed`:
+        as in bcs_scheduler.core.beginning; the times of the turns go on from `began.now`. `kept`: see
+        store.state.State.kept; None = every stored record could be read."""
         self.options = options
-        self.state = State(records)
+        self.state = records if isinstance(records, State) else State(records)
         self.state.kept.update(kept or {})
         self.began = beginning(self.state, wall, elapsed)
         self.desk = Desk(self.state, options)

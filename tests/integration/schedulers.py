@@ -9,11 +9,13 @@ from typing import Any
 
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.gateway import Busy
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.runtime import Runtime
 from store.base import Change, Loaded, Store
 from store.memory import MemoryBackend, MemoryStore
 from store.records import AgentSetting
+from store.state import State
 from tests.waiting import wait_for
 
 Deliver = Callable[[events.Event], None]
@@ -109,6 +111,17 @@ class Process:
     def stands_by(self) -> Process:
         wait_for(lambda: self.runtime.role() == "slave", what="standing by")
         return self
+
+    def shown(self) -> State:
+        """What reads are answered from, as soon as there is something."""
+
+        def state() -> State | None:
+            try:
+                return self.runtime.state()
+            except Busy:
+                return None
+
+        return wait_for(state, what="a state to read")
 
     def disable(self, agent: str) -> Future[effects.Reply]:
         return self.runtime.submit(events.SetAgent(agent=agent, disabled=True))

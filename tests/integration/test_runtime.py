@@ -5,23 +5,25 @@ from __future__ import annotations
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bcs_scheduler import pipeline, runtime, term
+from bcs_scheduler import pipeline, runtime, standby, term
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
 from bcs_scheduler.gateway import Busy, NotLeading
 from bcs_scheduler.inbox import Inbox
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.runtime import Runtime
-from store.base import Store
+from store.base import Followed, Store
 from store.codec import encode
 from store.memory import MemoryBackend, MemoryStore
 from store.records import Framework
+from store.replica import Replica
 from store.sqlite import SqliteStore
 from tests.integration.schedulers import A, B, Deliver, FakeDriver, HeldStore, Process, stored
 from tests.integration.test_maintenance import GROUP as ALIVE
@@ -119,10 +121,7 @@ def two_stores(kind: str, tmp_path: Path) -> tuple[Store, Store]:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_standby_points_to_the_leader_answers_reads_and_takes_over(
-    kind: str, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runtime, "STANDBY_AGE", 0.0)
+def test_a_standby_points_to_the_leader_answers_reads_and_takes_over(kind: str, start: Start, tmp_path: Path) -> None:
     first_store, second_store = two_stores(kind, tmp_path)
     first = start(first_store, A).leads()
     second = start(second_store, B).stands_by()
@@ -131,7 +130,7 @@ def test_a_standby_points_to_the_leader_answers_reads_and_takes_over(
     with pytest.raises(NotLeading) as refused:
         second.disable("agent-2")
     assert refused.value.leader == second.runtime.leader_url() == A
-    assert set(second.runtime.state().agent_settings) == {"agent-1"}
+    wait_for(lambda: set(second.shown().agent_settings) == {"agent-1"}, what="the change to be seen")
     assert second.runtime.offers() == [] and second.runtime.agents() == []
     assert second.check("leadership") == (True, f"slave of {A}")
     assert not second.drivers, "only the leader speaks to Mesos"
@@ -144,15 +143,47 @@ def test_a_standby_points_to_the_leader_answers_reads_and_takes_over(
     assert set(second.runtime.state().agent_settings) == {"agent-1", "agent-2"}
 
 
-def test_a_standby_reads_the_store_at_most_every_few_seconds(
-    start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(runtime, "STANDBY_AGE", 3600.0)
-    start(MemoryStore(backend), A).leads()
+def test_a_standby_loads_once_and_leads_with_the_state_that_it_has_shown(start: Start, backend: MemoryBackend) -> None:
+    first = start(MemoryStore(backend), A).leads()
     store = HeldStore(backend)
     second = start(store, B).stands_by()
-    assert second.runtime.state() is second.runtime.state()
-    assert store.loads == 1
+    shown = second.shown()
+    for number in range(5):
+        assert first.disable(f"agent-{number}").result(10.0).error == ""
+        wait_for(lambda number=number: f"agent-{number}" in shown.agent_settings, what="the change to be seen")
+    assert second.runtime.state() is shown
+    first.runtime.stop()
+    second.leads()
+    assert second.runtime.state() is shown
+    assert set(shown.agent_settings) == {f"agent-{number}" for number in range(5)} == stored(second.store)
+    assert store.loads == 2, "one by the standby and one by this test"
+
+
+def test_a_standby_tells_its_lag(start: Start, backend: MemoryBackend) -> None:
+    first = start(MemoryStore(backend), A).leads()
+    second = start(MemoryStore(backend), B).stands_by()
+    second.shown()
+    assert first.runtime.age() is None
+    age = second.runtime.age()
+    assert age is not None and age < standby.STALE
+    metrics = second.runtime.metrics()
+    assert b"bkbcs_scheduler_standby_lag_seconds " in metrics
+    assert b'bkbcs_scheduler_standby_position{part="epoch"} 1.0' in metrics
+    assert b"standby_lag_seconds" not in first.runtime.metrics()
+    assert second.check("standby")[0] is True
+
+
+def test_the_state_of_a_term_that_has_ended_is_freed(start: Start, backend: MemoryBackend) -> None:
+    first = start(MemoryStore(backend), A).leads()
+    assert first.disable("agent-1").result(10.0).error == ""
+    led = weakref.ref(first.runtime.state())
+    second = start(MemoryStore(backend), B).stands_by()
+    first.drivers.clear()  # the stand-ins know their term
+    backend.depose("session lost")
+    second.leads()
+    first.stands_by()
+    wait_for(lambda: led() is None, what="the state to be freed")
+    assert set(first.shown().agent_settings) == {"agent-1"}
 
 
 # --- losing the lead ----------------------------------------------------------------------------------------------
@@ -324,17 +355,63 @@ def test_during_an_outage_commands_wait_then_are_turned_away_and_none_is_lost(
     assert {"before", "during", "after"} <= stored(process.store)
 
 
-def test_a_standby_without_the_store_says_so(
+def test_a_standby_without_the_store_shows_what_it_knows_for_a_while_only(
     start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runtime, "STANDBY_AGE", 0.0)
+    monkeypatch.setattr(standby, "STALE", 1.0)
+    monkeypatch.setattr(runtime, "STALE", 1.0)
     start(MemoryStore(backend), A).leads()
     second = start(MemoryStore(backend), B).stands_by()
-    assert second.runtime.state().agent_settings == {}
+    assert second.shown().agent_settings == {}
     backend.reachable = False
-    with pytest.raises(Busy, match="cannot be read"):
+    second.runtime.state()
+
+    def refused() -> str:
+        try:
+            second.runtime.state()
+        except Busy as busy:
+            return str(busy)
+        return ""
+
+    message = wait_for(refused, what="a refusal")
+    assert "cannot be read" in message and "s old" in message
+    assert second.check("store")[0] is False and second.check("standby")[0] is False
+    backend.reachable = True
+    wait_for(lambda: not refused(), what="the store to be followed again")
+    assert second.check("standby")[0] is True
+
+
+def test_a_standby_that_has_read_nothing_refuses_at_once(start: Start, backend: MemoryBackend) -> None:
+    start(MemoryStore(backend), A).leads()
+    store = HeldStore(backend)
+    store.load_gate.clear()
+    second = start(store, B).stands_by()
+    wait_for(lambda: store.loads, what="the load to begin")
+    with pytest.raises(Busy, match="being read"):
         second.runtime.state()
-    assert second.check("store")[0] is False
+    assert second.check("standby")[0] is False
+    store.load_gate.set()
+    second.shown()
+
+
+def test_a_follower_that_fails_unexpectedly_is_replaced(
+    start: Start, backend: MemoryBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = start(MemoryStore(backend), A).leads()
+    second = start(MemoryStore(backend), B).stands_by()
+    before = second.shown()
+    broken = [True]
+    apply = Replica.apply
+
+    def fail_once(self: Replica, found: Followed) -> int:
+        if found.changes and broken and broken.pop():
+            raise ArithmeticError("broken")
+        return apply(self, found)
+
+    monkeypatch.setattr(Replica, "apply", fail_once)
+    assert first.disable("agent-1").result(10.0).error == ""
+    wait_for(lambda: set(second.shown().agent_settings) == {"agent-1"}, what="the change to be seen")
+    assert second.runtime.state() is not before, "the old one may lack a part of what was read"
 
 
 # --- ending -------------------------------------------------------------------------------------------------------

@@ -75,6 +75,9 @@ class CoreGateway:
             raise self.refusal
         return self.core.state
 
+    def age(self) -> float | None:
+        return 0.4 if self._role == "slave" else None
+
     def submit(self, command: Command) -> Future[Reply]:
         if self.refusal is not None:
             raise self.refusal

@@ -14,7 +14,8 @@ from bcs_scheduler.core.effects import Story
 from bcs_scheduler.core.events import AgentsListed
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
-from store.base import Change
+from bcs_scheduler.standby import Following
+from store.base import Change, Position
 from store.records import Daemonset, Endpoint
 from tests.unit.metrics_support import (
     NOW,
@@ -52,6 +53,7 @@ def known_names() -> set[str]:
     metrics.webhook_asked("ns/hooks/check", "allowed", 0.1)
     core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
     core.state.apply("daemonset", "ns/probe", Daemonset(namespace="ns", name="probe"))
+    metrics.stand_by(lambda: Following(0.2, Position(1, 1), 1, 0))
     return {name for name, _ in samples(metrics)}
 
 

@@ -63,18 +63,8 @@ def test_a_record_that_becomes_unreadable_is_no_longer_in_the_state() -> None:
     bad = Quarantined("application", "ns/web", "it is damaged")
     replica.apply(Followed([Change("application", "ns/web", None)], [bad]))
     assert replica.state.applications == {} and replica.quarantined == {("application", "ns/web"): bad}
-    assert replica.state.kept == {}, "it may be overwritten"
     replica.apply(Followed([Change("application", "ns/web", app())], []))
     assert replica.quarantined == {} and set(replica.state.applications) == {"ns/web"}
-
-
-def test_a_sealed_record_is_kept_until_it_can_be_read() -> None:
-    replica = Replica()
-    sealed = Quarantined("configmap", "ns/c", "no key", sealed=True)
-    replica.apply(Followed([Change("configmap", "ns/c", None)], [sealed]))
-    assert replica.state.kept == {("configmap", "ns/c"): "no key"} and len(replica) == 1
-    replica.apply(Followed([Change("configmap", "ns/c", None)], []))
-    assert replica.state.kept == {} and replica.quarantined == {} and len(replica) == 0
 
 
 def test_what_cannot_be_decoded_may_be_of_a_kind_of_a_newer_layout() -> None:

@@ -48,8 +48,11 @@ class VersionInfo(msgspec.Struct, frozen=True, kw_only=True):
     role: str
 
 
+# Health and readiness are told in the event loop: they wait for no reader that the thread pool is busy with.
+
+
 @table.read("/healthz", "Tell that this process lives", answer=Health, reasons=(), enveloped=False)
-def get_health(call: Call) -> Plain:
+async def get_health(call: Call) -> Plain:
     failing = [check for check in call.gateway.checks() if not check.ok]
     health = Health(
         current_role=call.gateway.role(),
@@ -63,7 +66,7 @@ def get_health(call: Call) -> Plain:
 @table.read(
     "/readyz", "Tell whether this process is ready to serve (503 if not)", answer=Readiness, reasons=(), enveloped=False
 )
-def get_readiness(call: Call) -> Plain:
+async def get_readiness(call: Call) -> Plain:
     checks = [ReadyCheck(name=c.name, ok=c.ok, message=c.message, code=c.code) for c in call.gateway.checks()]
     ready = bool(checks) and all(check.ok for check in checks)
     readiness = Readiness(ready=ready, role=call.gateway.role(), checks=checks)

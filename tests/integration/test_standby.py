@@ -1,0 +1,108 @@
+"""A standby whose ZooKeeper does not answer: reads are answered or refused at once, and health checks do not wait."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from bcs_scheduler import runtime, standby
+from bcs_scheduler.api.app import create_app
+from bcs_scheduler.api.server import ApiServer
+from store.zookeeper import ZooKeeperStore
+from tests.integration.schedulers import A, B, Process
+from tests.integration.zookeeper import ZooKeeperServer
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.zookeeper
+READERS = 50
+AT_ONCE = 0.1
+"""Seconds within which a health check has to be answered."""
+LIST = "/v4/scheduler/mesos/agentsettings"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
+    server = ZooKeeperServer(tmp_path / "zookeeper")
+    server.start()
+    yield server
+    server.resume()
+    server.stop()
+
+
+@pytest.fixture
+def pair(server: ZooKeeperServer) -> Iterator[tuple[Process, Process, str]]:
+    """A leader, a standby, and the URL of the API of the standby."""
+    first = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=10.0), A).leads()
+    second = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=10.0), B).stands_by()
+    api = ApiServer(create_app(second.runtime))
+    api.start()
+    yield first, second, api.url
+    server.resume()
+    api.stop()
+    first.runtime.stop()
+    second.runtime.stop()
+
+
+class Readers:
+    """Threads that ask for a list, one request after the other."""
+
+    def __init__(self, url: str) -> None:
+        self.statuses: list[int] = []
+        self.slowest = 0.0
+        self._url, self._ending = url, threading.Event()
+        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(READERS)]
+        for thread in self._threads:
+            thread.start()
+
+    def _run(self) -> None:
+        with requests.Session() as session:
+            while not self._ending.wait(0.2):
+                began = time.perf_counter()
+                self.statuses.append(session.get(self._url + LIST, timeout=60.0).status_code)
+                self.slowest = max(self.slowest, time.perf_counter() - began)
+
+    def end(self) -> None:
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(60.0)
+
+
+def test_nobody_waits_for_a_store_that_does_not_answer(
+    server: ZooKeeperServer, pair: tuple[Process, Process, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standby, "STALE", 2.0)
+    monkeypatch.setattr(runtime, "STALE", 2.0)
+    first, second, url = pair
+    assert first.disable("10.0.0.1").result(10.0).error == ""
+    wait_for(lambda: "10.0.0.1" in second.shown().agent_settings, what="the change to be seen")
+    answer = requests.get(url + LIST, timeout=10.0)
+    assert answer.status_code == 200 and float(answer.headers["X-Bcs-State-Age"]) < 2.0
+    server.suspend()
+    readers = Readers(url)
+    health: list[float] = []
+
+    def healthy_until_refused() -> bool:
+        for path in ("/healthz", "/readyz"):
+            began = time.perf_counter()
+            requests.get(url + path, timeout=60.0)
+            health.append(time.perf_counter() - began)
+        return 503 in readers.statuses
+
+    try:
+        wait_for(healthy_until_refused, 30.0, "reads to be refused")
+        refused = len(readers.statuses)
+        wait_for(
+            lambda: healthy_until_refused() and len(readers.statuses) > refused + 2 * READERS, 30.0, "more readers"
+        )
+    finally:
+        server.resume()
+        readers.end()
+    assert readers.statuses[0] == 200, "what is known is shown for a while"
+    assert sorted(health)[len(health) // 2] < AT_ONCE, health
+    assert max(health) < 1.0 and readers.slowest < 5.0, (max(health), readers.slowest)
+    wait_for(lambda: requests.get(url + LIST, timeout=10.0).status_code == 200, 60.0, "reads to be answered again")
