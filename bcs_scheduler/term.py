@@ -128,7 +128,6 @@ class Term:
         self._metrics = metrics
         self._ended = ended
         self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
-        self.core.desk.release = self._pipeline.submit
         self._proof = LeadProof(store, epoch, self._lost)
         self._largest = store.batch_bytes // LARGEST_SHARE
         self._tokens = itertools.count(1)

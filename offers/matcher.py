@@ -37,17 +37,22 @@ def match(
     """Places as much of the demands as possible, first come first served.
 
     What is placed is deducted from the pool; the caller takes the offers of every agent that was used. With `dry_run`
-    the pool is left as it was. Demands that are not fully placed are diagnosed as things stand at the end.
+    the pool is left as it was, and so it is if an error is raised. Demands that are not fully placed are diagnosed as
+    things stand at the end.
     """
     one_pass = _Pass(pool, census, scoring)
     placements: list[Placement] = []
     unplaced: list[tuple[Demand, int]] = []
-    for demand in demands:
-        placed = one_pass.place(demand, placements)
-        if placed < len(demand.slots):
-            unplaced.append((_without_used(demand, placements, placed), placed))
-    explainer = Explainer(pool, one_pass.ledger)
-    result = MatchResult(placements, [explainer.diagnose(demand, placed) for demand, placed in unplaced])
+    try:
+        for demand in demands:
+            placed = one_pass.place(demand, placements)
+            if placed < len(demand.slots):
+                unplaced.append((_without_used(demand, placements, placed), placed))
+        explainer = Explainer(pool, one_pass.ledger)
+        result = MatchResult(placements, [explainer.diagnose(demand, placed) for demand, placed in unplaced])
+    except BaseException:
+        one_pass.undo()
+        raise
     if dry_run:
         one_pass.undo()
     return result

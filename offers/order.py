@@ -30,6 +30,7 @@ class Order:
 
     def __init__(self, table: Table, scoring: Scoring) -> None:
         self._table = table
+        table.flush()  # earlier passes may have placed on rows whose offers have not been taken yet
         self.base, self.sign = (SCORE_TOP, -1) if scoring == "spread" else (0, 1)
         """The high bits of a rank are base + sign * score; the smallest is preferred."""
         self._numbers = np.flatnonzero(table.active)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from offers.constraints import Rules
 from offers.eligibility import Eligibility
-from offers.model import Decoration, Offer
+from offers.model import Claim, Decoration, Offer
 from offers.table import Row, Table
 
 _PLAIN = Decoration()
@@ -18,7 +18,8 @@ _REMEMBERED = 512
 class OfferPool:
     """Offers by agent. Agents are known by their id: two agents on one host do not disturb each other.
 
-    What a pass has placed stays deducted until the offers of the agent are taken for the ACCEPT.
+    What a pass has placed stays deducted, as claims, until the offers of the agent are taken for the ACCEPT. Claims are
+    void when an offer of the agent goes or when the facts about the agent change.
     """
 
     def __init__(self) -> None:
@@ -59,10 +60,15 @@ class OfferPool:
             return False
         row = self._rows[offer.agent_id, offer.role]
         del row.offers[offer_id]
-        if not row.offers:
-            row.claims.clear()
+        row.claims.clear()
         self.table.amounts_changed(row)
         return True
+
+    def claims(self, agent_id: str, role: str) -> list[Claim]:
+        """What is deducted from the offers of an agent for placements that have not been launched yet. A placement
+        whose claim is not in the list (by identity) has lost its offers."""
+        row = self._rows.get((agent_id, role))
+        return row.claims if row is not None else []
 
     def take(self, agent_id: str, role: str | None = None) -> list[Offer]:
         """Removes and returns the offers of an agent, for one ACCEPT (or DECLINE). Mesos refuses an ACCEPT that mixes
@@ -79,11 +85,14 @@ class OfferPool:
         return taken
 
     def expire(self, now: float, age: float) -> list[Offer]:
-        """Removes and returns offers that were received `age` seconds ago or earlier."""
-        old = [offer for offer in self._offers.values() if offer.received_at + age <= now]
+        """Removes and returns offers that were received `age` seconds ago or earlier, but for those with claims."""
+        old = [offer for offer in self._offers.values() if offer.received_at + age <= now and not self._claimed(offer)]
         for offer in old:
             self.rescind(offer.id)
         return old
+
+    def _claimed(self, offer: Offer) -> bool:
+        return bool(self._rows[offer.agent_id, offer.role].claims)
 
     def remove_agent(self, agent_id: str) -> list[Offer]:
         """Forgets an agent and all that is known about it; returns the offers it had."""
@@ -179,6 +188,9 @@ class OfferPool:
     def _decorate(self, row: Row, decoration: Decoration) -> None:
         row.decoration = decoration
         row.attributes = {**row.own, **decoration.attributes, "hostname": row.hostname}
+        if row.claims:  # what is planned may not be allowed on the agent any more
+            row.claims.clear()
+            self.table.amounts_changed(row)
         self.table.static_changed(row)
 
     def _unlist(self, row: Row) -> None:

@@ -98,8 +98,7 @@ class Ids:
         return self._last
 
 
-@dataclass(frozen=True, slots=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True, gc=False):
     """A place to be filled: the index of the taskgroup, and the id of the one it replaces, if any."""
 
     index: int
@@ -120,6 +119,8 @@ class Step(NamedTuple):
     version: str = ""
     verdict: Verdict | None = None
     wake_at: float = 0.0
+    again: bool = False
+    """The step had no time for all there is to do (`Context.enough`): another look is needed soon."""
     only_host: str = ""
     per_agent: bool = False
     """No two of the slots on one agent."""
@@ -160,6 +161,10 @@ class Context:
     is returned in words; else an empty string."""
     checkpoint: Callable[[], None] = lambda: None
     """The changes so far are consistent in themselves: a big unit of work may be cut here."""
+
+    enough: Callable[[], bool] = lambda: False
+    """The time of this turn for steps is used up: a step over many taskgroups stops at a consistent point and says
+    `Step.again`."""
 
     def application(self, transaction: Transaction) -> Application | None:
         return self.state.applications.get(f"{transaction.namespace}/{transaction.application}")

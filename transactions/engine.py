@@ -2,12 +2,15 @@
 
 The engine holds only what can be derived from the stored records: open demands, timers, and which transaction cares for
 which taskgroup. `recover` derives it anew after an election. All of its methods run in the thread that owns the state.
+
+Work waits in a queue that serves namespaces in turn. A settle takes as much of the queue as `Context.enough` allows;
+the rest stays queued for the next turn, so that ten thousand failures in one namespace do not hold up another one.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import NamedTuple
 
@@ -19,9 +22,24 @@ from store.records import Application, ApplicationStatus, TaskGroup, Transaction
 from store.state import State
 from transactions import base, daemons, explain, groups, injection, lifecycle, needs, reschedule, update
 from transactions.base import Context, Options, Slot, Step
+from transactions.fair import FairQueue
 from transactions.injection import Injected, Injections
-from transactions.kinds import look
+from transactions.kinds import concerns, look
 from transactions.progress import progress
+
+LOOK, EXAMINE, CARE, REFRESH = range(4)
+"""Classes of work, in the order in which the work of a namespace is done: a transaction takes its step, the taskgroups
+of an application are checked for a needed restart, a taskgroup gets what it needs, an application gets its status."""
+
+
+class Plan:
+    """Slots of a demand that have been matched with an agent and are not launched yet."""
+
+    __slots__ = ("slots", "version")
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.slots: set[Hashable] = set()
 
 
 class Placed(NamedTuple):
@@ -44,9 +62,12 @@ class Engine:
         self.missing: dict[str, tuple[str, ...]] = {}
         """What transactions wait for that launch nothing because a configmap, secret or key does not exist, in words,
         by transaction id. They have no demand."""
-        self.demands_changed = False
+        self.changed_demands: dict[str, None] = {}
+        """Transaction ids of demands that have changed since the placer has taken them."""
         self._version_of: dict[str, str] = {}
         """Version that an open demand launches, by transaction id."""
+        self._plans: dict[str, Plan] = {}
+        """What is planned for a transaction, by transaction id. Open demands have the other slots."""
         self._timers: list[tuple[float, str]] = []
         self._scheduled: set[tuple[float, str]] = set()
         """What is in the heap of timers, so that nothing stands in it twice."""
@@ -55,9 +76,9 @@ class Engine:
         self._rescheduler: dict[str, str] = {}
         """The active RESCHEDULE of a taskgroup, by taskgroup id."""
         self._fresh: set[str] = set()
-        """Transactions to be looked at in the next settle, whatever changed."""
-        self._examine: set[str] = set()
-        """Applications all of whose taskgroups must be checked for a needed restart."""
+        """Transactions to be put into the queue with the next settle."""
+        self._work: FairQueue[str] = FairQueue(classes=4)
+        """Ids and keys of what is to be looked at, by namespace."""
 
     # --- entry points -----------------------------------------------------------------------------------------
 
@@ -65,45 +86,113 @@ class Engine:
         """Derives everything from the state; the next `settle` looks at every transaction and application."""
         for transaction in state.active_transactions():
             self._register(transaction)
-        self._examine.update(state.applications)
+        for key in state.applications:
+            self._push(EXAMINE, key)
+
+    @property
+    def busy(self) -> bool:
+        """Work is left that the last settle had no time for."""
+        return bool(self._fresh or self._work)
+
+    @property
+    def pending(self) -> int:
+        """Taskgroups that wait for a place or for their launch (any thread)."""
+        waiting = sum([len(demand.slots) for demand in list(self.demands.values())])
+        return waiting + sum([len(plan.slots) for plan in list(self._plans.values())])
 
     def next_timer(self) -> float | None:
         """When the engine wants to be called again (Unix seconds), whatever happens."""
         return self._timers[0][0] if self._timers else None
 
     def settle(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> None:
-        """Lets everything that is concerned by the changed records, or due, take its next step."""
-        look, apps, touched = self._concerned(ctx, changed)
+        """Lets what is concerned by the changed records, or due, take its next step: all of it, or as much as
+        `ctx.enough` allows, at least one step. What follows from the steps waits for the next call."""
+        self._concern(ctx, changed)
         while self._timers and self._timers[0][0] <= ctx.now:
             timer = heapq.heappop(self._timers)
             self._scheduled.discard(timer)
-            look.add(timer[1])
-        for identity in sorted(look | self._fresh):
-            self._fresh.discard(identity)
-            failure = ctx.attempt("transaction", identity, partial(self._look, ctx, identity, apps))
+            self._fresh.add(timer[1])
+        for identity in sorted(self._fresh):
+            self._push_look(ctx, identity)
+        self._fresh.clear()
+        for number in range(len(self._work)):
+            if number and ctx.enough():
+                break
+            item = self._work.pop()
+            if item is not None:
+                self._do(ctx, item[1], item[2])
+
+    def _do(self, ctx: Context, work: int, key: str) -> None:
+        if work == LOOK:
+            failure = ctx.attempt("transaction", key, partial(self._look, ctx, key))
             if failure:
-                ctx.attempt("transaction", identity, partial(self._give_up, ctx, identity, failure))
-        for key in sorted(self._examine):
-            touched.update(ctx.state.groups_of(key))
-            apps.add(key)
-        self._examine.clear()
-        for identity in sorted(touched):
-            if not _sound(ctx.state.taskgroups.get(identity)):
-                ctx.attempt("taskgroup", identity, partial(self._care, ctx, identity, apps))
-        for key in sorted(apps):
+                self.fail(ctx, key, failure)
+        elif work == EXAMINE:
+            for identity, group in ctx.state.groups_of(key).items():
+                if not _sound(group):
+                    self._push(CARE, identity, key)
+            self._push(REFRESH, key)
+        elif work == CARE:
+            if not _sound(ctx.state.taskgroups.get(key)):
+                ctx.attempt("taskgroup", key, partial(self._care, ctx, key))
+        else:
             ctx.attempt("application", key, partial(self._refresh, ctx, key))
+
+    def _push(self, work: int, key: str, application: str = "") -> None:
+        """`application`: key of the application, if `key` is none."""
+        self._work.push(ids.namespace_of(application or key), key, work)
+
+    def _push_look(self, ctx: Context, identity: str) -> None:
+        transaction = ctx.state.transactions.get(identity)
+        self._work.push(transaction.namespace if transaction is not None else "", identity, LOOK)
+
+    # --- plans and placements -----------------------------------------------------------------------------------
+
+    def plan(self, identity: str, count: int) -> None:
+        """The first `count` slots of an open demand have been matched and will be launched: the demand has the others
+        left."""
+        demand = self.demands[identity]
+        plan = self._plans.get(identity)
+        if plan is None:
+            plan = self._plans[identity] = Plan(self._version_of[identity])
+        plan.slots.update(demand.slots[:count])
+        if count < len(demand.slots):
+            self.demands[identity] = demand._replace(slots=demand.slots[count:])
+        else:
+            del self.demands[identity]
+
+    def unplan(self, identity: str, slot: Hashable) -> None:
+        """A planned slot will not be launched (its offers are gone): the transaction is looked at again."""
+        plan = self._plans.get(identity)
+        if plan is not None:
+            plan.slots.discard(slot)
+            self._fresh.add(identity)
+
+    def restore(self, ctx: Context, identity: str, slot: Hashable) -> None:
+        """As `unplan`, after what `placed` has written for the slot was undone."""
+        transaction = ctx.state.transactions.get(identity)
+        if transaction is not None and transaction.active:
+            self._register(transaction)
+        self.unplan(identity, slot)
 
     def placed(self, ctx: Context, placement: Placement, injections: Injections) -> Placed | None:
         """Writes the taskgroup for a placement of a demand; None if it is not wanted any more."""
-        transaction = ctx.state.transactions.get(placement.demand)
+        identity = placement.demand
+        transaction = ctx.state.transactions.get(identity)
         application = ctx.application(transaction) if transaction is not None else None
-        demand = self.demands.get(placement.demand)
-        if transaction is None or application is None or demand is None or not transaction.active:
+        demand, plan = self.demands.get(identity), self._plans.get(identity)
+        if transaction is None or application is None or not transaction.active:
             return None
-        version = ctx.state.version(application.key, self._version_of[placement.demand])
         slot: Slot | None = placement.slot  # type: ignore[assignment]
-        if demand.per_agent:
+        name = self._version_of.get(identity, "")
+        if plan is not None and slot in plan.slots:
+            plan.slots.discard(slot)
+            name = plan.version
+        elif demand is None:
+            return None
+        elif demand.per_agent:
             slot = daemons.slot_on(ctx, application, demand, placement)
+        version = ctx.state.version(application.key, name)
         injected = injections.of(version) if version is not None else None
         if slot is None or version is None or injected is None or not groups.still_open(ctx, application.key, slot):
             self._fresh.add(transaction.id)
@@ -118,7 +207,8 @@ class Engine:
             words = f"{slot.replaces} -> {group.id}"
             ctx.tell("taskgroup", group.id, "restarted", words, transaction=transaction.id)
             self._finish(ctx, transaction, "FINISH", f"taskgroup restarted, id: {words}")
-        else:
+        elif plan is None or not plan.slots:
+            self._plans.pop(identity, None)
             self._fresh.add(transaction.id)
         created = transaction.due_at if transaction.type == "RESCHEDULE" else transaction.created_at
         kind = "scale" if transaction.type == "INNERSCALE" else transaction.type.lower()
@@ -128,6 +218,10 @@ class Engine:
             max(0.0, ctx.now - created) * 1000.0,
         )
         return Placed(group, version, injected)
+
+    def fail(self, ctx: Context, identity: str, failure: str) -> None:
+        """A transaction whose step or launch fails unexpectedly would fail again and again; the others must go on."""
+        ctx.attempt("transaction", identity, partial(self._give_up, ctx, identity, failure))
 
     def look_again(self, identities: Iterable[str]) -> None:
         """These transactions depend on something that is no record and has changed."""
@@ -147,18 +241,11 @@ class Engine:
 
     # --- looking at one transaction ---------------------------------------------------------------------------
 
-    def _concerned(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> tuple[set[str], set[str], set[str]]:
-        look: set[str] = set()
-        apps: set[str] = set()
-        touched: set[str] = set()
+    def _concern(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> None:
+        """Queues what the changed records concern."""
         for kind, key in changed:
             if kind == "taskgroup":
-                app = ids.application_of(key)
-                apps.add(app)
-                look.update(self._owners.get(app, ()))
-                if key in self._rescheduler:
-                    look.add(self._rescheduler[key])
-                touched.add(key)
+                self._concern_taskgroup(ctx, key)
             elif kind == "transaction":
                 transaction = ctx.state.transactions.get(key)
                 if transaction is None or not transaction.active:
@@ -166,10 +253,22 @@ class Engine:
                 else:
                     self._register(transaction)
             elif kind == "application":
-                apps.add(key)
+                self._push(REFRESH, key)
             elif kind in ("configmap", "secret"):
-                look.update(self._wanting_from(ids.namespace_of(key)))
-        return look, apps, touched
+                self._fresh.update(self._wanting_from(ids.namespace_of(key)))
+
+    def _concern_taskgroup(self, ctx: Context, key: str) -> None:
+        app = ids.application_of(key)
+        group = ctx.state.taskgroups.get(key)
+        for identity in sorted(self._owners.get(app, ())):
+            transaction = ctx.state.transactions.get(identity)
+            if transaction is None or concerns(ctx, transaction, group):
+                self._push(LOOK, identity, app)
+        if key in self._rescheduler:
+            self._push(LOOK, self._rescheduler[key], app)
+        if not _sound(group):
+            self._push(CARE, key, app)
+        self._push(REFRESH, app)
 
     def _wanting_from(self, namespace: str) -> list[str]:
         """Transactions that launch, or would if they could, what may take something from this namespace."""
@@ -182,14 +281,16 @@ class Engine:
             self._rescheduler[transaction.taskgroup] = transaction.id
         else:
             self._owners.setdefault(key, set()).add(transaction.id)
-        self._fresh.add(transaction.id)
+        self._push(LOOK, transaction.id, key)
 
     def _forget(self, ctx: Context, identity: str, transaction: Transaction | None) -> None:
         self._drop_demand(identity)
+        self._plans.pop(identity, None)
         self._fresh.discard(identity)
         if transaction is None:
             return
         key = f"{transaction.namespace}/{transaction.application}"
+        self._work.discard(transaction.namespace, identity, LOOK)
         if self._rescheduler.get(transaction.taskgroup) == identity:
             del self._rescheduler[transaction.taskgroup]
         owners = self._owners.get(key)
@@ -198,9 +299,9 @@ class Engine:
             if not owners:
                 del self._owners[key]
         if transaction.type != "RESCHEDULE" or transaction.status != "FINISH":
-            self._examine.add(key)
+            self._push(EXAMINE, key)
 
-    def _look(self, ctx: Context, identity: str, apps: set[str]) -> None:
+    def _look(self, ctx: Context, identity: str) -> None:
         transaction = ctx.state.transactions.get(identity)
         if transaction is None or not transaction.active:
             self._forget(ctx, identity, transaction)
@@ -222,14 +323,15 @@ class Engine:
                 self._wake(transaction.deadline, identity)
                 if step.wake_at:
                     self._wake(step.wake_at, identity)
-        apps.add(f"{transaction.namespace}/{transaction.application}")
+                if step.again:
+                    self._fresh.add(identity)
+        self._push(REFRESH, f"{transaction.namespace}/{transaction.application}")
 
     def _overdue(self, ctx: Context, transaction: Transaction) -> str:
         key = transaction.id
         return explain.timeout(ctx, transaction, self.diagnoses.get(key), self.missing.get(key, ()))
 
     def _give_up(self, ctx: Context, identity: str, failure: str) -> None:
-        """A step that fails by itself would fail again and again; the others must go on."""
         transaction = ctx.state.transactions.get(identity)
         if transaction is not None and transaction.active:
             self._finish(ctx, transaction, "FAIL", f"internal error: {failure}")
@@ -247,15 +349,30 @@ class Engine:
             missing = injection.missing(ctx.state, version)
         if not step.slots or version is None or missing:
             self._drop_demand(transaction.id)
+            self._plans.pop(transaction.id, None)
             if missing:
                 self._wait(ctx, transaction, missing)
             return
         self.missing.pop(transaction.id, None)
-        demand = needs.demand(transaction.id, version, step, self.options.role)
-        if self.demands.get(transaction.id) != demand:
+        demand = self._without_planned(needs.demand(transaction.id, version, step, self.options.role), version)
+        self._version_of[transaction.id] = version.name
+        if not demand.slots:
+            self.demands.pop(transaction.id, None)
+        elif self.demands.get(transaction.id) != demand:
             self.demands[transaction.id] = demand
-            self._version_of[transaction.id] = version.name
-            self.demands_changed = True
+            self.changed_demands[transaction.id] = None
+
+    def _without_planned(self, demand: Demand, version: Version) -> Demand:
+        """The demand without the slots that are planned. A plan for another version is void, and so are planned slots
+        that are not wanted any more."""
+        plan = self._plans.get(demand.id)
+        if plan is None:
+            return demand
+        plan.slots.intersection_update(demand.slots)
+        if plan.version != version.name or not plan.slots:
+            del self._plans[demand.id]
+            return demand
+        return demand._replace(slots=tuple([slot for slot in demand.slots if slot not in plan.slots]))
 
     def _wait(self, ctx: Context, transaction: Transaction, missing: tuple[str, ...]) -> None:
         """Nothing is launched without what it needs. Changes of configmaps and secrets cause another look."""
@@ -272,6 +389,7 @@ class Engine:
     def _drop_demand(self, identity: str) -> None:
         self.missing.pop(identity, None)
         self.demands.pop(identity, None)
+        self.changed_demands.pop(identity, None)
         self.diagnoses.pop(identity, None)
         self._version_of.pop(identity, None)
 
@@ -303,7 +421,7 @@ class Engine:
 
     # --- taskgroups nobody drives -----------------------------------------------------------------------------
 
-    def _care(self, ctx: Context, identity: str, apps: set[str]) -> None:
+    def _care(self, ctx: Context, identity: str) -> None:
         """Starts what a taskgroup needs that has ended, or whose agent is unreachable, without being asked to."""
         group = ctx.state.taskgroups.get(identity)
         if group is None or identity in self._rescheduler:
@@ -324,9 +442,9 @@ class Engine:
             return
         if group.unreachable_since and daemons.is_daemonset(application):
             return  # it has its place on its agent and nowhere else
-        self._restart(ctx, application, group, apps)
+        self._restart(ctx, application, group)
 
-    def _restart(self, ctx: Context, application: Application, group: TaskGroup, apps: set[str]) -> None:
+    def _restart(self, ctx: Context, application: Application, group: TaskGroup) -> None:
         version = ctx.state.version(application.key, group.version) or ctx.state.version(
             application.key, application.version
         )
@@ -338,8 +456,8 @@ class Engine:
         if decision is not None:
             transaction = reschedule.create_inner(ctx, application, group, version, decision)
             self._register(transaction)
-            self._fresh.discard(transaction.id)
-            self._look(ctx, transaction.id, apps)
+            self._work.discard(transaction.namespace, transaction.id, LOOK)
+            self._look(ctx, transaction.id)
 
     def _somebody_cares(self, ctx: Context, application: Application, group: TaskGroup) -> bool:
         for identity in self._owners.get(application.key, ()):

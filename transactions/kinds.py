@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from store.records import Transaction
+from store.records import TaskGroup, Transaction
 from transactions import daemons, delete, launch, reschedule, scale, update
 from transactions.base import Context, Step
 
@@ -22,3 +22,19 @@ def look(ctx: Context, transaction: Transaction) -> Step:
     application = ctx.application(transaction)
     steps = DAEMON_STEPS if application is not None and daemons.is_daemonset(application) else STEPS
     return steps[transaction.type](ctx, transaction)
+
+
+def concerns(ctx: Context, transaction: Transaction, group: TaskGroup | None) -> bool:
+    """Whether the change of a taskgroup of its application (None: the taskgroup is gone) may change what the
+    transaction wants. LAUNCH and SCALE fill indexes: what happens to a taskgroup that keeps its index does not concern
+    them. Large launches are not looked at for each status report because of this."""
+    if group is None or transaction.victims:
+        return True
+    application = ctx.application(transaction)
+    if application is None or application.rolling or daemons.is_daemonset(application):
+        return True
+    if transaction.type == "LAUNCH":
+        return False
+    if transaction.type in ("SCALE", "INNERSCALE"):
+        return group.index >= transaction.target
+    return True

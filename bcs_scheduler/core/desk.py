@@ -10,6 +10,7 @@ from bcs_scheduler.core.journal import Scribe
 from bcs_scheduler.core.quotas import Quotas
 from offers.agents import Directory
 from offers.matcher import Scoring
+from offers.planned import PlannedCensus
 from offers.pool import OfferPool
 from store.ids import nanoseconds_of
 from store.records import Executor, TaskGroup
@@ -39,8 +40,6 @@ class CoreOptions:
     kill_retry_max: float = 60.0
     unit_changes: int = 200
     """A unit that is consistent in itself is closed when it has this many changes, so that any store takes it whole."""
-    hand_over: int = 500
-    """Changes that are collected before the first ACCEPTs of a big pass go their way."""
     executor: Executor = "bcs"
     """What runs taskgroups whose version does not say: our own executor, or Mesos's default one."""
     answer_timeout: float = 60.0
@@ -68,6 +67,8 @@ class Desk:
         self.scribe = Scribe(state)
         self.ids = Ids(_highest_id(state))
         self.pool = OfferPool()
+        self.census = PlannedCensus(state.census)
+        """What constraints count: what is recorded, and what is planned."""
         self.engine = Engine(options.transactions)
         self.agents = Directory()
         self.quotas = Quotas(state)
@@ -76,8 +77,6 @@ class Desk:
         self.connected = False
         """A subscription with Mesos is up."""
         self.units: list[Unit] = []
-        self.release: Callable[[list[Unit]], None] | None = None
-        """Takes finished units in the middle of a turn, so that they are written while the rest of it is decided."""
         self.changed: list[tuple[str, str]] = []
         """(kind, key) of every change of this turn that the engine has not seen yet."""
         self.context = Context(
@@ -131,12 +130,6 @@ class Desk:
         if unit is not None:
             self.changed += changed
             self.units.append(unit)
-
-    def hand_over(self, most: int = 0) -> None:
-        """Gives finished units away before the end of the turn if they hold more than `most` changes."""
-        if self.release is not None and sum([len(unit.changes) for unit in self.units]) > most:
-            units, self.units = self.units, []
-            self.release(units)
 
     def attempt(self, kind: str, key: str, work: Callable[[], None]) -> str:
         """Runs work as units of its own. What fails unexpectedly is undone and told, and the turn goes on: one object

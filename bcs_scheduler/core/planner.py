@@ -32,7 +32,7 @@ def plan(desk: Desk, commands: Commands, command: events.Command) -> dict[str, A
 
 def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
     # No checkpoint may close a unit in the middle of what is going to be undone.
-    context = replace(desk.context, checkpoint=lambda: None)
+    context = replace(desk.context, checkpoint=lambda: None, enough=lambda: False)
     step = kinds.look(context, transaction)
     application = f"{transaction.namespace}/{transaction.application}"
     ending = [g for g in desk.state.groups_of(application).values() if g.killing_since == desk.now]
@@ -49,7 +49,7 @@ def _look(desk: Desk, transaction: Transaction) -> dict[str, Any]:
     if slots and version is not None and not missing:
         wanted = step._replace(slots=slots, only_agents=only_agents)
         demand = needs.demand(transaction.id, version, wanted, desk.options.transactions.role)
-        placements, diagnoses = match([demand], desk.pool, desk.state.census, desk.options.scoring, dry_run=True)
+        placements, diagnoses = match([demand], desk.pool, desk.census, desk.options.scoring, dry_run=True)
     return {
         "place": [_placement(p) for p in placements],
         "end": [g.id for g in ending],

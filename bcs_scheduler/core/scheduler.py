@@ -9,6 +9,7 @@ successor.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -32,6 +33,7 @@ from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import CoreOptions, Desk
 from bcs_scheduler.core.effects import Problem, Reason, Reply
+from bcs_scheduler.core.pace import EVENTS, LAUNCHES, STEPS, UNHURRIED, Pace
 from bcs_scheduler.core.planner import plan
 from offers.model import Diagnosis, Offer
 from store.base import RecordKept
@@ -133,6 +135,10 @@ class Core:
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)
         self._commands = Commands(self.desk, self._supply, self._health)
         self._plans: list[tuple[float, events.Command]] = []
+        self.unhandled: deque[events.Event] = deque()
+        """Events that the last turn had no time for, in order."""
+        self._unsettled = False
+        """Changes of the last turn have not been looked at."""
         self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
             events.StatusUpdate: self._reports.status,
             events.TasksReported: self._reports.steady,
@@ -157,22 +163,37 @@ class Core:
 
     # --- entry points -----------------------------------------------------------------------------------------
 
-    def turn(self, batch: Iterable[events.Event], now: float) -> list[Unit]:
-        """Handles the events in order and everything that follows from them and from the time."""
-        for event in batch:
-            self.desk.start(now, event.cause)
-            failure = self.desk.attempt("event", event.cause, partial(self._handle, event))
-            if failure and isinstance(event, events.Command):
-                self.desk.emit(Reply(token=event.token, error=Reason.INTERNAL, message=failure, cause=event.cause))
-            self.desk.cut()
+    def turn(self, batch: Iterable[events.Event], now: float, pace: Pace = UNHURRIED) -> list[Unit]:
+        """Handles the events in order and everything that follows from them and from the time, for as long as `pace`
+        allows. What is left is done in the next turns: `unhandled` has the events, `busy` says if there is more."""
+        self.unhandled.extend(batch)
+        self.desk.context.enough = lambda: pace.spent() >= STEPS
+        while self.unhandled:
+            self._one(self.unhandled.popleft(), now)
+            if pace.spent() >= EVENTS:
+                break
         self.desk.start(now, "turn")
         self._rounds()
-        self._advance()
+        self._advance(pace)
         units, self.desk.units = self.desk.units, []
         return units
 
+    def _one(self, event: events.Event, now: float) -> None:
+        self.desk.start(now, event.cause)
+        failure = self.desk.attempt("event", event.cause, partial(self._handle, event))
+        if failure and isinstance(event, events.Command):
+            self.desk.emit(Reply(token=event.token, error=Reason.INTERNAL, message=failure, cause=event.cause))
+        self.desk.cut()
+
+    @property
+    def busy(self) -> bool:
+        """The last turn ended before everything was done."""
+        return bool(self.unhandled or self._unsettled or self.desk.engine.busy or self._supply.busy)
+
     def next_wakeup(self, now: float) -> float:
         """When the next turn is due at the latest, without any event (Unix seconds of the term's clock)."""
+        if self.busy:
+            return now
         timers = (self.desk.engine.next_timer(), *(follower.next_timer() for follower in self._followers))
         return min([now + TICK, *(timer for timer in timers if timer is not None)])
 
@@ -183,7 +204,7 @@ class Core:
     @property
     def pending(self) -> int:
         """Taskgroups that wait for a place (any thread)."""
-        return sum(len(demand.slots) for demand in list(self.desk.engine.demands.values()))
+        return self.desk.engine.pending
 
     @property
     def open_questions(self) -> int:
@@ -328,28 +349,32 @@ class Core:
         self.desk.attempt("core", "janitor", self._janitor.tick)
         self.desk.cut()
 
-    def _advance(self) -> None:
+    def _advance(self, pace: Pace) -> None:
         """Transactions step, demands are placed, and what was placed lets transactions step again."""
         desk = self.desk
-        self._settle()
+        self._settle(pace)
         for _ in range(ROUNDS):
-            if not self._supply.place():
+            if not self._supply.place(pace):
                 break
-            self._settle()
+            if pace.spent() >= LAUNCHES:
+                self._unsettled = True
+                break
+            self._settle(pace)
         self._plan_waiting()
         self._supply.tick()
         self._messenger.tick()
         self._services.flush()
         desk.cut()
 
-    def _settle(self) -> None:
+    def _settle(self, pace: Pace) -> None:
         desk = self.desk
         for _ in range(ROUNDS):
             changed = desk.take_changed()
             for follower in self._followers:
                 follower.notice(changed)
             desk.engine.settle(desk.context, changed)
-            if not desk.uow.changed() and not desk.changed:
+            self._unsettled = bool(desk.uow.changed() or desk.changed)
+            if pace.spent() >= STEPS or not (self._unsettled or desk.engine.busy):
                 break
         desk.cut()
 

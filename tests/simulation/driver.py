@@ -14,6 +14,7 @@ from functools import partial
 from bcs_scheduler.clock import Clock
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.pace import UNHURRIED
 from bcs_scheduler.core.scheduler import Core
 from store.base import Change
 from store.records import Framework, Record
@@ -34,6 +35,22 @@ CALLS = (
     effects.Suppress,
     effects.Revive,
 )
+
+
+class HurriedPace:
+    """A turn whose time may be up at any moment. Once it is, it stays so."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._share = 0.0
+
+    def spent(self) -> float:
+        if self._world.chance(0.3):
+            self._share += self._world.between(0.0, 0.5)
+        return self._share
+
+    def pressed(self) -> bool:
+        return self._world.chance(0.3)
 
 
 @dataclass(eq=False)
@@ -93,7 +110,6 @@ class Node:
         clock = Clock(core.began.now, self._wall, lambda: self.world.now, lambda seconds, ahead: None)
         self.term = Term(epoch, core, clock, Client(self._store), {(r.kind, r.key): r for r in records})
         self._hooks.leading(self.term)
-        core.desk.release = partial(self._write, self.term)
         self._inbox = []
         self.world.tell(self.name, f"leads with epoch {epoch}, {len(records)} records")
         self.world.count("terms")
@@ -145,11 +161,11 @@ class Node:
         returns what the dry run made of it."""
         term = self.term
         assert term is not None
-        self._turn()
+        self._turn(hurried=False)
         self.world.tell(self.name, command)
         term.waiting.append(command.token)
         self._inbox.append(command)
-        return self._turn()
+        return self._turn(hurried=False)
 
     def _connect(self, term: Term) -> None:
         """Subscribes, again and again until it works."""
@@ -172,15 +188,17 @@ class Node:
         if wake == self._wake:
             self._turn()
 
-    def _turn(self) -> list[Unit]:
+    def _turn(self, *, hurried: bool = True) -> list[Unit]:
+        """`hurried`: the time of the turn may be up before everything is done."""
         self._turn_planned = False
         term = self.term
         if term is None:
             return []
         batch, self._inbox = self._inbox, []
+        pace = HurriedPace(self.world) if hurried and self.world.chance(0.5) else UNHURRIED
         term.now = term.clock.now()
         term.made = []
-        self._write(term, term.core.turn(batch, term.now))
+        self._write(term, term.core.turn(batch, term.now, pace))
         self._hooks.turned(term)
         self._wake += 1
         self.world.after(max(0.001, term.core.next_wakeup(term.now) - term.now), self._woken, self._wake)

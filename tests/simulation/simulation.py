@@ -132,7 +132,6 @@ def _options(world: World) -> CoreOptions:
         kill_retry=1.0,
         kill_retry_max=10.0,
         unit_changes=world.pick((1, 3, 200)),
-        hand_over=world.pick((0, 2, 500)),
         executor=world.pick(("bcs", "bcs", "mesos")),
         answer_timeout=world.pick((5.0, 30.0)),
         strict=True,

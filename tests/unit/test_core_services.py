@@ -267,12 +267,8 @@ def untold(lab: Lab, *batch: events.Event) -> list[str]:
     leave as they are handed over, in the middle of a turn too; what is handed over together leaves news first."""
     owner = {task.id: group.id for group in lab.core.state.taskgroups.values() for task in group.tasks}
     ready = {member.taskgroup for member in endpoint(lab).members if member.ready}
-    parts: list[list[Unit]] = []
-    lab.core.desk.release = parts.append
-    parts.append(lab.core.turn(batch, lab.now))
-    lab.core.desk.release = None
     killed, early = 0, []
-    for part in parts:
+    for part in [lab.core.turn(batch, lab.now)]:
         lab.out = [effect for unit in part for effect in unit.effects]  # type: ignore[misc]
         for change in written(lab):
             members = change.record.members if isinstance(change.record, Endpoint) else ()

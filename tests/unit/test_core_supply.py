@@ -46,25 +46,37 @@ def test_no_accept_is_in_a_unit_before_its_records(unit_changes: int) -> None:
     assert len(launched) == 5
 
 
-@pytest.mark.parametrize("instances", [1, 1500])
-def test_the_answer_to_a_command_does_not_wait_for_its_launches(instances: int) -> None:
-    """Units are handed over while the turn goes on; together they are those of a turn that keeps them to its end."""
-    turns = []
-    for early in (True, False):
-        lab = Lab()
-        for number in range(5):
-            lab.offer(f"a{number}", cpus=100_000)
-        handed: list[list[Unit]] = []
-        lab.core.desk.release = handed.append if early else None
-        command = events.CreateApplication(version=version(instances), token=7)
-        rest = lab.core.turn([command], lab.now)
-        if early:
-            first = [effect for unit in handed[0] for effect in unit.effects]
-            assert [effect.token for effect in first if isinstance(effect, effects.Reply)] == [7]
-            assert not any(isinstance(effect, effects.Accept) for effect in first)
-            assert len(handed) == (1 if instances == 1 else 3)
-        turns.append([*(unit for units in handed for unit in units), *rest])
-    assert turns[0] == turns[1]
+class Hasty:
+    """A pace whose time is up as soon as a part has done one piece of work."""
+
+    def __init__(self, *, pressed: bool = False) -> None:
+        self._pressed = pressed
+
+    def spent(self) -> float:
+        return 2.0
+
+    def pressed(self) -> bool:
+        return self._pressed
+
+
+def test_the_answer_to_a_command_does_not_wait_for_its_launches() -> None:
+    lab = Lab()
+    for number in range(5):
+        lab.offer(f"a{number}", cpus=100_000)
+    command = events.CreateApplication(version=version(1500), token=7)
+    turns = [lab.core.turn([command], lab.now, Hasty())]
+    assert [e.token for unit in turns[0] for e in unit.effects if isinstance(e, effects.Reply)] == [7]
+    while lab.core.busy:
+        turns.append(lab.core.turn([], lab.now, Hasty()))
+    launched = [accepts_in(units) for units in turns]
+    assert launched[0] == []
+    assert all(len(accepts) <= 1 for accepts in launched), "one agent a turn"
+    assert sorted(accept.agent_id for accepts in launched for accept in accepts) == ["a0", "a1", "a2", "a3", "a4"]
+    assert len(lab.groups) == 1500
+
+
+def accepts_in(units: list[Unit]) -> list[effects.Accept]:
+    return [effect for unit in units for effect in unit.effects if isinstance(effect, effects.Accept)]
 
 
 def test_a_rescinded_offer_is_not_used() -> None:

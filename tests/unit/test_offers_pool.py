@@ -189,7 +189,7 @@ class PoolMachine(RuleBasedStateMachine):
     @rule(number=st.integers(0, 200), agent=st.integers(0, 80), role=st.sampled_from(("*", "prod")))
     def add(self, number: int, agent: int, role: str) -> None:
         before = self.known.get(f"o{number}")
-        if before is not None and not self._others(before):
+        if before is not None:
             self.placed.pop((before.agent_id, before.role), None)
         new = offer(number, agent, role=role)
         self.pool.add(new)
@@ -200,8 +200,7 @@ class PoolMachine(RuleBasedStateMachine):
         old = self.known.get(f"o{number}")
         assert self.pool.rescind(f"o{number}") == (old is not None)
         if old is not None:
-            if not self._others(old):
-                self.placed.pop((old.agent_id, old.role), None)
+            self.placed.pop((old.agent_id, old.role), None)
             del self.known[old.id]
 
     @rule(agent=st.integers(0, 80), forget=st.booleans())
@@ -220,9 +219,6 @@ class PoolMachine(RuleBasedStateMachine):
         for placement in match([demand], self.pool, LiveCensus([])).placements:
             key = (placement.agent_id, role)
             self.placed[key] = self.placed.get(key, 0) + 500
-
-    def _others(self, of: Offer) -> bool:
-        return any(k is not of and (k.agent_id, k.role) == (of.agent_id, of.role) for k in self.known.values())
 
     @invariant()
     def columns_agree_with_the_offers(self) -> None:

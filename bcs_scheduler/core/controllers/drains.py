@@ -168,7 +168,7 @@ class Drains:
             return ""
         self._supply.want()
         demand = self._demand("drain", group, version)
-        census = WithoutGroup(desk.state.census, group)
+        census = WithoutGroup(desk.census, group)
         waiting = [*desk.engine.demands.values(), *self._ending()]
         result = match([*waiting, demand], desk.pool, census, desk.options.scoring, dry_run=True)
         found = next((diagnosis for diagnosis in result.diagnoses if diagnosis.demand == "drain"), None)

@@ -1,6 +1,6 @@
-"""Offers in, launches out: holds the offers, runs the placement pass, and tells Mesos whether more are wanted.
+"""Offers in, launches out: holds the offers, has the placer work, and tells Mesos whether more are wanted.
 
-While something waits for a place, offers are held and every pass considers all of them for all open demands. When
+While something waits for a place, offers are held and all of them are considered for all open demands. When
 nothing does, they are declined for long and the framework is suppressed, so that others get the resources; new work
 revives it. Offers that no open demand could use for `offer_hold` seconds are declined for a short while.
 """
@@ -8,18 +8,18 @@ revives it. Offers that no open demand could use for `offer_hold` seconds are de
 from __future__ import annotations
 
 from bcs_scheduler.core.desk import Desk
-from bcs_scheduler.core.effects import Accept, AcceptInverseOffers, Decline, Launch, Revive, Suppress
+from bcs_scheduler.core.effects import AcceptInverseOffers, Decline, Revive, Suppress
 from bcs_scheduler.core.events import InverseOffersArrived, OfferRescinded, OffersArrived
-from offers.matcher import match
-from offers.model import Decoration, Diagnosis, Offer, Placement
-from store.ids import nanoseconds_of
+from bcs_scheduler.core.pace import Pace
+from bcs_scheduler.core.placement import Placer
+from offers.model import Decoration, Offer
 from store.records import AgentSetting
-from transactions.injection import Injections
 
 
 class Supply:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self.placer = Placer(desk)
         self._fresh = False
         """Offers have come since the last pass."""
         self._refused = False
@@ -37,7 +37,7 @@ class Supply:
     # --- what Mesos says --------------------------------------------------------------------------------------
 
     def subscribed(self) -> None:
-        self._desk.pool.clear()
+        self._clear()
         # The master keeps the filters of an earlier connection, of this leader or of another, if that connection was
         # still open; and a SUPPRESS or a decline that was decided before may still leave after this.
         self._refused = self._renewed = True
@@ -45,7 +45,11 @@ class Supply:
         self._idle_since = self._desk.now
 
     def disconnected(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
         self._desk.pool.clear()
+        self.placer.void()
 
     def arrived(self, event: OffersArrived) -> None:
         for offer in event.offers:
@@ -67,55 +71,36 @@ class Supply:
 
     # --- placing ----------------------------------------------------------------------------------------------
 
-    def place(self) -> bool:
-        """One pass over all open demands and all held offers, if either has changed. True if anything was placed."""
-        desk = self._desk
-        engine = desk.engine
-        self._regulate()
-        if not desk.connected or not engine.demands or not (self._fresh or engine.demands_changed):
-            return False
-        self._fresh = engine.demands_changed = False
-        demands = [engine.demands[identity] for identity in sorted(engine.demands, key=nanoseconds_of)]
-        desk.hand_over()
-        result = match(demands, desk.pool, desk.state.census, desk.options.scoring)
-        known = engine.diagnoses
-        engine.diagnoses = {d.demand: _fuller(known.get(d.demand), d) for d in result.diagnoses}
-        roles = {demand.id: demand.role for demand in demands}
-        together: dict[tuple[str, str], list[Placement]] = {}
-        for placement in result.placements:
-            together.setdefault((placement.agent_id, roles[placement.demand]), []).append(placement)
-        injections = Injections(desk.state)
-        for (agent_id, role), placements in together.items():
-            self._launch(agent_id, role, placements, injections)
-            desk.hand_over(desk.options.hand_over)
-        return bool(together)
+    @property
+    def busy(self) -> bool:
+        """More can be placed right now."""
+        return self._desk.connected and (self.placer.busy or self._due())
 
-    def _launch(self, agent_id: str, role: str, placements: list[Placement], injections: Injections) -> None:
-        """Writes the taskgroups of one agent and sends one ACCEPT for all of its offers after they are durable. Mesos
-        takes no ACCEPT that mixes offers of several roles."""
-        desk = self._desk
-        launches = []
-        for placement in placements:
-            placed = desk.engine.placed(desk.context, placement, injections)
-            if placed is not None:
-                group, version, injected = placed
-                launches.append(Launch(taskgroup=group, version=version, claim=placement.claim, injected=injected))
-            desk.checkpoint()
-        used = tuple(offer.id for offer in desk.pool.take(agent_id, role))
-        if launches:
-            desk.emit(Accept(agent_id=agent_id, offer_ids=used, launches=tuple(launches), cause=desk.cause))
+    def place(self, pace: Pace) -> bool:
+        """Matches demands that have changed, or all of them if offers have come, and launches. True if anything was
+        launched."""
+        self._regulate()
+        if not self._desk.connected:
+            return False
+        if self._fresh:
+            self._fresh = False
+            self.placer.try_all()
         else:
-            desk.emit(Decline(offer_ids=used, refuse_seconds=0.0, cause=desk.cause))
-        desk.cut()
+            self.placer.try_changed()
+        return self.placer.place(pace)
+
+    def _due(self) -> bool:
+        engine = self._desk.engine
+        return bool(engine.changed_demands) or (self._fresh and bool(engine.demands))
 
     # --- wanting more or less ---------------------------------------------------------------------------------
 
     def _regulate(self) -> None:
         """REVIVE when work arrives that the present offers may not serve."""
         desk = self._desk
-        if desk.engine.demands:
+        if desk.engine.demands or self.placer.planning:
             self._idle_since = desk.now
-            changed = desk.engine.demands_changed or self._renewed
+            changed = bool(desk.engine.changed_demands) or self._renewed
             if desk.connected and changed and (self._suppressed or self._refused):
                 desk.emit(Revive(cause=desk.cause))
                 self._suppressed = self._refused = False
@@ -141,7 +126,7 @@ class Supply:
         desk = self._desk
         if not desk.connected:
             return
-        if desk.engine.demands:
+        if desk.engine.demands or self.placer.planning:
             self._decline(desk.pool.expire(desk.now, desk.options.offer_hold), desk.options.refuse_unfit)
         elif desk.now >= self._idle_since + desk.options.offer_hold:
             if not self._suppressed:
@@ -168,11 +153,3 @@ def decoration(setting: AgentSetting | None) -> Decoration:
         taints=setting.taints,
         extended=setting.extended,
     )
-
-
-def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
-    """While a demand waits unchanged, the judgement that saw the most agents stands: a pass caused by the offers of one
-    agent would otherwise explain the whole cluster by it."""
-    if before is not None and before.agents > now.agents and before.wanted - before.placed == now.wanted - now.placed:
-        return before
-    return now
