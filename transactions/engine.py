@@ -51,7 +51,8 @@ class Placed(NamedTuple):
 
 
 class Engine:
-    """Drives all active transactions. Call `settle` after every batch of changes, `placed` for every placement."""
+    """Drives all active transactions. Call `notice` with every batch of changes and then `settle`; `placed` for every
+    placement."""
 
     def __init__(self, options: Options) -> None:
         self.options = options
@@ -104,17 +105,9 @@ class Engine:
         """When the engine wants to be called again (Unix seconds), whatever happens."""
         return self._timers[0][0] if self._timers else None
 
-    def settle(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> None:
-        """Lets what is concerned by the changed records, or due, take its next step: all of it, or as much as
-        `ctx.enough` allows, at least one step. What follows from the steps waits for the next call."""
-        self._concern(ctx, changed)
-        while self._timers and self._timers[0][0] <= ctx.now:
-            timer = heapq.heappop(self._timers)
-            self._scheduled.discard(timer)
-            self._fresh.add(timer[1])
-        for identity in sorted(self._fresh):
-            self._push_look(ctx, identity)
-        self._fresh.clear()
+    def settle(self, ctx: Context) -> None:
+        """Lets what is queued take its next step: all of it, or as much as `ctx.enough` allows, at least one step. What
+        follows from the steps waits for the next call."""
         for number in range(len(self._work)):
             if number and ctx.enough():
                 break
@@ -241,8 +234,15 @@ class Engine:
 
     # --- looking at one transaction ---------------------------------------------------------------------------
 
-    def _concern(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> None:
-        """Queues what the changed records concern."""
+    def notice(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> None:
+        """Queues what the changed records, (kind, key), concern, and what is due."""
+        while self._timers and self._timers[0][0] <= ctx.now:
+            timer = heapq.heappop(self._timers)
+            self._scheduled.discard(timer)
+            self._fresh.add(timer[1])
+        for identity in sorted(self._fresh):
+            self._push_look(ctx, identity)
+        self._fresh.clear()
         for kind, key in changed:
             if kind == "taskgroup":
                 self._concern_taskgroup(ctx, key)

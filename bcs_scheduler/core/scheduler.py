@@ -137,8 +137,6 @@ class Core:
         self._plans: list[tuple[float, events.Command]] = []
         self.unhandled: deque[events.Event] = deque()
         """Events that the last turn had no time for, in order."""
-        self._unsettled = False
-        """Changes of the last turn have not been looked at."""
         self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
             events.StatusUpdate: self._reports.status,
             events.TasksReported: self._reports.steady,
@@ -188,7 +186,7 @@ class Core:
     @property
     def busy(self) -> bool:
         """The last turn ended before everything was done."""
-        return bool(self.unhandled or self._unsettled or self.desk.engine.busy or self._supply.busy)
+        return bool(self.unhandled or self.desk.engine.busy or self._supply.busy)
 
     def next_wakeup(self, now: float) -> float:
         """When the next turn is due at the latest, without any event (Unix seconds of the term's clock)."""
@@ -356,27 +354,38 @@ class Core:
         for _ in range(ROUNDS):
             if not self._supply.place(pace):
                 break
-            if pace.spent() >= LAUNCHES:
-                self._unsettled = True
-                break
             self._settle(pace)
+            if pace.spent() >= LAUNCHES:
+                break
         self._plan_waiting()
+        self._notice()
         self._supply.tick()
         self._messenger.tick()
         self._services.flush()
         desk.cut()
 
     def _settle(self, pace: Pace) -> None:
+        """Transactions step and controllers react until nothing changes any more, or the time for steps is used up. The
+        controllers, whose reactions cost little, have seen every change at the end."""
+        desk = self.desk
+        for _ in range(ROUNDS):
+            self._notice()
+            if not desk.engine.busy:
+                break
+            desk.engine.settle(desk.context)
+            if pace.spent() >= STEPS:
+                break
+        self._notice()
+
+    def _notice(self) -> None:
         desk = self.desk
         for _ in range(ROUNDS):
             changed = desk.take_changed()
+            desk.engine.notice(desk.context, changed)
             for follower in self._followers:
                 follower.notice(changed)
-            desk.engine.settle(desk.context, changed)
-            self._unsettled = bool(desk.uow.changed() or desk.changed)
-            if pace.spent() >= STEPS or not (self._unsettled or desk.engine.busy):
+            if not (desk.uow.changed() or desk.changed):
                 break
-        desk.cut()
 
     def _plan_waiting(self) -> None:
         waiting, self._plans = self._plans, []
