@@ -24,6 +24,7 @@ from bcs_scheduler.leadproof import LeadProof
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.pipeline import CommitPipeline
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
+from bcs_scheduler.turns import COMMANDS, OFFERS, REPORTS, TurnPace
 from store.base import Store
 from store.records import Happening, Record
 from store.state import State
@@ -31,8 +32,6 @@ from store.state import State
 log = structlog.get_logger(__name__)
 story = structlog.get_logger("bcs_scheduler.story")
 
-TURN_EVENTS = 2_000
-"""Events handled in one turn at most: bounds how long the state is busy with one batch."""
 STALL = 5.0
 """Seconds without a commit getting through after which new commands are turned away."""
 LARGEST_SHARE = 3
@@ -220,6 +219,17 @@ class Term:
             raise Busy("too many events are waiting")
         return future
 
+    def withdraw(self, future: Future[effects.Reply]) -> bool:
+        """Takes back the command whose reply the future is. True: the command was still waiting, the core will never
+        see it. False: it has been or is being handled, and the future will be done."""
+        for token, waiting in list(self._waiting.items()):
+            if waiting is future:
+                if not self.inbox.withdraw(token):
+                    return False
+                self._waiting.pop(token, None)
+                return True
+        return False
+
     @property
     def age(self) -> float:
         """Seconds since it began."""
@@ -254,11 +264,17 @@ class Term:
 
     def _turn(self) -> None:
         now = self.clock.now()
-        batch = self.inbox.take(max(0.0, self.core.next_wakeup(now) - now), TURN_EVENTS)
+        commands, reports = self.core.unhandled
+        wait = max(0.0, self.core.next_wakeup(now) - now)
+        batch = self.inbox.take(wait, max(0, COMMANDS - commands), max(0, REPORTS - reports))
         began = time.perf_counter()
-        units = self.core.turn(batch, self.clock.now())
+        units = self.core.turn(batch, self.clock.now(), TurnPace(self._lag))
         self._metrics.turned(len(batch), time.perf_counter() - began)
         self._pipeline.submit(units)
+
+    def _lag(self) -> float:
+        """Seconds by which commits or reports lag behind the decisions of the core."""
+        return max(self._pipeline.delay(), self.inbox.age())
 
     def _deliver(self, event: events.Event) -> None:
         """Called by the driver's threads; waits while the inbox is full."""
@@ -268,7 +284,12 @@ class Term:
             self._lost("another scheduler has subscribed as this framework")
             return
         try:
-            self.inbox.put(event)
+            if isinstance(event, events.OffersArrived) and len(event.offers) > OFFERS:
+                for first in range(0, len(event.offers), OFFERS):
+                    part = event.offers[first : first + OFFERS]
+                    self.inbox.put(msgspec.structs.replace(event, offers=part))
+            else:
+                self.inbox.put(event)
         except InboxClosed:
             log.debug("event dropped, the term has ended", event_type=type(event).__name__)
 

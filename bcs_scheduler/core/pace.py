@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-EVENTS, STEPS, MATCHING, LAUNCHES = 0.4, 0.65, 0.8, 1.0
+COMMANDS, EVENTS, STEPS, MATCHING, LAUNCHES = 0.2, 0.4, 0.65, 0.8, 1.0
 """Shares of a turn after which its parts stop. A launch of many taskgroups, whose reports come while
 more are launched, needs about these shares (docs/decisions/0017-turns-are-bounded-in-time.md)."""
 

@@ -33,7 +33,7 @@ from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import CoreOptions, Desk
 from bcs_scheduler.core.effects import Problem, Reason, Reply
-from bcs_scheduler.core.pace import EVENTS, LAUNCHES, STEPS, UNHURRIED, Pace
+from bcs_scheduler.core.pace import COMMANDS, EVENTS, LAUNCHES, STEPS, UNHURRIED, Pace
 from bcs_scheduler.core.planner import plan
 from offers.model import Diagnosis, Offer
 from store.base import RecordKept
@@ -135,8 +135,9 @@ class Core:
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)
         self._commands = Commands(self.desk, self._supply, self._health)
         self._plans: list[tuple[float, events.Command]] = []
-        self.unhandled: deque[events.Event] = deque()
-        """Events that the last turn had no time for, in order."""
+        self._orders: deque[events.Event] = deque()
+        self._reported: deque[events.Event] = deque()
+        """Commands and other events that the last turn had no time for."""
         self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
             events.StatusUpdate: self._reports.status,
             events.TasksReported: self._reports.steady,
@@ -162,14 +163,16 @@ class Core:
     # --- entry points -----------------------------------------------------------------------------------------
 
     def turn(self, batch: Iterable[events.Event], now: float, pace: Pace = UNHURRIED) -> list[Unit]:
-        """Handles the events in order and everything that follows from them and from the time, for as long as `pace`
-        allows. What is left is done in the next turns: `unhandled` has the events, `busy` says if there is more."""
-        self.unhandled.extend(batch)
+        """Handles the commands in order, then the other events in order, and everything that follows from them and from
+        the time, for as long as `pace` allows. What is left is done in the next turns (`busy`)."""
+        for event in batch:
+            (self._orders if isinstance(event, events.Command) else self._reported).append(event)
         self.desk.context.enough = lambda: pace.spent() >= STEPS
-        while self.unhandled:
-            self._one(self.unhandled.popleft(), now)
-            if pace.spent() >= EVENTS:
-                break
+        for waiting, share in ((self._orders, COMMANDS), (self._reported, EVENTS)):
+            while waiting:
+                self._one(waiting.popleft(), now)
+                if pace.spent() >= share:
+                    break
         self.desk.start(now, "turn")
         self._rounds()
         self._advance(pace)
@@ -184,9 +187,14 @@ class Core:
         self.desk.cut()
 
     @property
+    def unhandled(self) -> tuple[int, int]:
+        """Commands and other events that the last turn had no time for."""
+        return len(self._orders), len(self._reported)
+
+    @property
     def busy(self) -> bool:
         """The last turn ended before everything was done."""
-        return bool(self.unhandled or self.desk.engine.busy or self._supply.busy)
+        return bool(any(self.unhandled) or self.desk.engine.busy or self._supply.busy)
 
     def next_wakeup(self, now: float) -> float:
         """When the next turn is due at the latest, without any event (Unix seconds of the term's clock)."""

@@ -9,7 +9,7 @@ from concurrent.futures import wait as wait_futures
 
 import pytest
 
-from bcs_scheduler.core.events import Event, Tick
+from bcs_scheduler.core.events import CancelTransaction, Event, Tick
 from bcs_scheduler.inbox import Inbox, InboxClosed
 from tests.waiting import wait_for
 
@@ -46,18 +46,18 @@ def test_events_come_out_in_order_and_in_batches() -> None:
     for number in range(5):
         inbox.put(event(number))
     assert len(inbox) == 5
-    assert causes(inbox.take(0.0, 3)) == [0, 1, 2]
-    assert causes(inbox.take(0.0, 3)) == [3, 4]
-    assert inbox.take(0.0, 3) == []
+    assert causes(inbox.take(0.0, 0, 3)) == [0, 1, 2]
+    assert causes(inbox.take(0.0, 0, 3)) == [3, 4]
+    assert inbox.take(0.0, 0, 3) == []
 
 
 def test_take_gives_up_after_its_timeout() -> None:
-    assert Inbox().take(0.01, 1) == []
+    assert Inbox().take(0.01, 0, 1) == []
 
 
 def test_take_is_woken_by_the_first_event() -> None:
     inbox = Inbox()
-    taken = in_thread(lambda: inbox.take(60.0, 10))
+    taken = in_thread(lambda: inbox.take(60.0, 0, 10))
     wait_for(lambda: waiting_on(inbox) == 1, what="take to wait")
     inbox.put(event(7))
     assert causes(taken.result(10.0)) == [7]  # type: ignore[arg-type]
@@ -71,16 +71,16 @@ def test_a_full_inbox_slows_producers_and_turns_offers_away() -> None:
     blocked = in_thread(lambda: inbox.put(event(3)))
     wait_for(lambda: waiting_on(inbox) == 1, what="put to wait")
     assert not blocked.done()
-    assert causes(inbox.take(0.0, 1)) == [0]
+    assert causes(inbox.take(0.0, 0, 1)) == [0]
     assert blocked.result(10.0) is None
-    assert causes(inbox.take(0.0, 9)) == [1, 3]
+    assert causes(inbox.take(0.0, 0, 9)) == [1, 3]
 
 
 def test_closing_wakes_everybody_and_drops_what_is_inside() -> None:
     full, empty = Inbox(limit=1), Inbox()
     full.put(event(0))
     putters = [in_thread(lambda: full.put(event(1))) for _ in range(3)]
-    taker = in_thread(lambda: empty.take(60.0, 1))
+    taker = in_thread(lambda: empty.take(60.0, 0, 1))
     wait_for(lambda: waiting_on(full) == 3 and waiting_on(empty) == 1, what="everybody to wait")
     full.close()
     empty.close()
@@ -89,7 +89,7 @@ def test_closing_wakes_everybody_and_drops_what_is_inside() -> None:
             putter.result(10.0)
     assert taker.result(10.0) == []
     assert len(full) == 0
-    assert full.take(60.0, 1) == []
+    assert full.take(60.0, 0, 1) == []
 
 
 def test_a_closed_inbox_takes_nothing() -> None:
@@ -111,7 +111,7 @@ def test_many_producers_lose_nothing_and_keep_their_own_order() -> None:
         ]
         taken: list[int] = []
         while len(taken) < producers * each:
-            batch = causes(inbox.take(10.0, 5))
+            batch = causes(inbox.take(10.0, 0, 5))
             assert batch, "a producer was not woken"
             taken += batch
         assert not wait_futures(done, 10.0).not_done
@@ -119,3 +119,44 @@ def test_many_producers_lose_nothing_and_keep_their_own_order() -> None:
     for p in range(producers):
         own = [number for number in taken if number // each == p]
         assert own == sorted(own)
+
+
+def command(token: int) -> CancelTransaction:
+    return CancelTransaction(id="t", token=token)
+
+
+def test_commands_come_before_reports_and_each_in_order() -> None:
+    inbox = Inbox()
+    inbox.put(event(1))
+    inbox.offer(command(1))
+    inbox.put(event(2))
+    inbox.offer(command(2))
+    assert inbox.take(0.0, 1, 1) == [command(1), event(1)]
+    assert inbox.take(0.0, 9, 9) == [command(2), event(2)]
+
+
+def test_commands_and_reports_have_bounds_of_their_own() -> None:
+    inbox = Inbox(limit=1, commands=2)
+    assert inbox.offer(event(0)) is True
+    assert inbox.offer(event(1)) is False
+    assert [inbox.offer(command(token)) for token in range(3)] == [True, True, False]
+
+
+def test_a_command_that_waits_can_be_taken_back() -> None:
+    inbox = Inbox()
+    for token in range(3):
+        inbox.offer(command(token))
+    assert inbox.withdraw(1) is True
+    assert inbox.withdraw(1) is False
+    assert inbox.take(0.0, 9, 9) == [command(0), command(2)]
+    assert inbox.withdraw(0) is False, "it is handled already"
+
+
+def test_the_age_is_that_of_the_oldest_report() -> None:
+    inbox = Inbox()
+    inbox.offer(command(1))
+    assert inbox.age() == 0.0
+    inbox.put(event(1))
+    wait_for(lambda: inbox.age() > 0.0, what="the report to age")
+    inbox.take(0.0, 9, 9)
+    assert inbox.age() == 0.0
