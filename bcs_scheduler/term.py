@@ -22,6 +22,7 @@ from bcs_scheduler.hub import EVENTS, Hub, Item
 from bcs_scheduler.inbox import Inbox, InboxClosed
 from bcs_scheduler.leadproof import LeadProof
 from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.outlet import Outlet
 from bcs_scheduler.pipeline import CommitPipeline
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from bcs_scheduler.turns import COMMANDS, OFFERS, REPORTS, TurnPace
@@ -126,7 +127,9 @@ class Term:
         self._publisher = _publisher(make_publisher, epoch, state) if make_publisher is not None else None
         self._metrics = metrics
         self._ended = ended
-        self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics)
+        self._calls = Outlet("mesos-calls", self.driver.send, self._lost)
+        self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics, lag=self._calls.lag)
+        self.core.desk.uow.sizer = store.sizer
         self._proof = LeadProof(store, epoch, self._lost)
         self._largest = store.batch_bytes // LARGEST_SHARE
         self._tokens = itertools.count(1)
@@ -138,6 +141,7 @@ class Term:
         self._thread = threading.Thread(target=self._run, name="core", daemon=True)
 
     def start(self) -> None:
+        self._calls.start()
         self._pipeline.start()
         self._thread.start()
         framework = self.core.state.framework
@@ -163,25 +167,27 @@ class Term:
             self._finish(time.monotonic() + grace)
         self._pipeline.close()
         self._proof.close()
+        self._calls.close()
         self.hub.close(f"stepped down: {reason}")
         for token in list(self._waiting):
             self._resolve(
                 effects.Reply(token=token, error=effects.Reason.STEPPED_DOWN, message=f"stepped down: {reason}")
             )
-        # The driver's threads may wait for the inbox, the pipeline's for the driver, the core's for the pipeline: all
-        # have been told by now except those that wait for the driver. It may itself take its time (a connection that
-        # does not end), so it is told by a thread of its own.
+        # The driver's threads may wait for the inbox, the outlet's for the driver, the core's for the pipeline: all
+        # have been told by now except the one that waits for the driver. It may itself take its time (a connection
+        # that does not end), so it is told by a thread of its own.
         telling = threading.Thread(target=self.driver.stop, name="driver-stop", daemon=True)
         telling.start()
         if self._prober is not None:
             self._prober.stop()
         if self._publisher is not None:
             self._publisher.stop()
-        self._join(telling, self._pipeline.thread, self._thread)
+        self._join(telling, self._pipeline.thread, self._calls.thread, self._thread)
 
     def _finish(self, deadline: float) -> None:
         self._thread.join(max(0.0, deadline - time.monotonic()))
         self._pipeline.drain(max(0.0, deadline - time.monotonic()))
+        self._calls.drain(max(0.0, deadline - time.monotonic()))
         while time.monotonic() < deadline:
             status = self.driver.status()
             if not status.get("queued") and not status.get("outstanding"):
@@ -248,7 +254,7 @@ class Term:
             "inbox": len(self.inbox),
             "commit": self._pipeline.depth,
             "replies": len(self._waiting),
-            "mesos": int(self.driver.status().get("queued", 0)),
+            "mesos": len(self._calls) + int(self.driver.status().get("queued", 0)),
             "probes": self._prober.status()["queued"] if self._prober is not None else 0,
         }
 
@@ -301,6 +307,9 @@ class Term:
     # --- effects of durable changes ---------------------------------------------------------------------------
 
     def _leave(self, batch: Sequence[object]) -> None:
+        """Called by the commit thread. Whoever gets something here has a queue, so none holds up commits and replies;
+        calls to Mesos, whose queue is bounded, wait in the outlet before it. They come last: no kill leaves before the
+        `Changed` that tells of it."""
         calls: list[effects.Effect] = []
         news: list[Item] = []
         replies: list[effects.Reply] = []
@@ -326,8 +335,7 @@ class Term:
             self.hub.publish(news)
         for reply in replies:  # after the news: whoever has an answer finds its events
             self._resolve(reply)
-        if calls:
-            self.driver.send(calls)
+        self._calls.put(calls)
 
     def _tell(self, line: effects.Story) -> None:
         notable = line.kind in LOUD or line.level != "info"

@@ -7,6 +7,7 @@ Exception tree:
       StaleEpoch           somebody else leads now; nothing was changed; step down
       RecordTooLarge       one change does not fit the store's limits; nothing was changed
         BatchTooLarge      the changes of one commit do not fit together; nothing was changed
+      RecordUnencodable    a record holds what cannot be written; nothing was changed
       RecordKept           a record that cannot be read now would be overwritten; nothing was changed
 """
 
@@ -14,9 +15,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from store.records import Record
+
+if TYPE_CHECKING:
+    from store.sizes import Sizer
 
 
 class StoreError(Exception):
@@ -51,6 +55,15 @@ class BatchTooLarge(RecordTooLarge):
         self.count = count
 
 
+class RecordUnencodable(StoreError):
+    """A record holds something that has no encoding, such as half of a surrogate pair. `kind` and `key` name it."""
+
+    def __init__(self, kind: str, key: str, error: Exception) -> None:
+        shown = key.encode(errors="replace").decode()
+        super().__init__(f"{kind} {shown} cannot be stored: {error}")
+        self.kind, self.key = kind, key
+
+
 class RecordKept(StoreError):
     """A stored record that cannot be read must not be replaced: the missing key may come back, a newer scheduler or an
     operator may read it."""
@@ -62,6 +75,12 @@ class Change(NamedTuple):
     kind: str
     key: str
     record: Record | None
+    data: bytes | None = None
+    """The record's encoding, not sealed, where it is known already (store.sizes). None: it is encoded when it is
+    written."""
+    bound: int = 0
+    """Bytes that the encoding has at most, for records that are replaced too often to be encoded each time; 0: not
+    known."""
 
 
 class Quarantined(NamedTuple):
@@ -146,6 +165,8 @@ class Store(Protocol):
 
     batch_bytes: int
     """Encoded size up to which the changes of one commit are packed into one atomic write."""
+    sizer: Sizer
+    """Says before a commit what its changes take of `batch_bytes`, exactly."""
 
     def open(self) -> None:
         """Connects; raises StoreUnavailable if that is impossible now (may be called again)."""
@@ -173,7 +194,10 @@ class Store(Protocol):
 
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         """Writes the changes atomically. The future raises StaleEpoch, StoreUnavailable (outcome decided: not
-        applied; a store retries unclear outcomes itself until it knows), or RecordTooLarge."""
+        applied; a store retries unclear outcomes itself until it knows), RecordTooLarge, or RecordUnencodable.
+
+        What is refused for its size or its contents is refused before the call returns, so that nobody commits
+        anything beside it."""
 
     def healthy(self) -> bool:
         """The connection works as far as known."""

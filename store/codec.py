@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from store.base import BatchTooLarge, Change, Followed, Loaded, Quarantined, RecordTooLarge
+from store.base import BatchTooLarge, Change, Followed, Loaded, Quarantined, RecordTooLarge, RecordUnencodable
 from store.records import KINDS, SCHEMA, Record
 from store.seal import UNSEALED, Sealer, Unsealable
 
@@ -68,9 +68,11 @@ def encode(record: Record) -> bytes:
 
 
 def encode_changes(changes: Sequence[Change], limit: int, sealer: Sealer = UNSEALED) -> list[Encoded]:
-    """Encodes the changes of one commit; raises RecordTooLarge if they do not fit into `limit` bytes together."""
+    """Encodes the changes of one commit, as far as they are not encoded yet. Raises RecordTooLarge if they do not fit
+    into `limit` bytes together, RecordUnencodable for what cannot be written."""
     encoded = [
-        Encoded(c.kind, c.key, None if c.record is None else sealer.seal(c.kind, encode(c.record))) for c in changes
+        Encoded(c.kind, c.key, None if c.record is None else sealer.seal(c.kind, c.data or encode_record(c)))
+        for c in changes
     ]
     total = sum(size_of(change) for change in encoded)
     if total > limit:
@@ -81,9 +83,24 @@ def encode_changes(changes: Sequence[Change], limit: int, sealer: Sealer = UNSEA
     return encoded
 
 
+def encode_record(change: Change) -> bytes:
+    """The bytes of a changed record. Raises RecordUnencodable for whatever is wrong with it."""
+    assert change.record is not None
+    try:
+        return encode(change.record)
+    except Exception as error:
+        raise RecordUnencodable(change.kind, change.key, error) from error
+
+
 def size_of(change: Encoded) -> int:
     """Bytes that a change takes of a batch, with what the store writes around it."""
-    return len(change.data or b"") + len(change.key) + CHANGE_OVERHEAD
+    return room_of(change.key, len(change.data or b""))
+
+
+def room_of(key: str, length: int) -> int:
+    """Bytes that a record of so many bytes takes of a batch. A character that is not ASCII has up to four bytes, each
+    of which takes three in the path of a node."""
+    return length + CHANGE_OVERHEAD + (len(key) if key.isascii() else 12 * len(key))
 
 
 def _encode_with_extra(record: Record) -> bytes:

@@ -26,6 +26,7 @@ from store.base import (
 )
 from store.codec import Stored, decode_all, encode_changes, followed
 from store.seal import UNSEALED, Sealer
+from store.sizes import Sizer
 
 LOG_SIZE = 10_000
 """Changes that are remembered for followers."""
@@ -94,6 +95,7 @@ class MemoryStore:
         self._sealer = sealer
         self.backend = backend or MemoryBackend()
         self.batch_bytes = batch_bytes
+        self.sizer = Sizer(batch_bytes, sealer)
         self._opened = False
         self._candidate: _Candidate | None = None
 
@@ -238,7 +240,7 @@ class MemoryFollower:
 
     def _note(self, part: Followed) -> None:
         broken = {(bad.kind, bad.key) for bad in part.quarantined}
-        for kind, key, record in part.changes:
+        for kind, key, record, *_ in part.changes:
             if record is not None or (kind, key) in broken:
                 self._told.add((kind, key))
             else:

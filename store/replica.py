@@ -27,7 +27,7 @@ class Replica:
         """Takes over one portion of a read; returns how many records that has changed."""
         state, changed = self.state, 0
         broken = {(bad.kind, bad.key): bad for bad in found.quarantined}
-        for kind, key, record in found.changes:
+        for kind, key, record, *_ in found.changes:
             bad = broken.get((kind, key))
             if bad is not None:
                 changed += self.quarantined.get((kind, key)) != bad

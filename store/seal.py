@@ -33,6 +33,10 @@ OPEN_KINDS = frozenset(
 _MARK = b"sealed:1:"
 _MARKS = b"sealed:"
 _ID_LENGTH = 8
+_BLOCK = 16
+"""Bytes of a block of AES: the content is padded to the next multiple, by at least one byte (PKCS 7)."""
+_TOKEN_OVERHEAD = 1 + 8 + 16 + 32
+"""Bytes of a Fernet token beside its content: version, time, initialization vector, HMAC."""
 
 
 class Unsealable(ValueError):
@@ -58,6 +62,14 @@ class Sealer:
             return data
         token = self._keys[self._first].encrypt(kind.encode() + b"\0" + data)
         return _MARK + self._first + b":" + urlsafe_b64decode(token)
+
+    def sealed_size(self, kind: str, length: int) -> int:
+        """Bytes of what `seal` makes of so many bytes."""
+        if not self._keys or kind in OPEN_KINDS:
+            return length
+        content = len(kind) + 1 + length
+        padded = (content // _BLOCK + 1) * _BLOCK
+        return len(_MARK) + _ID_LENGTH + 1 + _TOKEN_OVERHEAD + padded
 
     def open(self, kind: str, data: bytes) -> bytes:
         """The record's JSON. Raises Unsealable."""

@@ -8,7 +8,9 @@ ends. The winner raises the epoch in the database; every transaction compares it
 nothing even if the lock file was tampered with.
 
 While the file cannot be written (disk full, locked by a tool) commits wait and are tried again until the store is
-closed: a gap in the order of commits would be worse than a delay. `healthy` tells.
+closed: a gap in the order of commits would be worse than a delay. `healthy` tells. After any other failure of the
+writing thread the term ends: its commits are refused, the lock is given back, `deposed` is called; the thread goes on
+for the next term.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnav
 from store.codec import Encoded, Stored, decode_all, encode_changes
 from store.filelock import FileLock
 from store.seal import UNSEALED, Sealer
+from store.sizes import Sizer
 from store.sqlite_follower import CHANGE_LOG, SqliteFollower, prune
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +51,7 @@ _LOCK_POLL_SECONDS = 0.05
 
 @dataclass(eq=False)
 class _Commit:
-    changes: Sequence[Change]
+    encoded: list[Encoded]
     epoch: int
     future: Future[None]
 
@@ -71,12 +74,15 @@ class SqliteStore:
         self._sealer = sealer
         self.path = Path(path)
         self.batch_bytes = batch_bytes
+        self.sizer = Sizer(batch_bytes, sealer)
         self._lock = threading.Lock()
         self._reader: sqlite3.Connection | None = None
         self._writer: threading.Thread | None = None
         self._queue: queue.SimpleQueue[_Commit | None] = queue.SimpleQueue()
         self._closing = threading.Event()
         self._trouble = ""
+        self._broken = 0
+        """The newest epoch in which writing failed unexpectedly: nothing of it is written any more."""
         self._candidacy: _Candidacy | None = None
         self._campaigner: threading.Thread | None = None
         self._lock_path = self.path.with_name(self.path.name + ".lock")
@@ -181,7 +187,7 @@ class SqliteStore:
         while not epoch:
             try:
                 epoch = self._raise_epoch(candidacy.url)
-            except sqlite3.Error as error:
+            except Exception as error:  # whatever it is: this thread holds the lock, and nobody else would notice
                 self._report(f"cannot raise the epoch in {self.path}, trying again: {error}")
                 if candidacy.withdrawn.wait(_RETRY_SECONDS):
                     return
@@ -191,12 +197,16 @@ class SqliteStore:
             candidacy.epoch = epoch
         self._trouble = ""
         _LOG.info("leading with epoch %d", epoch)
-        candidacy.elected(Term(epoch))
+        try:
+            candidacy.elected(Term(epoch))
+        except Exception as error:
+            _LOG.exception("the election was won in vain")
+            self._step_down(epoch, f"taking the lead failed: {error!r}")
 
     def _acquire(self, lock: FileLock) -> bool:
         try:
             return lock.try_acquire()
-        except OSError as error:
+        except Exception as error:
             self._report(f"cannot lock {self._lock_path}, trying again: {error}")
             return False
 
@@ -206,20 +216,19 @@ class SqliteStore:
         try:
             with _transaction(connection):
                 row = connection.execute("UPDATE leadership SET epoch = epoch + 1, url = ? RETURNING epoch", (url,))
-                epoch: int = row.fetchone()[0]
-            return epoch
+                return _epoch_of(row.fetchone())
         finally:
             connection.close()
 
-    def _step_down(self, epoch: int) -> None:
-        """Another process has raised the epoch although we hold the lock: the lock file was replaced."""
+    def _step_down(self, epoch: int, reason: str) -> None:
+        """Ends the leadership that was won with this epoch, if it still stands, and gives the lock back."""
         with self._lock:
             candidacy = self._candidacy
             if candidacy is None or candidacy.epoch != epoch:
                 return
             self._candidacy = None
         candidacy.lock.close()
-        candidacy.deposed(f"epoch {epoch} has been overtaken")
+        candidacy.deposed(reason)
 
     # --- records ----------------------------------------------------------------------------------------------
 
@@ -249,7 +258,12 @@ class SqliteStore:
         elif candidacy is None or candidacy.epoch != epoch:
             future.set_exception(StaleEpoch(f"epoch {epoch} is not the one this store leads with"))
         else:
-            self._queue.put(_Commit(changes, epoch, future))
+            try:
+                encoded = encode_changes(changes, self.batch_bytes, self._sealer)
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                self._queue.put(_Commit(encoded, epoch, future))
         return future
 
     def erase(self) -> None:
@@ -269,30 +283,29 @@ class SqliteStore:
     def _write_loop(self, connection: sqlite3.Connection) -> None:
         while not self._closing.is_set():
             group = self._next_group()
-            if group and not self._write_until_done(connection, group):
-                for commit, _ in group:
-                    commit.future.set_exception(StoreUnavailable("the store was closed before the commit"))
+            try:
+                if group and not self._write_until_done(connection, group):
+                    _refuse(group, StoreUnavailable("the store was closed before the commit"))
+            except Exception as error:
+                self._fail(group, error)
         connection.close()
         while not self._queue.empty():
             waiting = self._queue.get()
             if waiting is not None:
                 waiting.future.set_exception(StoreUnavailable("the store was closed before the commit"))
 
-    def _next_group(self) -> list[tuple[_Commit, list[Encoded]]]:
-        """Waits for a commit and takes along what has queued up; answers those that cannot be encoded."""
-        group: list[tuple[_Commit, list[Encoded]]] = []
+    def _next_group(self) -> list[_Commit]:
+        """Waits for a commit and takes along what has queued up."""
+        group: list[_Commit] = []
         commit = self._queue.get()
         while commit is not None:
-            try:
-                group.append((commit, encode_changes(commit.changes, self.batch_bytes, self._sealer)))
-            except Exception as error:
-                commit.future.set_exception(error)
+            group.append(commit)
             if len(group) >= _GROUP_COMMITS or self._queue.empty():
                 break
             commit = self._queue.get()
         return group
 
-    def _write_until_done(self, connection: sqlite3.Connection, group: list[tuple[_Commit, list[Encoded]]]) -> bool:
+    def _write_until_done(self, connection: sqlite3.Connection, group: list[_Commit]) -> bool:
         """Writes a group and answers its futures; False if the store is closed before that succeeds."""
         while True:
             try:
@@ -303,19 +316,23 @@ class SqliteStore:
                 if self._closing.wait(_RETRY_SECONDS):
                     return False
         self._trouble = ""
-        for commit, _ in group:
-            if commit.epoch == epoch:
+        for commit in group:
+            if commit.epoch == epoch > self._broken:
                 commit.future.set_result(None)
+            elif commit.epoch == epoch:
+                commit.future.set_exception(StoreError(f"writing failed earlier in epoch {epoch}, the log says how"))
             else:
+                # Another process has raised the epoch although we hold the lock: the lock file was replaced.
                 commit.future.set_exception(StaleEpoch(f"epoch {commit.epoch} has ended, the newest one is {epoch}"))
-                self._step_down(commit.epoch)
+                self._step_down(commit.epoch, f"epoch {commit.epoch} has been overtaken")
         return True
 
-    def _write(self, connection: sqlite3.Connection, group: list[tuple[_Commit, list[Encoded]]]) -> int:
+    def _write(self, connection: sqlite3.Connection, group: list[_Commit]) -> int:
         """One transaction with all commits of the present epoch, which is returned."""
         with _transaction(connection):
-            epoch: int = connection.execute("SELECT epoch FROM leadership").fetchone()[0]
-            final = {(c.kind, c.key): c.data for commit, changes in group if commit.epoch == epoch for c in changes}
+            epoch = _epoch_of(connection.execute("SELECT epoch FROM leadership").fetchone())
+            written = [commit for commit in group if commit.epoch == epoch > self._broken]
+            final = {(c.kind, c.key): c.data for commit in written for c in commit.encoded}
             connection.executemany(
                 "INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
                 [(kind, key, data) for (kind, key), data in final.items() if data is not None],
@@ -326,6 +343,15 @@ class SqliteStore:
             prune(connection)
         return epoch
 
+    def _fail(self, group: list[_Commit], error: Exception) -> None:
+        """Nothing of the group was written, for a reason that nobody has thought of. What was committed behind it must
+        not be written either, so its term ends; its successor starts from what is stored."""
+        _LOG.exception("writing %s failed", self.path)
+        epoch = max(commit.epoch for commit in group)
+        self._broken = max(self._broken, epoch)
+        _refuse(group, StoreError(f"writing {self.path} failed: {error!r}"))
+        self._step_down(epoch, f"writing {self.path} failed: {error!r}")
+
     def _report(self, trouble: str) -> None:
         if trouble != self._trouble:
             _LOG.error("%s", trouble)
@@ -334,6 +360,19 @@ class SqliteStore:
     def _require_open(self) -> None:
         if self._writer is None:
             raise StoreUnavailable("the store is not open")
+
+
+def _refuse(group: list[_Commit], error: StoreError) -> None:
+    for commit in group:
+        if not commit.future.done():
+            commit.future.set_exception(error)
+
+
+def _epoch_of(row: tuple[int] | None) -> int:
+    """Raises sqlite3.DatabaseError for a database from which the epoch has been removed."""
+    if row is None:
+        raise sqlite3.DatabaseError("the table leadership is empty")
+    return row[0]
 
 
 class _transaction:

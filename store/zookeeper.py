@@ -22,6 +22,7 @@ from kazoo.protocol.states import KazooState
 from store.base import Change, Leader, Loaded, StoreError, StoreUnavailable, Term
 from store.codec import decode_all
 from store.seal import UNSEALED, Sealer
+from store.sizes import SMALLEST_LIMIT, Sizer
 from store.zookeeper_access import open_nodes, take_over
 from store.zookeeper_election import Election
 from store.zookeeper_follower import ZooKeeperFollower
@@ -72,7 +73,7 @@ class ZooKeeperStore:
         root: str,
         session_timeout: float = 10.0,
         connect_timeout: float = 10.0,
-        batch_bytes: int = 700_000,
+        batch_bytes: int = SMALLEST_LIMIT,
         sealer: Sealer = UNSEALED,
         login: Login | None = None,
     ) -> None:
@@ -85,6 +86,7 @@ class ZooKeeperStore:
         self.session_timeout = session_timeout
         self.connect_timeout = connect_timeout
         self.batch_bytes = batch_bytes
+        self.sizer = Sizer(batch_bytes, sealer)
         self.sealer = sealer
         self.login = login
         self._lock = threading.Lock()

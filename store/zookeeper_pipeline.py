@@ -44,9 +44,9 @@ from store.zookeeper_wire import BAD_VERSION, NO_NODE, NODE_EXISTS, Multi, Multi
 _LOG = logging.getLogger(__name__)
 _IN_FLIGHT = 8
 """Multis under way at once: enough to keep the server's disk busy while answers travel."""
-_JOIN_BYTES = 150_000
+_JOIN_BYTES = 64 * 1024
 """Up to so many bytes, waiting commits are joined in one multi; a single commit may have more. Larger multis are not
-faster, and a server keeps the last 500 in its heap (commitLogCount)."""
+faster, and a server keeps the last 500 in its heap (commitLogCount), each about three times."""
 _RENEW_VERSION = 2_000_000_000
 """Before the 32-bit version of a counter overflows (and passes -1, which means "any"), the node is made anew."""
 _PAUSE_SECONDS = 0.2
@@ -57,10 +57,9 @@ _CLOSE_SECONDS = 1.0
 
 @dataclass(eq=False)
 class _Commit:
-    changes: Sequence[Change]
+    encoded: list[Encoded]
     epoch: int
     future: Future[None]
-    encoded: list[Encoded] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -175,13 +174,19 @@ class CommitPipeline:
         self._inbox.put(_Keys(epoch, addresses))
 
     def submit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
+        """What cannot be written is refused before this returns, so nobody submits anything behind it."""
         future: Future[None] = Future()
         if self._stopping.is_set():
             future.set_exception(StoreUnavailable("the store is closed"))
         elif not epoch or epoch != self._open_epoch:
             future.set_exception(StaleEpoch(f"epoch {epoch} is not the one this store leads with"))
         else:
-            self._inbox.put(_Commit(changes, epoch, future))
+            try:
+                encoded = encode_changes(changes, self._batch_bytes, self._sealer)
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                self._inbox.put(_Commit(encoded, epoch, future))
         return future
 
     # --- the thread -------------------------------------------------------------------------------------------
@@ -239,11 +244,6 @@ class CommitPipeline:
     def _accept(self, commit: _Commit) -> None:
         if commit.epoch != self._epoch:
             commit.future.set_exception(StaleEpoch(f"epoch {commit.epoch} has ended"))
-            return
-        try:
-            commit.encoded = encode_changes(commit.changes, self._batch_bytes, self._sealer)
-        except Exception as error:
-            commit.future.set_exception(error)
         else:
             self._waiting.append(commit)
 

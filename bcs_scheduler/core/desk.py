@@ -12,12 +12,18 @@ from offers.agents import Directory
 from offers.matcher import Scoring
 from offers.planned import PlannedCensus
 from offers.pool import OfferPool
+from store.base import RecordTooLarge, RecordUnencodable
 from store.ids import nanoseconds_of
 from store.records import Executor, TaskGroup
 from store.state import State
 from store.unit_of_work import Unit, UnitOfWork
 from transactions.base import Context, Ids, Options
 from transactions.engine import Engine
+
+UNFIT = (RecordTooLarge, RecordUnencodable)
+"""Errors that say that a store cannot take what has been changed."""
+EVENT_BYTES = 7_000
+"""More than one event can take of a batch, with its share of its run in the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +44,11 @@ class CoreOptions:
     reconcile_interval: float = 600.0
     kill_retry: float = 5.0
     kill_retry_max: float = 60.0
-    unit_changes: int = 200
-    """A unit that is consistent in itself is closed when it has this many changes, so that any store takes it whole."""
+    unit_changes: int = 50
+    """A unit that is consistent in itself is closed when it has this many changes: about as many as make the best
+    commits (bcs_scheduler.flow.BATCH_BYTES), which never cut a unit."""
+    unit_bytes: int = 64 * 1024
+    """The same in bytes, so that few big records fit a store's batch as well as many small ones."""
     executor: Executor = "bcs"
     """What runs taskgroups whose version does not say: our own executor, or Mesos's default one."""
     answer_timeout: float = 60.0
@@ -76,6 +85,8 @@ class Desk:
         self.cause = ""
         self.connected = False
         """A subscription with Mesos is up."""
+        self._attempts = 0
+        """How many `attempt`s are going on, one inside the other."""
         self.units: list[Unit] = []
         self.changed: list[tuple[str, str]] = []
         """(kind, key) of every change of this turn that the engine has not seen yet."""
@@ -120,10 +131,27 @@ class Desk:
         self.emit(effects.Observed(name=name, labels=labels, value=value, cause=self.cause))
 
     def checkpoint(self) -> None:
-        if len(self.uow) >= self.options.unit_changes:
+        most = min(self.options.unit_bytes, self.uow.sizer.limit // 4)
+        if len(self.uow) >= self.options.unit_changes or self.uow.size() >= most:
             self.cut()
 
+    def fits(self) -> None:
+        """Raises RecordTooLarge, BatchTooLarge or RecordUnencodable if what has changed since the last cut cannot be
+        stored with the events that tell of it."""
+        most = self.uow.sizer.limit // 2
+        if len(self.uow.effects) * EVENT_BYTES > most or self.uow.size() > most:
+            self.uow.refuse_oversized(self.scribe.bound(self.uow.effects))
+
     def cut(self) -> None:
+        """Closes the unit. One that no store can take is refused: where work is being attempted, that fails with
+        RecordTooLarge or RecordUnencodable; elsewhere the unit is undone and told."""
+        try:
+            self.fits()
+        except UNFIT as error:
+            if self._attempts:
+                raise
+            self._undo("core", "unit", error)
+            return
         changed = self.uow.changed()
         self.scribe.write(self.uow, self.now)
         unit = self.uow.cut()
@@ -135,16 +163,23 @@ class Desk:
         """Runs work as units of its own. What fails unexpectedly is undone and told, and the turn goes on: one object
         that cannot be handled must not stop all others. Returns the error in words, or an empty string."""
         self.cut()
+        self._attempts += 1
         try:
             work()
+            self.fits()
         except Exception as error:
-            if self.options.strict:
+            if self.options.strict and not isinstance(error, UNFIT):
                 raise
-            self.uow.rollback()
-            words = f"{type(error).__name__}: {error}"
-            self.emit(effects.Story(kind=kind, key=key, reason="error", message=words, cause=self.cause, level="error"))
-            return words
+            return self._undo(kind, key, error)
+        finally:
+            self._attempts -= 1
         return ""
+
+    def _undo(self, kind: str, key: str, error: Exception) -> str:
+        self.uow.rollback()
+        words = f"{type(error).__name__}: {error}"
+        self.emit(effects.Story(kind=kind, key=key, reason="error", message=words, cause=self.cause, level="error"))
+        return words
 
     def take_changed(self) -> list[tuple[str, str]]:
         self.cut()

@@ -9,7 +9,12 @@ configmaps hold.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
+
 from bcs_scheduler.core.effects import Happened, Story
+from store.codec import CHANGE_OVERHEAD
 from store.ids import TaskGroupId, TaskId, namespace_of
 from store.records import Happening, Journal
 from store.state import State
@@ -18,11 +23,14 @@ from store.unit_of_work import UnitOfWork
 RUN = 64
 """Events of a full run: enough that the records are few, few enough that writing the run again costs little."""
 RUN_BYTES = 16 * 1024
-"""Estimated size at which a run is full, whatever the number of its events."""
+"""Bytes at which a run is full, whatever the number of its events."""
+RUN_OVERHEAD = 100
+"""Bytes of a run beside its events, at most."""
 LONGEST = 500
 """Characters of a message; the rest is in the log."""
-OVERHEAD = 100
-"""Bytes of an event besides its key, message, cause and transaction."""
+OVERHEAD = 700
+"""Bytes of an event, at most, beside what its line says: names of 63 characters for namespace and reason, two numbers,
+two words, and the id and the cause of the transaction, which are looked up."""
 
 UNTOLD = frozenset(
     {
@@ -82,11 +90,7 @@ class Scribe:
 
     def write(self, uow: UnitOfWork, now: float) -> None:
         """Makes events of the story lines in the open unit and puts them there."""
-        told = [
-            self._happening(effect, now)
-            for effect in uow.effects
-            if type(effect) is Story and (effect.kind, effect.reason) not in UNTOLD and effect.kind not in INTERNAL
-        ]
+        told = [self._happening(line, now) for line in _told(uow.effects)]
         if not told:
             return
         waiting: list[Happening] = []
@@ -100,6 +104,12 @@ class Scribe:
         self._extend(uow, waiting)
         uow.effect(Happened(happenings=tuple(told), cause=told[0].cause))
 
+    def bound(self, effects: Sequence[object]) -> int:
+        """Bytes that the journal will add at most to a unit with these effects."""
+        sizes = [_bound(line) for line in _told(effects)]
+        runs = 2 + len(sizes) // RUN + sum(sizes) // RUN_BYTES
+        return self._size + sum(sizes) + runs * (RUN_OVERHEAD + CHANGE_OVERHEAD)
+
     def _full(self, more: int) -> bool:
         run = self._run
         return run is None or len(run.happenings) + more >= RUN or self._size >= RUN_BYTES
@@ -112,10 +122,11 @@ class Scribe:
         before = self._run
         if happenings and before is not None:
             self._run = Journal(number=before.number, happenings=before.happenings + tuple(happenings))
-            uow.overwrite("journal", self._key, before if before.happenings else None, self._run)
+            bound = RUN_OVERHEAD + self._size
+            uow.overwrite("journal", self._key, before if before.happenings else None, self._run, bound)
 
     def _happening(self, line: Story, now: float) -> Happening:
-        kind, key = line.kind, line.key
+        kind, key = line.kind, _text(line.key)
         namespace, owner = self._place(kind, key)
         transaction = line.transaction
         if not transaction and owner:
@@ -128,7 +139,8 @@ class Scribe:
             started = self._state.transactions.get(transaction)
             cause = started.cause if started is not None else cause
         # An exception may quote anything; only its name is fit to be seen by all.
-        message = line.message if line.reason != "error" else line.message.partition(":")[0] + "; the log has the rest"
+        words = _text(line.message)
+        message = words if line.reason != "error" else words.partition(":")[0] + "; the log has the rest"
         self.latest += 1
         return Happening(
             number=self.latest,
@@ -167,8 +179,26 @@ class Scribe:
         return "", ""
 
 
+def _told(effects: Sequence[object]) -> list[Story]:
+    """The lines among the effects that become events."""
+    return [
+        effect
+        for effect in effects
+        if type(effect) is Story and (effect.kind, effect.reason) not in UNTOLD and effect.kind not in INTERNAL
+    ]
+
+
 def _size(happening: Happening) -> int:
-    """Rough upper bound of the encoded size in bytes."""
-    message = happening.message
-    size = len(message) if message.isascii() else 3 * len(message)
-    return OVERHEAD + len(happening.key) + len(happening.cause) + len(happening.transaction) + size
+    """Its bytes as JSON in a list."""
+    return len(msgspec.json.encode(happening)) + 1
+
+
+def _bound(line: Story) -> int:
+    """Bytes of its event at most."""
+    texts = (_text(line.key), _text(line.message[:LONGEST]), line.cause, line.transaction)
+    return OVERHEAD + len(msgspec.json.encode(texts))
+
+
+def _text(words: str) -> str:
+    """The words without what has no encoding: they may quote what was refused for that."""
+    return words if words.isascii() else words.encode(errors="replace").decode()

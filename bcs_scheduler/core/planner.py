@@ -23,6 +23,7 @@ def plan(desk: Desk, commands: Commands, command: events.Command) -> dict[str, A
     known = set(desk.state.transactions)
     try:
         data = commands.run(command)
+        desk.fits()
         new = [t for key, t in desk.state.transactions.items() if key not in known]
         data.pop("transactionID", None)
         return {**data, "dryRun": True, **(_look(desk, new[0]) if new else {"place": [], "end": [], "unplaced": 0})}

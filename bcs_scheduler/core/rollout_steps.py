@@ -8,6 +8,8 @@ do.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 
 import msgspec
@@ -21,6 +23,8 @@ from transactions.rolling import Picture
 
 SOON = 1.0
 """Seconds until a second look at taskgroups that were chosen to go and are not told yet."""
+VICTIM_BYTES = 300_000
+"""Bytes of the taskgroups that one step may name: they stand in one record, beside others in one commit."""
 ROUNDS = 16
 """Bound on transitions that follow from each other in one go; another look is taken whenever anything changes."""
 
@@ -218,8 +222,10 @@ def _remove(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | 
     chosen = rolling.to_remove(desk.state, found, rolling.goal(deployment))
     if not chosen and (not shrinking.leaving or shrinking.removing is not None):
         return None
-    left = len(shrinking.wanted) - len(chosen)
-    victims = _ids([*shrinking.leaving, *chosen]) if shrinking.removing is None else _ids(chosen)
+    leaving = shrinking.leaving if shrinking.removing is None else ()
+    going = _nameable([*leaving, *chosen])
+    left = len(shrinking.wanted) - max(0, len(going) - len(leaving))
+    victims = _ids(going)
     life = desk.options.transactions.periods.rolling_down
     scale.shrink(desk.context, shrinking.application, victims, left, life)
     return _half(
@@ -229,6 +235,12 @@ def _remove(desk: Desk, deployment: Deployment, found: Picture) -> Deployment | 
         f"removing {explain.several(len(victims), 'taskgroup')}, {left} left",
         down_target=left,
     )
+
+
+def _nameable(going: list[TaskGroup]) -> list[TaskGroup]:
+    """The first of them, as many as one record can name; the next step takes up the others."""
+    ends = list(itertools.accumulate(len(group.id) + 3 for group in going))
+    return going[: bisect.bisect_right(ends, VICTIM_BYTES)]
 
 
 def _ids(chosen: list[TaskGroup]) -> tuple[str, ...]:

@@ -31,7 +31,7 @@ from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.controllers.supply import Supply
-from bcs_scheduler.core.desk import CoreOptions, Desk
+from bcs_scheduler.core.desk import UNFIT, CoreOptions, Desk
 from bcs_scheduler.core.effects import Problem, Reason, Reply
 from bcs_scheduler.core.pace import COMMANDS, EVENTS, LAUNCHES, STEPS, UNHURRIED, Pace
 from bcs_scheduler.core.planner import plan
@@ -270,6 +270,7 @@ class Core:
         desk = self.desk
         try:
             data = plan(desk, self._commands, command) if command.dry_run else self._commands.run(command)
+            desk.fits()
         except Refused as refused:
             desk.uow.rollback()
             problems = tuple(Problem(path, message) for path, message in refused.problems)
@@ -282,6 +283,9 @@ class Core:
                     cause=desk.cause,
                 )
             )
+        except UNFIT as unfit:
+            desk.uow.rollback()
+            desk.emit(Reply(token=command.token, error=Reason.INVALID, message=str(unfit), cause=desk.cause))
         except RecordKept as kept:
             desk.uow.rollback()
             desk.emit(Reply(token=command.token, error=Reason.CONFLICT, message=str(kept), cause=desk.cause))

@@ -151,7 +151,7 @@ def group(number: int, status: str = "Running", agent: str = "a1") -> TaskGroup:
 
 
 def named(changes: list[Change]) -> dict[str, Record | None]:
-    return {f"{kind} {key}": record for kind, key, record in changes}
+    return {f"{kind} {key}": record for kind, key, record, *_ in changes}
 
 
 # --- one after the other --------------------------------------------------------------------------------------------

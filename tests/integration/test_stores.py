@@ -13,7 +13,16 @@ import msgspec
 import pytest
 from kazoo.client import KazooClient
 
-from store.base import BatchTooLarge, Change, Leader, RecordTooLarge, StaleEpoch, StoreError, StoreUnavailable
+from store.base import (
+    BatchTooLarge,
+    Change,
+    Leader,
+    RecordTooLarge,
+    RecordUnencodable,
+    StaleEpoch,
+    StoreError,
+    StoreUnavailable,
+)
 from store.codec import encode
 from store.records import SCHEMA, AgentSetting, Application, Record, TaskGroup, Version
 from tests.integration.storeplaces import (
@@ -167,7 +176,7 @@ def test_a_commit_that_is_too_large_names_its_largest_record(place: Place, leade
 def test_a_record_that_cannot_be_encoded_fails_alone(place: Place, leader: Candidate) -> None:
     broken = app("broken", message="\ud800")
     failed, fine = leader.put(broken), leader.put(app())
-    assert isinstance(failed.exception(PATIENCE), ValueError)
+    assert isinstance(failed.exception(PATIENCE), RecordUnencodable)
     done([fine])
     assert list(stored(place)) == ["application ns/web"]
 

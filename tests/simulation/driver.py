@@ -110,6 +110,7 @@ class Node:
         clock = Clock(core.began.now, self._wall, lambda: self.world.now, lambda seconds, ahead: None)
         self.term = Term(epoch, core, clock, Client(self._store), {(r.kind, r.key): r for r in records})
         self._hooks.leading(self.term)
+        core.desk.uow.sizer = self._store.sizer
         self._inbox = []
         self.world.tell(self.name, f"leads with epoch {epoch}, {len(records)} records")
         self.world.count("terms")
@@ -220,11 +221,16 @@ class Node:
             term.client.commit(changes, term.epoch, partial(self._decided, term, out))
 
     def _merge(self, units: Sequence[Unit]) -> list[tuple[list[Change], list[effects.Effect]]]:
-        """Neighbouring units as one commit now and then: the last change of a record wins."""
+        """Neighbouring units as one commit now and then, if the store takes them together: the last change of a record
+        wins."""
         batches: list[tuple[dict[tuple[str, str], Change], list[effects.Effect]]] = []
+        room, sizer = 0, self._store.sizer
         for unit in units:
-            if not batches or self.world.chance(0.5):
+            size = sum(map(sizer.size, unit.changes))
+            if not batches or self.world.chance(0.5) or size > room:
                 batches.append(({}, []))
+                room = sizer.limit
+            room -= size
             for change in unit.changes:
                 batches[-1][0][change.kind, change.key] = change
             batches[-1][1].extend(unit.effects)  # type: ignore[arg-type]

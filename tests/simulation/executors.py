@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 REPORT_INTERVAL = 15.0
 PROBE_INTERVAL = 3.0
+NOISE = "\x01" * 110_000
 DURATIONS = (0.01, 0.01, 0.3, 2.0, 15.0)
 """Seconds that messages take."""
 
@@ -141,7 +142,11 @@ class Executor:
 
     def _answer(self, message: effects.SendMessage, status: str) -> events.MessageAnswered:
         ok = status == "success"
-        results = tuple(MessageResult(task=task, ok=ok) for task in message.tasks) if status != "running" else ()
+        # Some give more output than a record can hold, whose every character takes six bytes there.
+        noise = NOISE if int(message.message_id) // 1000 % 7 == 0 else ""
+        results = tuple(MessageResult(task=task, ok=ok, stdout=noise) for task in message.tasks)
+        if status == "running":
+            results = ()
         return events.MessageAnswered(
             agent_id=self._agent.id,
             executor_id=self._group.id,

@@ -19,6 +19,7 @@ from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.controllers.reports import Reports
+from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.scheduler import Core
 from offers import matcher
 from offers.constraints import EMPTY_RULES, Rule
@@ -221,7 +222,13 @@ def _drop_health(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "apply_detail", lambda task, detail, now: task)
 
 
+def _store_what_is_too_large(patch: pytest.MonkeyPatch) -> None:
+    """The core hands over what no store can take."""
+    patch.setattr(Desk, "fits", lambda self: None)
+
+
 MUTANTS = (
+    Mutant("store what is too large", _store_what_is_too_large, ("I26",)),
     Mutant("launch without secret", _launch_without_secret, ("I16",)),
     Mutant("remember content", _remember_content, ("I16",)),
     Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",)),

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from store.base import Change, Term
 from store.codec import Stored, decode_all, encode_changes
 from store.records import Record
+from store.sizes import SMALLEST_LIMIT, Sizer
+from tests.simulation.violation import Violation
 from tests.simulation.world import World
 
 Done = Callable[[str], None]
 """Called with "" once durable, else with why it failed: "stale" or "unavailable"."""
 RETRY = 0.5
 """Seconds between two attempts while the store does not answer."""
-BATCH_BYTES = 1_000_000
+UNLIMITED = 10**12
 
 
 @dataclass(eq=False, slots=True)
@@ -40,6 +42,13 @@ class Client:
         self._broken = False
 
     def commit(self, changes: Sequence[Change], epoch: int, done: Done) -> None:
+        """I26: the term of a process would end with a commit that is larger than the store takes."""
+        sizer = self._store.sizer
+        size = sum(map(sizer.size, changes))
+        if size > sizer.limit:
+            largest = max(changes, key=sizer.size)
+            raise Violation("I26", f"a commit has {size} bytes, most of them {largest.kind} {largest.key}", largest.key)
+        self._store.world.counts["commits beyond a third of the limit"] += size > sizer.limit // 3
         self._pending.append(Commit(changes, epoch, done))
         if not self._busy:
             self._begin()
@@ -93,6 +102,7 @@ class Store:
 
     def __init__(self, world: World) -> None:
         self.world = world
+        self.sizer = Sizer(SMALLEST_LIMIT)
         self.durable: dict[tuple[str, str], Record] = {}
         self.epoch = 0
         self._marked: float | None = None
@@ -109,7 +119,7 @@ class Store:
 
     def load(self) -> list[Record]:
         """All records, as they come back from bytes."""
-        encoded = encode_changes([Change(k, n, r) for (k, n), r in self.durable.items()], BATCH_BYTES)
+        encoded = encode_changes([Change(k, n, r) for (k, n), r in self.durable.items()], UNLIMITED)
         loaded = decode_all([Stored(e.kind, e.key, e.data) for e in encoded if e.data is not None])
         assert not loaded.quarantined, loaded.quarantined
         return loaded.records
@@ -122,11 +132,11 @@ class Store:
         if commit.epoch != self.epoch:
             return False
         self.applying(commit.changes)
-        for kind, key, record in commit.changes:
-            if kind == "framework":
+        for change in commit.changes:
+            if change.kind == "framework":
                 self._marked = self.world.now
-            if record is None:
-                self.durable.pop((kind, key), None)
+            if change.record is None:
+                self.durable.pop((change.kind, change.key), None)
             else:
-                self.durable[kind, key] = record
+                self.durable[change.kind, change.key] = change.record
         return True

@@ -19,6 +19,7 @@ MUST_HAPPEN = (
     "accept of invalid offers",
     "answers lost",
     "commit failed: stale",
+    "commits beyond a third of the limit",
     "commits lost in crash",
     "fault: answer to ACCEPT lost",
     "fault: break stream",
@@ -37,6 +38,7 @@ MUST_HAPPEN = (
     "message: failed the taskgroup has ended",
     "messages carried out",
     "reconciliation unanswered",
+    "refused for the size",
     "shutdowns",
     "turns that wait for configuration",
 )

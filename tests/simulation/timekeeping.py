@@ -71,9 +71,10 @@ class Timekeeping:
     def committing(self, changes: Sequence[Change]) -> None:
         """A batch is about to become durable: its ids are above all that were durable before it, in any order."""
         self._floor = self._highest
-        filled = {(g.namespace, g.application, g.index) for _, _, g in changes if isinstance(g, TaskGroup)}
+        records = [change.record for change in changes]
+        filled = {(g.namespace, g.application, g.index) for g in records if isinstance(g, TaskGroup)}
         gone = {change.key for change in changes if change.record is None}
-        for _, _, new in changes:
+        for new in records:
             if isinstance(new, Transaction) and new.inner and new.status == "FINISH" and new.taskgroup in gone:
                 old = self._store.durable.get(("taskgroup", new.taskgroup))
                 if isinstance(old, TaskGroup) and (old.namespace, old.application, old.index) in filled:

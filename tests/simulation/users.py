@@ -26,6 +26,10 @@ APPLICATIONS = (("default", "web"), ("default", "db"), ("prod", "api"), ("prod",
 ZONES = ("east", "west", "north")
 FIXED_PORTS = (31001, 31002)
 LABELS = ("noisy", "quiet")
+LARGE = tuple("x" * size for size in (100_000, 230_000, 340_000, 500_000, 800_000))
+"""Annotations of a definition: near and beyond what a store takes with the records that repeat them."""
+EVERY = 23
+"""One of so many definitions has a large annotation. No chance is drawn for it, so the seeds stay what they were."""
 R = TypeVar("R", bound=Record)
 
 
@@ -185,6 +189,7 @@ class Users:
             application=name,
             instances=instances,
             labels=labels,
+            annotations=self._annotations(),
             network_mode=world.pick(("", "HOST")),
             containers=tuple(self._container(number) for number in range(world.pick((1, 1, 2)))),
             restart_policy=RestartPolicy(
@@ -201,6 +206,10 @@ class Users:
             max_unavailable=world.pick((0, 0, 1, 2)),
             role=world.pick(("", "", "batch")),
         )
+
+    def _annotations(self) -> dict[str, str]:
+        number = self._versions + self.world.seed
+        return {"notes": LARGE[number // EVERY % len(LARGE)]} if number % EVERY == 0 else {}
 
     def _container(self, number: int) -> Container:
         world = self.world
@@ -239,6 +248,8 @@ class Users:
         command = self.open.pop(reply.token)
         if reply.error:
             self.world.count(f"refused: {reply.error}")
+            if "the store takes at most" in reply.message:
+                self.world.count("refused for the size")
         if command.dry_run:
             return
         self._learn(command, reply)

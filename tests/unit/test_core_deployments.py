@@ -9,6 +9,7 @@ from bcs_scheduler.core import deployments, effects, events, orders
 from bcs_scheduler.core.controllers.janitor import PERIOD
 from bcs_scheduler.core.desk import CoreOptions
 from store.records import Strategy, Transaction
+from store.sizes import SMALLEST_LIMIT
 from tests.unit.lab import version
 from tests.unit.rollinglab import NEW, WEB, RollingLab, deployed, named, wish
 from transactions import delete, kinds, rolling
@@ -264,13 +265,13 @@ def test_an_update_at_the_limit_of_documents_fits_one_commit() -> None:
     lab = RollingLab()
     lab.offer()
     most = deployments.DOCUMENT_BYTES
-    wanted = msgspec.structs.replace(wish(2), raw="x" * most, annotations={"notes": "y" * (most - 100)})
+    wanted = msgspec.structs.replace(wish(2), raw="x" * most, annotations={"notes": "y" * (most // 2)})
     for number in ("1", "2"):
         definition = version(2, labels={"revision": number}, annotations=wanted.annotations)
         kind = orders.CreateDeployment if number == "1" else orders.UpdateDeployment
         units = lab.core.turn([kind(deployment=wanted, version=definition)], lab.now)
         sizes = [sum(len(msgspec.json.encode(c.record)) for c in unit.changes if c.record) for unit in units]
-        assert max(sizes) < 1_000_000, "the smallest limit of a store is just under 1 MB"
+        assert max(sizes) < SMALLEST_LIMIT
         lab.run()
     assert lab.deployment.status == "Running"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -10,10 +11,12 @@ from contextlib import contextmanager
 import pytest
 
 from bcs_scheduler import pipeline as module
+from bcs_scheduler.flow import Flow
 from bcs_scheduler.pipeline import CommitPipeline
 from store.base import Change, RecordTooLarge, StaleEpoch, StoreUnavailable
 from store.codec import encode_changes, size_of
-from store.records import AgentSetting
+from store.records import AgentSetting, Happening, Journal
+from store.sizes import Sizer
 from store.unit_of_work import Unit
 from tests.waiting import wait_for
 
@@ -43,6 +46,7 @@ class FakeStore:
 
     def __init__(self, batch_bytes: int = 1_000_000) -> None:
         self.batch_bytes = batch_bytes
+        self.sizer = Sizer(batch_bytes)
         self.commits: list[Commit] = []
         self.rule: Callable[[Commit], Exception | None] | None = None
 
@@ -72,28 +76,37 @@ class Meter:
         self.failures += 1
 
 
+class FixedFlow(Flow):
+    """Sends the same however fast the store is."""
+
+    def __init__(self, in_flight: int) -> None:
+        super().__init__()
+        self._fixed = in_flight
+
+    @property
+    def in_flight(self) -> int:
+        return self._fixed
+
+
 class Bench:
     """A pipeline on a fake store, and what it did."""
 
-    def __init__(self, batch_bytes: int = 1_000_000, **options: int) -> None:
+    def __init__(self, batch_bytes: int = 1_000_000, in_flight: int = 2, **options: float) -> None:
         self.store = FakeStore(batch_bytes)
         self.meter = Meter()
         self.left: list[object] = []
         self.lost: list[str] = []
-        self.hold = threading.Event()
-        self.hold.set()
+        self.lag = 0.0
         self.pipeline = CommitPipeline(
             self.store,  # type: ignore[arg-type]
             EPOCH,
-            self._leave,
+            self.left.extend,
             self.lost.append,
             self.meter,
+            lag=lambda: self.lag,
             **options,
         )
-
-    def _leave(self, effects: Sequence[object]) -> None:
-        assert self.hold.wait(30.0)
-        self.left.extend(effects)
+        self.pipeline._flow = FixedFlow(in_flight)
 
     def wait_left(self, *effects: object) -> None:
         wait_for(lambda: self.left == list(effects), what=f"effects {effects}; left: {self.left}, lost: {self.lost}")
@@ -105,13 +118,12 @@ class Bench:
 
 
 @contextmanager
-def bench(batch_bytes: int = 1_000_000, **options: int) -> Iterator[Bench]:
-    made = Bench(batch_bytes, **options)
+def bench(batch_bytes: int = 1_000_000, in_flight: int = 2, **options: float) -> Iterator[Bench]:
+    made = Bench(batch_bytes, in_flight, **options)
     made.pipeline.start()
     try:
         yield made
     finally:
-        made.hold.set()
         made.pipeline.close()
         made.pipeline.thread.join(10.0)
         assert not made.pipeline.thread.is_alive()
@@ -297,67 +309,51 @@ def test_a_stale_epoch_ends_the_term() -> None:
         assert b.left == [] and len(b.store.commits) == 1
 
 
-def test_a_batch_that_is_too_large_after_all_goes_unit_by_unit() -> None:
-    with bench(in_flight=2) as b:
-        b.pipeline.submit([unit("hold1")])
-        b.store.open()
-        b.pipeline.submit([unit("hold2")])
-        wait_for(lambda: len(b.store.commits) == 2)
-        b.pipeline.submit([unit("a"), unit("b", "c"), unit("d")])
-
-        def rule(commit: Commit) -> Exception | None:
-            return RecordTooLarge("agentsetting", "b", 9, 8) if len(commit.changes) > 2 else None
-
-        b.store.rule = rule
-        for commit in b.store.commits[:2]:
-            commit.succeed()
-        b.pipeline.submit([unit("e"), unit("f")])
-        b.wait_left(*(f"after {name}" for name in ("hold1", "hold2", "a", "b", "c", "d", "e", "f")))
-        durable = [c.keys for c in b.store.commits if c.future.exception() is None]
-        assert durable[2:5] == [["a"], ["b", "c"], ["d"]]
-        assert b.lost == []
-
-
-def test_going_unit_by_unit_survives_an_outage() -> None:
-    with bench(in_flight=1) as b:
-        b.pipeline.submit([unit("hold")])
-        (hold,) = b.store.open()
-        b.pipeline.submit([unit("a"), unit("b"), unit("c")])
-        answers: list[Exception | None] = [
-            RecordTooLarge("agentsetting", "b", 9, 8),
-            None,
-            StoreUnavailable("down"),
-            StoreUnavailable("down"),
-        ]
-        b.store.rule = lambda commit: answers.pop(0) if answers else None
-        hold.succeed()
-        b.wait_left("after hold", "after a", "after b", "after c")
-        assert [c.keys for c in b.store.commits[2:]] == [["a"], ["b"], ["b"], ["b"], ["c"]]
-
-
-def test_a_unit_that_can_never_be_stored_ends_the_term_before_anything_later_is_stored() -> None:
-    with bench(batch_bytes=10_000, in_flight=2) as b:
+def test_nothing_is_sent_beside_a_batch_that_the_store_has_refused() -> None:
+    """With four in flight, what is behind a refused batch must not be applied: what is stored would have a gap."""
+    with bench(batch_bytes=10_000, in_flight=4) as b:
         b.pipeline.submit([unit("a")])
         (first,) = b.store.open()
-        b.pipeline.submit([unit("huge", filler=20_000), unit("later")])
-        wait_for(lambda: b.pipeline._singly, what="the large unit to be looked at")
-        with b.pipeline._condition:
-            assert len(b.pipeline._flying) == 1, "a unit that may be too large waits until it is alone"
+        b.store.rule = lambda commit: RecordTooLarge("agentsetting", "b", 9, 8) if "b" in commit.keys else None
+        b.pipeline.submit([unit("b", filler=9_500)])
+        wait_for(lambda: len(b.store.commits) == 2)
+        b.pipeline.submit([unit("c", filler=9_500), unit("d")])
+        wait_for(lambda: len(b.pipeline._waiting) == 2 and b.pipeline.thread.is_alive())
         first.succeed()
-        (huge,) = b.store.open()
-        assert huge.keys == ["huge"]
-        huge.fail(RecordTooLarge("agentsetting", "huge", 20_000, 10_000))
         assert "the store refused a change" in b.wait_lost()
-        assert len(b.store.commits) == 2
+        assert [c.keys for c in b.store.commits] == [["a"], ["b"]]
         assert b.left == ["after a"]
 
 
-def test_a_large_unit_that_fits_goes_alone_and_the_rest_follows() -> None:
-    with bench(batch_bytes=10_000) as b:
+def test_a_large_unit_goes_alone_and_the_rest_follows() -> None:
+    with bench(batch_bytes=10_000, in_flight=1) as b:
+        b.pipeline.submit([unit("hold")])
+        (hold,) = b.store.open()
+        b.pipeline.submit([unit("a"), unit("large", filler=9_700), unit("b"), unit("c")])
         b.store.rule = lambda commit: None
-        b.pipeline.submit([unit("a"), unit("large", filler=8_000), unit("b"), unit("c")])
-        b.wait_left("after a", "after large", "after b", "after c")
-        assert [c.keys for c in b.store.commits] == [["a"], ["large"], ["b", "c"]]
+        hold.succeed()
+        b.wait_left("after hold", "after a", "after large", "after b", "after c")
+        assert [c.keys for c in b.store.commits[1:]] == [["a"], ["large"], ["b", "c"]]
+
+
+def test_a_run_of_the_journal_counts_once_however_many_units_write_it_again() -> None:
+    def run(length: int) -> Change:
+        happenings = tuple(
+            Happening(number=n, at=1.0, object="o", key="k", namespace="n", reason="r", message="m" * 200)
+            for n in range(length)
+        )
+        record = Journal(number=1, happenings=happenings)
+        return Change("journal", record.key, record, bound=400 * length + 100)
+
+    with bench(in_flight=1) as b:
+        b.pipeline.submit([unit("hold")])
+        (hold,) = b.store.open()
+        b.pipeline.submit([Unit((run(40 + n), *unit(str(n)).changes), ()) for n in range(20)])
+        b.store.rule = lambda commit: None
+        hold.succeed()
+        wait_for(lambda: b.pipeline.depth == 0)
+        assert len(b.store.commits) == 2, "20 runs of 20 kB are one of 20 kB"
+        assert all(change.data is None for commit in b.store.commits for change in commit.changes)
 
 
 def test_a_store_that_fails_unexpectedly_ends_the_term() -> None:
@@ -374,37 +370,50 @@ def test_a_store_that_fails_unexpectedly_ends_the_term() -> None:
 # --- pressure and closing -----------------------------------------------------------------------------------------
 
 
-def test_a_full_backlog_slows_the_core() -> None:
-    with bench(backlog=3) as b:
-        b.pipeline.submit([unit("a", "b", "c")])
+def test_what_waits_for_too_long_slows_the_core() -> None:
+    with bench(in_flight=1, patience=0.05) as b:
+        b.pipeline.submit([unit("a")])
         (commit,) = b.store.open()
+        b.pipeline.submit([unit(f"w{n}") for n in range(1000)])
         submitting = threading.Thread(target=b.pipeline.submit, args=([unit("d")],), daemon=True)
+        wait_for(lambda: time.monotonic() - b.pipeline._waiting[0].since > 0.1, what="units to have waited")
         submitting.start()
         wait_for(lambda: len(b.pipeline._condition._waiters) >= 2, what="submit to wait")  # type: ignore[attr-defined]
-        assert submitting.is_alive() and b.pipeline.depth == 3
+        assert submitting.is_alive() and b.pipeline.depth == 1001
+        b.store.rule = lambda later: None
         commit.succeed()
         submitting.join(10.0)
         assert not submitting.is_alive()
-        assert b.store.open()[0].keys == ["d"]
+        wait_for(lambda: b.left[-1:] == ["after d"])
 
 
-def test_effects_alone_fill_the_backlog_too() -> None:
-    with bench(backlog=3) as b:
+def test_any_number_of_units_may_wait_for_a_moment() -> None:
+    with bench(in_flight=1) as b:
+        b.pipeline.submit([unit("a")])
+        b.store.open()
+        b.pipeline.submit([unit(str(n)) for n in range(60_000)])
+        b.pipeline.submit([unit("last")])
+        assert b.pipeline.depth == 60_002
+
+
+def test_effects_that_cannot_leave_slow_the_core_too() -> None:
+    with bench(patience=1.0) as b:
         b.store.rule = lambda commit: None
-        b.hold.clear()
-        b.pipeline.submit([Unit((), (n,)) for n in range(3)])
+        b.lag = 2.0
+        assert b.pipeline.delay() >= 2.0
         submitting = threading.Thread(target=b.pipeline.submit, args=([Unit((), ("last",))],), daemon=True)
         submitting.start()
-        wait_for(lambda: len(b.pipeline._condition._waiters) >= 1, what="submit to wait")  # type: ignore[attr-defined]
-        assert submitting.is_alive() and b.pipeline.depth == 3
-        b.hold.set()
-        b.wait_left(0, 1, 2, "last")
+        wait_for(lambda: len(b.pipeline._condition._waiters) >= 2, what="submit to wait")  # type: ignore[attr-defined]
+        assert submitting.is_alive() and b.pipeline.depth == 0
+        b.lag = 0.0
+        b.wait_left("last")
 
 
 def test_closing_drops_what_waits_and_frees_the_core() -> None:
-    with bench(backlog=1) as b:
+    with bench(in_flight=1, patience=0.0) as b:
         b.pipeline.submit([unit("a")])
         (commit,) = b.store.open()
+        b.pipeline.submit([unit("waits")])
         submitting = threading.Thread(target=b.pipeline.submit, args=([unit("b")],), daemon=True)
         submitting.start()
         b.pipeline.close()
@@ -415,19 +424,6 @@ def test_closing_drops_what_waits_and_frees_the_core() -> None:
         commit.succeed()
         assert b.left == [] and b.lost == []
         assert [c.keys for c in b.store.commits] == [["a"]]
-
-
-def test_closing_does_not_wait_for_effects_that_cannot_leave() -> None:
-    with bench() as b:
-        b.hold.clear()
-        b.store.rule = lambda commit: None
-        b.pipeline.submit([unit("a")])
-        wait_for(lambda: b.meter.committed_keys == ["a"])
-        b.pipeline.close()
-        assert b.pipeline.thread.is_alive(), "it is still held up by the effect"
-        b.hold.set()
-        b.pipeline.thread.join(10.0)
-        assert b.left == ["after a"]
 
 
 def test_closing_ends_the_wait_for_a_commit_that_is_never_decided() -> None:
@@ -443,15 +439,12 @@ def test_closing_ends_the_wait_for_a_commit_that_is_never_decided() -> None:
         assert not b.pipeline.thread.is_alive() and b.lost == []
 
 
-def test_draining_waits_until_effects_have_left() -> None:
+def test_draining_waits_until_everything_is_durable() -> None:
     with bench() as b:
         b.pipeline.submit([unit("a")])
         (commit,) = b.store.open()
         assert b.pipeline.drain(0.01) is False
-        b.hold.clear()
         commit.succeed()
-        assert b.pipeline.drain(0.05) is False
-        b.hold.set()
         assert b.pipeline.drain(10.0) is True
         assert b.left == ["after a"]
 

@@ -27,7 +27,9 @@ BURST = 500
 BURST_PAUSE = 0.02
 """Seconds until the next turn while more are due."""
 OUTPUT_LIMIT = 100_000
-"""Characters kept of all results of a message: its record must fit any store, even if every one takes six bytes."""
+"""Characters kept of all results of a message."""
+RESULT_BYTES = 300_000
+"""Bytes that all results of a message may have in its record, which must fit any store: a character may take six."""
 WORDS_LIMIT = 1000
 
 
@@ -194,11 +196,15 @@ def _bounded(message: Message, results: tuple[MessageResult, ...]) -> tuple[Mess
     """Results of the tasks that were asked, each with its share of the room there is."""
     known = [result for result in results if result.task in message.tasks][: len(message.tasks)]
     share = OUTPUT_LIMIT // max(1, len(known))
-    return tuple([_cut(result, share) for result in known])
+    kept = tuple([_cut(result, share) for result in known])
+    while share and len(msgspec.json.encode(kept)) > RESULT_BYTES:
+        share //= 2
+        kept = tuple([_cut(result, share) for result in known])
+    return kept
 
 
 def _cut(result: MessageResult, share: int) -> MessageResult:
-    words = result.message[:WORDS_LIMIT]
+    words = result.message[: min(WORDS_LIMIT, share)]
     room = max(0, share - len(words)) // 2
     if words == result.message and len(result.stdout) <= room and len(result.stderr) <= room:
         return result

@@ -1,0 +1,52 @@
+"""What changes take of a store's batch, exactly and before anything is written.
+
+A record is encoded once, where its size is asked first: `Sizer.encoded` gives back the change with its encoding, and
+whoever writes it uses that. What sealing adds is computed, not tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from store.base import BatchTooLarge, Change, RecordTooLarge
+from store.codec import encode_record, room_of
+from store.seal import UNSEALED, Sealer
+
+SMALLEST_LIMIT = 700_000
+"""Bytes of a batch of the store that takes least: ZooKeeper."""
+
+
+class Sizer:
+    """The limit of one store, and what counts against it. May be used from any thread."""
+
+    def __init__(self, limit: int = SMALLEST_LIMIT, sealer: Sealer = UNSEALED) -> None:
+        """`limit`: bytes that one commit may have (Store.batch_bytes)."""
+        self.limit = limit
+        self._sealer = sealer
+
+    def encoded(self, change: Change) -> Change:
+        """The change with its encoding. What has an upper bound instead (`Change.bound`) is left as it is: it is
+        replaced before it is written, nearly always. Raises RecordUnencodable."""
+        if change.record is None or change.data is not None or change.bound:
+            return change
+        return change._replace(data=encode_record(change))
+
+    def size(self, change: Change) -> int:
+        """Bytes the change takes of a batch; an upper bound for one that has `bound`. Raises RecordUnencodable."""
+        kind, key, record, data, bound = change
+        if record is None:
+            return room_of(key, 0)
+        length = len(data) if data is not None else bound or len(encode_record(change))
+        return room_of(key, self._sealer.sealed_size(kind, length))
+
+    def refuse_oversized(self, changes: Sequence[Change], reserve: int = 0) -> None:
+        """Raises RecordTooLarge if one change does not fit into a batch of which `reserve` bytes are taken, and
+        BatchTooLarge if they do not fit together."""
+        limit = self.limit - reserve
+        sizes = [self.size(change) for change in changes]
+        total = sum(sizes)
+        if total > limit:
+            size, largest = max(zip(sizes, changes, strict=True), key=lambda pair: pair[0])
+            if size > limit:
+                raise RecordTooLarge(largest.kind, largest.key, size, limit)
+            raise BatchTooLarge(largest.kind, largest.key, total, limit, len(changes))
