@@ -26,16 +26,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
 
 import msgspec
+from kazoo.exceptions import KazooException
 
-from store.base import Change, StaleEpoch, StoreUnavailable
-from store.codec import Encoded, encode_changes, size_of
+from store.base import Change, StaleEpoch, StoreError, StoreUnavailable
+from store.codec import encode_changes, size_of
 from store.seal import UNSEALED, Sealer
 from store.zookeeper_log import LogWriter
+from store.zookeeper_messages import Answer, Batch, Begin, Commit, Keys, SessionLost
 from store.zookeeper_reader import list_records, make_tree
 from store.zookeeper_session import TRANSIENT, Session
 from store.zookeeper_tree import Address, EpochNode, Tree
@@ -53,51 +54,6 @@ _PAUSE_SECONDS = 0.2
 _HASTY_ATTEMPTS = 3
 """After so many failures a batch is sent again only after a pause."""
 _CLOSE_SECONDS = 1.0
-
-
-@dataclass(eq=False)
-class _Commit:
-    encoded: list[Encoded]
-    epoch: int
-    future: Future[None]
-
-
-@dataclass(eq=False)
-class _Batch:
-    """One multi: the last value of each record that its commits change."""
-
-    seq: int
-    changes: dict[Address, bytes | None]
-    commits: list[_Commit]
-    operations: list[bytes] = field(default_factory=list)
-    guards: int = 0
-    """How many operations come before them."""
-    attempt: int = 0
-    answered: bool = False
-
-
-@dataclass(frozen=True)
-class _Begin:
-    epoch: int
-    version: int
-
-
-@dataclass(frozen=True)
-class _Keys:
-    epoch: int
-    addresses: set[Address]
-
-
-@dataclass(frozen=True)
-class _Answer:
-    batch: _Batch
-    attempt: int
-    error: Exception | MultiFailed | None
-
-
-@dataclass(frozen=True)
-class _SessionLost:
-    pass
 
 
 class CommitPipeline:
@@ -126,8 +82,8 @@ class CommitPipeline:
         self._counter_version = 0
         self._keys: set[Address] | None = None
         self._log = LogWriter(session, tree)
-        self._waiting: deque[_Commit] = deque()
-        self._in_flight: deque[_Batch] = deque()
+        self._waiting: deque[Commit] = deque()
+        self._in_flight: deque[Batch] = deque()
         self._failed = self._keys_doubtful = False
         self._thread = threading.Thread(target=self._run, name="zookeeper-commit", daemon=True)
 
@@ -155,7 +111,7 @@ class CommitPipeline:
     def begin(self, epoch: int, version: int) -> None:
         """A new term: the epoch node has just been written by us and has this version, the counter has just been
         created."""
-        self._inbox.put(_Begin(epoch, version))
+        self._inbox.put(Begin(epoch, version))
         self._open_epoch = epoch
 
     def end(self, epoch: int) -> None:
@@ -166,12 +122,12 @@ class CommitPipeline:
     def session_lost(self) -> None:
         """Requests under way will not be answered, and are not applied later either."""
         self._open_epoch = 0
-        self._inbox.put(_SessionLost())
+        self._inbox.put(SessionLost())
 
     def offer_keys(self, epoch: int, addresses: set[Address]) -> None:
         """What is stored when the term `epoch` begins, which spares the pipeline a listing of its own. The set is the
         pipeline's from now on."""
-        self._inbox.put(_Keys(epoch, addresses))
+        self._inbox.put(Keys(epoch, addresses))
 
     def submit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
         """What cannot be written is refused before this returns, so nobody submits anything behind it."""
@@ -186,20 +142,36 @@ class CommitPipeline:
             except Exception as error:
                 future.set_exception(error)
             else:
-                self._inbox.put(_Commit(encoded, epoch, future))
+                self._inbox.put(Commit(encoded, epoch, future))
         return future
 
     # --- the thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._handle(self._inbox.get())
-            while not self._inbox.empty():
-                self._handle(self._inbox.get())
-            if self._failed and all(batch.answered for batch in self._in_flight):
-                self._guarded(self._recover)
-            self._guarded(self._send_waiting)
+            try:
+                self._work()
+            except Exception as error:
+                self._break(error)
         self._finish()
+
+    def _work(self) -> None:
+        self._handle(self._inbox.get())
+        while not self._inbox.empty():
+            self._handle(self._inbox.get())
+        if self._failed and all(batch.answered for batch in self._in_flight):
+            self._guarded(self._recover)
+        self._guarded(self._send_waiting)
+
+    def _break(self, error: Exception) -> None:
+        """After an error that nobody has thought of it is not known any more what is under way: the term ends, its
+        commits are refused, and the thread goes on for the next one."""
+        _LOG.exception("commits of epoch %d have failed", self._epoch)
+        reason = f"writing to ZooKeeper failed: {error!r}"
+        epoch, self._epoch, self._failed = self._epoch, 0, False
+        self.end(epoch)
+        self._answer_all(StoreError(reason))
+        self._overtaken(epoch, reason)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """A step that ZooKeeper may interrupt; it is to be tried again after that."""
@@ -208,25 +180,25 @@ class CommitPipeline:
         except TRANSIENT as error:
             _LOG.debug("commits wait for ZooKeeper: %r", error)
             self._pause()
-        except Exception:
+        except KazooException:
             _LOG.exception("commits cannot go on, trying again")
             self._pause()
 
     def _handle(self, message: Any) -> None:
         match message:
-            case _Commit():
+            case Commit():
                 self._accept(message)
-            case _Answer():
+            case Answer():
                 self._answered(message)
-            case _Begin():
+            case Begin():
                 self._begin(message)
-            case _Keys():
+            case Keys():
                 if message.epoch == self._epoch and self._keys is None:
                     self._keys = message.addresses
-            case _SessionLost():
+            case SessionLost():
                 self._give_up_answers()
 
-    def _begin(self, begin: _Begin) -> None:
+    def _begin(self, begin: Begin) -> None:
         """Decides what is left of the term before, then starts counting anew."""
         self._give_up_answers()
         while self._failed and not self._stopping.is_set():
@@ -241,13 +213,13 @@ class CommitPipeline:
             batch.answered = True
         self._failed = self._failed or bool(self._in_flight or self._waiting)
 
-    def _accept(self, commit: _Commit) -> None:
+    def _accept(self, commit: Commit) -> None:
         if commit.epoch != self._epoch:
             commit.future.set_exception(StaleEpoch(f"epoch {commit.epoch} has ended"))
         else:
             self._waiting.append(commit)
 
-    def _answered(self, answer: _Answer) -> None:
+    def _answered(self, answer: Answer) -> None:
         batch = answer.batch
         if batch.answered or answer.attempt != batch.attempt:
             return
@@ -276,9 +248,9 @@ class CommitPipeline:
             self._in_flight.append(batch)
             self._send(batch)
 
-    def _next_batch(self) -> _Batch:
+    def _next_batch(self) -> Batch:
         """Joins what waits, in order."""
-        commits: list[_Commit] = []
+        commits: list[Commit] = []
         size = 0
         while self._waiting:
             size += sum(map(size_of, self._waiting[0].encoded))
@@ -287,7 +259,7 @@ class CommitPipeline:
             commits.append(self._waiting.popleft())
         changes = {Address(c.kind, c.key): c.data for commit in commits for c in commit.encoded}
         self._seq += 1
-        return _Batch(self._seq, changes, commits)
+        return Batch(self._seq, changes, commits)
 
     def _operations(self, changes: dict[Address, bytes | None]) -> list[bytes]:
         """Create, set or delete, as needed after the batches before this one; keeps track of what exists."""
@@ -307,7 +279,7 @@ class CommitPipeline:
                 self._keys.add(address)
         return operations
 
-    def _send(self, batch: _Batch) -> None:
+    def _send(self, batch: Batch) -> None:
         """Sends a batch behind the one sent before it."""
         counter, number = self._tree.counter(self._epoch), str(batch.seq).encode()
         guard = [check(self._tree.epoch, self._epoch_version)]
@@ -323,9 +295,9 @@ class CommitPipeline:
         batch.answered = False
         attempt = batch.attempt
         result = self._session.send(Multi(guard + batch.operations))
-        result.rawlink(lambda done: self._inbox.put(_Answer(batch, attempt, _error_of(done))))
+        result.rawlink(lambda done: self._inbox.put(Answer(batch, attempt, _error_of(done))))
 
-    def _succeed(self, batch: _Batch) -> None:
+    def _succeed(self, batch: Batch) -> None:
         batch.answered = True
         self._log.written(self._epoch, batch.seq)
         for commit in batch.commits:

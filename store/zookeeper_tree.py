@@ -13,6 +13,7 @@ Records are spread over 256 buckets by the CRC-32 of their key, so that the answ
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 from zlib import crc32
@@ -62,8 +63,13 @@ class Tree:
         return f"{self.root}/{kind}/{bucket}"
 
     def record(self, address: Address) -> str:
-        bucket = crc32(address.key.encode()) % BUCKETS
-        return f"{self.root}/{address.kind}/{bucket:02x}/{escape(address.key)}"
+        return f"{self.root}/{address.kind}/{place(address.key)}"
+
+
+@lru_cache(maxsize=32_768)
+def place(key: str) -> str:
+    """Bucket and node of a key. Cached, since a record is written several times in short order when it is new."""
+    return f"{crc32(key.encode()) % BUCKETS:02x}/{escape(key)}"
 
 
 def bucket_names() -> list[str]:
