@@ -1,11 +1,13 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
 #              in two processes: tests with the real Mesos in one, those with ZooKeeper in the other, the rest in both; PYTEST_ARGS="-n 0" runs them one by one
+# make soak MINUTES=30   faults on a real Mesos and a real ensemble for that long; one rule is checked after every round
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
 PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
+MINUTES ?= 30
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +18,7 @@ MESOS := tests/integration/mesos
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv demo test haproxy lint format bench executor proto mesos clean
+.PHONY: help venv demo test soak haproxy lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -44,6 +46,9 @@ demo: $(READY)
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) mesos haproxy
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+soak: $(READY) mesos
+	@$(BIN)/python -m tests.integration.soak --minutes $(MINUTES)
 
 lint: $(DEV_READY)
 	$(BIN)/ruff check .

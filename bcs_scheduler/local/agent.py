@@ -52,7 +52,7 @@ class Agent(abc.ABC):
         self.port = 0
         self.connected = True
         self.active = True
-        self.registered = 0.0
+        self.registered = self.reregistered = 0.0
         self.offers: dict[str, Offer] = {}
         self.inverse_offers: dict[str, InverseOffer] = {}
         self.unavailability: pb.Unavailability | None = None

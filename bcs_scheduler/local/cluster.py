@@ -62,6 +62,7 @@ class Cluster:
             "/master/health": operator_api.health,
             "/state": operator_api.state,
             "/master/state": operator_api.state,
+            "/metrics/snapshot": operator_api.metrics,
             "/control": self._control,
         }
 

@@ -52,6 +52,8 @@ class Master:
         self.allocator = Allocator(clock, settings.allocation_interval)
         self.offers = Offers(self, self.allocator, settings.allocation_interval, settings.allocation_delay)
         self.tasks = Tasks(self, clock, settings.retry_interval, settings.retry_interval_max)
+        self.registrations = self.returns = self.removals = 0
+        """Of agents, since the start."""
         self._framework_count = 0
         self._inverse_count = 0
         self._sweep: asyncio.TimerHandle | None = None
@@ -132,18 +134,20 @@ class Master:
         for offer in list(framework.offers.values()):
             self.offers.discard(offer)
         self._drop_inverse_offers(framework.inverse_offers, rescind=False)
+        self.allocator.forget_framework(framework)
         info.user, info.checkpoint = framework.info.user, framework.info.checkpoint
         framework.update(info)
         return framework
 
     def disconnected(self, framework: Framework, stream: EventStream) -> None:
-        """The stream is gone: offers end, and the framework has its failover timeout to come back."""
+        """The stream is gone: offers and filters end, and the framework has its failover timeout to come back."""
         if framework.stream is not stream:
             return
         framework.stream = None
         for offer in list(framework.offers.values()):
             self.offers.discard(offer)
         self._drop_inverse_offers(framework.inverse_offers, rescind=False)
+        self.allocator.forget_framework(framework)
         framework.failover_timer = asyncio.get_running_loop().call_later(
             framework.info.failover_timeout, self._failover_timeout, framework
         )
@@ -204,6 +208,7 @@ class Master:
 
     def add_agent(self, agent: Agent) -> None:
         agent.registered = time.time()
+        self.registrations += 1
         self.agents[agent.id] = agent
         self.offers.allocate_soon(agent)
 
@@ -267,6 +272,7 @@ class Master:
 
     def _leave(self, agent: Agent) -> None:
         self.disconnect_agent(agent)
+        self.removals += 1
         del self.agents[agent.id]
         self.allocator.forget_agent(agent)
 
@@ -286,6 +292,8 @@ class Master:
                 )  # fmt: skip
             self.tasks.executor_exited(executor, 9)
         agent.connected = agent.active = True
+        agent.reregistered = time.time()
+        self.returns += 1
         was_unreachable = self.unreachable.pop(agent.id, None) is not None
         self.agents[agent.id] = agent
         if was_unreachable:

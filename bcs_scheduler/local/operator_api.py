@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from email.utils import formatdate
 from typing import Any
 
 from bcs_scheduler.local import validation
@@ -45,6 +46,20 @@ class OperatorApi:
     def health(self, request: Request) -> bytes:
         return response(200)
 
+    def metrics(self, request: Request) -> bytes:
+        """Of the real master's metrics those about agents."""
+        master = self._master
+        active = sum(agent.active for agent in master.agents.values())
+        counters = {
+            "master/slave_registrations": master.registrations,
+            "master/slave_reregistrations": master.returns,
+            "master/slave_removals": master.removals,
+            "master/slaves_active": active,
+            "master/slaves_connected": sum(agent.connected for agent in master.agents.values()),
+            "master/slaves_unreachable": len(master.unreachable),
+        }
+        return response(200, json.dumps({name: float(value) for name, value in counters.items()}).encode(), JSON)
+
     def _handle(self, request: Request) -> bytes:
         if request.method != "POST":
             raise InvalidCall(405, f"Expecting one of {{ 'POST' }}, but received '{request.method}'")
@@ -61,7 +76,7 @@ class OperatorApi:
         content_type = accepted_type(request)
         answer = Response(type=Response.Type.Value(Call.Type.Name(call.type)))  # type: ignore[arg-type]
         getter(answer)
-        return response(200, encode(answer, content_type), content_type)
+        return response(200, encode(answer, content_type), content_type, f"Date: {formatdate(usegmt=True)}")
 
     # --- calls that change something ---
 
@@ -115,6 +130,8 @@ class OperatorApi:
             message.pid = agent.pid
             message.agent_info.CopyFrom(agent.info())
             message.registered_time.nanoseconds = int(agent.registered * 1e9)
+            if agent.reregistered:
+                message.reregistered_time.nanoseconds = int(agent.reregistered * 1e9)
             message.total_resources.extend(message.agent_info.resources)
             for role, amounts in used_by_role(agent).items():
                 message.allocated_resources.extend(to_messages(amounts, role))

@@ -141,8 +141,9 @@ def _agent_ip(attributes: dict[str, Attribute], address: str) -> str:
     return inner if isinstance(inner, str) and inner else address
 
 
-def agents(response: master_pb2.Response, cause: str) -> events.AgentsListed:
-    return events.AgentsListed(agents=tuple(map(_agent, response.get_agents.agents)), cause=cause)
+def agents(response: master_pb2.Response, cause: str, clock: float = 0.0) -> events.AgentsListed:
+    """`clock`: Unix time of the master; 0.0 = not known."""
+    return events.AgentsListed(agents=tuple(map(_agent, response.get_agents.agents)), clock=clock, cause=cause)
 
 
 def _agent(agent: master_pb2.Response.GetAgents.Agent) -> dict[str, Any]:

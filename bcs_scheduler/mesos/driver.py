@@ -21,7 +21,8 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from bcs_scheduler.core import effects, events
-from bcs_scheduler.mesos import convert, operator, wire
+from bcs_scheduler.mesos import convert, wire
+from bcs_scheduler.mesos.agentwatch import AgentWatch
 from bcs_scheduler.mesos.calls import CallMaker, is_call
 from bcs_scheduler.mesos.clustername import ClusterName
 from bcs_scheduler.mesos.detect import make_detector
@@ -43,8 +44,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STABLE = 5.0
 """Seconds a subscription must last before its end counts as a first failure again."""
 DEFAULT_HEARTBEAT = 15.0
-AGENTS_RETRY = 10.0
-"""Seconds until agents are listed again after a failure."""
 STOP_TIMEOUT = 5.0
 """Seconds stop() waits for threads that may be blocked in deliver() or in connecting."""
 
@@ -71,7 +70,7 @@ class Driver:
         self._session: Session | None = None
         """Set while subscribed: SUBSCRIBED has been seen, the stream is not known to be broken."""
         self._heard_at = 0.0
-        self._agents_due = 0.0
+        self._agents = AgentWatch(self._headers, settings.agents_interval)
         self._error = ""
         self._counts = {"events": 0, "unreadable": 0, "calls": 0, "dropped": 0, "refused": 0, "subscriptions": 0}
         self._garbage: dict[str, int] = dict.fromkeys(wire.UNREADABLE, 0)
@@ -124,7 +123,7 @@ class Driver:
         """
         if any(isinstance(effect, effects.ListAgents) for effect in batch):
             batch = [effect for effect in batch if not isinstance(effect, effects.ListAgents)]
-            self._agents_due = 0.0
+            self._agents.ask()
             self._side.put(None)
         for effect in batch:
             if not is_call(effect):
@@ -275,7 +274,7 @@ class Driver:
                 cause=self._cause(),
             )
         )
-        self._agents_due = 0.0
+        self._agents.renew()
         self._side.put(None)
         return session
 
@@ -389,24 +388,14 @@ class Driver:
 
     def _side_step(self) -> None:
         session = self._session
-        if session is not None and time.monotonic() >= self._agents_due:
-            self._agents_due = time.monotonic() + AGENTS_RETRY  # unless the listing says otherwise
-            self._list_agents(session)
-        pause = max(self._agents_due - time.monotonic(), 0.0) if self._session is not None else None
+        if session is not None:
+            listed = self._agents.look(session.stream.master, self._cause)
+            if listed is not None:
+                self._deliver(listed)
+        pause = self._agents.pause() if self._session is not None else None
         try:
             event = self._side.get(timeout=pause)
         except queue.Empty:
             return
         if event is not None:
             self._deliver(event)
-
-    def _list_agents(self, session: Session) -> None:
-        interval = self._settings.agents_interval
-        try:
-            response = operator.get_agents(session.stream.master, self._headers)
-        except MesosError as error:
-            log.warning("mesos.agents.failed", error=str(error))
-            self._agents_due = time.monotonic() + min(interval, AGENTS_RETRY)
-            return
-        self._agents_due = time.monotonic() + interval
-        self._deliver(convert.agents(response, self._cause()))

@@ -488,3 +488,17 @@ def test_heartbeats_follow_the_subscription(client: SchedulerClient) -> None:
     assert subscribed["heartbeat_interval_seconds"] == 15.0
     assert subscribed["master_info"]["hostname"] == "127.0.0.1"
     assert client.event("HEARTBEAT") == {}
+
+
+@pytest.mark.parametrize("closed", [True, False], ids=["closed", "open"])
+def test_filters_end_with_the_connection(client: SchedulerClient, closed: bool) -> None:
+    """What a scheduler declined for an hour is offered to its successor, whether its connection was closed before the
+    successor subscribed or is closed by that."""
+    offers = client.offers(3)
+    client.decline(offers, 3600.0)
+    client.call("SUPPRESS")
+    if closed:
+        client.disconnect()
+    successor = SchedulerClient(client.url.split("/")[2], id=client.info["id"]).subscribe()
+    successor.offers(3)
+    successor.teardown()
