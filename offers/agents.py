@@ -49,8 +49,7 @@ class Directory:
     def __init__(self) -> None:
         self.listed = False
         """A list has come: an agent that is not in the directory is not registered now."""
-        self.revision = 0
-        """Grows when anything changes."""
+        self._moved: set[str] | None = None
         self.agents: dict[str, Agent] = {}
         self._keys: dict[str, set[str]] = {}
         self._ever: set[str] = set()
@@ -59,9 +58,11 @@ class Directory:
     def learn(self, listed: Iterable[Mapping[str, Any]]) -> list[str]:
         """Takes a list over (events.AgentsListed); returns the ids of agents that were not in the one before."""
         found = {agent["id"]: _agent(agent) for agent in listed}
-        new = [identity for identity in found if identity not in self.agents]
-        if found != self.agents or not self.listed:
-            self.revision += 1
+        before = self.agents
+        new = [identity for identity in found if identity not in before]
+        if self._moved is not None:
+            self._moved.update(new)
+            self._moved.update(identity for identity, agent in before.items() if found.get(identity) != agent)
         self.agents = found
         self.listed = True
         keys: defaultdict[str, set[str]] = defaultdict(set)
@@ -72,6 +73,12 @@ class Directory:
         for identity in found:
             self._absent.pop(identity, None)
         return new
+
+    def take_moved(self) -> set[str] | None:
+        """Ids of the agents that have joined, left or changed since this was asked last; None when it is asked for the
+        first time: then all have."""
+        moved, self._moved = self._moved, set()
+        return moved
 
     def ids_of(self, key: str) -> set[str]:
         """Ids of the agents that operators name so."""

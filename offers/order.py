@@ -29,6 +29,7 @@ class Order:
     """All active rows by rank, as of one moment of the pass, and a log of the rows that moved since the pass began."""
 
     def __init__(self, table: Table, scoring: Scoring) -> None:
+        table.flush()
         self._table = table
         table.flush()  # earlier passes may have placed on rows whose offers have not been taken yet
         self.base, self.sign = (SCORE_TOP, -1) if scoring == "spread" else (0, 1)

@@ -5,12 +5,19 @@ One thread changes the pool; `offers` may be called from any thread.
 
 from __future__ import annotations
 
+import heapq
+from collections.abc import Mapping
+
 from offers.constraints import Rules
 from offers.eligibility import Eligibility
 from offers.model import Claim, Decoration, Offer
-from offers.table import Row, Table
+from offers.table import SCORE_UNIT, Row, Table
 
 _PLAIN = Decoration()
+_SLACK = 1024
+"""Entries of the heap of ages that may be without an offer, beside as many as there are offers."""
+_POSTPONED = 1.0
+"""Seconds until an offer that was due while it had claims is looked at again."""
 _REMEMBERED = 512
 """How many versions' fixed tests are kept; each takes about 10 bytes per agent."""
 
@@ -25,6 +32,14 @@ class OfferPool:
     def __init__(self) -> None:
         self.table = Table()
         self._offers: dict[str, Offer] = {}
+        self._ages: list[tuple[float, int, str]] = []
+        """A heap of (received at, serial number, offer id). Entries of offers that are gone stay until they are due."""
+        self._postponed: list[tuple[float, int, str]] = []
+        """Entries whose offers were due while they had claims."""
+        self._again_at = 0.0
+        self._serial = 0
+        self._offered: dict[str, int] = {}
+        """Number of offers by agent."""
         self._rows: dict[tuple[str, str], Row] = {}
         self._roles: dict[str, list[str]] = {}
         self._keys: dict[str, list[Row]] = {}
@@ -39,7 +54,7 @@ class OfferPool:
     @property
     def agents(self) -> int:
         """Number of agents with offers."""
-        return len({offer.agent_id for offer in list(self._offers.values())})
+        return len(self._offered)
 
     # --- offers -----------------------------------------------------------------------------------------------
 
@@ -50,18 +65,22 @@ class OfferPool:
         row = self._rows.get((offer.agent_id, offer.role)) or self._new_row(offer)
         row.offers[offer.id] = offer
         self._offers[offer.id] = offer
+        self._offered[offer.agent_id] = self._offered.get(offer.agent_id, 0) + 1
+        self._note_age(offer)
         self._learn(row, offer)
         self.table.amounts_changed(row)
+        if offer.agent_id not in self._totals:
+            self.table.work_out(row)  # the greatest amounts seen stand in for the size of the agent
 
     def rescind(self, offer_id: str) -> bool:
         """Forgets an offer; False if it is not (any more) in the pool."""
-        offer = self._offers.pop(offer_id, None)
+        offer = self._forget(offer_id)
         if offer is None:
             return False
         row = self._rows[offer.agent_id, offer.role]
         del row.offers[offer_id]
         row.claims.clear()
-        self.table.amounts_changed(row)
+        self._shrunk(row)
         return True
 
     def claims(self, agent_id: str, role: str) -> list[Claim]:
@@ -78,21 +97,56 @@ class OfferPool:
             row = self._rows.get((agent_id, known))
             if row is None:
                 continue
-            taken.extend(self._offers.pop(offer_id) for offer_id in row.offers)
+            taken.extend(offer for offer_id in row.offers if (offer := self._forget(offer_id)) is not None)
             row.offers.clear()
-            row.claims.clear()
-            self.table.amounts_changed(row)
+            self._shrunk(row)
         return taken
 
     def expire(self, now: float, age: float) -> list[Offer]:
-        """Removes and returns offers that were received `age` seconds ago or earlier, but for those with claims."""
-        old = [offer for offer in self._offers.values() if offer.received_at + age <= now and not self._claimed(offer)]
-        for offer in old:
-            self.rescind(offer.id)
+        """Removes and returns offers that were received `age` seconds ago or earlier, the oldest first, but for those
+        with claims: these are looked at again a moment later."""
+        if self._postponed and now >= self._again_at:
+            for entry in self._postponed:
+                heapq.heappush(self._ages, entry)
+            self._postponed = []
+        old: list[Offer] = []
+        while self._ages and self._ages[0][0] + age <= now:
+            entry = heapq.heappop(self._ages)
+            offer = self._offers.get(entry[2])
+            if offer is None or offer.received_at != entry[0]:
+                continue
+            if self._rows[offer.agent_id, offer.role].claims:
+                if not self._postponed:
+                    self._again_at = now + _POSTPONED
+                self._postponed.append(entry)
+            else:
+                self.rescind(offer.id)
+                old.append(offer)
         return old
 
-    def _claimed(self, offer: Offer) -> bool:
-        return bool(self._rows[offer.agent_id, offer.role].claims)
+    def _shrunk(self, row: Row) -> None:
+        if row.offers:
+            self.table.amounts_changed(row)
+        else:
+            row.claims.clear()
+            self.table.emptied(row)
+
+    def _note_age(self, offer: Offer) -> None:
+        self._serial += 1
+        heapq.heappush(self._ages, (offer.received_at, self._serial, offer.id))
+        if len(self._ages) > 2 * len(self._offers) + _SLACK:
+            self._ages = [entry for entry in self._ages if entry[2] in self._offers]
+            heapq.heapify(self._ages)
+
+    def _forget(self, offer_id: str) -> Offer | None:
+        offer = self._offers.pop(offer_id, None)
+        if offer is not None:
+            left = self._offered[offer.agent_id] - 1
+            if left:
+                self._offered[offer.agent_id] = left
+            else:
+                del self._offered[offer.agent_id]
+        return offer
 
     def remove_agent(self, agent_id: str) -> list[Offer]:
         """Forgets an agent and all that is known about it; returns the offers it had."""
@@ -105,23 +159,25 @@ class OfferPool:
         return taken
 
     def clear(self) -> None:
-        """Forgets all offers and agents, as after a new subscription; decorations stay."""
+        """Forgets all offers, as after a new subscription; decorations and sizes of agents stay."""
         self.table = Table()
         self._offers = {}
+        self._ages = []
+        self._postponed = []
+        self._offered = {}
         self._rows = {}
         self._roles = {}
         self._keys = {}
-        self._totals = {}
         self._eligibilities = {}
 
     def offers(self) -> list[Offer]:
         """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
         offers = list(self._offers.values())
-        rows, scores = self._rows, self.table.score
+        totals, rows = self._totals, self._rows
 
         def emptiness(offer: Offer) -> int:
             row = rows.get((offer.agent_id, offer.role))
-            return int(scores[row.number]) if row is not None and row.number < len(scores) else 0
+            return _emptiness(offer, totals.get(offer.agent_id) or (row.totals if row is not None else (0, 0)))
 
         return sorted(offers, key=emptiness, reverse=True)
 
@@ -139,11 +195,21 @@ class OfferPool:
 
     def learn_total(self, agent_id: str, cpus: int, mem: int) -> None:
         """Tells the size of a whole agent, in thousandths. Until then the greatest amounts seen in offers stand in."""
+        if self._totals.get(agent_id) == (cpus, mem):
+            return
         self._totals[agent_id] = (cpus, mem)
         for role in self._roles.get(agent_id, ()):
             row = self._rows[agent_id, role]
             row.totals = (max(row.totals[0], cpus), max(row.totals[1], mem))
-            self.table.amounts_changed(row)
+            if row.offers:
+                self.table.amounts_changed(row)
+
+    def learn_totals(self, totals: Mapping[str, tuple[int, int]]) -> None:
+        """`learn_total` for all agents there are; the sizes of others are forgotten."""
+        for agent_id, (cpus, mem) in totals.items():
+            self.learn_total(agent_id, cpus, mem)
+        if len(self._totals) > len(totals):
+            self._totals = {agent_id: size for agent_id, size in self._totals.items() if agent_id in totals}
 
     def rows_of(self, agent_id: str) -> list[Row]:
         """The rows of an agent, one per role in which it has ever been offered."""
@@ -198,3 +264,12 @@ class OfferPool:
         rows.remove(row)
         if not rows:
             del self._keys[row.key]
+
+
+def _emptiness(offer: Offer, totals: tuple[int, int]) -> int:
+    """The score of what is in the offer (offers.table.Row.score)."""
+    score = 0
+    for pot, amount in offer.scalars:
+        if pot.name in ("cpus", "mem"):
+            score += amount * SCORE_UNIT // max(totals[pot.name == "mem"], amount, 1)
+    return score

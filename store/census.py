@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
 from typing import TypeVar
 
 from store.definition import AttributeValue
+from store.ids import namespace_of
 from store.records import TaskGroup, Version
 
 Key = str
@@ -29,7 +30,8 @@ class Census:
         self._values: dict[tuple[Key, str], Counter[str | float]] = {}
         self._totals: Counter[Key] = Counter()
         self._extended: Counter[tuple[str, str]] = Counter()
-        self._labelled: defaultdict[str, Counter[Key]] = defaultdict(Counter)
+        self._labelled: dict[str, dict[str, Counter[Key]]] = {}
+        """Versions with a label, by label, namespace and application."""
 
     def attribute_counts(self, application: str, attribute: str) -> Mapping[str | float, int]:
         return self._values.get((application, attribute), Counter())
@@ -39,7 +41,7 @@ class Census:
 
     def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
         found: set[str] = set()
-        for app in self._labelled.get(pair, ()):
+        for app in self._applications_with(pair):
             if app == except_application:
                 continue
             versions = self._versions.get(app, {})
@@ -48,6 +50,13 @@ class Census:
                 if not group.ended and version is not None and pair in _pairs(version):
                     found.add(group.agent_id)
         return frozenset(found)
+
+    def applications_with(self, namespace: str, name: str, value: str) -> list[Key]:
+        """Applications of a namespace of which a version has this label."""
+        return list(self._labelled.get(f"{name}:{value}", {}).get(namespace, ()))
+
+    def _applications_with(self, pair: str) -> list[Key]:
+        return [app for counts in self._labelled.get(pair, {}).values() for app in counts]
 
     def extended_used(self, agent_id: str, name: str) -> int:
         return self._extended[agent_id, name]
@@ -65,11 +74,12 @@ class Census:
     def version_changed(self, app: Key, before: Version | None, after: Version | None) -> None:
         for version, step in ((before, -1), (after, +1)):
             for pair in _pairs(version) if version is not None else ():
-                counts = self._labelled[pair]
-                counts[app] += step
-                if counts[app] <= 0:
-                    del counts[app]
+                spaces = self._labelled.setdefault(pair, {})
+                counts = spaces.setdefault(namespace_of(app), Counter())
+                add(counts, app, step)
                 if not counts:
+                    del spaces[namespace_of(app)]
+                if not spaces:
                     del self._labelled[pair]
 
     def _count(self, group: TaskGroup, step: int) -> None:

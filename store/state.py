@@ -5,7 +5,7 @@ containers are only ever changed by single, atomic dictionary operations. Reader
 (``list(state.applications.values())``).
 
 Indexes are derived, never stored: taskgroups by application and by agent, counts per status, the census that placement
-constraints ask, and the active transactions.
+constraints ask, the active transactions, and what store.indexes has.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from store.census import Census as Census
 from store.census import add
+from store.indexes import Indexes
 from store.records import (
     AgentSetting,
     Application,
@@ -120,6 +121,7 @@ class State:
         self._active_of: dict[Key, dict[str, Transaction]] = {}
         self._transactions_of: dict[Key, dict[str, Transaction]] = {}
         self.census = Census(self._groups_of, self._versions)
+        self.indexes = Indexes()
         self._watchers: dict[str, Callable[[Key, Record | None, Record | None], None]] = {}
         for record in records:
             self.apply(record.kind, record.key, record)
@@ -231,6 +233,7 @@ class State:
                 self.framework = record if isinstance(record, Framework) else Framework()
             case _:
                 _set(self._tables[kind], key, record)
+                self.indexes.changed(kind, key, before, record)
         watcher = self._watchers.get(kind)
         if watcher is not None:
             watcher(key, before, record)
@@ -244,11 +247,14 @@ class State:
     def _apply_taskgroup(self, key: Key, before: TaskGroup | None, after: TaskGroup | None) -> None:
         if before is not None and after is not None and before.agent_id == after.agent_id:
             self._replace_taskgroup(key, before, after)
+            if (before.hostname, before.agent_ip) != (after.hostname, after.agent_ip):
+                self.indexes.taskgroup_changed(before, after)
         else:
             if before is not None:
                 self._remove_taskgroup(key, before)
             if after is not None:
                 self._add_taskgroup(key, after)
+            self.indexes.taskgroup_changed(before, after)
         self._count_unhealthy(before, after)
         self.census.taskgroup_changed(before, after)
 

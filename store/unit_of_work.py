@@ -100,6 +100,11 @@ class UnitOfWork:
         """(kind, key) of everything changed since the last cut, in order of the first change."""
         return list(self._changes)
 
+    def is_new(self, record: Record) -> bool:
+        """Whether the record did not exist at the last cut."""
+        place = (record.kind, record.key)
+        return next((before is None for kind, key, before in self._undo if (kind, key) == place), False)
+
     @property
     def effects(self) -> Sequence[object]:
         """Effects since the last cut, in order."""

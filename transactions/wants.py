@@ -7,14 +7,15 @@ of the two sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from store.definition import Amounts
 from store.records import Application, Deployment, Quota
 from store.state import State
 from transactions import needs
 
+R = TypeVar("R")
 MOVING = ("Update", "UpdatePaused", "UpdateSuspend")
 """Statuses of a deployment in which both sides may be there."""
 
@@ -83,12 +84,17 @@ def by_namespace(state: State, only: str | None = None) -> dict[str, Wants]:
 
 
 def _all(state: State, only: str | None) -> Iterator[tuple[str, Wants]]:
-    for application in list(state.applications.values()):
-        if only is None or application.namespace == only:
-            yield application.namespace, of_application(state, application)
-    for deployment in list(state.deployments.values()):
-        if only is None or deployment.namespace == only:
-            yield deployment.namespace, of_deployment(state, deployment)
+    for application in _those("application", state, state.applications, only):
+        yield application.namespace, of_application(state, application)
+    for deployment in _those("deployment", state, state.deployments, only):
+        yield deployment.namespace, of_deployment(state, deployment)
+
+
+def _those(kind: str, state: State, table: Mapping[str, R], only: str | None) -> list[R]:
+    """The records of a kind, or those of one namespace."""
+    if only is None:
+        return list(table.values())
+    return [record for key in list(state.indexes.keys_in(kind, only)) if (record := table.get(key)) is not None]
 
 
 def bounds(quota: Quota) -> tuple[tuple[str, int | None], ...]:

@@ -15,6 +15,7 @@ import msgspec
 
 from bcs_scheduler.security.caller import Caller
 from store.ids import namespace_of
+from store.indexes import Indexes
 from store.records import Command, Journal, Message, Record, Revision, TaskGroup, Transaction, Version
 from store.state import TABLES, Key, State
 
@@ -92,6 +93,19 @@ class _Table(dict[Key, R]):
         return self._kept()
 
 
+class _VisibleIndexes(Indexes):
+    """The indexes that operations of the API ask for, without what the caller does not see."""
+
+    def __init__(self, whole: Indexes, caller: Caller) -> None:  # not Indexes': nothing is copied
+        self._whole, self._caller = whole, caller
+
+    def keys_in(self, kind: str, namespace: str) -> Mapping[Key, None]:
+        return self._whole.keys_in(kind, namespace) if self._caller.sees(namespace) else {}
+
+    def sizes(self) -> dict[tuple[str, str], int]:
+        return {place: size for place, size in self._whole.sizes().items() if self._caller.sees(place[1])}
+
+
 class VisibleState(State):
     """`State` for one caller. Everything it does not name itself is missing, so an index that is new is an error here
     before it is a leak."""
@@ -102,6 +116,7 @@ class VisibleState(State):
         self.framework = whole.framework
         self.agent_settings = whole.agent_settings
         self.custom_kinds = whole.custom_kinds
+        self.indexes = _VisibleIndexes(whole.indexes, caller)
 
         def own(record: Any) -> Any:
             return record if caller.sees(record.namespace) else None

@@ -10,7 +10,7 @@ import msgspec
 
 from bcs_scheduler.core import events, orders
 from bcs_scheduler.core.answers import accepted, refuse_oversized
-from bcs_scheduler.core.controllers.daemonsets import admitted
+from bcs_scheduler.core.controllers.daemonsets import Admitted
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Changed
 from store.records import Application, Daemonset, Version
@@ -37,7 +37,7 @@ def create(desk: Desk, command: orders.CreateDaemonset) -> Data:
         labels=version.labels,
         annotations=version.annotations,
         version=version.name,
-        instances=len(admitted(desk, version).open),
+        instances=len(Admitted(desk, version).open),
         created_at=desk.now,
     )
     desk.uow.put(version)

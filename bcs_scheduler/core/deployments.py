@@ -64,14 +64,13 @@ def _matches(desk: Desk, wanted: Deployment) -> list[Application]:
     if not wanted.selector:
         return []
     pairs = wanted.selector.items()
+    state = desk.state
+    rarest = min((state.indexes.applications_labelled(wanted.namespace, *pair) for pair in pairs), key=len)
     return sorted(
         (
             application
-            for application in desk.state.applications.values()
-            if application.namespace == wanted.namespace
-            and application.type != "daemonset"
-            and not application.deployment
-            and pairs <= application.labels.items()
+            for application in map(state.applications.__getitem__, rarest)
+            if application.type != "daemonset" and not application.deployment and pairs <= application.labels.items()
         ),
         key=lambda application: application.name,
     )
@@ -326,9 +325,8 @@ def delete(desk: Desk, asked: orders.DeleteDeployment) -> Data:
     """The record goes when its applications are gone. Asked for again it is sharpened by `enforce`."""
     present = _deployment(desk, asked.namespace, asked.name)
     transactions = [
-        rollout.forget(desk, application, enforce=asked.enforce)
-        for application in list(desk.state.applications.values())
-        if application.namespace == present.namespace and application.deployment == present.name
+        rollout.forget(desk, desk.state.applications[key], enforce=asked.enforce)
+        for key in list(desk.state.indexes.applications_owned(present.namespace, present.name))
     ]
     words = "waiting for its applications to be deleted"
     deleting = rollout.put(desk, present, status="Deleting", message=words, half="", pausing=False)

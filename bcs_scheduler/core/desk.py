@@ -189,11 +189,7 @@ class Desk:
     def agents_named(self, key: str) -> set[str]:
         """Ids of the agents that operators name so: as they are listed, and others as their taskgroups know them."""
         found = set(self.agents.ids_of(key))
-        for agent_id in self.state.agent_ids():
-            if agent_id not in self.agents.agents:
-                groups = self.state.groups_on(agent_id).values()
-                if any(key in (group.agent_ip, group.hostname) for group in groups):
-                    found.add(agent_id)
+        found.update(known for known in self.state.indexes.agents_called(key) if known not in self.agents.agents)
         return found
 
     def live_groups(self) -> list[TaskGroup]:

@@ -40,8 +40,7 @@ def put_custom_kind(desk: Desk, command: orders.PutCustomKind) -> dict[str, Any]
     record = command.custom_kind
     if record.key in desk.state.custom_kinds:
         return {"kind": record.name, "unchanged": True}
-    forms = _forms(record.name)
-    if like := next((name for name in desk.state.custom_kinds if forms & _forms(name)), ""):
+    if like := _alike(desk, record.name):
         raise Refused("conflict", f"kind {record.name} cannot be told from kind {like}", "$.spec.names.kind")
     _check_size("custom kind", record.name, len(msgspec.json.encode(record)))
     desk.uow.put(msgspec.structs.replace(record, created_at=desk.now))
@@ -53,7 +52,7 @@ def delete_custom_kind(desk: Desk, command: orders.DeleteCustomKind) -> dict[str
     record = desk.state.custom_kinds.get(command.name)
     if record is None:
         raise Refused("not_found", f"kind {command.name} is not registered")
-    held = sum(1 for custom in desk.state.custom_objects.values() if custom.type == command.name)
+    held = desk.state.indexes.objects_of(command.name)
     if held:
         raise Refused("conflict", f"kind {command.name} cannot be removed: {held} objects of it exist")
     desk.uow.delete(record)
@@ -95,8 +94,13 @@ def _put(desk: Desk, what: str, record: R, before: R | None, command: events.Put
     return {}
 
 
-def _forms(kind: str) -> set[str]:
-    return {kind.lower(), f"{kind.lower()}s"}
+def _alike(desk: Desk, kind: str) -> str:
+    """A registered kind whose name, in any case and with an s or not, is the same; empty if there is none."""
+    name = kind.lower()
+    for form in (name, f"{name}s", name.removesuffix("s")):
+        for known in desk.state.indexes.custom_kinds_like(form):
+            return known
+    return ""
 
 
 def _check_size(what: str, name: str, size: int) -> None:

@@ -13,6 +13,18 @@ from store.state import State
 from transactions import wants
 from transactions.base import Refused
 
+TITLES: Mapping[str, str] = {
+    "application": "applications",
+    "deployment": "deployments",
+    "daemonset": "daemonsets",
+    "service": "services",
+    "configmap": "configmaps",
+    "secret": "secrets",
+    "webhook": "webhooks",
+    "customobject": "custom objects",
+}
+"""Kinds of records that keep a namespace from being deleted, with what they are called in messages."""
+
 
 def put_namespace(desk: Desk, command: orders.PutNamespace) -> dict[str, Any]:
     """A quota below what is wanted already is taken: it only stops growth."""
@@ -45,22 +57,16 @@ def delete_namespace(desk: Desk, command: orders.DeleteNamespace) -> dict[str, A
 
 def contents(state: State, only: str | None = None) -> dict[str, dict[str, int]]:
     """How many objects of which kind are in each namespace that has any (any thread); `only`: one namespace."""
-    tables: tuple[tuple[str, Mapping[str, Any]], ...] = (
-        ("applications", state.applications),
-        ("deployments", state.deployments),
-        ("daemonsets", state.daemonsets),
-        ("services", state.services),
-        ("configmaps", state.config_maps),
-        ("secrets", state.secrets),
-        ("webhooks", state.webhooks),
-        ("custom objects", state.custom_objects),
+    sizes = (
+        state.indexes.sizes()
+        if only is None
+        else {(kind, only): len(state.indexes.keys_in(kind, only)) for kind in TITLES}
     )
     found: dict[str, dict[str, int]] = {}
-    for kind, table in tables:
-        for record in list(table.values()):
-            if only is None or record.namespace == only:
-                counts = found.setdefault(record.namespace, {})
-                counts[kind] = counts.get(kind, 0) + 1
+    for kind, title in TITLES.items():
+        for (held, namespace), count in sizes.items():
+            if held == kind and count:
+                found.setdefault(namespace, {})[title] = count
     return found
 
 

@@ -20,11 +20,11 @@ def plan(desk: Desk, commands: Commands, command: events.Command) -> dict[str, A
     """Data of the reply: the operation, what would be placed where, what would be ended, and what would not fit. For an
     update or a reschedule, whose old taskgroups must end first, their places are planned on what is free now."""
     desk.cut()
-    known = set(desk.state.transactions)
     try:
         data = commands.run(command)
         desk.fits()
-        new = [t for key, t in desk.state.transactions.items() if key not in known]
+        begun = [desk.state.transactions.get(key) for kind, key in desk.uow.changed() if kind == "transaction"]
+        new = [t for t in begun if t is not None and desk.uow.is_new(t)]
         data.pop("transactionID", None)
         return {**data, "dryRun": True, **(_look(desk, new[0]) if new else {"place": [], "end": [], "unplaced": 0})}
     finally:

@@ -8,10 +8,11 @@ the core undoes it. So whatever makes wants grow is bounded, and no command need
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import TypeVar
 
 from store.ids import namespace_of, owner_of
-from store.records import Application, Deployment, Quota, Record
+from store.records import Application, Deployment, Namespace, Quota, Record
 from store.state import State
 from transactions import wants
 from transactions.base import Refused
@@ -24,23 +25,24 @@ UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB", "taskgroups": ""}
 
 
 class Quotas:
-    """The sums of one state. They are kept only while any namespace has a quota."""
+    """The sums of one state, of the namespaces that have a quota."""
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._kept = False
         self._stale: set[Owner] = set()
-        self._parts: dict[Owner, Wants] = {}
+        """Owners in bounded namespaces that have changed since the sums were worked out."""
+        self._parts: dict[str, dict[Owner, Wants]] = {}
+        """What each owner wants, by namespace; the namespaces are those that have a quota."""
         self._sums: dict[str, Wants] = {}
+        for key, namespace in state.namespaces.items():
+            self._namespace_changed(key, None, namespace)
         state.watch(("application", "deployment"), self._owner_changed)
         state.watch(("version", "revision"), self._definition_changed)
+        state.watch(("namespace",), self._namespace_changed)
 
     def guard(self, work: Callable[[], T]) -> T:
         """Does the work. Raises Refused (quota_exceeded) if it made a namespace want more than its quota and more than
         before: what is over already, because the quota was lowered, may shrink or stay."""
-        if not any(bound is not None for n in self._state.namespaces.values() for _, bound in wants.bounds(n.quota)):
-            self._forget()
-            return work()
         self._settle()
         result = work()
         for namespace, before in self._settle().items():
@@ -51,7 +53,7 @@ class Quotas:
         """How many more of something that wants `one` each the quota of the namespace leaves room for, at most `most`:
         for growth that no command asks for, which stays below the quota instead of being refused."""
         record = self._state.namespaces.get(namespace)
-        if record is None or most <= 0 or not any(bound is not None for _, bound in wants.bounds(record.quota)):
+        if record is None or most <= 0 or namespace not in self._parts:
             return max(0, most)
         self._settle()
         now = self._sums.get(namespace, NOTHING)
@@ -72,22 +74,21 @@ class Quotas:
 
     def _settle(self) -> dict[str, Wants]:
         """Brings the sums up to date; what those that changed were before, by namespace."""
-        if not self._kept:
-            self._kept = True
-            self._stale = {("application", key) for key in self._state.applications}
-            self._stale |= {("deployment", key) for key in self._state.deployments}
         before: dict[str, Wants] = {}
         for owner in self._stale:
-            was, now = self._parts.get(owner, NOTHING), self._look(owner)
+            namespace = namespace_of(owner[1])
+            parts = self._parts.get(namespace)
+            if parts is None:
+                continue
+            was, now = parts.get(owner, NOTHING), self._look(owner)
             if was != now:
-                namespace = namespace_of(owner[1])
                 total = self._sums.get(namespace, NOTHING)
                 before.setdefault(namespace, total)
                 self._sums[namespace] = total.plus(now).minus(was)
             if now == NOTHING:
-                self._parts.pop(owner, None)
+                parts.pop(owner, None)
             else:
-                self._parts[owner] = now
+                parts[owner] = now
         self._stale.clear()
         return before
 
@@ -99,17 +100,23 @@ class Quotas:
         deployment = self._state.deployments.get(key)
         return wants.of_deployment(self._state, deployment) if deployment is not None else NOTHING
 
-    def _forget(self) -> None:
-        if self._kept:
-            self._kept = False
-            self._stale.clear()
-            self._parts.clear()
-            self._sums.clear()
+    def _namespace_changed(self, key: str, before: Record | None, after: Record | None) -> None:
+        """The sums of a namespace are worked out when it gets its first bound, and kept for as long as it has one."""
+        bounded = isinstance(after, Namespace) and any(bound is not None for _, bound in wants.bounds(after.quota))
+        if not bounded:
+            self._parts.pop(key, None)
+            self._sums.pop(key, None)
+        elif key not in self._parts:
+            kinds = ("application", "deployment")
+            owners = [(kind, owner) for kind in kinds for owner in self._state.indexes.keys_in(kind, key)]
+            found = {owner: wanted for owner in owners if (wanted := self._look(owner)) != NOTHING}
+            self._parts[key] = found
+            self._sums[key] = reduce(Wants.plus, found.values(), NOTHING)
 
     def _owner_changed(self, key: str, before: Record | None, after: Record | None) -> None:
-        if not self._kept:
-            return
         namespace = namespace_of(key)
+        if namespace not in self._parts:
+            return
         self._stale.add(("application" if isinstance(after or before, Application) else "deployment", key))
         for record in (before, after):
             if isinstance(record, Application) and record.deployment:
@@ -120,7 +127,7 @@ class Quotas:
                 }
 
     def _definition_changed(self, key: str, before: Record | None, after: Record | None) -> None:
-        if not self._kept:
+        if namespace_of(key) not in self._parts:
             return
         owner = owner_of(key)
         self._stale |= {("application", owner), ("deployment", owner)}

@@ -260,7 +260,7 @@ class Core:
         handler(event)
 
     def _command(self, command: events.Command) -> None:
-        if command.dry_run and isinstance(command, PLACING) and self.desk.connected and not self.desk.pool.offers():
+        if command.dry_run and isinstance(command, PLACING) and self.desk.connected and not self.desk.pool:
             self._supply.revive()
             self._plans.append((self.desk.now + PLAN_PATIENCE, command))
             return
@@ -332,9 +332,10 @@ class Core:
         self._killer.returned(returned)
         self._remnants.returned(returned)
         self._commands.agents.learn(event.agents)
-        for agent in event.agents:
-            # The score of an agent is what it has free of all it has, which its offers alone do not tell.
-            self.desk.pool.learn_total(agent["id"], agent["total"].get("cpus", 0), agent["total"].get("mem", 0))
+        # The score of an agent is what it has free of all it has, which its offers alone do not tell.
+        self.desk.pool.learn_totals(
+            {agent["id"]: (agent["total"].get("cpus", 0), agent["total"].get("mem", 0)) for agent in event.agents}
+        )
 
     def _tell_of_agents(self, listed: Sequence[dict[str, Any]]) -> None:
         """Which have come and gone; the first list after an election says neither."""
@@ -402,7 +403,7 @@ class Core:
     def _plan_waiting(self) -> None:
         waiting, self._plans = self._plans, []
         for until, command in waiting:
-            if self.desk.now < until and self.desk.connected and not self.desk.pool.offers():
+            if self.desk.now < until and self.desk.connected and not self.desk.pool:
                 self._plans.append((until, command))
             else:
                 self.desk.start(self.desk.now, command.cause)

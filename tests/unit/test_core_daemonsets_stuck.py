@@ -249,14 +249,25 @@ def test_what_has_ended_on_an_agent_that_is_gone_does_not_hold_up_the_last_word(
 
 def test_many_changes_of_agents_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = running(4)
-    looks: list[int] = []
-    look = Daemonsets._everything
-    monkeypatch.setattr(Daemonsets, "_everything", lambda self: (looks.append(1), look(self)))
+    looks: list[set[str]] = []
+    look = Daemonsets._rejudge
+    monkeypatch.setattr(Daemonsets, "_rejudge", lambda self, *sets: (looks.append(sets[0]), look(self, *sets)))
     lab.turn(*(events.SetAgent(agent=f"a{number}", disabled=True) for number in range(4)))
-    assert sum(looks) == 1
+    assert looks == [{"a0", "a1", "a2", "a3"}]
     lab.join("a4")
-    assert sum(looks) == 2
+    assert looks[1:] == [{"a4"}], "the others have not changed"
     assert lab.application.instances == 5
+
+
+def test_a_setting_that_changes_nothing_for_a_daemonset_costs_no_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = running(4)
+    looks: list[str] = []
+    look = Daemonsets._examine
+    monkeypatch.setattr(Daemonsets, "_examine", lambda self, key: (looks.append(key), look(self, key)))
+    lab.set_agent("a1", strings={"colour": "red"})
+    assert not looks
+    lab.set_agent("a1", disabled=True)
+    assert looks
 
 
 def test_a_deletion_names_the_agents_it_waits_for() -> None:

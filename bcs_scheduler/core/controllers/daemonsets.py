@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import NamedTuple
 
 import msgspec
 
@@ -24,6 +23,7 @@ from store.workloads import DaemonsetStatus
 from transactions import base, daemons, delete, explain, groups, needs
 from transactions.explain import several
 from transactions.lifecycle import serves
+from transactions.timers import Timers
 from transactions.wants import Wants
 
 ASK_AGENTS = 5.0
@@ -35,27 +35,32 @@ PACE = 0.0001
 """Seconds per taskgroup above SMALL between two looks at a daemonset: each walks over all of them."""
 
 
-class Admitted(NamedTuple):
-    """Ids of the agents that the constraints of a version admit: those that take new taskgroups, and those that do not
-    because they are disabled or tainted."""
+class Admitted:
+    """Ids of the agents that the constraints of a version admit: those that take new taskgroups (`open`), and those
+    that do not because they are disabled or tainted (`closed`). Settings of operators count; what runs does not."""
 
-    version: str
-    open: frozenset[str]
-    closed: frozenset[str]
+    def __init__(self, desk: Desk, version: Version) -> None:
+        self._desk = desk
+        self._rules = needs.rules_of(version)
+        self.version = version.name
+        self.open: set[str] = set()
+        self.closed: set[str] = set()
+        for identity in desk.agents.agents:
+            self.judge(identity)
 
-
-def admitted(desk: Desk, version: Version) -> Admitted:
-    """Settings of operators included; counts of what runs are not asked."""
-    rules, settings = needs.rules_of(version), desk.state.agent_settings
-    open_: list[str] = []
-    closed: list[str] = []
-    for agent in desk.agents.agents.values():
-        set_up = decoration(settings.get(agent.key))
-        attributes = {**agent.attributes, **set_up.attributes, "hostname": agent.hostname}
-        if rules.could_admit(attributes):
-            shut = set_up.disabled or rules.untolerated(tuple(set_up.taints.items())) is not None
-            (closed if shut else open_).append(agent.id)
-    return Admitted(version.name, frozenset(open_), frozenset(closed))
+    def judge(self, identity: str) -> bool:
+        """Looks at one agent again; whether that has changed anything."""
+        before = (identity in self.open, identity in self.closed)
+        self.open.discard(identity)
+        self.closed.discard(identity)
+        agent = self._desk.agents.agents.get(identity)
+        if agent is not None:
+            set_up = decoration(self._desk.state.agent_settings.get(agent.key))
+            attributes = {**agent.attributes, **set_up.attributes, "hostname": agent.hostname}
+            if self._rules.could_admit(attributes):
+                shut = set_up.disabled or self._rules.untolerated(tuple(set_up.taints.items())) is not None
+                (self.closed if shut else self.open).add(identity)
+        return before != (identity in self.open, identity in self.closed)
 
 
 def _matters(transaction: Transaction) -> bool:
@@ -73,10 +78,10 @@ class Daemonsets:
         """Keys of daemonsets to be looked at."""
         self._rests: dict[str, float] = {}
         """Until when a big daemonset is not looked at again."""
-        self._due: dict[str, float] = {}
+        self._due = Timers()
         """When a daemonset is to be looked at although nothing has changed."""
         self._admitted: dict[str, Admitted] = {}
-        self._revision = -1
+        self._listed = False
         self._ask_at = 0.0
 
     def recover(self) -> None:
@@ -85,12 +90,14 @@ class Daemonsets:
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         known = self._desk.state.daemonsets
         if not known:
+            self._admitted.clear()
+            self._desk.agents.take_moved()
             return
-        everything = self._revision != self._desk.agents.revision
-        self._revision = self._desk.agents.revision
+        moved = self._moved()
+        concerned = set(moved)
         for kind, key in changed:
             if kind == "agentsetting":
-                everything = True
+                concerned |= self._desk.agents.ids_of(key)
                 continue
             if kind == "taskgroup":
                 key = application_of(key)
@@ -103,8 +110,8 @@ class Daemonsets:
                 continue
             if key in known:
                 self._dirty[key] = None
-        if everything:
-            self._everything()
+        if concerned:
+            self._rejudge(concerned, moved)
         self._look()
 
     def tick(self) -> None:
@@ -114,24 +121,43 @@ class Daemonsets:
         if desk.connected and desk.now >= self._ask_at:
             self._ask_at = desk.now + max(ASK_AGENTS, len(desk.agents.agents) / AGENTS_PER_SECOND)
             desk.emit(ListAgents(cause=desk.cause))
-        self._dirty.update(dict.fromkeys(key for key, at in self._due.items() if at <= desk.now))
+        self._dirty.update(dict.fromkeys(self._due.take(desk.now)))
         self._look()
 
     def next_timer(self) -> float | None:
         return min((self._rests[key] for key in self._dirty if key in self._rests), default=None)
 
-    def _everything(self) -> None:
-        """Any agent may have become one for any daemonset, or none."""
-        self._admitted.clear()
-        for key in self._desk.state.daemonsets:
-            self._dirty[key] = None
-            self._desk.engine.look_again(self._desk.state.active_of(key))
+    def _moved(self) -> set[str]:
+        """Agents that have joined, left or changed since the last look."""
+        agents = self._desk.agents
+        moved = agents.take_moved()
+        if moved is None or self._listed != agents.listed:
+            self._listed = agents.listed
+            self._admitted.clear()
+            self._dirty.update(dict.fromkeys(self._desk.state.daemonsets))
+            for key in self._desk.state.daemonsets:
+                self._desk.engine.look_again(self._desk.state.active_of(key))
+            return set()
+        return moved
+
+    def _rejudge(self, agents: set[str], moved: set[str]) -> None:
+        """Has daemonsets looked at for which one of these agents has become one of theirs, or is none any more; and
+        those with a taskgroup on an agent that has `moved`: it may be gone."""
+        state = self._desk.state
+        held = {f"{g.namespace}/{g.application}" for agent in moved for g in state.groups_on(agent).values()}
+        for key in state.daemonsets:
+            admitted = self._admitted.get(key)
+            # Each is judged, also after one that differs.
+            differing = [agent for agent in agents if admitted is None or admitted.judge(agent)]
+            if differing or key in held:
+                self._dirty[key] = None
+                self._desk.engine.look_again(state.active_of(key))
 
     def _look(self) -> None:
         desk = self._desk
         for key in [key for key in self._dirty if self._rests.get(key, 0.0) <= desk.now]:
             del self._dirty[key]
-            self._due.pop(key, None)
+            self._due.drop(key)
             self._rests[key] = desk.now + PACE * max(0, len(desk.state.groups_of(key)) - SMALL)
             desk.attempt("daemonset", key, partial(self._examine, key))
             desk.checkpoint()
@@ -140,8 +166,9 @@ class Daemonsets:
         desk = self._desk
         daemonset, application = desk.state.daemonsets.get(key), desk.state.applications.get(key)
         if daemonset is None or application is None:
-            for held in (self._rests, self._due, self._admitted):
-                held.pop(key, None)
+            self._rests.pop(key, None)
+            self._admitted.pop(key, None)
+            self._due.drop(key)
             if daemonset is not None:
                 desk.uow.delete(daemonset)
                 desk.tell("daemonset", key, "deleted", "all taskgroups have ended")
@@ -164,7 +191,7 @@ class Daemonsets:
         known = self._admitted.get(key)
         if known is not None and known.version == version.name:
             return known
-        found = self._admitted[key] = admitted(self._desk, version)
+        found = self._admitted[key] = Admitted(self._desk, version)
         return found
 
     def _adjust(self, daemonset: Daemonset, application: Application, version: Version) -> None:
@@ -224,8 +251,7 @@ class Daemonsets:
         """Whether the moment has come; if not, there will be another look then."""
         if at <= self._desk.now:
             return True
-        key = f"{group.namespace}/{group.application}"
-        self._due[key] = min(at, self._due.get(key, at))
+        self._due.no_later(f"{group.namespace}/{group.application}", at)
         return False
 
     # --- how it is --------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from bcs_scheduler.core.desk import Desk
 from store.ids import application_of
 from store.records import Application, Deployment
 from transactions import rolling, scale
+from transactions.timers import Timers
 
 LAUNCH_AGAIN = 60.0
 """Seconds between the end of a launch that ran out of time and the next."""
@@ -32,21 +33,21 @@ class Deployments:
         """Deployment of an application, by key."""
         self._telling: dict[str, str] = {}
         """Deployment that waits for a command, by command id."""
-        self._due: dict[str, float] = {}
+        self._due = Timers()
         """When a deployment is to be looked at even if nothing changes."""
 
     def recover(self) -> None:
         for application in self._desk.state.applications.values():
             self._own(application.key, application)
         # With the first turn: nothing may change while the core is being built.
-        self._due = dict.fromkeys(self._desk.state.deployments, 0.0)
+        for key in self._desk.state.deployments:
+            self._due.set(key, 0.0)
 
     def next_timer(self) -> float | None:
-        return min(self._due.values(), default=None)
+        return self._due.next()
 
     def tick(self) -> None:
-        now = self._desk.now
-        self._look_at([key for key, at in self._due.items() if at <= now])
+        self._look_at(self._due.take(self._desk.now))
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         concerned: dict[str, None] = {}
@@ -102,9 +103,9 @@ class Deployments:
 
     def _look_at(self, keys: Iterable[str]) -> None:
         for key in sorted(keys):
-            self._due.pop(key, None)
+            self._due.drop(key)
             if self._desk.attempt("deployment", key, partial(self._look, key)):
-                self._due[key] = self._desk.now + RETRY
+                self._due.set(key, self._desk.now + RETRY)
 
     def _look(self, key: str) -> None:
         deployment = self._desk.state.deployments.get(key)
@@ -121,7 +122,7 @@ class Deployments:
             case "Update":
                 at = rollout_steps.advance(self._desk, deployment)
                 if at < math.inf:
-                    self._due[key] = at
+                    self._due.set(key, at)
         current = self._desk.state.deployments[key]
         if current.status == "Running" and current.following:
             deployments.take_up(self._desk, current)
@@ -148,7 +149,7 @@ class Deployments:
         ended = (t.finished_at for t in desk.state.transactions_of(key).values() if t.type in ("LAUNCH", "SCALE"))
         again = max(ended, default=0.0) + LAUNCH_AGAIN
         if desk.now < again:
-            self._due[deployment.key] = again
+            self._due.set(deployment.key, again)
             return
         words = f"{missing} of {deployment.instances} taskgroups are missing and launched again"
         rollout.tell(desk, deployment, "launching", words)
@@ -200,6 +201,6 @@ class Deployments:
         )
         again = max(failed, default=-RETRY) + RETRY
         if now < again:
-            self._due[deployment.key] = min(again, self._due.get(deployment.key, again))
+            self._due.no_later(deployment.key, again)
         else:
             rollout.forget(self._desk, application, enforce=False)

@@ -144,17 +144,14 @@ class Services:
 
     def _select(self, bound: _Bound) -> None:
         """Everything that a new or changed service selects."""
-        service = bound.service
-        name, value = bound.anchor or ("", None)
-        for application in self._owners.get(service.namespace, ()):
-            # Asked for every application: the one pair by which the service is found rules out nearly all of them.
-            for version in self._desk.state.versions_of(application).values():
-                if version.labels.get(name) == value:
-                    self._admit(bound, application)
-                    break
-            else:
-                if not service.selector:
-                    self._admit(bound, application)
+        namespace = bound.service.namespace
+        if bound.anchor is None:
+            concerned = list(self._owners.get(namespace, ()))
+        else:
+            # The one pair by which the service is found rules out nearly all of the applications.
+            concerned = self._desk.state.census.applications_with(namespace, *bound.anchor)
+        for application in concerned:
+            self._admit(bound, application)
 
     def _admit(self, bound: _Bound, application: str) -> None:
         """The taskgroups of one application that a new or changed service selects."""

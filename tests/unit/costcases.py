@@ -1,0 +1,593 @@
+"""One case for every kind of event and command: what is done before, and the events whose cost is measured.
+
+A case is prepared anew, under a name of its own, for every measurement. Everything it concerns is made by the case
+itself, so it is of the same size beside 1,000 and beside 50,000 taskgroups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from bcs_scheduler.core import events, orders
+from bcs_scheduler.core.events import CheckReport, TaskDetail
+from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
+from offers.model import Offer
+from store.definition import Constraint, HealthCheck
+from store.records import (
+    ConfigItem,
+    ConfigMap,
+    CustomKind,
+    CustomObject,
+    Daemonset,
+    Deployment,
+    Namespace,
+    Quota,
+    Secret,
+    Service,
+    ServicePort,
+    TaskGroup,
+    Webhook,
+)
+
+Batch = tuple[events.Event, ...]
+Prepare = Callable[[World, str], Batch]
+ONE = 1
+
+
+class Case(NamedTuple):
+    kind: type[events.Event]
+    name: str
+    prepare: Prepare
+    share: Callable[[World], int]
+    """How many objects the events concern: their cost is divided by this number."""
+
+
+CASES: list[Case] = []
+
+
+def _one(world: World) -> int:
+    return 1
+
+
+def per_agent(world: World) -> int:
+    return world.agents
+
+
+def per_taskgroup(world: World) -> int:
+    return len(world.core.state.taskgroups)
+
+
+def case(kind: type[events.Event], share: Callable[[World], int] = _one) -> Callable[[Prepare], Prepare]:
+    def add(prepare: Prepare) -> Prepare:
+        CASES.append(Case(kind, prepare.__name__, prepare, share))
+        return prepare
+
+    return add
+
+
+# --- what cases are made of -----------------------------------------------------------------------------------
+
+
+CHECKED = (
+    CONTAINER.__class__(
+        command="serve",
+        requests=CONTAINER.requests,
+        health_checks=(HealthCheck(type="REMOTE_TCP", port=80), HealthCheck(type="HTTP", port=80)),
+    ),
+)
+HERE = ((Constraint(name="hostname", operator="CLUSTER", items=("host-1", "host-2")),),)
+
+
+def ask(world: World, command: events.Command) -> dict[str, Any]:
+    """The data of the answer; what follows from the command is done."""
+    world.turn(command)
+    reply = world.replies[-1]
+    assert not reply.error, reply.message
+    world.rest()
+    return dict(reply.data or {})
+
+
+def running(world: World, name: str, instances: int = 1, **fields: Any) -> list[TaskGroup]:
+    """Taskgroups of a new application that runs."""
+    ask(world, events.CreateApplication(version=version(SPACE, name, instances, **fields)))
+    groups = list(world.core.state.groups_of(f"{SPACE}/{name}").values())
+    assert [group.status for group in groups] == ["Running"] * instances
+    return groups
+
+
+def deployed(world: World, name: str, revision: str = "1") -> None:
+    ask(world, create_deployment(world, name)[0])  # type: ignore[arg-type]
+    assert world.core.state.deployments[f"{SPACE}/{name}"].status == "Running"
+
+
+def everywhere(world: World, name: str) -> None:
+    ask(world, create_daemonset(world, name)[0])  # type: ignore[arg-type]
+    found = world.core.state.daemonsets[f"{SPACE}/{name}"]
+    assert found.status == "Running", found
+
+
+def one(events_: events.Event) -> Batch:
+    return (events_,)
+
+
+def detail(healthy: bool) -> TaskDetail:
+    return TaskDetail(pid=7, checks=(CheckReport(type="HTTP", healthy=healthy),))
+
+
+# --- from Mesos -----------------------------------------------------------------------------------------------
+
+
+@case(events.Subscribed, per_taskgroup)
+def subscribed(world: World, name: str) -> Batch:
+    """Puts every task in question."""
+    world.connected()
+    world.turn(events.Disconnected())
+    return one(events.Subscribed(framework_id="framework", cluster="cluster"))
+
+
+@case(events.Disconnected, per_agent)
+def disconnected(world: World, name: str) -> Batch:
+    """Every offer is void."""
+    world.connected()
+    return one(events.Disconnected())
+
+
+@case(events.FrameworkRemoved, per_agent)
+def framework_removed(world: World, name: str) -> Batch:
+    world.connected()
+    return one(events.FrameworkRemoved(message="removed"))
+
+
+@case(events.OffersArrived)
+def offers_arrived(world: World, name: str) -> Batch:
+    return one(events.OffersArrived(offers=(world.offer(1),)))
+
+
+@case(events.OffersArrived)
+def offers_that_a_waiting_demand_looks_at(world: World, name: str) -> Batch:
+    """What waits has asked for so much that no agent can take it."""
+    huge = CONTAINER.__class__(command="serve", requests=CONTAINER.requests.__class__(cpus=10**7))
+    if f"{SPACE}/huge" not in world.core.state.applications:
+        ask(world, events.CreateApplication(version=version(SPACE, "huge", 1, containers=(huge,))))
+    offer = world.offer(1)
+    world.after = lambda: ask(world, events.DeleteApplication(namespace=SPACE, name="huge", enforce=True))
+    return one(events.OffersArrived(offers=(offer,)))
+
+
+@case(events.OfferRescinded)
+def offer_rescinded(world: World, name: str) -> Batch:
+    offer: Offer = world.offer(1)
+    world.turn(events.OffersArrived(offers=(offer,)))
+    return one(events.OfferRescinded(offer_id=offer.id))
+
+
+@case(events.InverseOffersArrived)
+def inverse_offers(world: World, name: str) -> Batch:
+    return one(events.InverseOffersArrived(offers=((name, agent_name(1), world.now),)))
+
+
+@case(events.StatusUpdate)
+def a_task_starts(world: World, name: str) -> Batch:
+    world.turn(events.CreateApplication(version=version(SPACE, name, 1)))
+    report, *others = world.answers()
+    assert isinstance(report, events.StatusUpdate)
+    world.turn(*others)
+    return one(report)
+
+
+@case(events.StatusUpdate)
+def a_report_that_changes_nothing(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    return tuple(world.reports(group, "TASK_RUNNING"))
+
+
+@case(events.StatusUpdate)
+def a_task_fails(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    return tuple(world.reports(group, "TASK_FAILED"))
+
+
+@case(events.StatusUpdate)
+def a_task_of_a_service_fails(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    port = ServicePort(name="http", service_port=80)
+    ask(world, orders.PutService(service=Service(namespace=SPACE, name=name, selector={"app": name}, ports=(port,))))
+    return tuple(world.reports(group, "TASK_FAILED"))
+
+
+@case(events.StatusUpdate)
+def a_task_of_a_deployment_fails(world: World, name: str) -> Batch:
+    deployed(world, name)
+    (group,) = world.core.state.groups_of(f"{SPACE}/{name}").values()
+    return tuple(world.reports(group, "TASK_FAILED"))
+
+
+@case(events.StatusUpdate)
+def a_task_of_a_daemonset_fails(world: World, name: str) -> Batch:
+    everywhere(world, name)
+    group = next(iter(world.core.state.groups_of(f"{SPACE}/{name}").values()))
+    return tuple(world.reports(group, "TASK_FAILED"))
+
+
+@case(events.StatusUpdate)
+def a_task_is_unreachable(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    return tuple(world.reports(group, "TASK_UNREACHABLE"))
+
+
+@case(events.StatusUpdate)
+def a_task_nobody_knows(world: World, name: str) -> Batch:
+    return one(world.report("1.0.0.none.none.cluster", agent_name(1), "TASK_RUNNING"))
+
+
+@case(events.TasksReported)
+def a_steady_report(world: World, name: str) -> Batch:
+    (group,) = running(world, name, containers=CHECKED)
+    task = group.tasks[0].id
+    return one(
+        events.TasksReported(agent_id=group.agent_id, executor_id=group.id, tasks=((task, detail(healthy=True)),))
+    )
+
+
+@case(events.MessageAnswered)
+def a_message_is_answered(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    ask(world, events.Instruct(namespace=SPACE, name=name, type="command", body={"command": ["true"]}))
+    (message,) = world.core.state.open_messages_of(group.id)
+    return one(
+        events.MessageAnswered(
+            agent_id=group.agent_id, executor_id=group.id, message_id=message, status="success", message="done"
+        )
+    )
+
+
+@case(events.HealthReported)
+def a_prober_reports(world: World, name: str) -> Batch:
+    (group,) = running(world, name, containers=CHECKED)
+    return one(events.HealthReported(task_id=group.tasks[0].id, type="REMOTE_TCP", healthy=False, message="refused"))
+
+
+@case(events.ExecutorTerminated)
+def an_executor_terminates(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    return one(events.ExecutorTerminated(agent_id=group.agent_id, executor_id=group.id, status=9))
+
+
+@case(events.AgentRemoved)
+def an_agent_is_removed(world: World, name: str) -> Batch:
+    number = int(name.rpartition("-")[2]) + 10
+    world.after = lambda: world.agent_back(number)
+    return one(events.AgentRemoved(agent_id=agent_name(number)))
+
+
+@case(events.AcceptFailed)
+def an_accept_is_refused(world: World, name: str) -> Batch:
+    world.turn(events.CreateApplication(version=version(SPACE, name, 1)))
+    (group,) = world.core.state.groups_of(f"{SPACE}/{name}")
+    world.turn(*[event for event in world.answers() if isinstance(event, events.OffersArrived)])
+    return one(events.AcceptFailed(taskgroups=(group,), reason="offer is gone", certain=True))
+
+
+@case(events.AgentsListed, per_agent)
+def agents_are_listed(world: World, name: str) -> Batch:
+    return one(events.AgentsListed(agents=listed(range(world.agents))))
+
+
+@case(events.AgentsListed, per_agent)
+def an_agent_is_missing_from_the_list(world: World, name: str) -> Batch:
+    everybody = events.AgentsListed(agents=listed(range(world.agents)))
+    world.turn(everybody)
+    world.after = lambda: world.turn(everybody)
+    return one(events.AgentsListed(agents=listed(range(world.agents - 1))))
+
+
+# --- time -----------------------------------------------------------------------------------------------------
+
+
+@case(events.Tick)
+def nothing_happens(world: World, name: str) -> Batch:
+    return ()
+
+
+# --- applications ---------------------------------------------------------------------------------------------
+
+
+@case(events.CreateApplication)
+def create_application(world: World, name: str) -> Batch:
+    return one(events.CreateApplication(version=version(SPACE, name, 1)))
+
+
+@case(events.CreateApplication)
+def plan_of_an_application(world: World, name: str) -> Batch:
+    return one(events.CreateApplication(version=version(SPACE, name, 1), dry_run=True))
+
+
+@case(events.UpdateApplication)
+def update_application(world: World, name: str) -> Batch:
+    running(world, name)
+    return one(events.UpdateApplication(version=version(SPACE, name, 1, labels={"app": name, "revision": "2"})))
+
+
+@case(events.UpdateApplication)
+def plan_of_an_update(world: World, name: str) -> Batch:
+    running(world, name)
+    changed = version(SPACE, name, 1, labels={"app": name, "revision": "2"})
+    return one(events.UpdateApplication(version=changed, dry_run=True))
+
+
+@case(events.RollbackApplication)
+def roll_back_application(world: World, name: str) -> Batch:
+    ask(world, update_application(world, name)[0])  # type: ignore[arg-type]
+    return one(events.RollbackApplication(namespace=SPACE, name=name))
+
+
+@case(events.ScaleApplication)
+def scale_up(world: World, name: str) -> Batch:
+    running(world, name)
+    return one(events.ScaleApplication(namespace=SPACE, name=name, instances=2))
+
+
+@case(events.ScaleApplication)
+def scale_down(world: World, name: str) -> Batch:
+    running(world, name, 2)
+    return one(events.ScaleApplication(namespace=SPACE, name=name, instances=1))
+
+
+@case(events.DeleteApplication)
+def delete_application(world: World, name: str) -> Batch:
+    running(world, name)
+    return one(events.DeleteApplication(namespace=SPACE, name=name))
+
+
+@case(events.RescheduleTaskGroup)
+def reschedule(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    return one(events.RescheduleTaskGroup(taskgroup=group.id))
+
+
+@case(events.CancelTransaction)
+def cancel(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    world.turn(events.RescheduleTaskGroup(taskgroup=group.id))
+    (transaction,) = world.core.state.active_of(f"{SPACE}/{name}")
+    world.answers()
+    return one(events.CancelTransaction(id=transaction))
+
+
+@case(events.ReportHealth)
+def report_health(world: World, name: str) -> Batch:
+    (group,) = running(world, name, containers=CHECKED)
+    return one(events.ReportHealth(task_id=group.tasks[0].id, type="REMOTE_TCP", healthy=False))
+
+
+@case(events.Instruct)
+def instruct(world: World, name: str) -> Batch:
+    running(world, name)
+    return one(events.Instruct(namespace=SPACE, name=name, type="command", body={"command": ["true"]}))
+
+
+@case(events.DeleteCommand)
+def delete_command(world: World, name: str) -> Batch:
+    running(world, name)
+    ask(world, instruct_again(name))
+    command = max(world.core.state.commands, key=lambda key: int(key.rpartition("-")[2]))
+    return one(events.DeleteCommand(id=command))
+
+
+def instruct_again(name: str) -> events.Instruct:
+    return events.Instruct(namespace=SPACE, name=name, type="command", body={"command": ["true"]})
+
+
+# --- agents ---------------------------------------------------------------------------------------------------
+
+
+@case(events.SetAgent)
+def set_agent(world: World, name: str) -> Batch:
+    return one(events.SetAgent(agent="10.0.0.3", strings={"zone": name}))
+
+
+@case(events.DeleteAgentSetting)
+def delete_agent_setting(world: World, name: str) -> Batch:
+    ask(world, events.SetAgent(agent="10.0.0.3", strings={"zone": name}))
+    return one(events.DeleteAgentSetting(agent="10.0.0.3"))
+
+
+@case(orders.DrainAgent)
+def drain_agent(world: World, name: str) -> Batch:
+    """Its taskgroups are the same few everywhere."""
+    world.after = lambda: (
+        ask(world, events.SetAgent(agent="10.0.0.5", disabled=False)),
+        ask(world, events.DeleteAgentSetting(agent="10.0.0.5")),
+    )
+    return one(orders.DrainAgent(agent="10.0.0.5"))
+
+
+# --- deployments ----------------------------------------------------------------------------------------------
+
+
+@case(orders.CreateDeployment)
+def create_deployment(world: World, name: str) -> Batch:
+    wanted = Deployment(namespace=SPACE, name=name, instances=1, selector={"app": name})
+    return one(orders.CreateDeployment(deployment=wanted, version=version(SPACE, name, 1)))
+
+
+@case(orders.CreateDeployment)
+def adopt_an_application(world: World, name: str) -> Batch:
+    running(world, name)
+    wanted = Deployment(namespace=SPACE, name=name, instances=1, selector={"tier": "web", "app": name})
+    return one(orders.CreateDeployment(deployment=wanted))
+
+
+@case(orders.UpdateDeployment)
+def update_deployment(world: World, name: str) -> Batch:
+    deployed(world, name)
+    wanted = Deployment(namespace=SPACE, name=name, instances=1, selector={"app": name})
+    changed = version(SPACE, name, 1, labels={"app": name, "revision": "2"})
+    return one(orders.UpdateDeployment(deployment=wanted, version=changed))
+
+
+@case(orders.ControlDeployment)
+def restart_deployment(world: World, name: str) -> Batch:
+    deployed(world, name)
+    return one(orders.ControlDeployment(namespace=SPACE, name=name, action="restart"))
+
+
+@case(orders.RollbackDeployment)
+def roll_back_deployment(world: World, name: str) -> Batch:
+    ask(world, update_deployment(world, name)[0])  # type: ignore[arg-type]
+    for _ in range(20):
+        if world.core.state.deployments[f"{SPACE}/{name}"].status == "Running":
+            break
+        world.turn(after=0.01)
+        world.rest()
+    return one(orders.RollbackDeployment(namespace=SPACE, name=name))
+
+
+@case(orders.ScaleDeployment)
+def scale_deployment(world: World, name: str) -> Batch:
+    deployed(world, name)
+    return one(orders.ScaleDeployment(namespace=SPACE, name=name, instances=2))
+
+
+@case(orders.DeleteDeployment)
+def delete_deployment(world: World, name: str) -> Batch:
+    deployed(world, name)
+    return one(orders.DeleteDeployment(namespace=SPACE, name=name))
+
+
+# --- daemonsets -----------------------------------------------------------------------------------------------
+
+
+def _gone(world: World, name: str) -> None:
+    """Daemonsets are asked about every change of an agent, so none may be left by an earlier case."""
+    if f"{SPACE}/{name}" in world.core.state.daemonsets:
+        ask(world, orders.DeleteDaemonset(namespace=SPACE, name=name))
+    assert f"{SPACE}/{name}" not in world.core.state.daemonsets
+
+
+@case(orders.CreateDaemonset, per_agent)
+def create_daemonset(world: World, name: str) -> Batch:
+    """Asks every agent whether it is for it."""
+    world.after = lambda: _gone(world, name)
+    daemonset = Daemonset(namespace=SPACE, name=name)
+    return one(orders.CreateDaemonset(daemonset=daemonset, version=version(SPACE, name, 1, constraints=HERE)))
+
+
+@case(orders.UpdateDaemonset, per_agent)
+def update_daemonset(world: World, name: str) -> Batch:
+    everywhere(world, name)
+    changed = version(SPACE, name, 1, constraints=HERE, labels={"app": name, "revision": "2"})
+    return one(orders.UpdateDaemonset(daemonset=Daemonset(namespace=SPACE, name=name), version=changed))
+
+
+@case(orders.RollbackDaemonset, per_agent)
+def roll_back_daemonset(world: World, name: str) -> Batch:
+    ask(world, update_daemonset(world, name)[0])  # type: ignore[arg-type]
+    return one(orders.RollbackDaemonset(namespace=SPACE, name=name))
+
+
+@case(orders.RestartDaemonset, per_agent)
+def restart_daemonset(world: World, name: str) -> Batch:
+    everywhere(world, name)
+    return one(orders.RestartDaemonset(namespace=SPACE, name=name))
+
+
+@case(orders.DeleteDaemonset)
+def delete_daemonset(world: World, name: str) -> Batch:
+    everywhere(world, name)
+    return one(orders.DeleteDaemonset(namespace=SPACE, name=name))
+
+
+# --- what surrounds applications ------------------------------------------------------------------------------
+
+
+@case(events.PutConfigMap)
+def put_config_map(world: World, name: str) -> Batch:
+    return one(events.PutConfigMap(config_map=ConfigMap(namespace=SPACE, name=name, items={"a": ConfigItem()})))
+
+
+@case(events.DeleteConfigMap)
+def delete_config_map(world: World, name: str) -> Batch:
+    ask(world, put_config_map(world, name)[0])  # type: ignore[arg-type]
+    return one(events.DeleteConfigMap(namespace=SPACE, name=name))
+
+
+@case(events.PutSecret)
+def put_secret(world: World, name: str) -> Batch:
+    return one(events.PutSecret(secret=Secret(namespace=SPACE, name=name, items={"a": "YQ=="})))
+
+
+@case(events.DeleteSecret)
+def delete_secret(world: World, name: str) -> Batch:
+    ask(world, put_secret(world, name)[0])  # type: ignore[arg-type]
+    return one(events.DeleteSecret(namespace=SPACE, name=name))
+
+
+@case(orders.PutService)
+def put_service(world: World, name: str) -> Batch:
+    running(world, name)
+    port = ServicePort(name="http", service_port=80)
+    selector = {"app": name, "tier": "web"}
+    return one(orders.PutService(service=Service(namespace=SPACE, name=name, selector=selector, ports=(port,))))
+
+
+@case(orders.DeleteService)
+def delete_service(world: World, name: str) -> Batch:
+    ask(world, put_service(world, name)[0])  # type: ignore[arg-type]
+    return one(orders.DeleteService(namespace=SPACE, name=name))
+
+
+@case(orders.PutNamespace)
+def put_namespace(world: World, name: str) -> Batch:
+    return one(orders.PutNamespace(namespace=Namespace(name=name)))
+
+
+@case(events.CreateApplication)
+def create_application_below_a_quota(world: World, name: str) -> Batch:
+    """The first quota of all: the wants of its namespace are summed up, and those of no other."""
+    ask(world, orders.PutNamespace(namespace=Namespace(name=name, quota=Quota(taskgroups=5))))
+    world.after = lambda: (
+        ask(world, events.DeleteApplication(namespace=name, name=name)),
+        ask(world, orders.DeleteNamespace(name=name)),
+    )
+    return one(events.CreateApplication(version=version(name, name, 1)))
+
+
+@case(orders.DeleteNamespace)
+def delete_namespace(world: World, name: str) -> Batch:
+    ask(world, put_namespace(world, name)[0])  # type: ignore[arg-type]
+    return one(orders.DeleteNamespace(name=name))
+
+
+@case(orders.PutWebhook)
+def put_webhook(world: World, name: str) -> Batch:
+    return one(orders.PutWebhook(webhook=Webhook(namespace=SPACE, name=name)))
+
+
+@case(orders.DeleteWebhook)
+def delete_webhook(world: World, name: str) -> Batch:
+    ask(world, put_webhook(world, name)[0])  # type: ignore[arg-type]
+    return one(orders.DeleteWebhook(namespace=SPACE, name=name))
+
+
+@case(orders.PutCustomKind)
+def put_custom_kind(world: World, name: str) -> Batch:
+    return one(orders.PutCustomKind(custom_kind=CustomKind(name=name)))
+
+
+@case(orders.DeleteCustomKind)
+def delete_custom_kind(world: World, name: str) -> Batch:
+    ask(world, put_custom_kind(world, name)[0])  # type: ignore[arg-type]
+    return one(orders.DeleteCustomKind(name=name))
+
+
+@case(orders.PutCustomObject)
+def put_custom_object(world: World, name: str) -> Batch:
+    return one(orders.PutCustomObject(custom_object=CustomObject(type="Kind1", namespace=SPACE, name=name)))
+
+
+@case(orders.DeleteCustomObject)
+def delete_custom_object(world: World, name: str) -> Batch:
+    ask(world, put_custom_object(world, name)[0])  # type: ignore[arg-type]
+    return one(orders.DeleteCustomObject(type="Kind1", namespace=SPACE, name=name))

@@ -1,0 +1,144 @@
+"""No step of the core costs more because of objects that it does not concern.
+
+Every kind of event and command is carried out in a core with 1,000 and in one with 50,000 running taskgroups. Two
+figures are compared. Lines of Python that are executed are exact and find every loop written in Python. Processor time
+finds the loops inside C (copies of dictionaries, sums, sorts) as well; of several runs, which take turns between the
+two cores, the smallest counts, so the load of the machine matters little.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.core import events, orders
+from benchmarks.synthetic import World
+from tests.unit.costcases import CASES, Case
+
+SMALL, LARGE = 1_000, 50_000
+MOST_LINES = 1.1
+"""Ratio of the lines executed: heaps and the like may be a little deeper."""
+MOST_TIME = 1.5
+MOST_TIME_EACH = 4.0
+"""The same for what concerns every agent or taskgroup, by the piece: 50,000 objects are in no cache, 1,000 are."""
+FLOOR = 100e-6
+"""Seconds of processor time that may come on top: one pass of numpy over 5,000 agents takes that long, and memory that
+is in no cache costs more in the large core. To copy or sum up 50,000 objects takes longer."""
+ASKED_FLOOR = 10e-6
+"""The same for a question that is answered from what is known."""
+RUNS = 7
+UNSEEN = {events.Event, events.Command, events.Put, events.Superseded}
+"""Bases, and what is for the term only."""
+Worlds = tuple[World, World]
+
+
+@pytest.fixture(scope="module")
+def worlds() -> Iterator[Worlds]:
+    pair = (World(SMALL), World(LARGE))
+    gc.collect()
+    gc.freeze()
+    yield pair
+    gc.unfreeze()
+
+
+def test_every_kind_of_event_and_command_has_a_case() -> None:
+    kinds = {
+        kind
+        for module in (events, orders)
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, events.Event)
+    }
+    assert kinds - UNSEEN == {case.kind for case in CASES}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_cost_of_an_event_does_not_depend_on_the_size_of_the_cluster(worlds: Worlds, case: Case) -> None:
+    lines = [_lines(world, case) / case.share(world) for world in worlds]
+    times = _times(worlds, case)
+    shares = [case.share(world) for world in worlds]
+    small, large = (seconds / share for seconds, share in zip(times, shares, strict=True))
+    most = MOST_TIME if shares[1] == 1 else MOST_TIME_EACH
+    assert lines[1] <= MOST_LINES * lines[0], f"lines executed: {lines[0]:.0f} and {lines[1]:.0f}"
+    assert large <= most * small + FLOOR / shares[1], (
+        f"processor time: {small * 1e6:.0f} and {large * 1e6:.0f} microseconds"
+    )
+
+
+def test_asking_when_the_next_turn_is_due_and_what_is_pending_costs_the_same(worlds: Worlds) -> None:
+    for ask in (lambda w: w.core.next_wakeup(w.now), lambda w: w.core.pending, lambda w: w.core.open_questions):
+        small, large = (min(_timed(partial(ask, world)) for _ in range(RUNS)) for world in worlds)
+        assert large <= MOST_TIME * small + ASKED_FLOOR
+
+
+# --- measuring --------------------------------------------------------------------------------------------------------
+
+
+def _prepared(world: World, case: Case, number: int) -> tuple[events.Event, ...]:
+    world.after = lambda: None
+    if case.kind not in (events.Subscribed, events.Disconnected, events.FrameworkRemoved):
+        world.connected()
+    batch = case.prepare(world, f"{case.name.replace('_', '-')}-{number}")
+    world.now += 0.0001
+    return batch
+
+
+def _finish(world: World, units: list[Any]) -> None:
+    world.take(units)
+    world.rest()
+    world.after()
+    world.rest()
+
+
+def _lines(world: World, case: Case) -> int:
+    """Lines of Python that one turn executes."""
+    count = 0
+
+    def trace(frame: FrameType, what: str, value: object) -> Any:
+        nonlocal count
+        count += what == "line"
+        return trace
+
+    _finish(world, world.core.turn(_prepared(world, case, 0), world.now))  # caches fill
+    batch = _prepared(world, case, 1)
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        units = world.core.turn(batch, world.now)
+    finally:
+        sys.settrace(before)
+    _finish(world, units)
+    return count
+
+
+def _times(worlds: Worlds, case: Case) -> list[float]:
+    """Least seconds of processor time of a turn in each of the cores."""
+    found: list[list[float]] = [[], []]
+    runs = RUNS if case.share(worlds[1]) == 1 else 2
+    for number in range(2, runs + 2):
+        for world, times in zip(worlds, found, strict=True):
+            batch = _prepared(world, case, number)
+            units: list[Any] = []
+            times.append(_timed(partial(_turn, world, batch, units)))
+            _finish(world, units)
+    return [min(times) for times in found]
+
+
+def _turn(world: World, batch: tuple[events.Event, ...], units: list[Any]) -> None:
+    units += world.core.turn(batch, world.now)
+
+
+def _timed(work: Callable[[], object]) -> float:
+    gc.disable()
+    try:
+        began = time.thread_time()
+        work()
+        return time.thread_time() - began
+    finally:
+        gc.enable()
