@@ -60,6 +60,7 @@ class MesosSettings(Section, frozen=True, kw_only=True):
     webui_url: str = ""
     gpu: bool = False
     heartbeat_tolerance: Count = 5
+    patience: Positive = 60.0
 
     def secret(self) -> str:
         """The secret of `principal`, empty without `secret_file`. Raises ConfigError if it cannot be read."""

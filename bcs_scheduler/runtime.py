@@ -24,6 +24,7 @@ from bcs_scheduler.core.effects import Reply
 from bcs_scheduler.core.events import Command
 from bcs_scheduler.eligibility import Obstacle, obstacle, protected
 from bcs_scheduler.gateway import Busy, Check, NotLeading, Role
+from bcs_scheduler.handover import Handover, Standing
 from bcs_scheduler.hub import Hub
 from bcs_scheduler.metrics import Leading, Metrics
 from bcs_scheduler.standby import READING, STALE, Standby
@@ -78,10 +79,14 @@ class Runtime:
         watchers: int = 1_000,
         alarms: Alarms | None = None,
         wall: Callable[[], float] = time.time,
+        reaches: Callable[[], bool] | None = None,
+        patience: float = 60.0,
     ) -> None:
         """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe.
         `make_publisher`: None = services are not published elsewhere. `watchers`: of the hub at a time. `alarms` hear
-        of every durable event; they outlive the terms. `wall`: the host's clock, Unix seconds."""
+        of every durable event; they outlive the terms. `wall`: the host's clock, Unix seconds. `reaches`: tries to
+        reach the leading Mesos master; with it, a leader that has not been subscribed for `patience` seconds leaves the
+        lead to a candidate that reaches the master."""
         self._store, self._options, self._make_driver = store, options, make_driver
         self._metrics, self._url, self._make_prober = metrics, url, make_prober
         self._make_publisher = make_publisher
@@ -104,6 +109,7 @@ class Runtime:
         self._stopping = threading.Event()
         self._standby: Standby | None = None
         """Follows the store while this process does not lead."""
+        self._handover = Handover(store, patience, self._standing, reaches, self._hand_over) if reaches else None
         self._thread = threading.Thread(target=self._run, name="runtime", daemon=True)
 
     # --- life -------------------------------------------------------------------------------------------------
@@ -122,11 +128,15 @@ class Runtime:
     def _run(self) -> None:
         if self._attempt("connect to the store", self._store.open):
             self._opened = True
+            if self._handover is not None:
+                self._handover.start()
             self._campaign()
             while not self._stopping.is_set():
                 step = self._steps.get()
                 if step.candidacy == self._candidacy:
                     self._change(step)
+        if self._handover is not None:
+            self._handover.stop()
         self._step_down("the process stops", GRACE)
         if self._standby is not None:
             self._standby.stop()
@@ -292,6 +302,16 @@ class Runtime:
         self._recess = min(max(self._recess * 2, FIRST_RECESS), LONGEST_RECESS)
         self._stopping.wait(self._recess)
         self._campaign()
+
+    def _standing(self) -> Standing:
+        """For Handover. A framework that was removed is removed for every scheduler."""
+        term = self._term
+        if term is None:
+            return "standing by" if self._role == "slave" else "not standing"
+        return "subscribed" if term.core.fatal or term.driver.status()["connected"] else "cut off"
+
+    def _hand_over(self, reason: str) -> None:
+        self._steps.put(_Step("ended", self._candidacy, reason=reason))
 
     def _set_role(self, role: Role) -> None:
         self._role = self._metrics.role = role

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import cast
 
 import structlog
@@ -22,6 +23,7 @@ from bcs_scheduler.guard import Guard, tell_who_may
 from bcs_scheduler.mesos.builders import AnyExecutorBuilder
 from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.executorinfo import ExecutorOptions
+from bcs_scheduler.mesos.reach import reaches_master
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
@@ -97,6 +99,8 @@ class Service:
             publisher_factory(self._settings, url, self.metrics),
             self._settings.events.watchers,
             self._alarms,
+            reaches=partial(reaches_master, mesos_settings(self._settings, url)),
+            patience=self._settings.mesos.patience,
         )
         self._gateway.runtime = self.runtime
         self._server.start()
@@ -184,9 +188,9 @@ def publisher_factory(settings: Settings, url: str, metrics: Metrics) -> Publish
     return lambda epoch, records: Publisher(target, epoch, url, records, metrics.published)
 
 
-def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Event], None]], MesosDriver]:
+def mesos_settings(settings: Settings, api_url: str) -> MesosSettings:
     mesos = settings.mesos
-    presented = MesosSettings(
+    return MesosSettings(
         master=mesos.url,
         framework_name=mesos.framework_name,
         user=mesos.user or "root",
@@ -200,8 +204,12 @@ def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Even
         missed_heartbeats=mesos.heartbeat_tolerance,
         output_limit=settings.executor.output_limit,
     )
+
+
+def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Event], None]], MesosDriver]:
+    presented = mesos_settings(settings, api_url)
     options = executor_options(settings, api_url)
-    if _is_local(options.uri) and not _is_local(mesos.url):
+    if _is_local(options.uri) and not _is_local(settings.mesos.url):
         log.warning("agents cannot fetch the executor: set api.advertise or executor.url", url=options.uri)
     return lambda deliver: Driver(presented, deliver, AnyExecutorBuilder(options))
 

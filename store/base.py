@@ -183,6 +183,14 @@ class Store(Protocol):
     def resign(self) -> None:
         """Gives up the candidacy or leadership; another candidate takes over at once. `deposed` is not called."""
 
+    def note(self, text: str) -> None:
+        """Shows a short text beside the candidacy of this store until it is replaced (empty = none) or the candidacy
+        ends. It may vanish earlier: write it again every few seconds. Raises StoreUnavailable; does nothing without a
+        candidacy."""
+
+    def notes(self) -> dict[str, str]:
+        """Notes of all other candidates, the leader among them, by url. Raises StoreUnavailable."""
+
     def leader(self) -> Leader | None:
         """Who leads now, as far as known; None while nobody does."""
 

@@ -40,6 +40,7 @@ class _Candidate:
     deposed: Callable[[str], None]
     epoch: int = 0
     """The epoch it leads with; 0 while it waits."""
+    note: str = ""
 
 
 @dataclass(eq=False)
@@ -126,6 +127,17 @@ class MemoryStore:
             tell_next = self.backend.remove(self._candidate)
             self._candidate = None
         tell_next()
+
+    def note(self, text: str) -> None:
+        self._require_connection()
+        if self._candidate is not None:
+            self._candidate.note = text
+
+    def notes(self) -> dict[str, str]:
+        self._require_connection()
+        with self.backend.lock:
+            others = [candidate for candidate in self.backend.candidates if candidate is not self._candidate]
+        return {candidate.url: candidate.note for candidate in others if candidate.note}
 
     def leader(self) -> Leader | None:
         with self.backend.lock:

@@ -32,6 +32,7 @@ from store.filelock import FileLock
 from store.seal import UNSEALED, Sealer
 from store.sizes import Sizer
 from store.sqlite_follower import CHANGE_LOG, SqliteFollower, prune
+from store.sqlite_notes import read_notes, write_note
 
 _LOG = logging.getLogger(__name__)
 _SCRIPT = """
@@ -163,6 +164,17 @@ class SqliteStore:
             self._campaigner.join()
         candidacy.lock.close()
 
+    def note(self, text: str) -> None:
+        self._require_open()
+        candidacy = self._candidacy
+        if candidacy is not None:
+            write_note(self._connect, candidacy.url, text)
+
+    def notes(self) -> dict[str, str]:
+        self._require_open()
+        ours = self._candidacy.url if self._candidacy is not None else ""
+        return {url: text for url, text in read_notes(self._connect).items() if url != ours}
+
     def leader(self) -> Leader | None:
         """From the database, if somebody holds the lock."""
         candidacy = self._candidacy
@@ -238,7 +250,9 @@ class SqliteStore:
             with self._lock:
                 if self._reader is None:
                     raise StoreUnavailable("the store is closed")
-                rows = self._reader.execute("SELECT kind, key, data FROM records ORDER BY kind, key").fetchall()
+                rows = self._reader.execute(
+                    "SELECT kind, key, CAST(data AS BLOB) FROM records ORDER BY kind, key"
+                ).fetchall()
         except sqlite3.Error as error:
             raise StoreUnavailable(f"cannot read {self.path}: {error}") from error
         return decode_all((Stored(*row) for row in rows), self._sealer)

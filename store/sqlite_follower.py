@@ -33,7 +33,7 @@ KEPT = 100_000
 _PORTION = 2_000
 """Records of one portion of a read: bounds the memory that a read of all of them takes."""
 _SINCE = """
-SELECT changed.kind, changed.key, records.data
+SELECT changed.kind, changed.key, CAST(records.data AS BLOB)
 FROM (SELECT DISTINCT kind, key FROM changes WHERE number > ?) AS changed
 LEFT JOIN records ON records.kind = changed.kind AND records.key = changed.key
 """
@@ -80,7 +80,7 @@ class SqliteFollower:
         else:
             self._position = None
             stale = self._told.copy()
-            for part in self._tell(self._connection.execute("SELECT kind, key, data FROM records")):
+            for part in self._tell(self._connection.execute("SELECT kind, key, CAST(data AS BLOB) FROM records")):
                 stale.difference_update([(change.kind, change.key) for change in part.changes])
                 yield part
             self._told -= stale

@@ -130,6 +130,20 @@ class ZooKeeperStore:
         if self._opened is not None:
             self._opened.election.resign()
 
+    def note(self, text: str) -> None:
+        election = self._require_open().election
+        try:
+            election.note(text)
+        except (*TRANSIENT, KazooException) as error:
+            raise StoreUnavailable(f"cannot write a note: {error!r}") from error
+
+    def notes(self) -> dict[str, str]:
+        election = self._require_open().election
+        try:
+            return election.notes()
+        except (*TRANSIENT, KazooException) as error:
+            raise StoreUnavailable(f"cannot read the notes: {error!r}") from error
+
     def leader(self) -> Leader | None:
         """Kept up to date by a watch; the last one known while ZooKeeper cannot be reached."""
         opened = self._opened

@@ -45,6 +45,8 @@ class _Candidacy:
     """The epoch it leads with; 0 while it waits."""
     elapsed: float | None = None
     """As in store.base.Term."""
+    node: str = ""
+    """Name of its candidate node, once there is one."""
     thread: threading.Thread | None = None
 
 
@@ -92,6 +94,29 @@ class Election:
         candidacy = self._candidacy
         if candidacy is not None:
             candidacy.wake.set()
+
+    def note(self, text: str) -> None:
+        """Written behind the url into our candidate node. Raises KazooException, KazooTimeoutError."""
+        candidacy = self._candidacy
+        node = candidacy.node if candidacy is not None else ""
+        if candidacy is not None and node:
+            data = f"{candidacy.url}\n{text}" if text else candidacy.url
+            with suppress(NoNodeError):  # the candidacy has ended, or is about to begin again
+                self._session.wait(self._session.client.set_async(f"{self._tree.election}/{node}", data.encode()))
+
+    def notes(self) -> dict[str, str]:
+        """Of the other candidates, by url. Raises KazooException, KazooTimeoutError."""
+        found: dict[str, str] = {}
+        candidacy = self._candidacy
+        for name in self._candidates():
+            if candidacy is not None and name.startswith(candidacy.id):
+                continue
+            with suppress(NoNodeError):
+                data, _ = self._session.wait(self._session.client.get_async(f"{self._tree.election}/{name}"))
+                url, _, text = data.decode("utf-8", "replace").partition("\n")
+                if text:
+                    found[url] = text
+        return found
 
     @property
     def leading(self) -> EpochNode | None:
@@ -152,7 +177,7 @@ class Election:
     def _stand(self, candidacy: _Candidacy) -> None:
         """One attempt: takes over if we are first, else waits until that may have changed."""
         candidacy.trouble = ""  # losing a session is no trouble before leadership: we enter again
-        ours = self._enter(candidacy)
+        ours = candidacy.node = self._enter(candidacy)
         everybody = self._candidates()
         if ours not in everybody:
             return

@@ -4,7 +4,7 @@ document are both made from it, so neither can miss what the other has."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -71,7 +71,7 @@ class Plain(NamedTuple):
 class Streamed(NamedTuple):
     """A file of `size` bytes, passed on as it comes; a failure after the first byte only breaks the connection off."""
 
-    chunks: Iterator[bytes]
+    chunks: AsyncIterator[bytes]
     size: int
     media_type: str = "application/octet-stream"
 

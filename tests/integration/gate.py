@@ -14,6 +14,7 @@ class Gate:
         self._port = port
         self._open = threading.Event()
         self._open.set()
+        self._refusing = False
         self._ends: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._listener.getsockname()[1]}"
@@ -22,8 +23,18 @@ class Gate:
     def close(self) -> None:
         self._open.clear()
 
+    def cut(self) -> None:
+        """Ends all connections and takes no new ones until `open`: what is sent meanwhile is lost, not held up."""
+        self._refusing = True
+        ends, self._ends = self._ends, []
+        for end in ends:
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
     def open(self) -> None:
         """What was held up goes on."""
+        self._refusing = False
         self._open.set()
 
     def stop(self) -> None:
@@ -38,6 +49,9 @@ class Gate:
         with suppress(OSError):
             while True:
                 near, _ = self._listener.accept()
+                if self._refusing:
+                    near.close()
+                    continue
                 self._ends.append(near)
                 threading.Thread(target=self._connect, args=(near,), daemon=True).start()
 

@@ -208,6 +208,25 @@ def test_a_quarantined_record_can_be_replaced_and_deleted_by_the_next_leader(
 
 
 @EVERY
+def test_candidates_read_the_notes_of_each_other(place: Place, candidates: list[Candidate], leader: Candidate) -> None:
+    second = enter(place, candidates, "http://127.0.0.1:31101")
+    wait_for(lambda: _noted(second, "asks: ü", leader), what="the note of the candidate")
+    leader.store.note("reaches")
+    assert second.store.notes() == {leader.url: "reaches"}
+    assert leader.store.notes() == {second.url: "asks: ü"}
+    leader.store.note("")
+    assert second.store.notes() == {}
+    second.store.note("")
+    assert leader.store.notes() == {}
+
+
+def _noted(candidate: Candidate, text: str, reader: Candidate) -> bool:
+    """A candidate shows notes as soon as it stands, which may take it a moment."""
+    candidate.store.note(text)
+    return reader.store.notes() == {candidate.url: text}
+
+
+@EVERY
 def test_unknown_fields_of_a_newer_layout_survive_a_change(place: Place, leader: Candidate) -> None:
     document = json.loads(encode(app())) | {"schema": SCHEMA + 3, "zone": {"name": "z"}}
     leader.put(app()).result(PATIENCE)

@@ -237,7 +237,8 @@ def test_nobody_changes_what_is_in_another_namespace(guarded: Guarded) -> None:
 def test_nothing_of_another_namespace_is_shown(guarded: Guarded) -> None:
     for operation in reads():
         need, path = need_of(operation), concrete(operation, THEIRS, 2)
-        answer = guarded.call("viewer", "GET", path, base="", params=parameters(operation, 2))
+        holder = "operator" if need.role == "operator" else "viewer"
+        answer = guarded.call(holder, "GET", path, base="", params=parameters(operation, 2))
         if need.reach in ("path", "everywhere"):
             assert answer.status_code == 403, (shown(operation), answer.text)
         elif need.reach == "own":
@@ -249,9 +250,11 @@ def test_nothing_of_another_namespace_is_shown(guarded: Guarded) -> None:
 def test_everything_of_ones_own_namespace_is_shown(guarded: Guarded) -> None:
     lists = 0
     for operation in reads():
-        if need_of(operation).reach not in ("path", "own"):
+        need = need_of(operation)
+        if need.reach not in ("path", "own"):
             continue
-        answer = guarded.call("viewer", "GET", concrete(operation, MINE, 1), base="", params=parameters(operation, 1))
+        holder = "operator" if need.role == "operator" else "viewer"
+        answer = guarded.call(holder, "GET", concrete(operation, MINE, 1), base="", params=parameters(operation, 1))
         assert answer.status_code not in (401, 403, 500), (shown(operation), answer.text)
         silent = operation.path.endswith(("/crr", "/events", "/watch"))  # kinds have no namespace; nothing happens here
         if answer.status_code == 200 and "{" not in operation.path and not silent:
@@ -401,6 +404,21 @@ def test_ids_of_others_are_not_there_under_ones_own_path(guarded: Guarded) -> No
         assert answer.status_code in (404, 422), (path, answer.text)
         assert THEIRS not in answer.text
     assert not [c for c in guarded.gateway.commands if getattr(c, "taskgroup", "") == theirs]
+
+
+def test_files_that_may_hold_secrets_are_for_operators(guarded: Guarded) -> None:
+    """Viewers read what tasks print; the answer for those who may is 502 here, since there is no agent."""
+    group = "/taskgroup/1.web.1.BCS.1"
+    outputs = ("", "?file=stdout", "?file=stderr", "?file=stderr.2")
+    files = ("?file=secrets/password", "?file=stdout/../secrets/password", "?file=./stdout.d", "?file=stdout.x")
+    for query in (*outputs, *files):
+        for holder in ("viewer", "operator"):
+            answer = guarded.call(holder, "GET", f"{group}/logs{query}")
+            refused = holder == "viewer" and query in files
+            assert (answer.status_code == 403) == refused, (holder, query, answer.text)
+    for path in ("secrets/password", "stdout"):
+        assert guarded.call("viewer", "GET", f"{group}/file?path={path}").status_code == 403
+        assert guarded.call("operator", "GET", f"{group}/file?path={path}").status_code != 403
 
 
 def test_a_command_reaches_only_taskgroups_of_its_application(guarded: Guarded) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
+from bcs_scheduler.api.downloads import MOST
+from bcs_scheduler.api.operation import BASE
+from bcs_scheduler.sandbox import Download, Folder
 from store.records import Framework, Task, TaskGroup
 from tests.unit.agentfiles import AgentFiles
 from tests.unit.api_support import Api, CoreGateway, listed_agent, serving
+from tests.waiting import wait_for
 
 GROUP = "0.web.shop.demo.1"
 LOGS = f"/taskgroup/{GROUP}/logs"
@@ -102,3 +108,48 @@ def test_a_standby_points_to_who_knows_the_agents(api: Api, gateway: CoreGateway
     assert answer.headers["Location"] == f"http://leader:8080/v4/scheduler/mesos{LOGS}?task=T0"
     gateway.stand_by(None)
     assert api.get(LOGS, params={"task": "T0"}).status_code == 503
+
+
+class Endless:
+    """A file whose agent goes silent after the head of its answer."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.waiting = self.closed = 0
+
+    def download(self, _folder: Folder, _path: str) -> Download:
+        return Download(10, self._chunks())
+
+    def _chunks(self) -> Iterator[bytes]:
+        self.waiting += 1
+        try:
+            assert self.free.wait(60.0)
+            yield b"0123456789"
+        finally:
+            self.closed += 1
+
+
+def test_slow_downloads_stop_neither_reads_nor_reads_of_files(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = Endless()
+    monkeypatch.setattr(Folder, "download", lambda folder, path: endless.download(folder, path))
+    url = f"{api.url}{BASE}/taskgroup/{GROUP}/file"
+    asked = {"task": "T0", "path": "stdout"}
+    answers: list[requests.Response] = []
+    for _ in range(MOST + 8):
+        answer = requests.get(url, params=asked, stream=True, timeout=20)
+        answers.append(answer)
+        if answer.status_code == 200:
+            wait_for(lambda: endless.waiting == len([a for a in answers if a.status_code == 200]), what="the wait")
+    try:
+        assert [answer.status_code for answer in answers] == [200] * MOST + [503] * 8
+        assert requests.get(f"{api.url}{BASE}/applications", timeout=5).status_code == 200
+        assert api.data(LOGS, params={"task": "T1"})["data"] == "T1 grün\n"
+        answers[0].close()  # its thread is free when its agent has answered or failed, and not before
+        endless.free.set()
+        assert [answer.content for answer in answers[1:MOST]] == [b"0123456789"] * (MOST - 1)
+        wait_for(lambda: endless.closed == MOST, what="the end of every download")
+        assert requests.get(url, params=asked, timeout=20).content == b"0123456789", "there is room again"
+    finally:
+        endless.free.set()
+        for answer in answers:
+            answer.close()

@@ -46,6 +46,20 @@ def test_commits_wait_while_the_file_cannot_be_written(tmp_path: Path) -> None:
     intruder.close()
 
 
+def test_a_record_that_was_corrected_by_hand_is_read(tmp_path: Path) -> None:
+    """The tools of SQLite store text; for others that follow the file as well as for the next leader."""
+    store = SqliteStore(tmp_path / "bcs.db")
+    store.open()
+    with sqlite3.connect(store.path) as hand:
+        hand.execute("INSERT INTO records VALUES ('framework', 'framework', '{\"id\": \"f\"}')")
+        hand.execute("INSERT INTO records VALUES ('namespace', 'broken', '{')")
+    hand.close()
+    loaded = store.load()
+    assert loaded.records == [Framework(id="f")]
+    assert [(bad.kind, bad.key) for bad in loaded.quarantined] == [("namespace", "broken")]
+    store.close()
+
+
 def test_only_the_owner_may_read_the_file(tmp_path: Path) -> None:
     """Also a file beside it: both hold secrets. One that exists keeps its mode."""
     store = SqliteStore(tmp_path / "new.db")

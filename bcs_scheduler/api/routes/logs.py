@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import codecs
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -13,7 +14,9 @@ import msgspec
 
 from bcs_scheduler.addresses import HostPort
 from bcs_scheduler.api import errors
+from bcs_scheduler.api.downloads import Downloads
 from bcs_scheduler.api.errors import ApiError, bad_parameter, not_found
+from bcs_scheduler.api.needs import forbidden
 from bcs_scheduler.api.operation import Answer, Call, Param, Streamed, Table, not_leading
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.sandbox import PIECE, AgentAway, Folder, NoSuchFile, Piece, SandboxError
@@ -27,11 +30,18 @@ LONGEST = 1024 * 1024
 MOST_LINES = 100_000
 READERS = ThreadPoolExecutor(16, thread_name_prefix="sandbox")
 """Of its own, so that agents that do not answer hold up nobody who asks for something else."""
+DOWNLOADS = Downloads()
+OUTPUT = re.compile(r"(stdout|stderr)(\.[0-9]+)?")
+"""Files that viewers may read: what tasks print, also rotated. Others may hold secrets that were injected as files."""
 
 TASK = Param("task", "text", "Id, name or number of the task; not needed if there is only one.")
 EXECUTOR = Param("executor", "bool", "The sandbox of the executor itself, not a task's folder in it.")
 PATH = Param("path", "text", "Relative to the task's folder.")
-FILE = Param("file", "text", "stdout, stderr, or another path relative to the task's folder. Default: stdout.")
+FILE = Param(
+    "file",
+    "text",
+    "stdout, stderr, or another path relative to the task's folder, which needs the role operator. Default: stdout.",
+)
 OFFSET = Param("offset", "int", "Byte to begin with. Default: 0.", 0)
 LENGTH = Param("length", "int", f"Bytes at most. Default: {PIECE}.", 0, LONGEST)
 TAIL = Param("tail", "int", f"The last so many lines instead, but at most {LONGEST} bytes.", 0, MOST_LINES)
@@ -89,6 +99,8 @@ async def read_log(call: Call) -> Answer:
     if "tail" in query and ("offset" in query or "length" in query):
         raise bad_parameter("tail", "cannot be combined with offset and length")
     file = query.get("file", "stdout")
+    if not OUTPUT.fullmatch(file) and not call.caller.has("operator"):
+        raise forbidden(call.caller, f"the role operator for other files than outputs; theirs is {call.caller.role}")
 
     def read(folder: Folder) -> Piece:
         if "tail" in query:
@@ -102,7 +114,7 @@ async def read_log(call: Call) -> Answer:
     "/taskgroup/{id}/file",
     "Fetch a file of a taskgroup's sandbox as it is",
     query=(TASK, EXECUTOR, PATH),
-    reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER, errors.AGENT),
+    reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER, errors.AGENT, Reason.UNAVAILABLE),
     enveloped=False,
     media_type="application/octet-stream",
 )
@@ -110,8 +122,9 @@ async def download_file(call: Call) -> Streamed:
     path = call.query.get("path")
     if not path:
         raise bad_parameter("path", "is missing")
+    DOWNLOADS.check()
     found = await _read(call, lambda folder: folder.download(path))
-    return Streamed(found.chunks, found.size)
+    return Streamed(DOWNLOADS.passed_on(found.chunks), found.size)
 
 
 async def _read(call: Call, work: Callable[[Folder], T]) -> T:
