@@ -564,3 +564,18 @@ def _flood(driver: FakeDriver) -> None:
         driver.deliver(
             events.StatusUpdate(task_id=f"unknown-{number}", state="TASK_RUNNING", agent_id="x", uuid=b"u", cause="m")
         )
+
+
+def test_answers_do_not_wait_behind_calls_to_mesos(start: Start, backend: MemoryBackend) -> None:
+    process = start(MemoryStore(backend)).leads()
+    process.driver.send_blocks = True
+    process.driver.deliver(
+        events.StatusUpdate(task_id="1.0.0.web.ns.c", state="TASK_RUNNING", agent_id="agent", uuid=b"u")
+    )
+    assert process.runtime._term is not None
+    wait_for(lambda: process.runtime._term and process.runtime._term._calls.lag() > 0.0, what="a call to wait")
+    assert process.disable("agent-1").result(10.0).error == ""
+    assert process.disable("agent-2").result(10.0).error == ""
+    sent = len(process.driver.sent)
+    process.driver.free.set()
+    wait_for(lambda: len(process.driver.sent) > sent, what="the calls to leave")
