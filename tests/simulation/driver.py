@@ -20,6 +20,7 @@ from store.base import Change
 from store.records import Framework, Record
 from store.unit_of_work import Unit
 from tests.simulation.mesos import Master, Session
+from tests.simulation.standby import Standby
 from tests.simulation.store import Client, Store
 from tests.simulation.world import World
 
@@ -95,6 +96,8 @@ class Node:
         self.term: Term | None = None
         self.skew = 0.0
         """Seconds by which the wall clock of its host is ahead; changes at any moment."""
+        self.standby: Standby | None = Standby(world, store, name)
+        """While this process is up and does not lead."""
         self._session: Session | None = None
         self._inbox: list[events.Event] = []
         self._turn_planned = False
@@ -103,10 +106,13 @@ class Node:
     # --- leadership -------------------------------------------------------------------------------------------
 
     def lead(self) -> None:
-        """This process has been elected: raise the epoch, load, go to work."""
+        """This process has been elected: raise the epoch, read what has changed last, go to work."""
         epoch, elapsed = self._store.elect()
-        records = self._store.load()
-        core = Core(records, self._options, self._wall(), elapsed=elapsed)
+        standby, self.standby = self.standby, None
+        assert standby is not None
+        state = standby.take()
+        records = state.records()
+        core = Core(state, self._options, self._wall(), elapsed=elapsed)
         clock = Clock(core.began.now, self._wall, lambda: self.world.now, lambda seconds, ahead: None)
         self.term = Term(epoch, core, clock, Client(self._store), {(r.kind, r.key): r for r in records})
         self._hooks.leading(self.term)
@@ -132,11 +138,22 @@ class Node:
         self._session = None
         self._inbox = []
         self._hooks.unanswered(term.waiting)
+        self._stand_by()
 
     def crash(self) -> None:
         self.world.tell(self.name, "crashes")
         self.alive = False
         self.step_down("crash")
+
+    def restart(self) -> None:
+        self.alive = True
+        self._stand_by()
+
+    def _stand_by(self) -> None:
+        """Begins with nothing: the state of a term may be ahead of what is stored."""
+        if self.standby is not None:
+            self.standby.stop()
+        self.standby = Standby(self.world, self._store, self.name) if self.alive else None
 
     # --- events in --------------------------------------------------------------------------------------------
 

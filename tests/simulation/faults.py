@@ -109,7 +109,7 @@ class Faults:
         return True
 
     def _restart(self, node: Node) -> None:
-        node.alive = True
+        node.restart()
 
     def _depose_leader(self) -> bool:
         """Another process is elected while the old leader goes on for a while without knowing."""
@@ -259,7 +259,7 @@ class Faults:
         self.store.slow, self.store.reachable = False, True
         self.master.up = True
         for node in self.nodes:
-            node.alive = True
+            node.restart()
         for agent in list(self.master.cluster.values()):
             if not agent.dead and agent.id not in self.master.registered:
                 agent.reachable = True

@@ -11,7 +11,8 @@
 
 Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
 daemonsets, services, drains and the journal (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
-in tests.simulation.timekeeping; what must hold once faults have stopped is in tests.simulation.convergence.
+in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby; what must hold once faults
+have stopped is in tests.simulation.convergence.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from offers.model import Claim, Placement
 from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
-from tests.simulation import driver, mutantclocks, mutantowners, store
+from tests.simulation import driver, mutantclocks, mutantowners, mutantstandbys, store
 from transactions import engine, groups, injection, lifecycle, needs, update
 
 
@@ -239,7 +239,7 @@ MUTANTS = (
     Mutant("drop health", _drop_health, ("C6",)),
     Mutant("answer twice", _answer_twice, ("I8",)),
     Mutant("forget operations", _forget_operations, ("I11",)),
-    Mutant("miscount", _miscount, ("I9",)),
+    Mutant("miscount", _miscount, ("I9", "I29")),
     Mutant("acknowledge early", _acknowledge_early, ("I2",)),
     Mutant("launch before durable", _launch_before_durable, ("I6",)),
     Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4")),
@@ -267,5 +267,7 @@ MUTANTS = (
     Mutant("keep the old", mutantowners.keep_the_old, ("C8",)),
     Mutant("follow the host", mutantclocks.follow_the_host, ("I26", "I28")),
     Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28", "I11")),
+    Mutant("keep the removed", mutantstandbys.keep_the_removed, ("I29", "I30")),
+    Mutant("keep the first", mutantstandbys.keep_the_first, ("I29", "I30")),
     Mutant("count the gap", mutantclocks.count_the_gap, ("I28", "I11")),
 )

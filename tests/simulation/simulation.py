@@ -100,6 +100,8 @@ class Simulation:
         for node in self.nodes:
             if node.term is not None:
                 self.invariants.indexes_are_true(node.term)
+            if node.standby is not None:
+                node.standby.check()
 
 
 def _options(world: World) -> CoreOptions:

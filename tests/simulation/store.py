@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from store.base import Change, Term
-from store.codec import Stored, decode_all, encode_changes
 from store.records import Record
 from store.sizes import SMALLEST_LIMIT, Sizer
 from tests.simulation.violation import Violation
@@ -22,7 +21,6 @@ Done = Callable[[str], None]
 """Called with "" once durable, else with why it failed: "stale" or "unavailable"."""
 RETRY = 0.5
 """Seconds between two attempts while the store does not answer."""
-UNLIMITED = 10**12
 
 
 @dataclass(eq=False, slots=True)
@@ -104,6 +102,10 @@ class Store:
         self.world = world
         self.sizer = Sizer(SMALLEST_LIMIT)
         self.durable: dict[tuple[str, str], Record] = {}
+        self.log: list[tuple[str, str]] = []
+        """Kind and key of every change, for standbys."""
+        self.changed_at: dict[tuple[str, str], float] = {}
+        """When each record was last changed, by the clock of the world."""
         self.epoch = 0
         self._marked: float | None = None
         """When the framework record was last written, by the clock of the store."""
@@ -117,13 +119,6 @@ class Store:
         self.epoch += 1
         return Term(self.epoch, self.world.now - self._marked if self._marked is not None else None)
 
-    def load(self) -> list[Record]:
-        """All records, as they come back from bytes."""
-        encoded = encode_changes([Change(k, n, r) for (k, n), r in self.durable.items()], UNLIMITED)
-        loaded = decode_all([Stored(e.kind, e.key, e.data) for e in encoded if e.data is not None])
-        assert not loaded.quarantined, loaded.quarantined
-        return loaded.records
-
     def latency(self) -> float:
         return self.world.between(0.2, 4.0) if self.slow else self.world.between(0.001, 0.02)
 
@@ -133,6 +128,8 @@ class Store:
             return False
         self.applying(commit.changes)
         for change in commit.changes:
+            self.log.append((change.kind, change.key))
+            self.changed_at[change.kind, change.key] = self.world.now
             if change.kind == "framework":
                 self._marked = self.world.now
             if change.record is None:

@@ -40,6 +40,8 @@ MUST_HAPPEN = (
     "reconciliation unanswered",
     "refused for the size",
     "shutdowns",
+    "standby reads",
+    "standby reads everything",
     "turns that wait for configuration",
 )
 """Without these a clean run proves little."""
