@@ -214,13 +214,13 @@ def connected(hosts: str) -> Iterator[KazooClient]:
 
 def written(client: KazooClient, tree: Tree, leading: int) -> dict[str, int]:
     """The transaction that last changed each node that is not about elections: a write of a deposed leader shows, be
-    it no more than its term's counter. The counter of the term that leads is left out: that leader rightly goes on
+    it no more than its term's counter. Counter and log of the term that leads are left out: that leader rightly goes on
     committing, also batches that change no record."""
     catch_up(client, tree)
     found: dict[str, int] = {}
     paths = [tree.root]
     for path in paths:
-        if path not in (tree.election, tree.counter(leading)):
+        if path not in (tree.election, tree.counter(leading)) and not path.startswith(tree.slot(f"{leading % 2}-")):
             paths += [f"{path}/{child}" for child in client.get_children(path)]
             found[path] = client.exists(path).mzxid
     return found
