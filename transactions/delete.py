@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from store.records import Application, Transaction
+from store.records import Application, TaskGroup, Transaction
 from transactions import base, groups
 from transactions.base import Context, Step
 
@@ -37,11 +37,15 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     if application is None:
         return Step(verdict=("FINISH", "the application is gone"))
     for group in list(ctx.state.groups_of(application.key).values()):
+        if group.killing_since and not (group.ended or transaction.enforce):
+            continue
         if not group.ended:
             group = groups.end(ctx, group, "application deleted")
         if group.ended or transaction.enforce:
             groups.remove(ctx, group, "application deleted")
         ctx.checkpoint()
+        if ctx.enough():
+            return Step(again=True)
     if ctx.state.groups_of(application.key):
         return Step()
     for version in list(ctx.state.versions_of(application.key).values()):
@@ -49,6 +53,12 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     ctx.uow.delete(application)
     ctx.tell("application", application.key, "deleted", "all taskgroups have ended")
     return Step(verdict=("FINISH", "application deleted"))
+
+
+def ended(ctx: Context, group: TaskGroup) -> None:
+    """A taskgroup of an application that is being deleted has ended. Cared for one by one: a look at all of them for
+    each one that ends would cost the square of their number."""
+    groups.remove(ctx, group, "application deleted")
 
 
 def waiting_for(ctx: Context, transaction: Transaction) -> str:

@@ -16,12 +16,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from offers.model import Demand, Diagnosis, Placement
+from offers.model import Placement
 from store import ids
 from store.records import Application, ApplicationStatus, TaskGroup, Transaction, TransactionStatus, Version
 from store.state import State
-from transactions import base, daemons, explain, groups, injection, lifecycle, needs, reschedule, update
+from transactions import base, daemons, delete, explain, groups, injection, lifecycle, needs, reschedule, update
 from transactions.base import Context, Options, Slot, Step
+from transactions.demands import Demands
 from transactions.fair import FairQueue
 from transactions.injection import Injected, Injections
 from transactions.kinds import concerns, look
@@ -32,16 +33,6 @@ LOOK, EXAMINE, CARE, REFRESH = range(4)
 of an application are checked for a needed restart, a taskgroup gets what it needs, an application gets its status."""
 
 
-class Plan:
-    """Slots of a demand that have been matched with an agent and are not launched yet."""
-
-    __slots__ = ("slots", "version")
-
-    def __init__(self, version: str) -> None:
-        self.version = version
-        self.slots: set[Hashable] = set()
-
-
 class Placed(NamedTuple):
     """A taskgroup to be launched, and what its containers take from configmaps and secrets (empty if nothing)."""
 
@@ -50,25 +41,13 @@ class Placed(NamedTuple):
     injected: tuple[Injected, ...]
 
 
-class Engine:
+class Engine(Demands):
     """Drives all active transactions. Call `notice` with every batch of changes and then `settle`; `placed` for every
     placement."""
 
     def __init__(self, options: Options) -> None:
+        super().__init__()
         self.options = options
-        self.demands: dict[str, Demand] = {}
-        """Open demands by transaction id."""
-        self.diagnoses: dict[str, Diagnosis] = {}
-        """Why open demands could not be placed in the last pass, by transaction id."""
-        self.missing: dict[str, tuple[str, ...]] = {}
-        """What transactions wait for that launch nothing because a configmap, secret or key does not exist, in words,
-        by transaction id. They have no demand."""
-        self.changed_demands: dict[str, None] = {}
-        """Transaction ids of demands that have changed since the placer has taken them."""
-        self._version_of: dict[str, str] = {}
-        """Version that an open demand launches, by transaction id."""
-        self._plans: dict[str, Plan] = {}
-        """What is planned for a transaction, by transaction id. Open demands have the other slots."""
         self._timers: list[tuple[float, str]] = []
         self._scheduled: set[tuple[float, str]] = set()
         """What is in the heap of timers, so that nothing stands in it twice."""
@@ -76,8 +55,6 @@ class Engine:
         """Active transactions of an application other than RESCHEDULE, by application key."""
         self._rescheduler: dict[str, str] = {}
         """The active RESCHEDULE of a taskgroup, by taskgroup id."""
-        self._fresh: set[str] = set()
-        """Transactions to be put into the queue with the next settle."""
         self._work: FairQueue[str] = FairQueue(classes=4)
         """Ids and keys of what is to be looked at, by namespace."""
 
@@ -94,12 +71,6 @@ class Engine:
     def busy(self) -> bool:
         """Work is left that the last settle had no time for."""
         return bool(self._fresh or self._work)
-
-    @property
-    def pending(self) -> int:
-        """Taskgroups that wait for a place or for their launch (any thread)."""
-        waiting = sum([len(demand.slots) for demand in list(self.demands.values())])
-        return waiting + sum([len(plan.slots) for plan in list(self._plans.values())])
 
     def next_timer(self) -> float | None:
         """When the engine wants to be called again (Unix seconds), whatever happens."""
@@ -140,26 +111,6 @@ class Engine:
         self._work.push(transaction.namespace if transaction is not None else "", identity, LOOK)
 
     # --- plans and placements -----------------------------------------------------------------------------------
-
-    def plan(self, identity: str, count: int) -> None:
-        """The first `count` slots of an open demand have been matched and will be launched: the demand has the others
-        left."""
-        demand = self.demands[identity]
-        plan = self._plans.get(identity)
-        if plan is None:
-            plan = self._plans[identity] = Plan(self._version_of[identity])
-        plan.slots.update(demand.slots[:count])
-        if count < len(demand.slots):
-            self.demands[identity] = demand._replace(slots=demand.slots[count:])
-        else:
-            del self.demands[identity]
-
-    def unplan(self, identity: str, slot: Hashable) -> None:
-        """A planned slot will not be launched (its offers are gone): the transaction is looked at again."""
-        plan = self._plans.get(identity)
-        if plan is not None:
-            plan.slots.discard(slot)
-            self._fresh.add(identity)
 
     def restore(self, ctx: Context, identity: str, slot: Hashable) -> None:
         """As `unplan`, after what `placed` has written for the slot was undone."""
@@ -285,7 +236,6 @@ class Engine:
 
     def _forget(self, ctx: Context, identity: str, transaction: Transaction | None) -> None:
         self._drop_demand(identity)
-        self._plans.pop(identity, None)
         self._fresh.discard(identity)
         if transaction is None:
             return
@@ -349,30 +299,11 @@ class Engine:
             missing = injection.missing(ctx.state, version)
         if not step.slots or version is None or missing:
             self._drop_demand(transaction.id)
-            self._plans.pop(transaction.id, None)
             if missing:
                 self._wait(ctx, transaction, missing)
             return
         self.missing.pop(transaction.id, None)
-        demand = self._without_planned(needs.demand(transaction.id, version, step, self.options.role), version)
-        self._version_of[transaction.id] = version.name
-        if not demand.slots:
-            self.demands.pop(transaction.id, None)
-        elif self.demands.get(transaction.id) != demand:
-            self.demands[transaction.id] = demand
-            self.changed_demands[transaction.id] = None
-
-    def _without_planned(self, demand: Demand, version: Version) -> Demand:
-        """The demand without the slots that are planned. A plan for another version is void, and so are planned slots
-        that are not wanted any more."""
-        plan = self._plans.get(demand.id)
-        if plan is None:
-            return demand
-        plan.slots.intersection_update(demand.slots)
-        if plan.version != version.name or not plan.slots:
-            del self._plans[demand.id]
-            return demand
-        return demand._replace(slots=tuple([slot for slot in demand.slots if slot not in plan.slots]))
+        self.want(needs.demand(transaction.id, version, step, self.options.role), version)
 
     def _wait(self, ctx: Context, transaction: Transaction, missing: tuple[str, ...]) -> None:
         """Nothing is launched without what it needs. Changes of configmaps and secrets cause another look."""
@@ -385,13 +316,6 @@ class Engine:
         application = ctx.application(transaction)
         if application is not None and application.operation == transaction.id:
             ctx.uow.put(msgspec.structs.replace(application, message=words))
-
-    def _drop_demand(self, identity: str) -> None:
-        self.missing.pop(identity, None)
-        self.demands.pop(identity, None)
-        self.changed_demands.pop(identity, None)
-        self.diagnoses.pop(identity, None)
-        self._version_of.pop(identity, None)
 
     def _finish(self, ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> None:
         self._forget(ctx, transaction.id, self.end(ctx, transaction, status, message))
@@ -464,7 +388,11 @@ class Engine:
             owner = ctx.state.transactions.get(identity)
             if owner is None or not owner.active:
                 continue
-            if owner.type == "DELETE" or update.takes_care_of(owner, group):
+            if owner.type == "DELETE":
+                if group.ended:
+                    delete.ended(ctx, group)
+                return True
+            if update.takes_care_of(owner, group):
                 return True
             if owner.type in ("SCALE", "INNERSCALE") and not application.rolling and group.index >= owner.target:
                 return True

@@ -27,10 +27,12 @@ def look(ctx: Context, transaction: Transaction) -> Step:
 def concerns(ctx: Context, transaction: Transaction, group: TaskGroup | None) -> bool:
     """Whether the change of a taskgroup of its application (None: the taskgroup is gone) may change what the
     transaction wants. LAUNCH and SCALE fill indexes: what happens to a taskgroup that keeps its index does not concern
-    them. Large launches are not looked at for each status report because of this."""
+    them, so large launches are not looked at for each status report. A DELETE is looked at when the last is gone."""
+    application = ctx.application(transaction)
+    if transaction.type == "DELETE":  # those that end are removed one by one: delete.ended
+        return application is None or not ctx.state.groups_of(application.key)
     if group is None or transaction.victims:
         return True
-    application = ctx.application(transaction)
     if application is None or application.rolling or daemons.is_daemonset(application):
         return True
     if transaction.type == "LAUNCH":

@@ -91,9 +91,13 @@ def step(ctx: Context, transaction: Transaction) -> Step:
             if group.ended or group.unreachable_since:
                 groups.remove(ctx, group, f"scaled down to {transaction.target}")
             else:
-                groups.end(ctx, group, f"scaled down to {transaction.target}")
                 left += 1
+                if group.killing_since:
+                    continue
+                groups.end(ctx, group, f"scaled down to {transaction.target}")
             ctx.checkpoint()
+            if ctx.enough():
+                return Step(again=True)
     missing = launch.missing_slots(ctx, application, transaction.target)
     if left or missing:
         return Step(slots=missing, version=application.version)
@@ -119,8 +123,12 @@ def _remove(ctx: Context, application: Application, transaction: Transaction) ->
             if spare <= 0:
                 continue
             spare -= 1
+        if lifecycle.is_leaving(group):
+            continue
         groups.choose(ctx, group)
         ctx.checkpoint()
+        if ctx.enough():
+            return Step(again=True)
     if left:
         return Step(wake_at=wake_at if wake_at < math.inf else 0.0)
     return Step(verdict=("FINISH", f"{several(len(transaction.victims), 'taskgroup')} removed"))

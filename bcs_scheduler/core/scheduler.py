@@ -368,7 +368,7 @@ class Core:
             if not self._supply.place(pace):
                 break
             self._settle(pace)
-            if pace.spent() >= LAUNCHES:
+            if pace.spent() >= LAUNCHES or pace.pressed():
                 break
         self._plan_waiting()
         self._notice()
