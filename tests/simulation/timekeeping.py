@@ -33,6 +33,8 @@ class Timekeeping:
         """The time of each term in its latest turn, by epoch."""
         self._begun: dict[tuple[str, str], tuple[float, int]] = {}
         """When a period began, by the clock of the world and as an epoch: (what, id)."""
+        self._ended: set[str] = set()
+        """Taskgroups whose end has been decided, although a batch may merge that with their replacement."""
         self._highest = self._floor = 0
         self._told_at = 0.0
         self._told = 0
@@ -63,6 +65,8 @@ class Timekeeping:
                 self._begun.setdefault(("begun", new.id), here)
                 if not new.active:
                     self._begun.setdefault(("ended", new.id), here)
+            elif isinstance(new, TaskGroup) and new.ended:
+                self._ended.add(new.id)
             elif isinstance(new, TaskGroup) and new.unreachable_since:
                 known = old.unreachable_since if isinstance(old, TaskGroup) else 0.0
                 if new.unreachable_since != known:
@@ -112,6 +116,8 @@ class Timekeeping:
         """Its restart policy has replaced it, perhaps while it was out of reach."""
         version = self._store.durable.get(("version", f"{old.namespace}/{old.application}/{old.version}"))
         wait = version.unreachable_policy.replace_after if isinstance(version, Version) else -1.0
+        if old.id in self._ended:
+            return
         if old.unreachable_since and not old.ended and wait >= 0 and not self._has_passed("unreachable", old.id, wait):
             raise Violation("I28", f"{old.id} was replaced before it had been unreachable for {wait} s", old.id)
 
