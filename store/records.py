@@ -202,6 +202,10 @@ class TaskGroup(Record, frozen=True, kw_only=True):
     """A user cancelled its restart: it is not restarted until it has run again."""
     restarts: int = 0
     last_restart_at: float = 0.0
+    relaunches: int = 0
+    """Launches in a row before this one that did not happen. They are no restarts."""
+    unfetched: int = 0
+    """Those of them whose executor could not be fetched."""
     unreachable_since: float = 0.0
     created_at: float = 0.0
     running_since: float = 0.0

@@ -141,21 +141,17 @@ class Engine(Demands):
         if slot is None or version is None or injected is None or not groups.still_open(ctx, application.key, slot):
             self._fresh.add(transaction.id)
             return None
+        before = ctx.state.taskgroups.get(slot.replaces)
         group = groups.build(ctx, application, version, slot, placement)
         if transaction.type == "RESCHEDULE":
-            group = ctx.uow.put(
-                msgspec.structs.replace(
-                    group, restarts=transaction.restarts + (not transaction.drained), last_restart_at=ctx.now
-                )
-            )
-            words = f"{slot.replaces} -> {group.id}"
-            ctx.tell("taskgroup", group.id, "restarted", words, transaction=transaction.id)
-            self._finish(ctx, transaction, "FINISH", f"taskgroup restarted, id: {words}")
+            group, done = reschedule.follow(ctx, transaction, group, before)
+            self._finish(ctx, transaction, "FINISH", f"taskgroup {done}, id: {slot.replaces} -> {group.id}")
         elif plan is None or not plan.slots:
             self._plans.pop(identity, None)
             self._fresh.add(transaction.id)
         created = transaction.due_at if transaction.type == "RESCHEDULE" else transaction.created_at
         kind = "scale" if transaction.type == "INNERSCALE" else transaction.type.lower()
+        kind = "relaunch" if group.relaunches else kind
         ctx.count(
             "schedule_taskgroup",
             (group.namespace, group.application, group.name, kind),

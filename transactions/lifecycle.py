@@ -13,7 +13,7 @@ import msgspec
 
 from store.definition import RestartPolicy, UnreachablePolicy
 from store.records import ApplicationStatus, CheckResult, Task, TaskGroup, TaskGroupStatus, TaskStatus
-from transactions import health
+from transactions import health, relaunch
 
 READY: frozenset[TaskGroupStatus] = frozenset({"Running", "Finish"})
 """A taskgroup in one of these does what its application wants of it, unless its health checks say otherwise."""
@@ -94,12 +94,17 @@ class Report(NamedTuple):
     detail: Detail | None = None
     answer: bool = False
     """It repeats what Mesos knows, because it was asked: of a task that has not ended its message tells nothing new."""
+    unfetched: bool = False
+    """The agent could not fetch the executor."""
 
 
-def judged(report: Report, *, wanted: bool) -> Report:
-    """The report as it is meant: Mesos's own executor words the end of a task that failed its health check like one
-    that was asked for, although its taskgroup is still `wanted`."""
-    if report.state != "TASK_KILLED" or report.healthy is not False or not wanted:
+def judged(report: Report, group: TaskGroup) -> Report:
+    """The report as it is meant for this taskgroup. A launch that did not happen is told in several ways. Mesos's own
+    executor words the end of a task that failed its health check like one that was asked for, although its taskgroup is
+    still wanted."""
+    if relaunch.did_not_happen(report, group):
+        return report._replace(state="TASK_DROPPED")
+    if report.state != "TASK_KILLED" or report.healthy is not False or group.killing_since:
         return report
     message = f"health check failed: {report.message}" if report.message else "health check failed"
     return report._replace(state="TASK_FAILED", message=message)
@@ -320,7 +325,7 @@ def restart_decision(
 ) -> Restart | None:
     """Whether and when a taskgroup nobody asked to end is replaced (bcs_internals 4.9), or None.
 
-    * launch that never happened (dropped offer, refused ACCEPT, leader died before it): always, whatever the policy
+    * launch that never happened (transactions.relaunch): always, whatever the policy, and it does not count
     * ended by our own kill although its application still wants it (a cancelled operation): always
     * Failed, Error, Killed from outside, gone for good: OnFailure and Always
     * Finish: Always
@@ -334,8 +339,8 @@ def restart_decision(
     since = group.ended_at or now
     if group.ended and group.killing_since and group.kill_reason != BROKEN:
         return Restart(now, count, "ended by an operation that did not replace it")
-    if group.ended and not group.started and group.status == "Lost":
-        return Restart(since + _hold_back(group.restarts), count, "its launch did not happen")
+    if relaunch.is_due(group):
+        return Restart(since + relaunch.pause(group), count, "its launch did not happen")
     if policy.policy == "Never" or (policy.max_times > 0 and count >= policy.max_times):
         return None
     if group.ended:

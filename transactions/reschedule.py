@@ -6,8 +6,12 @@ and never held twice (W-16).
 
 from __future__ import annotations
 
+from typing import Literal
+
+import msgspec
+
 from store.records import Application, TaskGroup, Transaction, Version
-from transactions import base, groups, injection, lifecycle, update
+from transactions import base, groups, injection, lifecycle, relaunch, update
 from transactions.base import Context, Refused, Slot, Step, Verdict
 from transactions.lifecycle import Restart
 
@@ -69,6 +73,23 @@ def create_inner(
         host_retain_time=retain,
         note=f"restart of {group.id} in {delay:.0f} s: {restart.why}",
     )
+
+
+def follow(
+    ctx: Context, transaction: Transaction, group: TaskGroup, before: TaskGroup | None
+) -> tuple[TaskGroup, Literal["restarted", "relaunched"]]:
+    """Writes the replacement with the counts that follow from the taskgroup it replaces. A launch after one that did
+    not happen is no restart, and neither is a move away from an agent that is drained."""
+    done: Literal["restarted", "relaunched"] = "restarted"
+    if before is not None and transaction.inner and relaunch.is_due(before):
+        done = "relaunched"
+        group = relaunch.follow(group, before)
+    else:
+        restarts = transaction.restarts + (not transaction.drained)
+        group = msgspec.structs.replace(group, restarts=restarts, last_restart_at=ctx.now)
+    words = f"{transaction.taskgroup} -> {group.id}"
+    ctx.tell("taskgroup", group.id, done, words, transaction=transaction.id)
+    return ctx.uow.put(group), done
 
 
 def settled(ctx: Context, transaction: Transaction) -> Verdict | None:

@@ -130,6 +130,8 @@ class StatusUpdate(Event, frozen=True, kw_only=True):
     container_ip: str = ""
     detail: TaskDetail | None = None
     """What our own executor says beside the state."""
+    unfetched: bool = False
+    """The agent could not fetch what it needs to start the executor, so nothing has run."""
 
 
 class TasksReported(Event, frozen=True, kw_only=True):

@@ -35,7 +35,7 @@ class Fetcher:
             try:
                 self._fetch(uri, sandbox)
             except (OSError, ValueError, shutil.ReadError) as error:
-                raise FetchError(f"Failed to fetch '{uri.value}': {error}") from error
+                raise FetchError(f"Failed to fetch all URIs for container: '{uri.value}': {error}") from error
 
     def _fetch(self, uri: pb.CommandInfo.URI, sandbox: Path) -> None:
         source = unquote(urlsplit(uri.value).path)

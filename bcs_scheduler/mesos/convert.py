@@ -18,6 +18,7 @@ _REASONS = {number: name for name, number in pb.TaskStatus.Reason.items()}
 _NANO = 1e9
 _FAILED_OVER = "Framework failed over"
 """What a master says to the older of two subscriptions (master.cpp, Master::failoverFramework)."""
+_FETCH_FAILED = "Failed to fetch all URIs for container"
 MESSAGE_LENGTH = 4096
 """Characters kept of a status message: it is stored with its taskgroup, and an executor may write a book."""
 
@@ -78,7 +79,19 @@ def status_update(status: pb.TaskStatus, cause: str, unreadable: Unreadable = pa
         timestamp=status.timestamp,
         container_ip=_container_ip(status.container_status) if status.HasField("container_status") else "",
         detail=_detail(status, unreadable) if status.data else None,
+        unfetched=_is_unfetched(status),
         cause=cause,
+    )
+
+
+def _is_unfetched(status: pb.TaskStatus) -> bool:
+    """An agent tells by a reason that it could not start an executor, and by words alone that this was because a URI
+    of the executor could not be fetched (FetcherProcess::run in src/slave/containerizer/fetcher.cpp)."""
+    return (
+        status.state == pb.TASK_FAILED
+        and status.source == pb.TaskStatus.SOURCE_AGENT
+        and status.reason == pb.TaskStatus.REASON_CONTAINER_LAUNCH_FAILED
+        and _FETCH_FAILED in status.message
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 
 
@@ -64,13 +65,20 @@ class Gate:
             return
         self._ends.append(far)
         threading.Thread(target=self._forward, args=(far, near), daemon=True).start()
-        self._forward(near, far)
+        self._forward(near, far, self._passes)
 
-    def _forward(self, source: socket.socket, target: socket.socket) -> None:
+    def _passes(self, data: bytes) -> bool:
+        """Whether a piece that a client has sent goes on to the server; else it is lost."""
+        return True
+
+    def _forward(
+        self, source: socket.socket, target: socket.socket, passes: Callable[[bytes], bool] = lambda data: True
+    ) -> None:
         with suppress(OSError):
             while data := source.recv(65536):
                 self._open.wait()
-                target.sendall(data)
+                if passes(data):
+                    target.sendall(data)
         for end in (source, target):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)

@@ -27,6 +27,8 @@ class Update:
     uuid: bytes
     state: str
     message: str = ""
+    reason: str = ""
+    unfetched: bool = False
     healthy: bool | None = None
     detail: events.TaskDetail | None = None
 
@@ -127,10 +129,10 @@ class Agent:
 
     # --- what the master asks for -----------------------------------------------------------------------------
 
-    def run(self, launch: Launch) -> None:
-        """Starts a taskgroup; what becomes of it is left to chance."""
+    def run(self, launch: Launch) -> bool:
+        """Starts a taskgroup; what becomes of it is left to chance. False if its executor is never started."""
         if self.dead:
-            return
+            return False
         world = self._world
         group = Group(launch.taskgroup.id, launch)
         for task, container in zip(launch.taskgroup.tasks, launch.version.containers, strict=True):
@@ -138,6 +140,10 @@ class Agent:
         group.executor = Executor(world, self._master, self, group)
         self.groups[group.id] = group
         world.tell(self.id, f"runs {group.id}")
+        if launch.taskgroup.executor == "bcs" and world.fault(0.03):
+            world.count("fault: executor not fetched")
+            world.after(world.between(0.05, 1.0), self._unfetched, group)
+            return False
         if world.fault(0.05):
             world.after(world.between(0.05, 1.0), self._fail, group, "TASK_FAILED", "the container does not start")
         elif world.fault(0.03):
@@ -145,6 +151,7 @@ class Agent:
             world.after(world.between(20.0, 60.0), self._started, group)
         else:
             world.after(world.between(0.02, 1.0), self._started, group)
+        return True
 
     def kill(self, task_id: str) -> None:
         """Kills the taskgroup of the task; a group that was killed already is not killed twice."""
@@ -225,13 +232,21 @@ class Agent:
             if task.live:
                 self._report(task, state, message)
 
-    def _report(self, task: Task, state: str, message: str = "") -> None:
+    def _unfetched(self, group: Group) -> None:
+        """The scheduler that the executor was to be fetched from has not answered."""
+        if self.dead:
+            return
+        for task in group.tasks.values():
+            if task.live:
+                self._report(task, "TASK_FAILED", "not fetched", "REASON_CONTAINER_LAUNCH_FAILED", unfetched=True)
+
+    def _report(self, task: Task, state: str, message: str = "", reason: str = "", *, unfetched: bool = False) -> None:
         self._updates += 1
         task.state = state
         executor = task.group.executor
         healthy = task.healthy if not executor.ours else None
         uuid = f"{self.id}-{self._updates}".encode()
-        task.stream.append(Update(uuid, state, message, healthy, executor.detail(task)))
+        task.stream.append(Update(uuid, state, message, reason, unfetched, healthy, executor.detail(task)))
         if len(task.stream) == 1:
             self._send(task)
 

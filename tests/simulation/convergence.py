@@ -26,6 +26,7 @@ from tests.simulation.users import Users, setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.lifecycle import BROKEN
+from transactions.relaunch import FETCH_ATTEMPTS
 
 R = TypeVar("R", bound=Record)
 PATIENCE = 900.0
@@ -168,6 +169,8 @@ class Convergence:
         policy = version.restart_policy
         if group.held:
             return True
+        if group.id not in self.master.ran and group.unfetched + 1 < FETCH_ATTEMPTS:
+            return False  # whatever the policy: nothing of it has ever run
         if (group.killing_since and group.kill_reason != BROKEN) or (group.status == "Lost" and not group.started):
             return False
         if policy.policy == "Never" or (policy.max_times and group.restarts >= policy.max_times):

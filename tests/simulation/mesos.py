@@ -22,6 +22,7 @@ from tests.simulation.world import World
 FRAMEWORK = "framework-1"
 CLUSTER = "dc1.example.com"
 """Name of the Mesos cluster: with dots, as in a domain name."""
+RECONCILIATION = "REASON_RECONCILIATION"
 LISTING = (2.0, 6.0)
 """Seconds between two lists of agents."""
 
@@ -77,6 +78,8 @@ class Master:
         """Agents of the registry that have not come back since the failover."""
         self.unreachable: set[str] = set()
         self.gone: set[str] = set()
+        self.ran: set[str] = set()
+        """Taskgroups whose executor was ever started, by id."""
         self.session: Session | None = None
         self.framework_known = False
         self._tasks: dict[str, Known] = {}
@@ -184,7 +187,7 @@ class Master:
             state = self.world.pick(("TASK_DROPPED", "TASK_DROPPED", "TASK_LOST"))
             for launch in accept.launches:
                 for task in launch.taskgroup.tasks:
-                    self._tell(task.id, accept.agent_id, state, "invalid offers")
+                    self._tell(task.id, accept.agent_id, state, "invalid offers", "REASON_INVALID_OFFERS")
             return
         room = Room()
         for offer in valid:
@@ -210,14 +213,19 @@ class Master:
 
     def _run(self, agent: Agent, link: int, launch: effects.Launch) -> None:
         if agent.reachable and agent.link == link:
-            agent.run(launch)
+            if agent.run(launch):
+                self.ran.add(launch.taskgroup.id)
         else:
             self.world.count("launch lost on its way")
 
-    def _tell(self, task_id: str, agent_id: str, state: str, message: str) -> None:
+    def _tell(self, task_id: str, agent_id: str, state: str, message: str, reason: str = RECONCILIATION) -> None:
         """An update made by the master: no uuid, no acknowledgement, no repetition."""
         cause = f"{state.lower()}-{task_id.partition('.')[0]}"
-        self.send(events.StatusUpdate(task_id=task_id, agent_id=agent_id, state=state, message=message, cause=cause))
+        self.send(
+            events.StatusUpdate(
+                task_id=task_id, agent_id=agent_id, state=state, message=message, reason=reason, cause=cause
+            )
+        )
 
     def _acknowledge(self, call: effects.Acknowledge) -> None:
         agent = self.registered.get(call.agent_id)
@@ -300,6 +308,8 @@ class Master:
             executor_id=task.group.id,
             uuid=update.uuid,
             message=update.message,
+            reason=update.reason,
+            unfetched=update.unfetched,
             healthy=update.healthy,
             detail=update.detail,
             cause=f"update-{update.uuid.decode()}",
@@ -387,7 +397,7 @@ class Master:
         for task_id, known in list(self._tasks.items()):
             if known.agent_id == agent.id:
                 del self._tasks[task_id]
-                self._tell(task_id, agent.id, state, message)
+                self._tell(task_id, agent.id, state, message, "REASON_AGENT_REMOVED")
         self.send(events.AgentRemoved(agent_id=agent.id, cause=f"removed-{agent.id}"))
 
     # --- failover ---------------------------------------------------------------------------------------------

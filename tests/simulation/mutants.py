@@ -28,7 +28,7 @@ from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
 from tests.simulation import driver, mutantclocks, mutantowners, mutantstandbys, store
-from transactions import engine, groups, injection, lifecycle, needs, update
+from transactions import engine, groups, injection, lifecycle, needs, relaunch, update
 
 
 class Mutant(NamedTuple):
@@ -102,6 +102,11 @@ def _take_unreachable_for_ended(patch: pytest.MonkeyPatch) -> None:
     """A task on an unreachable agent is believed dead."""
     states = {**lifecycle.STATES, "TASK_UNREACHABLE": lifecycle.Mapped("Lost", True)}
     patch.setattr(lifecycle, "STATES", states)
+
+
+def _take_a_lost_launch_for_a_failure(patch: pytest.MonkeyPatch) -> None:
+    """What never reached its agent is judged like what ran and failed."""
+    patch.setattr(relaunch, "did_not_happen", lambda report, group: False)
 
 
 def _count_dying_as_ready(patch: pytest.MonkeyPatch) -> None:
@@ -246,6 +251,7 @@ MUTANTS = (
     Mutant("place twice", _place_twice, ("I1", "C2", "C4", "C9")),
     Mutant("forget ports", _forget_ports, ("I3",)),
     Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
+    Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",)),
     Mutant("count dying as ready", _count_dying_as_ready, ("I5",)),
     Mutant("kill once", _kill_once, ("C2", "C3", "C4")),
     Mutant("ignore deadlines", _ignore_deadlines, ("I4",)),

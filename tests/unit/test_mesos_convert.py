@@ -297,3 +297,25 @@ class TestCalls:
     )
     def test_the_others(self, effect: effects.Effect, kind: int) -> None:
         assert self.call(effect).type == kind
+
+
+@pytest.mark.parametrize(
+    ("change", "unfetched"),
+    [
+        ({}, True),
+        ({"message": "Failed to launch container: no cgroup"}, False),
+        ({"reason": pb.TaskStatus.REASON_EXECUTOR_TERMINATED}, False),
+        ({"source": pb.TaskStatus.SOURCE_EXECUTOR}, False),
+        ({"state": pb.TASK_RUNNING}, False),
+    ],
+)
+def test_that_an_agent_could_not_fetch_the_executor_is_told_in_words_only(change: dict, unfetched: bool) -> None:
+    said = {
+        "state": pb.TASK_FAILED,
+        "source": pb.TaskStatus.SOURCE_AGENT,
+        "reason": pb.TaskStatus.REASON_CONTAINER_LAUNCH_FAILED,
+        "message": "Failed to launch container: Failed to fetch all URIs for container 'c1': exited with status 1",
+        **change,
+    }
+    status = pb.TaskStatus(task_id=pb.TaskID(value="t1"), **said)
+    assert convert.status_update(status, "cause").unfetched is unfetched

@@ -10,7 +10,7 @@ from bcs_scheduler.api.views.base import rfc3339
 from offers.model import Diagnosis
 from store.records import Application, TaskGroup, Transaction, Version
 from store.state import State
-from transactions import explain, health
+from transactions import explain, health, relaunch
 from transactions.lifecycle import is_ready, serves
 from transactions.progress import progress
 
@@ -150,6 +150,8 @@ def _plain(resource: str, amount: int) -> float:
 
 
 def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transaction | None, now: float) -> str:
+    if reschedule is not None and reschedule.due_at > now and relaunch.is_due(group):
+        return f"is launched again in {reschedule.due_at - now:.0f} s: {group.message}"
     if reschedule is not None and reschedule.due_at > now:
         return f"restarts in {reschedule.due_at - now:.0f} s (restart {group.restarts + 1}): {group.message}"
     if group.unreachable_since:

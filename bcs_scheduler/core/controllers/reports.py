@@ -99,9 +99,16 @@ class Reports:
     def _reduce(self, group: TaskGroup, task: Task, update: StatusUpdate, *, answer: bool) -> None:
         desk = self._desk
         report = lifecycle.Report(
-            update.state, update.message, update.reason, update.healthy, update.container_ip, update.detail, answer
+            update.state,
+            update.message,
+            update.reason,
+            update.healthy,
+            update.container_ip,
+            update.detail,
+            answer,
+            update.unfetched,
         )
-        reduced = lifecycle.reduce_task(task, lifecycle.judged(report, wanted=not group.killing_since), desk.now)
+        reduced = lifecycle.reduce_task(task, lifecycle.judged(report, group), desk.now)
         if reduced is task:
             return
         self._store(group, tuple([reduced if t is task else t for t in group.tasks]))
