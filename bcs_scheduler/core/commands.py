@@ -78,6 +78,9 @@ class Commands:
         refuse_oversized(command.version)
         application = self._application(command.version.namespace, command.version.application)
         refuse_if_owned(application, "update")
+        if not command.version.instances:
+            kept = msgspec.structs.replace(command.version, instances=application.instances)
+            command = msgspec.structs.replace(command, version=kept)
         if command.resources_only:
             return instructions.change_limits(self._desk, command)
         newest = self._desk.state.version(application.key, application.version)

@@ -220,7 +220,8 @@ class CreateApplication(Command, frozen=True, kw_only=True):
 
 
 class UpdateApplication(Command, frozen=True, kw_only=True):
-    """Replaces the definition. `instances`: how many taskgroups to bring to it (None = all)."""
+    """Replaces the definition. `instances`: how many taskgroups to bring to it (None = all). The version has none (0)
+    if its document names no number: the number that the application has when the command is carried out stays."""
 
     version: Version
     instances: int | None = None

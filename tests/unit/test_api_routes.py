@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from typing import Any
 from urllib.parse import quote
 
@@ -22,7 +23,8 @@ from bcs_scheduler.api.operation import BASE, ApiSettings
 from bcs_scheduler.api.protocol import HEAD_BYTES, BoundedProtocol
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.server import ApiServer, CannotListen
-from bcs_scheduler.core.events import SetAgent
+from bcs_scheduler.core.effects import Reply
+from bcs_scheduler.core.events import Command, ScaleApplication, SetAgent
 from bcs_scheduler.gateway import Busy, Check, NotLeading
 from store.records import Application, BoundPort, Task, TaskGroup, Version
 from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
@@ -836,3 +838,25 @@ def test_a_list_shows_every_change_of_taskgroups_and_their_version(gateway: Core
     gateway.core.state.apply("version", version.key, msgspec.structs.replace(version, pod_labels={"tier": "new"}))
     labels = [group["ObjectMeta"]["labels"] for group in api.data("/taskgroups?namespace=shop")]
     assert labels == [{"tier": "new"}] * 2
+
+
+def test_an_update_without_a_number_beside_a_scale_keeps_the_number_of_the_scale(
+    running: Api, gateway: CoreGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scale is carried out after the API has read the update, and before the core has."""
+    honest = gateway.submit
+
+    def overtaken(command: Command) -> Future[Reply]:
+        scale = ScaleApplication(token=7, namespace="shop", name="web", instances=3)
+        gateway.feed(scale)
+        gateway.offer()
+        gateway.report("TASK_RUNNING", "shop/web")
+        return honest(command)
+
+    monkeypatch.setattr(gateway, "submit", overtaken)
+    body = document()
+    del body["spec"]["instance"]
+    body["metadata"]["labels"]["revision"] = "2"
+    answer = running.call("PUT", WEB, json=body)
+    assert answer.status_code == 202, answer.text
+    assert gateway.core.state.applications["shop/web"].instances == 3

@@ -49,7 +49,7 @@ _FIELDS = {"cpu": "cpus", "memory": "mem", "storage": "disk", "gpu": "gpus"}
 
 
 def to_version(document: ApplicationDocument, instances: int) -> Version:
-    """`instances` stands in where the document leaves spec.instance out (an update keeps the stored number)."""
+    """`instances` stands in where the document leaves spec.instance out; 0 leaves it to the core."""
     metadata, template = document.metadata, document.spec.template
     unions, tolerations = to_constraints(document.constraint)
     restart = document.restart_policy

@@ -175,7 +175,7 @@ async def update(call: Call, name: str | None, kinds: tuple[str, ...]) -> Answer
         raise invalid([Problem("$.kind", f'is "{document.kind}", but {stored.key} is of kind "{stored.type}"')])
     return await call.submit(
         UpdateApplication(
-            version=to_version(document, stored.instances),
+            version=to_version(document, 0),
             instances=call.query.get("instances"),
             max_unavailable=call.query.get("maxUnavailable"),
             resources_only=call.query.get("args") == "resource",

@@ -1,0 +1,50 @@
+"""Updates whose documents name no number of taskgroups, beside a scale: the core keeps the number of the moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from bcs_scheduler.core import events
+from tests.unit.lab import Lab, version
+
+
+def running(count: int) -> Lab:
+    lab = Lab()
+    lab.create(count)
+    lab.offer()
+    lab.run()
+    return lab
+
+
+def test_an_update_that_names_no_number_keeps_the_one_of_a_scale_before_it() -> None:
+    lab = running(2)
+    unnamed = version(0, labels={"revision": "2"})  # what the API makes of the document before the scale is carried out
+    assert not lab.scale(4).error
+    lab.offer()
+    lab.run()
+    assert not lab.ask(events.UpdateApplication(version=unnamed)).error
+    lab.run()
+    assert lab.application.instances == 4
+    newest = lab.core.state.version("default/web", lab.application.version)
+    assert newest is not None and (newest.instances, newest.labels) == (4, {"revision": "2"})
+    assert {group.version for group in lab.groups} == {newest.name} and len(lab.groups) == 4
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_the_same_definition_without_a_number_changes_nothing(dry_run: bool) -> None:
+    lab = running(2)
+    assert not lab.scale(3).error
+    lab.offer()
+    lab.run()
+    transactions = set(lab.core.state.transactions)
+    assert not lab.ask(events.UpdateApplication(version=version(0), dry_run=dry_run)).error
+    assert lab.application.instances == 3 and set(lab.core.state.transactions) == transactions
+
+
+def test_limits_change_in_place_without_a_number() -> None:
+    lab = running(2)
+    assert not lab.scale(3).error
+    lab.offer()
+    lab.run()
+    reply = lab.ask(events.UpdateApplication(version=version(0), resources_only=True))
+    assert not reply.error and lab.application.instances == 3
