@@ -11,6 +11,25 @@ from urllib.parse import urlsplit
 
 MESOS_PORT, ZOOKEEPER_PORT = 5050, 2181
 """Where a URL names none."""
+_PRIVATE = tuple(map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")))
+_PUBLIC6 = ipaddress.ip_network("2000::/3")
+"""All that IANA has given out for public hosts."""
+_NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_METADATA = frozenset(
+    map(
+        ipaddress.ip_address,
+        (
+            "fd00:ec2::254",  # Amazon
+            "fd20:ce::254",  # Google
+            "fd00:c1::a9fe:a9fe",  # Oracle
+            "192.0.0.192",  # Oracle
+            "168.63.129.16",  # Azure
+            "fd00:42::42",  # Scaleway
+        ),
+    )
+)
+"""Services of clouds beside those at link-local addresses and in 100.64.0.0/10 (Alibaba), which is neither public nor
+private."""
 
 
 class HostPort(NamedTuple):
@@ -86,3 +105,23 @@ def check_mesos_url(text: str) -> None:
         port = ZOOKEEPER_PORT
     for host in hosts.split(","):
         parse_address(host, default_port=port)
+
+
+def is_local(address: str) -> bool:
+    """It means this machine, this link, no single host, or what a cloud tells the machine that asks. Neither public
+    hosts nor private networks are meant. IPv4 that is wrapped in IPv6 is judged by what is inside."""
+    found = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
+    if found in _METADATA or found.is_multicast:
+        return True
+    if any(found in network for network in _PRIVATE):
+        return False
+    return not found.is_global or (found.version == 6 and found not in _PUBLIC6)
+
+
+def _unwrapped(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """What gateways of 6to4 and NAT64, and the system itself, make of the address."""
+    if isinstance(found, ipaddress.IPv4Address):
+        return found
+    if found in _NAT64:
+        return ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
+    return found.ipv4_mapped or found.sixtofour or found

@@ -31,6 +31,8 @@ class Verdict(NamedTuple):
 
 async def probe(aim: Aim) -> Verdict:
     """Takes `aim.timeout` seconds at most."""
+    if aim.refused:
+        return Verdict(False, aim.refused)
     answer = _Answer(aim)
     timeout = max(LEAST_TIMEOUT, aim.timeout)
     try:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
+from bcs_scheduler.addresses import is_local
 from store.definition import Container, HealthCheck
 from store.records import BoundPort, CheckResult, Task, TaskGroup, Version
 from store.state import State
@@ -34,6 +35,8 @@ class Aim:
     scheme: str = "http"
     path: str = "/"
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    refused: str = ""
+    """Why the host is not probed, in words; empty if it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,7 @@ def _aim(version: Version, container: Container, group: TaskGroup, task: Task, c
     """None while there is nothing to be probed: no address yet, or no such port."""
     own = version.network_mode.upper() not in AGENT_NETWORKS and container.process is None
     host = task.container_ip if own else group.agent_ip or group.hostname
+    refused = _objection(host) if own and host not in ("", group.agent_ip) else ""
     port = _port(task.ports, check, own)
     if not host or not port:
         return None
@@ -117,7 +121,19 @@ def _aim(version: Version, container: Container, group: TaskGroup, task: Task, c
         scheme=check.scheme.lower(),
         path=check.path,
         headers=tuple(check.headers.items()),
+        refused=refused,
     )
+
+
+def _objection(address: str) -> str:
+    """Why the address that an executor reports for a container is not probed; empty if it is. Executors run what users
+    wrote: a probe must not reach, with the scheduler's place in the network, what is not in the networks of containers
+    (the scheduler's own machine, link-local addresses, metadata services, groups of hosts)."""
+    try:
+        refused = is_local(address)
+    except ValueError:
+        return f"the container reports {address[:80]!r}, which is not an IP address; it is not probed"
+    return f"the container reports the local address {address}, which is not probed" if refused else ""
 
 
 def _port(ports: tuple[BoundPort, ...], check: HealthCheck, own: bool) -> int:

@@ -16,9 +16,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.addresses import is_local
 from bcs_scheduler.api.admission import Admission, identify, kinds_of
 from bcs_scheduler.api.routes import operations
-from bcs_scheduler.posting import is_local
 from tests.unit.api_support import Api, CoreGateway, Switchboard, document, paths, serving
 
 APPS, CONFIGMAPS, SECRETS = "/namespaces/shop/applications", "/namespaces/shop/configmaps", "/namespaces/shop/secrets"

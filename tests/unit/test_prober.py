@@ -387,3 +387,11 @@ def test_every_probe_is_counted(server: Callable[[Serve], Server], probing: Call
     wait_for(lambda: len({kind for kind, _, _ in counted}) == 2)
     assert {(kind, verdict.healthy) for kind, verdict, _ in counted} == {("REMOTE_HTTP", True), ("REMOTE_TCP", False)}
     assert all(0.0 <= lag < 5.0 for _, _, lag in counted)
+
+
+def test_a_refused_address_is_told_and_never_connected_to(server: Callable[[Serve], Server]) -> None:
+    listening = server(sends(OK))
+    assert seen(aim(listening.port, refused="a local address")) == Verdict(False, "a local address")
+    assert listening.accepted == 0
+    assert seen(aim(listening.port)) == Verdict(True, "200")
+    assert listening.accepted == 1

@@ -93,3 +93,37 @@ def test_what_has_not_changed_is_not_derived_anew() -> None:
     assert {target.aim.host for target in lookup()} == {"10.0.0.5"}
     found.apply("taskgroup", GROUP.id, None)
     assert lookup() == []
+
+
+def refusals(address: str, **changes: Any) -> set[str]:
+    group = msgspec.structs.replace(GROUP, tasks=(msgspec.structs.replace(TASK, container_ip=address),), **changes)
+    return {target.aim.refused for target in targets(state(group, "mynet"))}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1", "::1", "169.254.169.254", "fe80::1", "fd00:ec2::254", "100.100.100.200", "0.0.0.0", "::",
+        "224.0.0.1", "ff02::1", "255.255.255.255", "::ffff:169.254.169.254", "::ffff:127.0.0.1", "64:ff9b::7f00:1",
+    ],
+)  # fmt: skip
+def test_an_address_beyond_the_networks_of_containers_is_refused(address: str) -> None:
+    assert refusals(address) == {f"the container reports the local address {address}, which is not probed"}
+
+
+@pytest.mark.parametrize(
+    "address", ["metadata.google.internal", "localhost", "10.0.0", "2130706433", "127.1", "x" * 900]
+)
+def test_what_is_no_address_is_refused(address: str) -> None:
+    (words,) = refusals(address)
+    assert "is not an IP address" in words and len(words) < 200
+
+
+@pytest.mark.parametrize("address", ["172.17.0.2", "10.1.2.3", "192.168.1.1", "8.8.8.8", "fd12::7", "2001:4860::1"])
+def test_addresses_of_networks_are_probed(address: str) -> None:
+    assert refusals(address) == {""}
+
+
+def test_the_address_of_the_agent_is_probed_whatever_it_is() -> None:
+    """Mesos knows it from the operator; an agent on the scheduler's machine may be reached by loopback only."""
+    assert refusals("127.0.0.1", agent_ip="127.0.0.1") == {""}
