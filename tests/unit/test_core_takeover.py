@@ -13,8 +13,8 @@ from tests.unit.lab import START, Lab
 
 TASKGROUPS, APPLICATIONS, AGENTS = 20_000, 500, 2_000
 BOUND = 1.0
-"""Seconds of processor time from the election to the end of the turn that subscribes: five times what it takes on the
-machine this was written on. With 100,000 taskgroups of 1,000 applications it takes 0.4 s there."""
+"""Seconds of processor time from the election to the end of the turn that subscribes: several times what it takes on
+the machine this was written on. With 100,000 taskgroups of 1,000 applications it takes 0.4 s there."""
 
 
 def standing() -> State:
@@ -30,7 +30,7 @@ def standing() -> State:
                 version=version,
                 instances=each,
                 status="Running",
-                message=f"{each} of {each} taskgroups are running",
+                message="application is running",
                 created_at=START - 800,
                 updated_at=START - 700,
             )
@@ -67,7 +67,7 @@ def test_a_take_over_with_many_taskgroups_is_quick_and_rewrites_none_of_them() -
     assert core.state is state
     assert state.taskgroups == before
     changed = [change.kind for unit in units for change in unit.changes]
-    assert changed.count("taskgroup") == 0 and len(changed) < 2 * APPLICATIONS + 10
+    assert len(changed) < 10, "the framework and the event that tells of the subscription"
     calls = [effect for unit in units for effect in unit.effects if isinstance(effect, effects.Effect)]
     asked = [effect for effect in calls if isinstance(effect, effects.Reconcile)]
     assert sum(len(effect.tasks) for effect in asked) == 0, "Mesos is asked for all tasks in one call"
