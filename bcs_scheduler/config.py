@@ -98,6 +98,8 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
     kill_retry: Positive = 10.0
     kill_retry_max: Positive = 60.0
     transaction_retention: Seconds = 86400.0
+    transaction_keep: Count = 50
+    transaction_keep_total: Count = 20_000
     version_history: Count = 10
 
 

@@ -156,6 +156,8 @@ def core_options(settings: Settings) -> CoreOptions:
             ),
             role=settings.mesos.roles[0],
             version_history=scheduler.version_history,
+            keep_each=scheduler.transaction_keep,
+            keep_total=scheduler.transaction_keep_total,
         ),
         scoring=scheduler.scoring,
         offer_hold=scheduler.offer_hold,

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 from offers.model import Attribute
 
+REMEMBERED = 20_000
+"""Agents that are not listed any more, of which it is remembered that they were: twice the largest cluster."""
+
 
 class Agent(NamedTuple):
     """`key`: how operators name it, as offers.model.Offer.key."""
@@ -52,7 +55,8 @@ class Directory:
         self._moved: set[str] | None = None
         self.agents: dict[str, Agent] = {}
         self._keys: dict[str, set[str]] = {}
-        self._ever: set[str] = set()
+        self._away: dict[str, None] = {}
+        """Keys that were listed and are not now, the latest to go at the end."""
         self._absent: dict[str, float] = {}
 
     def learn(self, listed: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -68,10 +72,14 @@ class Directory:
         keys: defaultdict[str, set[str]] = defaultdict(set)
         for agent in found.values():
             keys[agent.key].add(agent.id)
+        self._away.update(dict.fromkeys(key for key in self._keys if key not in keys))
         self._keys = dict(keys)
-        self._ever.update(keys)
+        for key in keys:
+            self._away.pop(key, None)
         for identity in found:
             self._absent.pop(identity, None)
+        _cut(self._away)
+        _cut(self._absent)
         return new
 
     def take_moved(self) -> set[str] | None:
@@ -86,13 +94,18 @@ class Directory:
 
     def was_key(self, key: str) -> bool:
         """Whether an agent that is or was listed here has this key: it may be away for a moment only."""
-        return key in self._ever
+        return key in self._keys or key in self._away
 
     def absent_for(self, agent_id: str, now: float) -> float:
         """Seconds for which an agent has been asked for here while it was not listed; 0 if it is listed."""
         if not self.listed or agent_id in self.agents:
             return 0.0
         return now - self._absent.setdefault(agent_id, now)
+
+
+def _cut(known: dict[str, Any]) -> None:
+    for key in list(known)[: len(known) - REMEMBERED] if len(known) > REMEMBERED else ():
+        del known[key]
 
 
 def _agent(listed: Mapping[str, Any]) -> Agent:

@@ -60,7 +60,7 @@ class Periods:
     update_delay: float = 0.0
     reschedule_delay: float = 0.0
     retention: float = 86400.0
-    """How long an ended transaction stays readable."""
+    """How long an ended transaction stays readable, unless too many newer ones have ended (`Options`)."""
 
     def life(self, kind: TransactionKind, *, inner: bool, down: bool = False) -> float:
         match kind:
@@ -85,6 +85,10 @@ class Options:
     role: str = "*"
     """Mesos role used where a version names none."""
     version_history: int = 10
+    keep_each: int = 50
+    """Ended transactions kept of one application that users began, and as many that the scheduler itself began."""
+    keep_total: int = 20_000
+    """Ended transactions kept in all: about 1 kB each in the store, and 2 kB of memory."""
 
 
 class Ids:

@@ -9,7 +9,6 @@ the rest stays queued for the next turn, so that ten thousand failures in one na
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Hashable, Iterable
 from functools import partial
 from typing import NamedTuple
@@ -27,6 +26,7 @@ from transactions.fair import FairQueue
 from transactions.injection import Injected, Injections
 from transactions.kinds import concerns, look
 from transactions.progress import progress
+from transactions.wakeups import Wakeups
 
 LOOK, EXAMINE, CARE, REFRESH = range(4)
 """Classes of work, in the order in which the work of a namespace is done: a transaction takes its step, the taskgroups
@@ -48,9 +48,7 @@ class Engine(Demands):
     def __init__(self, options: Options) -> None:
         super().__init__()
         self.options = options
-        self._timers: list[tuple[float, str]] = []
-        self._scheduled: set[tuple[float, str]] = set()
-        """What is in the heap of timers, so that nothing stands in it twice."""
+        self._timers = Wakeups()
         self._owners: dict[str, set[str]] = {}
         """Active transactions of an application other than RESCHEDULE, by application key."""
         self._rescheduler: dict[str, str] = {}
@@ -74,7 +72,7 @@ class Engine(Demands):
 
     def next_timer(self) -> float | None:
         """When the engine wants to be called again (Unix seconds), whatever happens."""
-        return self._timers[0][0] if self._timers else None
+        return self._timers.next()
 
     def settle(self, ctx: Context) -> None:
         """Lets what is queued take its next step: all of it, or as much as `ctx.enough` allows, at least one step. What
@@ -183,10 +181,7 @@ class Engine(Demands):
 
     def notice(self, ctx: Context, changed: Iterable[tuple[str, str]]) -> None:
         """Queues what the changed records, (kind, key), concern, and what is due."""
-        while self._timers and self._timers[0][0] <= ctx.now:
-            timer = heapq.heappop(self._timers)
-            self._scheduled.discard(timer)
-            self._fresh.add(timer[1])
+        self._fresh.update(self._timers.due(ctx.now))
         for identity in sorted(self._fresh):
             self._push_look(ctx, identity)
         self._fresh.clear()
@@ -232,6 +227,7 @@ class Engine(Demands):
 
     def _forget(self, ctx: Context, identity: str, transaction: Transaction | None) -> None:
         self._drop_demand(identity)
+        self._timers.cancel(identity)
         self._fresh.discard(identity)
         if transaction is None:
             return
@@ -283,10 +279,7 @@ class Engine(Demands):
             self._finish(ctx, transaction, "FAIL", f"internal error: {failure}")
 
     def _wake(self, at: float, identity: str) -> None:
-        entry = (at, identity)
-        if entry not in self._scheduled:
-            self._scheduled.add(entry)
-            heapq.heappush(self._timers, entry)
+        self._timers.add(at, identity)
 
     def _demand(self, ctx: Context, transaction: Transaction, step: Step) -> None:
         version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", step.version)

@@ -24,6 +24,7 @@ from bcs_scheduler.core.controllers.daemonsets import Daemonsets
 from bcs_scheduler.core.controllers.deployments import Deployments
 from bcs_scheduler.core.controllers.drains import Drains
 from bcs_scheduler.core.controllers.health import Health
+from bcs_scheduler.core.controllers.history import History
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.messenger import Messenger
@@ -130,6 +131,7 @@ class Core:
             Daemonsets(self.desk),
             Deployments(self.desk),
             Drains(self.desk, self._supply),
+            History(self.desk),
         )
         """In the order in which they are asked. Each belongs to one kind of object."""
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)

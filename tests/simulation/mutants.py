@@ -15,7 +15,7 @@ import pytest
 
 from bcs_scheduler.core import effects, instructions, planner
 from bcs_scheduler.core.controllers import messenger, supply
-from bcs_scheduler.core.controllers.janitor import Janitor
+from bcs_scheduler.core.controllers.history import History
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.messenger import Messenger
 from bcs_scheduler.core.controllers.reports import Reports
@@ -161,7 +161,7 @@ def _answer_twice(patch: pytest.MonkeyPatch) -> None:
 
 def _forget_operations(patch: pytest.MonkeyPatch) -> None:
     """Transactions are removed although their users may still ask for them."""
-    patch.setattr(Janitor, "_expired", lambda self, transaction: True)
+    patch.setattr(History, "_expired", lambda self, transaction: True)
 
 
 def _miscount(patch: pytest.MonkeyPatch) -> None:

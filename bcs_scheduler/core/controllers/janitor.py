@@ -1,11 +1,11 @@
-"""Removes what has had its time: ended transactions after the retention time, versions nobody uses, commands and their
-messages after the time their user asked for, the oldest runs of the journal."""
+"""Removes what has had its time: versions nobody uses, commands and their messages after the time their user asked for,
+the oldest runs of the journal. Ended transactions are bcs_scheduler.core.controllers.history's."""
 
 from __future__ import annotations
 
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.instructions import discard
-from store.records import Deployment, Journal, Revision, Transaction, Version
+from store.records import Deployment, Journal, Revision, Version
 
 PERIOD = 30.0
 """Seconds between two rounds."""
@@ -21,10 +21,6 @@ class Janitor:
         if desk.now < self._next:
             return
         self._next = desk.now + PERIOD
-        for transaction in list(desk.state.transactions.values()):
-            if self._expired(transaction):
-                desk.uow.delete(transaction)
-                desk.checkpoint()
         for command in list(desk.state.commands.values()):
             if command.keep_until <= desk.now:
                 discard(desk, command, desk.checkpoint)
@@ -39,12 +35,6 @@ class Janitor:
             for revision in self._outdated(deployment):
                 desk.uow.delete(revision)
                 desk.checkpoint()
-
-    def _expired(self, transaction: Transaction) -> bool:
-        return (
-            not transaction.active
-            and transaction.finished_at + self._desk.options.transactions.periods.retention <= self._desk.now
-        )
 
     def _superfluous(self, key: str) -> list[Version]:
         """All but the newest `version_history` versions, and those in use by taskgroups or active transactions."""
