@@ -63,6 +63,8 @@ class Cluster:
             "/state": operator_api.state,
             "/master/state": operator_api.state,
             "/metrics/snapshot": operator_api.metrics,
+            "/flags": operator_api.flags,
+            "/master/flags": operator_api.flags,
             "/control": self._control,
         }
 

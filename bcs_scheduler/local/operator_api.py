@@ -1,4 +1,4 @@
-"""What operators and tools ask a master: POST /api/v1, GET /state, GET /health."""
+"""What operators and tools ask a master: POST /api/v1, GET /state, GET /flags, GET /health."""
 
 from __future__ import annotations
 
@@ -170,7 +170,28 @@ class OperatorApi:
             for task in framework.unreachable.values():
                 _task(answer.unreachable_tasks.add(), task, pb.TASK_UNREACHABLE)
 
-    # --- GET /state ---
+    # --- GET /flags, GET /state ---
+
+    def flags(self, request: Request) -> bytes:
+        """The flags of the master that have a meaning here, as text, under the names that Mesos gives them. Schedulers
+        look here for the name of the cluster: the state can be hundreds of megabytes."""
+        settings = self._master.settings
+        host, port = self._master.address
+        flags = {
+            "allocation_interval": duration(settings.allocation_interval),
+            "authenticate_agents": "false",
+            "authenticate_frameworks": "false",
+            "authenticate_http_frameworks": "false",
+            "authenticate_http_readonly": "false",
+            "authenticate_http_readwrite": "false",
+            "hostname": host,
+            "ip": host,
+            "port": str(port),
+            "version": "false",
+        }
+        if settings.cluster:  # Mesos leaves out flags without a value
+            flags["cluster"] = settings.cluster
+        return response(200, json.dumps({"flags": flags}).encode(), JSON)
 
     def state(self, request: Request) -> bytes:
         """The parts of Mesos' state document that tools usually look at."""
@@ -190,6 +211,13 @@ class OperatorApi:
             "completed_frameworks": [{"id": framework_id} for framework_id in master.completed],
         }
         return response(200, json.dumps(body).encode(), JSON)
+
+
+def duration(seconds: float) -> str:
+    """As Mesos writes durations: in the largest unit of which there is at least one, such as 500ms or 1.5mins."""
+    units = (("weeks", 604_800.0), ("days", 86_400.0), ("hrs", 3600.0), ("mins", 60.0), ("secs", 1.0), ("ms", 0.001))
+    name, length = next((unit for unit in units if seconds >= unit[1]), ("secs", 1.0))
+    return f"{round(seconds / length, 6):g}{name}"
 
 
 def used_by_role(agent: Agent) -> dict[str, Amounts]:

@@ -4,6 +4,7 @@ the latter is as strict as the former."""
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterator
 from itertools import count
 from typing import Any
@@ -13,6 +14,8 @@ import requests
 
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
+from bcs_scheduler.mesos.http import Master
+from bcs_scheduler.mesos.operator import cluster_name
 from tests.integration.schedulerclient import (
     CAPABILITIES,
     SchedulerClient,
@@ -502,3 +505,46 @@ def test_filters_end_with_the_connection(client: SchedulerClient, closed: bool) 
     successor = SchedulerClient(client.url.split("/")[2], id=client.info["id"]).subscribe()
     successor.offers(3)
     successor.teardown()
+
+
+FLAGS = {
+    "allocation_interval": r"[0-9.]+(ms|secs|mins|hrs|days|weeks)",
+    "authenticate_frameworks": r"true|false",
+    "authenticate_http_readonly": r"true|false",
+    "hostname": r"127\.0\.0\.1",
+    "ip": r"127\.0\.0\.1",
+    "port": r"[0-9]+",
+    "version": r"false",
+}
+"""Flags of every master, with the form of their values, which are all texts."""
+
+
+@pytest.mark.parametrize("path", ["/flags", "/master/flags"])
+def test_the_flags_of_the_master_name_its_cluster(master: str, path: str) -> None:
+    answer = requests.get(f"http://{master}{path}")
+    flags = answer.json()["flags"]
+    assert (answer.status_code, answer.headers["Content-Type"], list(answer.json())) == (
+        200,
+        "application/json",
+        ["flags"],
+    )
+    assert {name for name, form in FLAGS.items() if not re.fullmatch(form, flags[name])} == set()
+    assert flags["port"] == master.rpartition(":")[2]
+    assert flags["cluster"] == requests.get(f"http://{master}/state").json()["cluster"]
+    assert len(answer.content) < 10_000
+
+
+def test_a_scheduler_learns_the_name_of_the_cluster_without_its_state(
+    master: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host, _, port = master.rpartition(":")
+    asked: list[str] = []
+    get = requests.get
+
+    def listening(url: str, **more: Any) -> requests.Response:
+        asked.append(url.rpartition("/")[2])
+        return get(url, **more)
+
+    monkeypatch.setattr(requests, "get", listening)
+    assert cluster_name(Master(host, int(port)), {}) in ("local", "integration")
+    assert asked == ["flags"]
