@@ -63,7 +63,7 @@ class Gateway(Protocol):
         """Offers held now, emptiest agent first."""
 
     def agents(self) -> list[dict[str, Any]]:
-        """Agents as listed by the Mesos master last (core.events.AgentsListed)."""
+        """Agents as listed by the Mesos master last (core.events.AgentsListed). The list is replaced, never changed."""
 
     def mesos_master(self) -> str:
         """host:port of the Mesos master this scheduler has subscribed with; empty if there is none, and on a slave."""

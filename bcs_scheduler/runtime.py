@@ -360,7 +360,7 @@ class Runtime:
 
     def agents(self) -> list[dict[str, Any]]:
         term = self._term
-        return list(term.core.agents) if term is not None else []
+        return term.core.agents if term is not None else []
 
     def mesos_master(self) -> str:
         term = self._term

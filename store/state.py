@@ -11,12 +11,13 @@ constraints ask, the active transactions, and what store.indexes has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from store.census import Census as Census
 from store.census import add
 from store.indexes import Indexes
+from store.ordered import ORDERINGS, Order, Orders
 from store.records import (
     AgentSetting,
     Application,
@@ -120,6 +121,10 @@ class State:
         self._unhealthy_of: Counter[Key] = Counter()
         self._active_of: dict[Key, dict[str, Transaction]] = {}
         self._transactions_of: dict[Key, dict[str, Transaction]] = {}
+        self._orders = Orders()
+        self.latest_of: dict[Key, float] = {}
+        """When a taskgroup of an application was changed last, by the application's key: Unix seconds. Applications
+        without taskgroups are missing."""
         self.census = Census(self._groups_of, self._versions)
         self.indexes = Indexes()
         self._watchers: dict[str, Callable[[Key, Record | None, Record | None], None]] = {}
@@ -198,6 +203,19 @@ class State:
         """Agents that hold taskgroups."""
         return list(self._groups_on)
 
+    def in_order(self, kind: str, prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, Any]]:
+        """Records of a kind of store.ordered.ORDERINGS with their orders, smallest first: those whose order begins with
+        `prefix`, and is greater than `after`. Costs with what is read. Raises TypeError if `after` is no order of this
+        kind."""
+        table, key_of, length = self._tables[kind], ORDERINGS[kind].key, len(prefix)
+        begin = prefix if after is None or prefix > after else after
+        for order in self._orders.of(kind).after(begin or None):
+            if order[:length] != prefix:
+                return
+            record = table.get(key_of(order))
+            if record is not None:  # removed meanwhile
+                yield order, record
+
     def records(self) -> list[Record]:
         """All of them: what a state equal to this one can be made from."""
         found: list[Record] = [record for table in self._tables.values() for record in list(table.values())]
@@ -234,6 +252,8 @@ class State:
             case _:
                 _set(self._tables[kind], key, record)
                 self.indexes.changed(kind, key, before, record)
+        if (before is None) is not (record is None):
+            self._orders.changed(kind, before, record)
         watcher = self._watchers.get(kind)
         if watcher is not None:
             watcher(key, before, record)
@@ -273,6 +293,8 @@ class State:
             add(counts, before.status, -1)
             counts[after.status] += 1
         self._groups_of[app][key] = self._groups_on[after.agent_id][key] = self.taskgroups[key] = after
+        if after.updated_at > self.latest_of[app]:
+            self.latest_of[app] = after.updated_at
 
     def _remove_taskgroup(self, key: Key, group: TaskGroup) -> None:
         app = f"{group.namespace}/{group.application}"
@@ -281,7 +303,7 @@ class State:
         _discard(self._groups_on, group.agent_id, key)
         _discard(self._groups_of, app, key)
         if app not in self._groups_of:
-            del self._status_of[app], self._indexes_of[app]
+            del self._status_of[app], self._indexes_of[app], self.latest_of[app]
         del self.taskgroups[key]
 
     def _add_taskgroup(self, key: Key, group: TaskGroup) -> None:
@@ -289,6 +311,7 @@ class State:
         if app not in self._groups_of:
             self._groups_of[app], self._status_of[app], self._indexes_of[app] = {}, Counter(), Counter()
         self._groups_of[app][key] = self.taskgroups[key] = group
+        self.latest_of[app] = max(self.latest_of.get(app, 0.0), group.updated_at)
         self._status_of[app][group.status] += 1
         self._indexes_of[app][group.index] += 1
         self._groups_on.setdefault(group.agent_id, {})[key] = group

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.errors import not_found
-from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, HandlerT, Param, Table
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answered, Call, HandlerT, Param, Table
+from bcs_scheduler.api.query import parse_selector, selected, stretch
 
 LISTING = (LIMIT, CONTINUE, LABEL_SELECTOR)
 NAMESPACE = Param("namespace", "text", "Only those of this namespace.")
@@ -58,22 +58,22 @@ def namespace_of(call: Call) -> str | None:
     return namespace
 
 
-def chosen(records: Iterable[LabelledT], call: Call) -> list[LabelledT]:
-    """Those of the namespace, with the labels, and in the status (for kinds that have one) that are asked for."""
-    namespace, status = namespace_of(call), call.query.get("status")
+def listed(call: Call, kind: str, show: Callable[[Any], Any], fits: Callable[[Any], bool] | None = None) -> Answered:
+    """Records of a kind, by namespace and name: those of the namespace, with the labels, and in the status (for kinds
+    that have one) that are asked for, and for which `fits` holds."""
+    state, namespace, status = call.state(), namespace_of(call), call.query.get("status")
     requirements = parse_selector(call.query.get("labelSelector", ""))
-    return [
-        record
-        for record in records
-        if (namespace is None or record.namespace == namespace)
-        and (status is None or getattr(record, "status", None) == status)
-        and selected(record.labels, requirements)
-    ]
+    prefix = () if namespace is None else (namespace,)
 
+    def wanted(record: Any) -> bool:
+        return (
+            (status is None or record.status == status)
+            and selected(record.labels, requirements)
+            and (fits is None or fits(record))
+        )
 
-def listed(call: Call, records: Iterable[LabelledT], show: Callable[[LabelledT], Any]) -> Answer:
-    """A page of `chosen`, ordered by namespace and name."""
-    return page(chosen(records, call), lambda record: (record.namespace, record.name), call.query, show)
+    every = status is None and not requirements and fits is None
+    return stretch(lambda after: state.in_order(kind, prefix, after), call.query, show, None if every else wanted)
 
 
 def find(records: Mapping[str, NamedT], kind: str, namespace: str, name: str) -> NamedT:

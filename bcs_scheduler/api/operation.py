@@ -59,6 +59,13 @@ class Answer(NamedTuple):
     resume: str = ""
 
 
+class Listing(NamedTuple):
+    """A list that may be long, all of it, as `data` of the envelope: made and sent bit by bit, so that it needs little
+    memory however long it is. A failure after the first bit only breaks the connection off."""
+
+    items: Iterator[Any]
+
+
 class Plain(NamedTuple):
     """An answer outside the envelope (metrics, health, OpenAPI)."""
 
@@ -76,7 +83,7 @@ class Streamed(NamedTuple):
     media_type: str = "application/octet-stream"
 
 
-Answered = Answer | Plain | Streamed | EventStream
+Answered = Answer | Listing | Plain | Streamed | EventStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +273,12 @@ class Table:
 
 
 DRY_RUN = Param("dryRun", "bool", "Change nothing; answer what would be done.")
-LIMIT = Param("limit", "int", "At most this many elements; the envelope's `continue` resumes.", 1, 100_000)
+LIMIT = Param(
+    "limit",
+    "int",
+    "At most this many elements; the envelope's `continue` resumes. All of them if left out.",
+    1,
+    100_000,
+)
 CONTINUE = Param("continue", "text", "Token of the page before.")
 LABEL_SELECTOR = Param("labelSelector", "text", "`k=v`, `k!=v`, `k in (a,b)`, `k notin (a,b)`, `k`, `!k`, by commas.")

@@ -7,12 +7,15 @@ import binascii
 import math
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 from bcs_scheduler.api.documents.walk import hint
-from bcs_scheduler.api.errors import bad_parameter
-from bcs_scheduler.api.operation import Answer, Param
+from bcs_scheduler.api.errors import ApiError, bad_parameter
+from bcs_scheduler.api.operation import Answer, Listing, Param
+from store.ordered import Order
 
 T = TypeVar("T")
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
@@ -118,26 +121,86 @@ def selected(labels: Mapping[str, str], requirements: Sequence[Requirement]) -> 
 
 # --- pages ----------------------------------------------------------------------------------------------------
 
-Order = tuple[str | int, ...]
+SCANNED = 20_000
+"""Elements that are looked at for one page at most. A filter that few pass would otherwise make a page cost with the
+whole list: the page is then shorter than `limit`, even empty, and its token says where to go on."""
 
 
 def page(found: Iterable[T], order: Callable[[T], Order], query: Mapping[str, Any], show: Callable[[T], Any]) -> Answer:
-    """The elements after the token's, at most `limit`, sorted by `order`, as shown.
+    """The elements after the token's, at most `limit`, sorted by `order`, as shown: for lists that are short, or that
+    cost with what the path names.
 
     The token is the order of the last element shown, so it stays good when that element is gone.
     """
-    items = sorted(found, key=order)
-    token = query.get("continue")
-    if token:
-        after = _order_of(token, len(order(items[0])) if items else 0)
-        try:
-            items = items[bisect_right(items, after, key=order) :]
-        except TypeError as error:
-            raise bad_parameter("continue", "is not a token of this list") from error
+    items = sorted(((order(item), item) for item in found), key=itemgetter(0))
+    after = after_of(query)
+    if after is not None and items:
+        items = items[_passed(items, after) :]
     limit = query.get("limit", len(items))
-    shown = items[:limit]
-    resume = _token(order(shown[-1])) if shown and len(items) > limit else ""
-    return Answer([show(item) for item in shown], resume=resume)
+    resume = _token(items[limit - 1][0]) if 0 < limit < len(items) else ""
+    return Answer([show(item) for _, item in items[:limit]], resume=resume)
+
+
+def _passed(items: Sequence[tuple[Order, T]], after: Order) -> int:
+    if len(after) != len(items[0][0]):
+        raise _no_token()
+    try:
+        return bisect_right(items, after, key=itemgetter(0))
+    except TypeError as error:
+        raise _no_token() from error
+
+
+def stretch(
+    walk: Callable[[Order | None], Iterator[tuple[Order, T]]],
+    query: Mapping[str, Any],
+    show: Callable[[T], Any],
+    fits: Callable[[T], bool] | None = None,
+) -> Answer | Listing:
+    """A list that is kept in order: a page of it if there is a `limit`, and else all of it, bit by bit.
+
+    `walk` gives the elements after an order (None = all), smallest first; `fits` says which belong to the list (None =
+    all). Raises ApiError (400) for a token that is not of this list.
+    """
+    found = _walked(walk, after_of(query))
+    if "limit" not in query:
+        return Listing(show(item) for _, item in found if fits is None or fits(item))
+    limit = query["limit"]
+    shown: list[Any] = []
+    last: Order = ()
+    for scanned, (order, item) in enumerate(found):
+        if scanned == SCANNED:
+            return Answer(shown, resume=_token(last))
+        if fits is None or fits(item):
+            if len(shown) == limit:
+                return Answer(shown, resume=_token(last))
+            shown.append(show(item))
+        last = order
+    return Answer(shown)
+
+
+def _walked(
+    walk: Callable[[Order | None], Iterator[tuple[Order, T]]], after: Order | None
+) -> Iterator[tuple[Order, T]]:
+    """With the first element read, so that a token which is no order of this list is found before the answer begins."""
+    found = walk(after)
+    try:
+        first = next(found, None)
+    except TypeError as error:
+        raise _no_token() from error
+    example = first or next(walk(None), None)
+    if after is not None and example is not None and len(after) != len(example[0]):
+        raise _no_token()
+    return chain((first,), found) if first is not None else iter(())
+
+
+def after_of(query: Mapping[str, Any]) -> Order | None:
+    """Where the page begins: after this order. None = at the beginning. Raises ApiError (400)."""
+    token = query.get("continue")
+    return _order_of(token) if token else None
+
+
+def _no_token() -> ApiError:
+    return bad_parameter("continue", "is not a token of this list")
 
 
 def _token(order: Order) -> str:
@@ -145,12 +208,9 @@ def _token(order: Order) -> str:
     return base64.urlsafe_b64encode("\n".join(parts).encode()).decode().rstrip("=")
 
 
-def _order_of(token: str, length: int) -> Order:
+def _order_of(token: str) -> Order:
     try:
         text = base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True).decode()
-        order = tuple(int(part[1:]) if part[:1] == "i" else part[1:] for part in text.split("\n"))
+        return tuple(int(part[1:]) if part[:1] == "i" else part[1:] for part in text.split("\n"))
     except (binascii.Error, ValueError) as error:
-        raise bad_parameter("continue", "is not a token of this list") from error
-    if length and len(order) != length:
-        raise bad_parameter("continue", "is not a token of this list")
-    return order
+        raise _no_token() from error

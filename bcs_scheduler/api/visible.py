@@ -9,6 +9,7 @@ and stay; the operations that show them ask for more than a namespace.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, TypeVar
 
 import msgspec
@@ -16,6 +17,7 @@ import msgspec
 from bcs_scheduler.security.caller import Caller
 from store.ids import namespace_of
 from store.indexes import Indexes
+from store.ordered import Order
 from store.records import Command, Journal, Message, Record, Revision, TaskGroup, Transaction, Version
 from store.state import TABLES, Key, State
 
@@ -117,6 +119,8 @@ class VisibleState(State):
         self.agent_settings = whole.agent_settings
         self.custom_kinds = whole.custom_kinds
         self.indexes = _VisibleIndexes(whole.indexes, caller)
+        self.latest_of = whole.latest_of
+        """Asked for by keys of applications that the caller sees."""
 
         def own(record: Any) -> Any:
             return record if caller.sees(record.namespace) else None
@@ -147,6 +151,13 @@ class VisibleState(State):
             application, _, name = key.rpartition("/")
             return self.version(application, name)
         return super().get(kind, key)
+
+    def in_order(self, kind: str, prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, Any]]:
+        """Looks only at the caller's namespaces, however many others there are."""
+        if prefix:
+            return self._whole.in_order(kind, prefix, after) if self._caller.sees(str(prefix[0])) else iter(())
+        mine = sorted(self._caller.namespaces or ())
+        return chain.from_iterable(self._whole.in_order(kind, (namespace,), after) for namespace in mine)
 
     def versions_of(self, application: Key) -> Mapping[str, Version]:
         return self._whole.versions_of(application) if self._sees(application) else {}

@@ -12,7 +12,7 @@ from bcs_scheduler.api.documents.validate import KINDS, POD, read_application
 from bcs_scheduler.api.documents.walk import Document, Problems, decode
 from bcs_scheduler.api.errors import invalid
 from bcs_scheduler.api.lists import LISTING, find, listed, lists
-from bcs_scheduler.api.operation import Answer, Call, Param, Table
+from bcs_scheduler.api.operation import Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.views.applications import ApplicationView, show_application
 from bcs_scheduler.api.views.explain import Explanation, explain_application
 from bcs_scheduler.core.effects import Problem, Reason
@@ -37,6 +37,12 @@ MAX_UNAVAILABLE = Param(
 )
 VERSION = Param("version", "text", "Id of the stored version; the one before the newest if left out.")
 ARGS = Param("args", "text", "resource: change nothing but limits, in place.", choices=("resource",))
+PODS = Param(
+    "pods",
+    "bool",
+    "Whether to name the taskgroups of each application. Without `limit` they are named, as in the original; with "
+    "`limit` they are not, unless this is true.",
+)
 KIND = Param("kind", "text", "Only those of this kind.", choices=("application", "process", "daemonset"))
 
 
@@ -61,18 +67,21 @@ def find_application(state: State, namespace: str, name: str) -> Application:
     "/namespaces/{ns}/applications",
     "/applications",
     "applications",
-    query=(*LISTING, STATUS, KIND),
+    query=(*LISTING, STATUS, KIND, PODS),
     answer=list[ApplicationView],
 )
-def list_applications(call: Call) -> Answer:
+def list_applications(call: Call) -> Answered:
     return list_of_kind(call, call.query.get("kind"))
 
 
-def list_of_kind(call: Call, kind: str | None) -> Answer:
+def list_of_kind(call: Call, kind: str | None) -> Answered:
     """Of this kind, or of every one."""
-    state = call.state()
-    found = [a for a in list(state.applications.values()) if kind is None or a.type == kind]
-    return listed(call, found, lambda application: show_application(state, application))
+    state, pods = call.state(), call.query.get("pods", "limit" not in call.query)
+
+    def show(application: Application) -> ApplicationView:
+        return show_application(state, application, pods=pods)
+
+    return listed(call, "application", show, None if kind is None else lambda application: application.type == kind)
 
 
 @table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", answer=ApplicationView)

@@ -8,9 +8,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 from bcs_scheduler.api import errors
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Table
-from bcs_scheduler.api.query import page
-from bcs_scheduler.api.views.agents import AgentView, ClusterResource, cluster_resource, show_agents, show_offer
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
+from bcs_scheduler.api.query import page, stretch
+from bcs_scheduler.api.views.agents import (
+    AgentView,
+    ClusterResource,
+    cluster_resource,
+    show_agents,
+    show_offer,
+    walk_agents,
+)
 
 table = Table("cluster")
 
@@ -72,9 +79,9 @@ def list_offers(call: Call) -> Answer:
     answer=list[AgentView],
     reasons=(errors.BAD_PARAMETER,),
 )
-def list_agents(call: Call) -> Answer:
-    views = show_agents(call.state(), call.gateway.agents())
-    return page(views, lambda agent: (agent.hostname, agent.ip, agent.id), call.query, lambda agent: agent)
+def list_agents(call: Call) -> Answered:
+    state, listed = call.state(), call.gateway.agents()
+    return stretch(lambda after: walk_agents(state, listed, after), call.query, lambda show: show())
 
 
 def _server(url: str, version: str, cluster: str) -> ServerInfo:

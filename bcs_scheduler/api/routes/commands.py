@@ -96,7 +96,8 @@ def list_commands_of_deployment(call: Call) -> Answer:
 
 
 def _list(call: Call, state: State, meant: set[tuple[str, str, str]]) -> Answer:
-    found = [command for command in list(state.commands.values()) if _target(command) in meant]
+    owners = {(namespace, name) for _, namespace, name in meant}
+    found = [c for owner in owners for _, c in state.in_order("command", owner) if _target(c) in meant]
     return page(found, order, call.query, lambda command: show_command(state, command))
 
 

@@ -10,7 +10,7 @@ from bcs_scheduler.api.documents.configuration import (
 )
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.lists import find, listed, lists
-from bcs_scheduler.api.operation import Answer, Call, Table
+from bcs_scheduler.api.operation import Answer, Answered, Call, Table
 from bcs_scheduler.api.views.configuration import ConfigMapView, SecretView, show_config_map, show_secret
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.events import DeleteConfigMap, DeleteSecret, PutConfigMap, PutSecret
@@ -71,8 +71,8 @@ async def delete_config_map(call: Call) -> Answer:
 
 
 @lists(table, "/namespaces/{ns}/configmaps", "/configmaps", "configmaps", answer=list[ConfigMapView])
-def list_config_maps(call: Call) -> Answer:
-    return listed(call, list(call.state().config_maps.values()), show_config_map)
+def list_config_maps(call: Call) -> Answered:
+    return listed(call, "configmap", show_config_map)
 
 
 @table.read("/namespaces/{ns}/configmaps/{name}", "Fetch a configmap", answer=ConfigMapView)
@@ -134,8 +134,8 @@ async def delete_secret(call: Call) -> Answer:
 @lists(
     table, "/namespaces/{ns}/secrets", "/secrets", "secrets, with digests instead of contents,", answer=list[SecretView]
 )
-def list_secrets(call: Call) -> Answer:
-    return listed(call, list(call.state().secrets.values()), show_secret)
+def list_secrets(call: Call) -> Answered:
+    return listed(call, "secret", show_secret)
 
 
 @table.read("/namespaces/{ns}/secrets/{name}", "Fetch a secret, with digests instead of contents", answer=SecretView)

@@ -12,7 +12,7 @@ from bcs_scheduler.api.documents.extensions import (
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import listed, lists
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Table
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.views.extensions import CustomKindView, CustomObjectView, show_custom_kind, show_custom_object
 from bcs_scheduler.core.effects import Reason
@@ -119,11 +119,10 @@ async def delete_object(call: Call) -> Answer:
     reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER),
     answer=list[CustomObjectView],
 )
-def list_objects(call: Call) -> Answer:
-    state, kind = call.state(), call.path["kind"]
-    _check_registered(state, kind)
-    found = [custom for custom in list(state.custom_objects.values()) if custom.type == kind]
-    return listed(call, found, show_custom_object)
+def list_objects(call: Call) -> Answered:
+    kind = call.path["kind"]
+    _check_registered(call.state(), kind)
+    return listed(call, "customobject", show_custom_object, lambda custom: custom.type == kind)
 
 
 @table.read(OBJECT, "Fetch a custom resource", answer=CustomObjectView)

@@ -15,7 +15,7 @@ from bcs_scheduler.api.documents.daemonset import (
 )
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import LISTING, find, listed, lists
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote
@@ -69,9 +69,9 @@ def _found(call: Call) -> tuple[State, Daemonset]:
 
 
 @lists(table, DAEMONSETS, "/daemonsets", "daemonsets", query=(*LISTING, STATUS), answer=list[DaemonsetView])
-def list_daemonsets(call: Call) -> Answer:
+def list_daemonsets(call: Call) -> Answered:
     state = call.state()
-    return listed(call, list(state.daemonsets.values()), lambda daemonset: show_daemonset(state, daemonset))
+    return listed(call, "daemonset", lambda daemonset: show_daemonset(state, daemonset))
 
 
 @table.read(DAEMONSET, "Fetch a daemonset", answer=DaemonsetView)
@@ -85,9 +85,9 @@ def get_daemonset(call: Call) -> Answer:
     query=OF_OWNER,
     answer=list[TaskGroupView],
 )
-def list_taskgroups_of_daemonset(call: Call) -> Answer:
+def list_taskgroups_of_daemonset(call: Call) -> Answered:
     state, daemonset = _found(call)
-    return taskgroups_listed(call, state, list(state.groups_of(daemonset.key).values()))
+    return taskgroups_listed(call, state, (daemonset.namespace, daemonset.name))
 
 
 @table.read(

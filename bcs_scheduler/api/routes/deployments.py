@@ -18,7 +18,7 @@ from bcs_scheduler.api.documents.deployment import (
 )
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import LISTING, find, listed, lists
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.query import page
 from bcs_scheduler.api.redaction import hide_document
 from bcs_scheduler.api.routes.applications import check_remote, instances_of
@@ -32,7 +32,6 @@ from bcs_scheduler.api.views.deployments import (
     show_deployment,
     show_revision,
     show_revision_in_full,
-    taskgroups_of,
 )
 from bcs_scheduler.api.views.taskgroups import TaskGroupView
 from bcs_scheduler.core.effects import Reason
@@ -78,9 +77,9 @@ def find_deployment(state: State, namespace: str, name: str) -> Deployment:
 
 
 @lists(table, DEPLOYMENTS, "/deployments", "deployments", query=(*LISTING, STATUS), answer=list[DeploymentView])
-def list_deployments(call: Call) -> Answer:
+def list_deployments(call: Call) -> Answered:
     state, at = call.state(), call.gateway.now()
-    return listed(call, list(state.deployments.values()), lambda deployment: show_deployment(state, deployment, at))
+    return listed(call, "deployment", lambda deployment: show_deployment(state, deployment, at))
 
 
 @table.read(
@@ -118,10 +117,11 @@ async def get_deployment(call: Call) -> Answer:
     answer=list[TaskGroupView],
     reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER),
 )
-def list_taskgroups_of_deployment(call: Call) -> Answer:
+def list_taskgroups_of_deployment(call: Call) -> Answered:
     state = call.state()
     deployment = find_deployment(state, call.path["ns"], call.path["name"])
-    return taskgroups_listed(call, state, list(taskgroups_of(state, deployment)))
+    names = (deployment.application, deployment.successor)
+    return taskgroups_listed(call, state, *((deployment.namespace, name) for name in names if name))
 
 
 @table.read(

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from bcs_scheduler.api import errors, streaming
 from bcs_scheduler.api.errors import bad_parameter
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.query import page
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answered, Call, Param, Table
+from bcs_scheduler.api.query import page, stretch
 from bcs_scheduler.api.sse import EventStream, frame
 from bcs_scheduler.api.views.events import (
     LEVELS,
@@ -27,6 +27,7 @@ from bcs_scheduler.api.views.events import (
 )
 from bcs_scheduler.gateway import NotLeading
 from bcs_scheduler.hub import EVENTS
+from store.ordered import Order
 from store.records import Happening
 from store.state import State
 
@@ -60,12 +61,20 @@ CHUNK = 200
     answer=list[EventView],
     reasons=(errors.BAD_PARAMETER,),
 )
-def list_events(call: Call) -> Answer:
+def list_events(call: Call) -> Answered:
     state = _state(call)
-    found: Iterable[Happening] = filter(_wanted(call, state), chronicle(state, 0, _durable(call)))
+    durable, wanted = _durable(call), _wanted(call, state)
     if "last" in call.query:
-        found = deque(found, call.query["last"])
-    return page(found, _order, call.query, show_event)
+        newest = deque(filter(wanted, chronicle(state, 0, durable)), call.query["last"])
+        return page(newest, _order, call.query, show_event)
+
+    def walk(after: Order | None) -> Iterator[tuple[Order, Happening]]:
+        known = 0 if after is None else after[0]
+        if not isinstance(known, int):
+            raise TypeError("the orders of events are numbers")
+        return ((_order(happening), happening) for happening in chronicle(state, known, durable))
+
+    return stretch(walk, call.query, show_event, wanted)
 
 
 @streaming.streams(table, "/events/watch", "Follow the events of all namespaces", query=FILTERS, answer=EventView)

@@ -150,7 +150,8 @@ def get_message(call: Call) -> Answer:
 def list_messages(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    commands = {c.id: c for c in list(state.commands.values()) if f"{c.namespace}/{c.application}" == application.key}
+    told = state.in_order("command", (application.namespace, application.name))
+    commands = {command.id: command for _, command in told}
     found = [message for identity in commands for message in list(state.messages_of(identity).values())]
     return page(found, message_order, call.query, lambda message: show_message(message, commands[message.command]))
 

@@ -6,7 +6,7 @@ from bcs_scheduler.api import errors
 from bcs_scheduler.api.documents.application import ApplicationDocument
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import LISTING
-from bcs_scheduler.api.operation import Answer, Call, Param, Table
+from bcs_scheduler.api.operation import Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.routes import applications
 from bcs_scheduler.api.routes.applications import ARGS, INSTANCES, MAX_UNAVAILABLE, STATUS, VERSION, Accepted
 from bcs_scheduler.api.views.applications import ApplicationView
@@ -21,11 +21,11 @@ PROCESS = f"{PROCESSES}/{{name}}"
 @table.read(
     PROCESSES,
     "List the processes of a namespace",
-    query=(*LISTING, STATUS),
+    query=(*LISTING, STATUS, applications.PODS),
     answer=list[ApplicationView],
     reasons=(errors.BAD_PARAMETER,),
 )
-def list_processes(call: Call) -> Answer:
+def list_processes(call: Call) -> Answered:
     return applications.list_of_kind(call, "process")
 
 

@@ -15,7 +15,7 @@ from bcs_scheduler.api.documents.service import ServiceDocument, read_service
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import NAMESPACE, find, listed, lists, namespace_of
-from bcs_scheduler.api.operation import Answer, Call, Param, Table
+from bcs_scheduler.api.operation import Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.sse import EventStream, frame
 from bcs_scheduler.api.streaming import WATCH_SECONDS, WATCHING, long_poll, streams, watch
 from bcs_scheduler.api.views.services import EndpointView, ServiceView, show_endpoint, show_service
@@ -83,8 +83,8 @@ async def delete_service(call: Call) -> Answer:
 
 
 @lists(table, SERVICES, "/services", "services", answer=list[ServiceView])
-def list_services(call: Call) -> Answer:
-    return listed(call, list(call.state().services.values()), show_service)
+def list_services(call: Call) -> Answered:
+    return listed(call, "service", show_service)
 
 
 @table.read(f"{SERVICES}/{{name}}", "Fetch a service", answer=ServiceView)
@@ -97,8 +97,8 @@ def get_service(call: Call) -> Answer:
 
 
 @lists(table, ENDPOINTS, "/endpoints", "endpoints", answer=list[EndpointView])
-def list_endpoints(call: Call) -> Answer:
-    return listed(call, list(call.state().endpoints.values()), show_endpoint)
+def list_endpoints(call: Call) -> Answered:
+    return listed(call, "endpoint", show_endpoint)
 
 
 @table.read(

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import chain
 from typing import get_args
 
 from bcs_scheduler.api import errors
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import LISTING, lists, namespace_of
-from bcs_scheduler.api.operation import Answer, Call, Param, Table
-from bcs_scheduler.api.query import page, parse_selector, selected
+from bcs_scheduler.api.operation import Answer, Answered, Call, Listing, Param, Table
+from bcs_scheduler.api.query import parse_selector, selected, stretch
 from bcs_scheduler.api.routes.applications import Accepted, find_application
 from bcs_scheduler.api.views.taskgroups import Presenter, TaskGroupView, TaskView, order
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.events import RescheduleTaskGroup
+from store.ordered import Order
 from store.records import TaskGroup, TaskGroupStatus
 from store.state import State
 
@@ -34,10 +37,10 @@ APPLICATION = "/namespaces/{ns}/applications/{name}"
     answer=list[TaskGroupView],
     reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER),
 )
-def list_taskgroups(call: Call) -> Answer:
+def list_taskgroups(call: Call) -> Answered:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    return listed(call, state, list(state.groups_of(application.key).values()))
+    return listed(call, state, (application.namespace, application.name))
 
 
 @lists(
@@ -48,44 +51,65 @@ def list_taskgroups(call: Call) -> Answer:
     query=(*OF_OWNER, AGENT),
     answer=list[TaskGroupView],
 )
-def list_all_taskgroups(call: Call) -> Answer:
+def list_all_taskgroups(call: Call) -> Answered:
     state = call.state()
-    return listed(call, state, _placed(call, state))
+    return stretch(_walk(call, state), call.query, Presenter(state).encoded, _test(call, state))
 
 
-def _placed(call: Call, state: State) -> list[TaskGroup]:
-    """Of the namespace and on the agent that are asked for."""
+def listed(call: Call, state: State, *owners: Order) -> Answered:
+    """Of the applications with these namespaces and names."""
+    walk = _of_owners(state, *owners)
+    return stretch(walk, call.query, Presenter(state).encoded, _test(call, state))
+
+
+Walk = Callable[[Order | None], Iterator[tuple[Order, TaskGroup]]]
+"""Gives taskgroups after an order (None = from the first on), in order."""
+
+
+def _of_owners(state: State, *owners: Order) -> Walk:
+    return lambda after: chain.from_iterable(state.in_order("taskgroup", owner, after) for owner in sorted(owners))
+
+
+def _walk(call: Call, state: State) -> Walk:
+    """Over those of the namespace and on the agent that are asked for."""
     namespace, agent = namespace_of(call), call.query.get("agent")
-    return [
-        group
-        for group in list(state.taskgroups.values())
-        if (namespace is None or group.namespace == namespace)
-        and (agent is None or agent in (group.agent_id, group.agent_ip, group.hostname))
-    ]
+    if agent is None:
+        return _of_owners(state, () if namespace is None else (namespace,))
+    there = [group for group in _placed(state, agent) if namespace is None or group.namespace == namespace]
+    orders = sorted((order(group), group.id, group) for group in there)
+    return lambda after: ((at, group) for at, _, group in orders if after is None or at > after)
 
 
-def listed(call: Call, state: State, groups: list[TaskGroup]) -> Answer:
-    return page(_chosen(call, state, groups), order, call.query, Presenter(state).encoded)
-
-
-def _chosen(call: Call, state: State, groups: list[TaskGroup]) -> list[TaskGroup]:
-    """Those in the status and with the labels that are asked for. A taskgroup has the labels of its version."""
-    status, requirements = call.query.get("status"), parse_selector(call.query.get("labelSelector", ""))
-    if status is not None:
-        groups = [group for group in groups if group.status == status]
-    if not requirements:
-        return groups
-    known: dict[tuple[str, str, str], bool] = {}
-    found = []
-    for group in groups:
-        key = group.namespace, group.application, group.version
-        fits = known.get(key)
-        if fits is None:
-            version = state.version(f"{group.namespace}/{group.application}", group.version)
-            fits = known[key] = selected(version.labels if version is not None else {}, requirements)
-        if fits:
-            found.append(group)
+def _placed(state: State, agent: str) -> list[TaskGroup]:
+    """On the agents with this id, address or host name. All taskgroups of an agent know it by the same names."""
+    found: list[TaskGroup] = []
+    for agent_id in state.agent_ids():
+        groups = list(state.groups_on(agent_id).values())
+        if groups and agent in (agent_id, groups[0].agent_ip, groups[0].hostname):
+            found += (group for group in groups if agent in (group.agent_id, group.agent_ip, group.hostname))
     return found
+
+
+def _test(call: Call, state: State) -> Callable[[TaskGroup], bool] | None:
+    """For the status and the labels that are asked for; None = all. A taskgroup has the labels of its version."""
+    status, requirements = call.query.get("status"), parse_selector(call.query.get("labelSelector", ""))
+    if status is None and not requirements:
+        return None
+    known: dict[tuple[str, str, str], bool] = {}
+
+    def fits(group: TaskGroup) -> bool:
+        if status is not None and group.status != status:
+            return False
+        if not requirements:
+            return True
+        key = group.namespace, group.application, group.version
+        found = known.get(key)
+        if found is None:
+            version = state.version(f"{group.namespace}/{group.application}", group.version)
+            found = known[key] = selected(version.labels if version is not None else {}, requirements)
+        return found
+
+    return fits
 
 
 @table.read("/namespaces/{ns}/taskgroups/{id}", "Fetch a taskgroup", answer=TaskGroupView)
@@ -96,21 +120,29 @@ def get_taskgroup(call: Call) -> Answer:
 
 @table.read("/apps/{ns}/{name}/tasks", "List the tasks of an application", answer=list[TaskView])
 @table.read(f"{APPLICATION}/tasks", "List the tasks of an application", answer=list[TaskView])
-def list_tasks(call: Call) -> Answer:
+def list_tasks(call: Call) -> Answered:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
-    groups = sorted(state.groups_of(application.key).values(), key=order)
-    return Answer(Presenter(state).tasks(groups))
+    found = state.in_order("taskgroup", (application.namespace, application.name))
+    return Listing(Presenter(state).tasks(group for _, group in found))
 
 
 @lists(table, "/namespaces/{ns}/tasks", "/tasks", "tasks", query=(*OF_OWNER, AGENT), answer=list[TaskView])
-def list_all_tasks(call: Call) -> Answer:
+def list_all_tasks(call: Call) -> Answered:
     """Status and labels are those of the taskgroups, as in their own lists."""
     state = call.state()
-    groups = _chosen(call, state, _placed(call, state))
-    found = [(group, position) for group in groups for position in range(len(group.tasks))]
-    show = Presenter(state).task
-    return page(found, lambda item: (*order(item[0]), item[1]), call.query, lambda item: show(*item))
+    groups, fits, show = _walk(call, state), _test(call, state), Presenter(state).task
+
+    def walk(after: Order | None) -> Iterator[tuple[Order, tuple[TaskGroup, int]]]:
+        # From the first taskgroup with the same index on: more tasks of the last one may follow.
+        for place, group in groups(None if after is None else after[:3]):
+            for position in range(len(group.tasks)):
+                here = (*place, position)
+                if after is None or here > after:
+                    yield here, (group, position)
+
+    wanted = None if fits is None else lambda item: fits(item[0])
+    return stretch(walk, call.query, lambda item: show(*item), wanted)
 
 
 @table.write(

@@ -10,8 +10,8 @@ from starlette.concurrency import run_in_threadpool
 
 from bcs_scheduler.api.errors import not_found
 from bcs_scheduler.api.lists import lists, namespace_of
-from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
-from bcs_scheduler.api.query import page
+from bcs_scheduler.api.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
+from bcs_scheduler.api.query import page, stretch
 from bcs_scheduler.api.routes.applications import Accepted
 from bcs_scheduler.api.streaming import WATCH_SECONDS, long_poll, shared, told
 from bcs_scheduler.api.views.transactions import TransactionView, order, show_transaction
@@ -38,18 +38,22 @@ WATCHING = (
 
 
 @lists(table, "/transactions/{ns}", "/transactions", "transactions", query=LISTING, answer=list[TransactionView])
-def list_transactions(call: Call) -> Answer:
+def list_transactions(call: Call) -> Answered:
     state, query = call.state(), call.query
     namespace, name, status = namespace_of(call), query.get("objName"), query.get("status")
-    concerns = _OF_KIND[query.get("objKind", "application")]
-    found = (
-        transaction
-        for transaction in list(state.transactions.values())
-        if (namespace is None or transaction.namespace == namespace)
-        and (status is None or transaction.status == status)
-        and concerns(state, transaction, name)
-    )
-    return page(found, order, query, lambda transaction: show_transaction(state, transaction))
+    kind = query.get("objKind", "application")
+
+    def fits(transaction: Transaction) -> bool:
+        return (status is None or transaction.status == status) and _OF_KIND[kind](state, transaction, name)
+
+    def show(transaction: Transaction) -> TransactionView:
+        return show_transaction(state, transaction)
+
+    if kind == "application" and namespace is not None and name is not None:
+        own = list(state.transactions_of(f"{namespace}/{name}").values())
+        return page(filter(fits, own), order, query, show)
+    prefix = () if namespace is None else (namespace,)
+    return stretch(lambda after: state.in_order("transaction", prefix, after), query, show, fits)
 
 
 def _of_application(state: State, transaction: Transaction, name: str | None) -> bool:

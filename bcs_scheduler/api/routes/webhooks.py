@@ -5,7 +5,7 @@ from __future__ import annotations
 from bcs_scheduler.api.documents.extensions import WebhookDocument, read_webhook
 from bcs_scheduler.api.documents.validate import known_version
 from bcs_scheduler.api.lists import find, listed, lists
-from bcs_scheduler.api.operation import Answer, Call, Table
+from bcs_scheduler.api.operation import Answer, Answered, Call, Table
 from bcs_scheduler.api.views.extensions import WebhookView, show_webhook
 from bcs_scheduler.core.effects import Reason
 from bcs_scheduler.core.orders import DeleteWebhook, PutWebhook
@@ -52,8 +52,8 @@ async def delete_webhook(call: Call) -> Answer:
 
 
 @lists(table, OF_NAMESPACE, "/admissionwebhooks", "admission webhooks", answer=list[WebhookView])
-def list_webhooks(call: Call) -> Answer:
-    return listed(call, list(call.state().webhooks.values()), show_webhook)
+def list_webhooks(call: Call) -> Answered:
+    return listed(call, "webhook", show_webhook)
 
 
 @table.read(f"{OF_NAMESPACE}/{{name}}", "Fetch an admission webhook", answer=WebhookView)

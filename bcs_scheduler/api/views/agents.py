@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from heapq import merge
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -10,6 +14,7 @@ import msgspec
 from bcs_scheduler.api.views.taskgroups import ATTRIBUTE_SCALAR, ATTRIBUTE_TEXT
 from offers.agents import agent_key as agent_key
 from offers.model import Attribute, Offer
+from store.ordered import Order
 from store.records import AgentSetting, Drain, TaskGroup
 from store.state import State
 
@@ -84,21 +89,65 @@ class _Known(NamedTuple):
     ip: str
 
 
-def show_agents(state: State, listed: list[dict[str, Any]]) -> list[AgentView]:
-    """Agents of the Mesos master merged with settings and taskgroups, by host name and id. Agents the master does not
-    list any more stay visible while taskgroups are recorded on them or settings name them."""
-    views = [_listed_agent(state, agent) for agent in listed]
-    ids = {view.id for view in views}
-    keys = {view.key for view in views}
-    for agent_id in state.agent_ids():
-        groups = list(state.groups_on(agent_id).values())
-        if agent_id not in ids and agent_id and groups:
-            known = _unlisted(state, agent_id, groups[0])
-            views.append(_agent(state, known, {}))
-            keys.add(known.key)
-    strangers = [setting.agent for setting in list(state.agent_settings.values()) if setting.agent not in keys]
-    views += [_agent(state, _Known("", key, "", key), {}) for key in strangers]
-    return sorted(views, key=lambda view: (view.hostname, view.ip, view.id))
+class _Listed(NamedTuple):
+    """Agents as Mesos lists them, prepared for many pages."""
+
+    source: Sequence[Mapping[str, Any]]
+    ordered: list[tuple[Order, _Known, Mapping[str, Any]]]
+    ids: frozenset[str]
+    keys: frozenset[str]
+
+
+_latest: list[_Listed] = []
+"""Of the list that was shown last: a list holds for a while, and many pages of it are asked for."""
+
+
+def walk_agents(
+    state: State, listed: Sequence[Mapping[str, Any]], after: Order | None = None
+) -> Iterator[tuple[Order, Callable[[], AgentView]]]:
+    """Agents of the Mesos master merged with settings and taskgroups, by host name, address and id, after this order.
+    Agents the master does not list any more stay visible while taskgroups are recorded on them or settings name them.
+    Only those whose view is asked for are looked at. `listed` must not be changed later. Raises TypeError if `after` is
+    no order of agents."""
+    known = _prepared(listed)
+    others: list[tuple[Order, _Known, Mapping[str, Any]]] = [(_order(o), o, {}) for o in _others(state, known)]
+    found = known.ordered
+    if others:
+        found = list(merge(found, sorted(others, key=itemgetter(0)), key=itemgetter(0)))
+    for order, agent, source in found[0 if after is None else bisect_right(found, after, key=itemgetter(0)) :]:
+        yield order, partial(_agent, state, agent, source)
+
+
+def _prepared(listed: Sequence[Mapping[str, Any]]) -> _Listed:
+    for known in _latest:
+        if known.source is listed:
+            return known
+    agents = [(_Known(agent["id"], agent_key(agent), agent["hostname"], agent["ip"]), agent) for agent in listed]
+    ordered = sorted(((_order(known), known, agent) for known, agent in agents), key=itemgetter(0))
+    ids, keys = frozenset(known.id for known, _ in agents), frozenset(known.key for known, _ in agents)
+    _latest[:] = [_Listed(listed, ordered, ids, keys)]
+    return _latest[0]
+
+
+def _others(state: State, listed: _Listed) -> list[_Known]:
+    """Agents that Mesos does not list."""
+    found: list[_Known] = []
+    holders, set_up = state.agent_ids(), list(state.agent_settings)
+    if listed.ids.issuperset(holders) and listed.keys.issuperset(set_up):
+        return []  # as a rule; a look at ten thousand agents takes a quarter of a millisecond
+    for agent_id in set(holders) - listed.ids - {""}:
+        found += [_unlisted(state, agent_id, group) for group in list(state.groups_on(agent_id).values())[:1]]
+    strangers = set(set_up) - listed.keys - {known.key for known in found}
+    return found + [_Known("", key, "", key) for key in strangers]
+
+
+def _order(agent: _Known) -> Order:
+    return agent.hostname, agent.ip, agent.id
+
+
+def show_agents(state: State, listed: Sequence[Mapping[str, Any]]) -> list[AgentView]:
+    """All of them."""
+    return [show() for _, show in walk_agents(state, listed)]
 
 
 def cluster_resource(agents: list[AgentView]) -> ClusterResource:
@@ -184,10 +233,6 @@ def show_offer(state: State, offer: Offer) -> dict[str, Any]:
         "attributes": attributes,
         "deltaResource": {"Cpus": 0.0, "Mem": 0.0, "Disk": 0.0},
     }
-
-
-def _listed_agent(state: State, agent: dict[str, Any]) -> AgentView:
-    return _agent(state, _Known(agent["id"], agent_key(agent), agent["hostname"], agent["ip"]), agent)
 
 
 def _unlisted(state: State, agent_id: str, group: TaskGroup) -> _Known:

@@ -37,15 +37,15 @@ class ApplicationView(View, frozen=True, kw_only=True):
     last_update_time: int
     mode: str = ""
     message: str
-    pods: list[PodName]
+    pods: list[PodName] | msgspec.UnsetType = msgspec.UNSET
     version: str
     transaction: str
     deployment: str = ""
 
 
-def show_application(state: State, application: Application) -> ApplicationView:
-    """`Instances` counts the taskgroups that exist, `RunningInstances` those that run."""
-    groups = sorted(state.groups_of(application.key).values(), key=lambda group: (group.index, group.id))
+def show_application(state: State, application: Application, *, pods: bool = True) -> ApplicationView:
+    """`Instances` counts the taskgroups that exist, `RunningInstances` those that run. Without `pods`, which names each
+    of them, the view costs the same however many there are."""
     counts = state.status_counts(application.key)
     return ApplicationView(
         kind=application.type,
@@ -59,7 +59,7 @@ def show_application(state: State, application: Application) -> ApplicationView:
             annotations=application.annotations,
         ),
         define_instances=application.instances,
-        instances=len(groups),
+        instances=len(state.groups_of(application.key)),
         running_instances=sum(counts.get(status, 0) for status in RUNNING),
         run_as=application.namespace,
         cluster_id=state.framework.cluster,
@@ -68,10 +68,15 @@ def show_application(state: State, application: Application) -> ApplicationView:
         last_status=application.last_status,
         created=int(application.created_at),
         update_time=int(application.updated_at),
-        last_update_time=int(max([application.updated_at, *(group.updated_at for group in groups)])),
+        last_update_time=int(max(application.updated_at, state.latest_of.get(application.key, 0.0))),
         message=application.message,
-        pods=[PodName(group.id) for group in groups],
+        pods=_pods(state, application) if pods else msgspec.UNSET,
         version=application.version,
         transaction=application.operation,
         deployment=application.deployment,
     )
+
+
+def _pods(state: State, application: Application) -> list[PodName]:
+    found = state.in_order("taskgroup", (application.namespace, application.name))
+    return [PodName(group.id) for _, group in found]

@@ -3,7 +3,7 @@ made once per version and shared."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -251,12 +251,12 @@ class Presenter:
     def task(self, group: TaskGroup, position: int) -> TaskView:
         return self._task(group, group.tasks[position], position, self._definition(group))
 
-    def tasks(self, groups: Iterable[TaskGroup]) -> list[TaskView]:
-        return [
+    def tasks(self, groups: Iterable[TaskGroup]) -> Iterator[TaskView]:
+        return (
             self._task(group, task, i, self._definition(group))
             for group in groups
             for i, task in enumerate(group.tasks)
-        ]
+        )
 
     def _definition(self, group: TaskGroup) -> _Definition:
         key = (f"{group.namespace}/{group.application}", group.version)
