@@ -158,6 +158,8 @@ class AlarmSettings(Section, frozen=True, kw_only=True):
 
 class MetricsSettings(Section, frozen=True, kw_only=True):
     taskgroup_label: bool = False
+    application_series: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] = 2_000
+    application_histograms: bool = False
 
 
 class LogSettings(Section, frozen=True, kw_only=True):

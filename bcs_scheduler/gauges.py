@@ -18,6 +18,7 @@ from bcs_scheduler.exposition import PREFIX
 from bcs_scheduler.gateway import Role
 from bcs_scheduler.hub import Hub
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
+from bcs_scheduler.series import Individuals, Labels
 from bcs_scheduler.standby import Following
 from bcs_scheduler.version import VERSION
 from offers.agents import agent_key
@@ -72,9 +73,13 @@ class Leading(NamedTuple):
 
 
 class Gauges(Collector):
-    def __init__(self, cluster: str, taskgroup_label: bool) -> None:
+    def __init__(self, cluster: str, taskgroup_label: bool, individuals: Individuals, most: int) -> None:
+        """`individuals`: the applications with series of their own; of other kinds there are at most `most` with such.
+        The others of a kind are added up under empty labels."""
         self._cluster = cluster
         self._taskgroup_label = taskgroup_label
+        self._applications = individuals
+        self._deployments, self._services = Individuals(most), Individuals(most)
         self.role: Role = "unknown"
         self.leading: Leading | None = None
         self.following: Callable[[], Following] | None = None
@@ -106,7 +111,7 @@ class Gauges(Collector):
         quarantined = leading.quarantined
         yield _gauge("quarantined_records", "Records that could not be decoded at take-over", {}, quarantined)
         yield _unreadable(leading.mesos().get("garbage", {}))
-        yield from _services(leading)
+        yield from self._endpoints(leading)
         if leading.hub is not None:
             yield _gauge("watchers", "Watches and streams that are open", {}, leading.hub.watchers)
             yield _gauge("newest_event", "Number of the newest durable event", {}, leading.hub.latest)
@@ -119,31 +124,37 @@ class Gauges(Collector):
         yield depth
 
     def _objects(self, state: State) -> Iterator[GaugeMetricFamily]:
-        objects = _family("object_resource_info", "1 per object", "resource", "namespace", "name", "status")
-        counts = _family("taskgroups", "Taskgroups by status", "namespace", "application", "status")
+        objects: Tally[Labels] = Tally()
+        counts: Tally[Labels] = Tally()
+        summed = 0
         for key, app in list(state.applications.items()):
-            status = OBJECT_STATUS.get(app.status, "running")
-            objects.add_metric(["application", app.namespace, app.name, status], 1)
+            labels = self._applications.labels(app.namespace, app.name)
+            summed += not labels[1]
+            objects["application", *labels, OBJECT_STATUS.get(app.status, "running")] += 1
             for group_status, count in list(state.status_counts(key).items()):
-                counts.add_metric([app.namespace, app.name, group_status], count)
+                counts[*labels, group_status] += count
+        self._deployments.keep(state.deployments)
         for deployment in list(state.deployments.values()):
-            status = DEPLOYMENT_STATUS.get(deployment.status, "operating")
-            objects.add_metric(["deployment", deployment.namespace, deployment.name, status], 1)
+            labels = self._deployments.labels(deployment.namespace, deployment.name)
+            objects["deployment", *labels, DEPLOYMENT_STATUS.get(deployment.status, "operating")] += 1
         wanted = _family(
             "daemonset_taskgroups", "Agents for it, and its ready taskgroups", "namespace", "name", "state"
         )
         for daemonset in list(state.daemonsets.values()):
             names = (daemonset.namespace, daemonset.name)
-            status = DAEMONSET_STATUS.get(daemonset.status, "operating")
-            objects.add_metric(["daemonset", *names, status], 1)
+            objects["daemonset", *names, DAEMONSET_STATUS.get(daemonset.status, "operating")] += 1
             app_behind = state.applications.get(daemonset.key)
             wanted.add_metric([*names, "desired"], app_behind.instances if app_behind is not None else 0)
             ready = sum(map(serves, list(state.groups_of(daemonset.key).values())))
             wanted.add_metric([*names, "ready"], ready)
-        yield objects
+        yield _tallied(
+            _family("object_resource_info", "1 per object", "resource", "namespace", "name", "status"), objects
+        )
         yield wanted
-        yield counts
-        yield _unhealthy(state)
+        yield _tallied(_family("taskgroups", "Taskgroups by status", "namespace", "application", "status"), counts)
+        words = "Applications without series of their own: there are more than metrics.application_series"
+        yield _gauge("applications_without_series", words, {}, summed)
+        yield self._unhealthy(state)
         if self._taskgroup_label:
             info = _family(
                 "taskgroup_info", "Status of a taskgroup as a number", "namespace", "application", "taskgroup"
@@ -152,6 +163,34 @@ class Gauges(Collector):
                 number = TASKGROUP_NUMBER.get(group.status, OTHER)
                 info.add_metric([group.namespace, group.application, group.id], number)
             yield info
+
+    def _endpoints(self, leading: Leading) -> Iterator[GaugeMetricFamily]:
+        count: Tally[Labels] = Tally()
+        endpoints = leading.core.state.endpoints
+        self._services.keep(endpoints)
+        for endpoint in list(endpoints.values()):
+            labels = self._services.labels(endpoint.namespace, endpoint.name)
+            ready = sum(member.ready for member in endpoint.members)
+            count[*labels, "ready"] += ready
+            count[*labels, "not_ready"] += len(endpoint.members) - ready
+        yield _tallied(
+            _family("endpoint_members", "Taskgroups behind a service", "namespace", "service", "state"), count
+        )
+        status = leading.publishing()
+        if status is not None:
+            yield _gauge("publishing", "1 while services are published in ZooKeeper", {}, float(not status.trouble))
+            yield _gauge("publish_pending", "Services and endpoints that wait to be published", {}, status.pending)
+
+    def _unhealthy(self, state: State) -> GaugeMetricFamily:
+        """Applications without any have no series, and are not looked at."""
+        count: Tally[Labels] = Tally()
+        for key in state.unhealthy_applications():
+            for group in list(state.groups_of(key).values()):
+                failing = sum(task.healthy is False and not task.ended for task in group.tasks)
+                if failing:
+                    count[self._applications.labels(group.namespace, group.application)] += failing
+        words = "Tasks that run and fail a health check"
+        return _tallied(_family("unhealthy_tasks", words, "namespace", "application"), count)
 
     def _agents(self, core: Core) -> Iterator[GaugeMetricFamily]:
         """Agents that share an address (several on one machine) are added up: a series may appear only once."""
@@ -202,32 +241,6 @@ def _unreadable(counts: Mapping[str, int]) -> CounterMetricFamily:
     return family
 
 
-def _services(leading: Leading) -> Iterator[GaugeMetricFamily]:
-    family = _family("endpoint_members", "Taskgroups behind a service", "namespace", "service", "state")
-    for endpoint in list(leading.core.state.endpoints.values()):
-        ready = sum(member.ready for member in endpoint.members)
-        family.add_metric([endpoint.namespace, endpoint.name, "ready"], ready)
-        family.add_metric([endpoint.namespace, endpoint.name, "not_ready"], len(endpoint.members) - ready)
-    yield family
-    status = leading.publishing()
-    if status is not None:
-        yield _gauge("publishing", "1 while services are published in ZooKeeper", {}, float(not status.trouble))
-        yield _gauge("publish_pending", "Services and endpoints that wait to be published", {}, status.pending)
-
-
-def _unhealthy(state: State) -> GaugeMetricFamily:
-    """Applications without any have no series."""
-    family = _family("unhealthy_tasks", "Tasks that run and fail a health check", "namespace", "application")
-    count: Tally[tuple[str, str]] = Tally()
-    for group in list(state.taskgroups.values()):
-        for task in group.tasks:
-            if task.healthy is False and not task.ended:
-                count[group.namespace, group.application] += 1
-    for (namespace, application), number in count.items():
-        family.add_metric([namespace, application], number)
-    return family
-
-
 def _work(core: Core) -> Iterator[GaugeMetricFamily]:
     active = _family("transactions_active", "Transactions that have not ended", "type")
     for kind, count in Tally(t.type for t in core.state.active_transactions()).items():
@@ -256,6 +269,12 @@ def _standby(following: Following) -> Iterator[GaugeMetricFamily]:
 
 def _family(name: str, documentation: str, *labels: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(PREFIX + name, documentation, labels=labels)
+
+
+def _tallied(family: GaugeMetricFamily, count: Mapping[Labels, int]) -> GaugeMetricFamily:
+    for labels, number in count.items():
+        family.add_metric(list(labels), number)
+    return family
 
 
 def _gauge(name: str, documentation: str, labels: Mapping[str, str], value: float) -> GaugeMetricFamily:

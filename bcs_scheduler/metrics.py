@@ -20,12 +20,14 @@ from bcs_scheduler.exposition import PREFIX
 from bcs_scheduler.gateway import Role
 from bcs_scheduler.gauges import Gauges, Leading
 from bcs_scheduler.prober.probe import Verdict
-from bcs_scheduler.series import ApplicationSeries
+from bcs_scheduler.series import ApplicationSeries, Individuals
 from bcs_scheduler.standby import Following
 from store.base import Change
 
 __all__ = ["Leading", "Metrics"]
 
+APPLICATION_SERIES = 2_000
+"""Applications with series of their own, if the settings do not say: about 1.5 MB of a scrape."""
 COMMIT_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30_000)
 LAG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
@@ -35,16 +37,25 @@ class Metrics:
     """Everything that is measured in this process. All methods may be called from any thread."""
 
     def __init__(
-        self, cluster: str = "", taskgroup_label: bool = False, clock: Callable[[], float] = time.monotonic
+        self,
+        cluster: str = "",
+        taskgroup_label: bool = False,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        application_series: int = APPLICATION_SERIES,
+        application_histograms: bool = False,
     ) -> None:
         """`cluster`: value of the label clusterId. `taskgroup_label`: fill the label `taskgroup`, and show each
-        taskgroup; otherwise that label is empty. `clock`: monotonic seconds."""
+        taskgroup; otherwise that label is empty. `clock`: monotonic seconds. `application_series`: so many applications
+        have series of their own, the others are added up. `application_histograms`: whether these have histograms of
+        their own, too; otherwise all are added up."""
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self._clock = clock
         self.registry = CollectorRegistry()
-        self._objects = ApplicationSeries(taskgroup_label)
+        individuals = Individuals(application_series)
+        self._objects = ApplicationSeries(taskgroup_label, individuals, application_histograms)
         self.registry.register(self._objects)
-        self._gauges = Gauges(cluster, taskgroup_label)
+        self._gauges = Gauges(cluster, taskgroup_label, individuals, application_series)
         self.registry.register(self._gauges)
         ProcessCollector(registry=self.registry)
         self._turns = self._histogram("turn_duration_seconds", "Duration of a turn of the core", (), TURN_SECONDS)

@@ -1,5 +1,9 @@
 """The original's metrics of applications: counters and histograms whose series go when their application goes.
 
+Ten thousand applications with a histogram each would make a scrape of 47 MB. So the number of applications that have
+series of their own is bounded (`Individuals`), and histograms are added up over all applications unless they are asked
+for. What is added up stands under empty labels, so sums over all series stay true.
+
 They are kept in plain dictionaries and handed to prometheus-client at the scrape: several are counted for every
 taskgroup launched, and a labelled child of prometheus-client costs ten times as much, and its removal a search.
 """
@@ -8,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -35,11 +39,37 @@ Owner = tuple[str, str, str]
 """Namespace, application, taskgroup name; the last is empty for series of the whole application."""
 
 
+class Individuals:
+    """The objects that have series of their own: the first `most` that are seen, for as long as they are there. So no
+    series changes its meaning while its object lives. For several threads."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._members: set[str] = set()
+
+    def has(self, key: str) -> bool:
+        """Admits the object if there is room."""
+        if key in self._members:
+            return True
+        if len(self._members) >= self._most:
+            return False
+        self._members.add(key)
+        return True
+
+    def keep(self, existing: Container[str]) -> None:
+        """Makes room for others in the place of those that are gone."""
+        self._members -= {key for key in list(self._members) if key not in existing}
+
+    def labels(self, namespace: str, name: str) -> tuple[str, str]:
+        """Of the object's series: its own, or empty ones."""
+        return (namespace, name) if self.has(f"{namespace}/{name}") else ("", "")
+
+
 @dataclass(slots=True)
-class _Series:
+class _Histogram:
     count: float
     total: float
-    """Sum of the observed values, for a histogram."""
+    """Sum of the observed values."""
     buckets: list[int]
     """Observations per bucket, not added up; the last one is +Inf."""
 
@@ -54,7 +84,8 @@ class _Metric:
     histogram: str = ""
     histogram_documentation: str = ""
     bounds: tuple[float, ...] = ()
-    series: dict[Labels, _Series] = field(default_factory=dict)
+    counts: dict[Labels, float] = field(default_factory=dict)
+    histograms: dict[Labels, _Histogram] = field(default_factory=dict)
 
     @cached_property
     def of_taskgroups(self) -> bool:
@@ -65,24 +96,39 @@ class _Metric:
 
     def count(self, labels: Labels, value: float) -> bool:
         """True if these labels are new."""
-        series = self.series.get(labels)
-        new = series is None
-        if series is None:
-            series = self.series[labels] = _Series(0.0, 0.0, [0] * (len(self.bounds) + 1))
-        if self.bounds:
-            series.count += 1.0
-            series.total += value
-            series.buckets[bisect_left(self.bounds, value)] += 1
-        else:
-            series.count += value
-        return new
+        known = self.counts.get(labels)
+        self.counts[labels] = (known or 0.0) + (1.0 if self.bounds else value)
+        return known is None
+
+    def measure(self, labels: Labels, value: float) -> None:
+        """Into the histogram, if there is one."""
+        if not self.bounds:
+            return
+        found = self.histograms.get(labels)
+        if found is None:
+            found = self.histograms[labels] = _Histogram(0.0, 0.0, [0] * (len(self.bounds) + 1))
+        found.count += 1.0
+        found.total += value
+        found.buckets[bisect_left(self.bounds, value)] += 1
+
+    def owners(self) -> set[Owner]:
+        return {self.owner(labels) for series in (self.counts, self.histograms) for labels in series}
+
+    def drop(self, owners: set[Owner]) -> None:
+        for series in (self.counts, self.histograms):
+            for labels in [labels for labels in series if self.owner(labels) in owners]:
+                del series[labels]
 
 
 class ApplicationSeries(Collector):
     """What is counted of applications and, where the taskgroup label is filled, of their taskgroups."""
 
-    def __init__(self, taskgroup_label: bool) -> None:
+    def __init__(self, taskgroup_label: bool, individuals: Individuals, histograms: bool) -> None:
+        """`individuals`: the applications with series of their own. `histograms`: whether they have some of their own,
+        too."""
         self._taskgroup_label = taskgroup_label
+        self._individuals = individuals
+        self._histograms = histograms
         self._lock = threading.Lock()
         self._gone: dict[Owner, float] = {}
         """Since when (monotonic seconds) an owner of series has not existed."""
@@ -125,7 +171,7 @@ class ApplicationSeries(Collector):
         return set(self._metrics)
 
     def __len__(self) -> int:
-        return sum(len(metric.series) for metric in self._metrics.values())
+        return sum(len(metric.counts) for metric in self._metrics.values())
 
     def observe(self, observed: Observed) -> bool:
         """Counts it. True if there are so many series now that gone ones should be removed."""
@@ -136,33 +182,39 @@ class ApplicationSeries(Collector):
         labels = observed.labels
         if not self._taskgroup_label and metric.of_taskgroups:
             labels = (*labels[:2], "", *labels[3:])
+        if not self._individuals.has(f"{labels[0]}/{labels[1]}"):
+            labels = _nobodys(metric, labels)
         with self._lock:
+            metric.measure(labels if self._histograms else _nobodys(metric, labels), observed.value)
             return metric.count(labels, observed.value) and len(self) > self._crowd
 
     def prune(self, state: State, now: float) -> None:
         """Removes series whose owner has been gone for LINGER seconds. `now`: monotonic."""
         with self._lock:
-            owners = {metric.owner(labels) for metric in self._metrics.values() for labels in metric.series}
+            owners = set().union(*(metric.owners() for metric in self._metrics.values()))
             self._gone = {owner: self._gone.get(owner, now) for owner in owners if not _exists(state, owner)}
             expired = {owner for owner, since in self._gone.items() if now - since >= LINGER}
             if expired:
                 for metric in self._metrics.values():
-                    for labels in [labels for labels in metric.series if metric.owner(labels) in expired]:
-                        del metric.series[labels]
+                    metric.drop(expired)
+                lingering = {f"{namespace}/{name}" for namespace, name, _ in self._gone.keys() - expired}
+                self._individuals.keep({*state.applications, *lingering})
             self._crowd = max(CROWD, len(self) * 3 // 2)
 
     def clear(self) -> None:
         with self._lock:
             self._gone.clear()
             for metric in self._metrics.values():
-                metric.series.clear()
+                metric.counts.clear()
+                metric.histograms.clear()
 
     def collect(self) -> Iterator[CounterMetricFamily | HistogramMetricFamily]:
         for metric in self._metrics.values():
             with self._lock:
-                seen = [(labels, s.count, s.total, list(s.buckets)) for labels, s in metric.series.items()]
+                counts = list(metric.counts.items())
+                seen = [(labels, s.total, list(s.buckets)) for labels, s in metric.histograms.items()]
             counter = CounterMetricFamily(PREFIX + metric.name, metric.documentation, labels=metric.labels)
-            for labels, count, _, _ in seen:
+            for labels, count in counts:
                 counter.add_metric(labels, count)
             yield counter
             if metric.bounds:
@@ -170,7 +222,7 @@ class ApplicationSeries(Collector):
                 histogram = HistogramMetricFamily(
                     PREFIX + metric.histogram, metric.histogram_documentation, labels=metric.labels
                 )
-                for labels, _, total, buckets in seen:
+                for labels, total, buckets in seen:
                     histogram.add_metric(labels, _added_up(bounds, buckets), total)
                 yield histogram
 
@@ -184,8 +236,16 @@ def _added_up(bounds: list[str], buckets: list[int]) -> list[tuple[str, float]]:
     return result
 
 
+def _nobodys(metric: _Metric, labels: Labels) -> Labels:
+    """Of what is added up over applications: without their names."""
+    names = 3 if metric.of_taskgroups else 2
+    return ("",) * names + labels[names:]
+
+
 def _exists(state: State, owner: Owner) -> bool:
     namespace, application, taskgroup = owner
+    if not application:
+        return True
     key = f"{namespace}/{application}"
     if key not in state.applications:
         return False

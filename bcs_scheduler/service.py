@@ -45,7 +45,12 @@ class Service:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         address = parse_address(settings.api.listen, allow_zero=True)
-        self.metrics = Metrics(settings.cluster, settings.metrics.taskgroup_label)
+        self.metrics = Metrics(
+            settings.cluster,
+            settings.metrics.taskgroup_label,
+            application_series=settings.metrics.application_series,
+            application_histograms=settings.metrics.application_histograms,
+        )
         self._guard = Guard(settings, self.metrics)
         self._gateway = _LateGateway(self._guard)
         self._server = ApiServer(

@@ -169,6 +169,10 @@ class State:
         """How many live taskgroups of the application have a task whose health checks fail."""
         return self._unhealthy_of.get(application, 0)
 
+    def unhealthy_applications(self) -> list[Key]:
+        """Applications of which `unhealthy` is not 0."""
+        return list(self._unhealthy_of)
+
     def indexes_of(self, application: Key) -> Mapping[int, int]:
         """Indexes that taskgroups of the application hold, with how many hold each."""
         return self._indexes_of.get(application, _NO_INDEXES)

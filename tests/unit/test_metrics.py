@@ -41,7 +41,7 @@ from tests.unit.metrics_support import (
 
 
 def test_the_six_metrics_have_the_names_and_labels_of_the_original() -> None:
-    metrics = Metrics()
+    metrics = Metrics(application_histograms=True)
     lead(metrics, application("web"))
     feed(metrics)
     feed(metrics, LAUNCHED)
