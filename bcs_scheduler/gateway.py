@@ -56,6 +56,10 @@ class Gateway(Protocol):
         """Hands a command to the core. The future ends when the change is durable (or refused). Raises NotLeading or
         Busy at once. The command's `token` and `cause` are filled in by the gateway (cause is kept if given)."""
 
+    def withdraw(self, future: Future[Reply]) -> bool:
+        """Takes back a command by the future that `submit` gave. True: the core has not begun it and never will. False:
+        it has begun or ended, and the future will be done."""
+
     def hub(self) -> Hub:
         """Gives what becomes durable to those who follow it; of the present term. Raises NotLeading."""
 

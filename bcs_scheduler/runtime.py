@@ -348,6 +348,10 @@ class Runtime:
             raise NotLeading(self.leader_url())
         return term.submit(command)
 
+    def withdraw(self, future: Future[Reply]) -> bool:
+        term = self._term
+        return term is not None and term.withdraw(future)
+
     def hub(self) -> Hub:
         term = self._term
         if term is None:

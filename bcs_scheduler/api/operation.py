@@ -4,7 +4,9 @@ document are both made from it, so neither can miss what the other has."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -28,7 +30,9 @@ class ApiSettings:
     body_timeout: float = 15.0
     """How long the body of a request may take to arrive."""
     command_timeout: float = 30.0
-    """How long an answer of the core is waited for."""
+    """How long a command may wait for the core to begin it. After that it is withdrawn."""
+    outcome_timeout: float = 300.0
+    """How much longer the outcome of a command is waited for that has been begun."""
     watch_limit: float = 60.0
     """Longest long poll."""
     version: str = "unknown"
@@ -128,23 +132,37 @@ class Call:
     async def reply(self, command: Command) -> Reply:
         """The core's successful reply; ApiError if there is none."""
         try:
-            future = self.gateway.submit(command)
-            # Shielded: giving up waiting must not cancel the future, which the core's thread still completes.
-            answer = asyncio.shield(asyncio.wrap_future(future))
-            reply = await asyncio.wait_for(answer, self.settings.command_timeout)
+            reply = await self._answer(self.gateway.submit(command))
         except NotLeading as elsewhere:
             raise not_leading(elsewhere.leader) from elsewhere
         except Busy as busy:
             raise errors.ApiError(Reason.UNAVAILABLE, str(busy)) from busy
-        except TimeoutError as late:
-            raise errors.ApiError(
-                errors.UNKNOWN_OUTCOME,
-                f"no answer after {self.settings.command_timeout:g} s; the command may still be carried out: "
-                f"look at the object and its transactions (cause {self.cause}) before repeating it",
-            ) from late
         if reply.error:
             raise errors.refused(reply)
         return reply
+
+    async def _answer(self, future: Future[Reply]) -> Reply:
+        """The reply to a command that has been handed over.
+
+        A command that the core has not begun by the time limit is withdrawn: 503, nothing was or will be done. One that
+        has been begun is waited for much longer, because giving up on it would leave its outcome open: 504.
+        """
+        # Shielded: giving up waiting must not cancel the future, which the core's thread still completes.
+        answer = asyncio.wrap_future(future)
+        limit = self.settings.command_timeout
+        with suppress(TimeoutError):
+            return await asyncio.wait_for(asyncio.shield(answer), limit)
+        if self.gateway.withdraw(future):
+            words = f"the scheduler is busy: the command has waited {limit:g} s and was withdrawn; nothing was changed"
+            raise errors.ApiError(Reason.UNAVAILABLE, words)
+        try:
+            return await asyncio.wait_for(asyncio.shield(answer), self.settings.outcome_timeout)
+        except TimeoutError as late:
+            raise errors.ApiError(
+                errors.UNKNOWN_OUTCOME,
+                f"no answer after {limit + self.settings.outcome_timeout:g} s; the command has been begun: "
+                f"look at the object and its transactions (cause {self.cause}) before repeating it",
+            ) from late
 
 
 def accepted(reply: Reply) -> Answer:
@@ -258,7 +276,7 @@ class Table:
                     (*query, DRY_RUN),
                     body=body,
                     answer=answer,
-                    reasons=(*reasons, Reason.UNAVAILABLE, errors.NOT_LEADING),
+                    reasons=(*reasons, Reason.UNAVAILABLE, errors.UNKNOWN_OUTCOME, errors.NOT_LEADING),
                     write=True,
                     status=status,
                     variant=self._variant(handler),

@@ -130,6 +130,7 @@ class VisibleState(State):
         self.messages = _Table(whole.messages, self._message)
         self.namespaces = _Table(whole.namespaces, lambda record: record if caller.sees(record.name) else None)
         self.journals = _Table(whole.journals, self._journal)
+        self.remnants = {}  # no operation shows them
         self._tables = {kind: getattr(self, name) for kind, name in TABLES.items()}
 
     def _message(self, message: Message) -> Message | None:

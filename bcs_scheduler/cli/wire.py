@@ -27,7 +27,7 @@ READ_TIMEOUT = 60.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 UNCHANGED_FOR_SURE = frozenset({"unavailable", "no_leader"})
-"""Reasons of a 503 after which even a POST may be repeated; with the others its outcome is not known."""
+"""Reasons of a 503 after which even a POST may be repeated; with others, and after a 504, its outcome is not known."""
 
 REFUSED = "connection refused"
 
@@ -216,5 +216,5 @@ def _failure(response: requests.Response, server: str) -> CliError | None:
     message = str(answer.get("message") or f"HTTP {status}")
     if status == 401:
         message += " (--token-file, BCS_TOKEN_FILE or BCS_TOKEN)"
-    kind = {404: NotFound, 409: Conflict, 503: Unreachable, 307: Unreachable}.get(status, CliError)
+    kind = {404: NotFound, 409: Conflict, 503: Unreachable, 504: Unreachable, 307: Unreachable}.get(status, CliError)
     return kind(message, problems, reason=str(data.get("reason", "")))

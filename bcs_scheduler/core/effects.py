@@ -128,7 +128,7 @@ class Reason:
     INVALID = "invalid"  # 422: the request cannot be honoured as it stands
     INTERNAL = "internal"  # 500: an error of the scheduler itself; nothing was changed
     UNAVAILABLE = "unavailable"  # 503
-    STEPPED_DOWN = "stepped_down"  # 503: leadership was lost before the change was durable
+    STEPPED_DOWN = "stepped_down"  # 504: leadership was lost before the change was durable
 
 
 class Changed(Effect, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ PATIENCE = 20.0
 """Seconds a user waits for an answer: more than any fault lasts, so a request is never overtaken by the next one."""
 APPS = "/namespaces/default/applications"
 UNCERTAIN = ("stepped_down", "outcome_unknown")
-"""Reasons of 503 that leave open whether the change was made; all others promise that it was not."""
+"""Reasons of 504, which leave open whether the change was made; a 503 promises that it was not."""
 RIGHT = ("conflict", "exists", "not_found", "unavailable", "no_leader", "not_leading")
 """Reasons a right operation may be refused for while others are under way and schedulers come and go."""
 PORT = {"ports": [{"name": "main", "protocol": "tcp", "containerPort": 0, "hostPort": 0}]}
@@ -177,7 +177,7 @@ class User:
 
     @staticmethod
     def _uncertain(answer: requests.Response) -> bool:
-        return answer.status_code == 503 and answer.json()["data"]["reason"] in UNCERTAIN
+        return answer.status_code == 504 and answer.json()["data"]["reason"] in UNCERTAIN
 
     def _request(self, method: str, path: str, body: Any = None) -> requests.Response | None:
         """The answer of whoever leads; None if it is not known whether the request was carried out."""

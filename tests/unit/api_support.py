@@ -33,7 +33,8 @@ TIMEOUT = 20.0
 class CoreGateway:
     """Commands are carried out at once by a core without store and Mesos; every change counts as durable.
 
-    `refusal` is raised by the next calls instead, `silent` leaves commands unanswered.
+    `refusal` is raised by the next calls instead, `silent` leaves commands unanswered, as
+    if they waited to be begun, or, with `begun`, as if the store did not take what they did.
     """
 
     def __init__(self, records: list[Record] | None = None) -> None:
@@ -41,6 +42,8 @@ class CoreGateway:
         self.commands: list[Command] = []
         self.refusal: Exception | None = None
         self.silent = False
+        self.begun = False
+        self.withdrawn: list[Future[Reply]] = []
         self.listed: list[dict[str, Any]] = []
         self.master = ""
         self.ready = [Check("store", True, "connected")]
@@ -87,6 +90,11 @@ class CoreGateway:
             effects = self.feed(msgspec.structs.replace(command, token=1))
             future.set_result(next(effect for effect in effects if isinstance(effect, Reply)))
         return future
+
+    def withdraw(self, future: Future[Reply]) -> bool:
+        if not self.begun:
+            self.withdrawn.append(future)
+        return not self.begun
 
     def hub(self) -> Hub:
         if self._role != "master":

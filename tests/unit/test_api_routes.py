@@ -36,7 +36,7 @@ WEB = "/namespaces/shop/applications/web"
 @pytest.fixture(scope="module")
 def switched() -> Iterator[tuple[Switchboard, Api]]:
     switchboard = Switchboard()
-    limits = ApiSettings(max_body=20_000, command_timeout=0.2, body_timeout=0.3, version="1.2.3")
+    limits = ApiSettings(max_body=20_000, command_timeout=0.2, outcome_timeout=1.0, body_timeout=0.3, version="1.2.3")
     with serving(switchboard, limits) as api:
         yield switchboard, api
 
@@ -701,10 +701,31 @@ def test_a_scheduler_that_cannot_take_commands_says_why(gateway: CoreGateway, ap
         assert response.json()["message"] == "the store is away"
 
 
-def test_an_answer_that_does_not_come_leaves_the_outcome_open(gateway: CoreGateway, api: Api) -> None:
+def test_a_command_that_is_not_begun_in_time_is_withdrawn(gateway: CoreGateway, api: Api) -> None:
     gateway.silent = True
+    assert refusal(api.call("PUT", f"{WEB}/scale/3")) == (503, "unavailable")
+    assert len(gateway.withdrawn) == 1 and not gateway.withdrawn[0].done()
+
+
+def test_the_outcome_of_a_command_that_has_been_begun_is_waited_for(gateway: CoreGateway, api: Api) -> None:
+    gateway.silent = gateway.begun = True
+    submit = gateway.submit
+
+    def slow(command: Command) -> Future[Reply]:
+        future = submit(command)
+        threading.Timer(0.4, future.set_result, (Reply(token=1, data={"transactionID": "late"}),)).start()
+        return future
+
+    gateway.submit = slow  # type: ignore[method-assign]
     response = api.call("PUT", f"{WEB}/scale/3")
-    assert refusal(response) == (503, "outcome_unknown")
+    assert (response.status_code, response.json()["data"]) == (202, {"transactionID": "late"})
+
+
+def test_an_outcome_that_does_not_come_is_no_503(gateway: CoreGateway, api: Api) -> None:
+    """A 503 means that nothing was or will be done."""
+    gateway.silent = gateway.begun = True
+    response = api.call("PUT", f"{WEB}/scale/3")
+    assert refusal(response) == (504, "outcome_unknown")
     assert response.headers["X-Request-Id"] in response.json()["message"]
 
 

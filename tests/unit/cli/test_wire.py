@@ -143,7 +143,7 @@ def test_a_token_in_clear_over_the_network_is_warned_of(bcs: Any, monkeypatch: A
 
 
 def test_a_busy_server_is_asked_again_but_never_when_the_outcome_is_unknown(server: StandIn, bcs: Any) -> None:
-    busy, unknown = failed(503, "busy", "unavailable"), failed(503, "no answer after 30 s", "outcome_unknown")
+    busy, unknown = failed(503, "busy", "unavailable"), failed(504, "no answer after 30 s", "outcome_unknown")
     server.on("PUT", f"{APPS}/web/scale/4", busy, busy, ok(ACCEPTED, 202))
     assert bcs("scale", "web", "4").code == 0
     assert len(server.requests("PUT")) == 3
