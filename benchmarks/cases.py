@@ -8,7 +8,12 @@ events-5000    launches of 1000 taskgroups on 100 agents beside 5,000 deliveries
 list-N         list of N taskgroups over HTTP, median of several; fails above 0.5 s
 rollout-N-A    rolling update of N taskgroups on A agents, 20 more at a time (benchmarks.rollouts); fails above 1.5
                times the least it can take
-restart-N      kill -9 of a scheduler with N running taskgroups, start again, to ready
+restart-N      kill -9 of the only scheduler with N running taskgroups, start again: until it leads, is connected and
+               ready (seconds), and until a launch runs (parts)
+steady-N       beside N running taskgroups: one launch, one scale, one failure, one page of a list, one scrape (parts)
+takeover-N     kill -9 of the leader beside a standby: until that is ready and until a launch runs, after the session of
+               the dead one has run out
+standby-N      reads at a standby: latency, time until a change is seen there, memory
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
@@ -26,8 +31,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import claims
-from benchmarks.floor import floor_seconds, load_floor_seconds
+from benchmarks import claims, steady
+from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
 from benchmarks.placement import place
 from benchmarks.processes import Bench, Failure, StoreKind
@@ -41,6 +46,9 @@ DEFAULT = (
     "launch-10000-1000",
     "launch-10000-5000",
     "restart-10000",
+    "steady-10000",
+    "takeover-10000",
+    "standby-10000",
     "rollout-200-100",
     "events-5000",
     "list-10000",
@@ -59,20 +67,20 @@ def parse(case: str) -> tuple[str, int, int]:
     """Kind, taskgroups, agents. Raises Failure for a name that is not a case."""
     if case == "executor-start":
         return case, 1, 1
-    match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)|restart-(\d+)", case)
+    match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)", case)
     if case == "events-5000":
         return "events", 1000, 100
     if other := re.fullmatch(r"(probe|command|list)-(\d+)", case):
         agents = {"probe": 1, "command": REAL_AGENTS}.get(other[1]) or max(1, int(other[2]) // 10)
         return other[1], int(other[2]), agents
+    if other := re.fullmatch(r"(restart|steady|takeover|standby)-(\d+)", case):
+        return other[1], int(other[2]), max(1, int(other[2]) // 10)
     if other := re.fullmatch(r"rollout-(\d+)-(\d+)", case):
         return "rollout", int(other[1]), int(other[2])
     if other := re.fullmatch(r"services-(\d+)", case):
         return "services", int(other[1]) * EACH, max(1, int(other[1]))
     if match is None:
         raise Failure(f"unknown case {case!r}; cases are e.g. launch-1000-100, scale-5000-1000, restart-10000")
-    if match[4]:
-        return "restart", int(match[4]), max(1, int(match[4]) // 10)
     return match[1], int(match[2]), int(match[3])
 
 
@@ -90,6 +98,8 @@ def run(case: str, store: StoreKind) -> Result:
         size = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
         if kind == "rollout":
             size["start-delay"] = START_DELAY
+        if kind in ("takeover", "restart"):
+            size["session_timeout"] = steady.SESSION
         with Bench(Path(folder), store, agents, synthetic=kind != "command", **size) as bench:
             if kind != "command":
                 _warmup(bench, min(WARM_UP, taskgroups))
@@ -116,32 +126,14 @@ def _delete(case: str, bench: Bench, taskgroups: int) -> Result:
     return _timed(case, bench, taskgroups, taskgroups, lambda: down(bench))
 
 
-def _restart(case: str, bench: Bench, taskgroups: int) -> Result:
-    up(bench, taskgroups)
-    bench.scheduler.kill()
-    seconds = bench.start_scheduler()
-    cpu = bench.scheduler.cpu_seconds()
-    await_running(bench, taskgroups)
-    floor = load_floor_seconds(taskgroups, bench.agents, bench.store)
-    return Result(
-        case=case,
-        store=bench.store,
-        agents=bench.agents,
-        taskgroups=taskgroups,
-        seconds=seconds,
-        per_second=taskgroups / seconds,
-        floor_seconds=floor,
-        ratio=seconds / floor,
-        cpu_us=cpu * 1e6 / taskgroups,
-        rss_mb=bench.scheduler.peak_rss(),
-    )
-
-
 _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "launch": _launch,
     "scale": _scale,
     "delete": _delete,
-    "restart": _restart,
+    "restart": steady.restart,
+    "steady": steady.steady,
+    "takeover": steady.takeover,
+    "standby": steady.standby,
     "command": claims.command,
     "services": claims.endpoints,
     "list": claims.long_list,

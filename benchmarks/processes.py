@@ -19,6 +19,8 @@ from tests.integration.zookeeper import ZooKeeperServer
 
 StoreKind = Literal["zookeeper", "sqlite"]
 START_TIMEOUT = 60.0
+LOOKING = 10.0
+"""Pause between two looks, in durations of a look: looking takes a tenth of the time at most."""
 API = "/v4/scheduler/mesos"
 
 
@@ -30,12 +32,13 @@ def await_(what: str, condition: Callable[[], Any], timeout: float, pause: float
     """The first true value of the condition. Raises Failure after `timeout` seconds."""
     end = time.monotonic() + timeout
     while True:
+        began = time.monotonic()
         value = condition()
         if value:
             return value
         if time.monotonic() > end:
             raise Failure(f"{what}: not within {timeout:.0f} s")
-        time.sleep(pause)
+        time.sleep(max(pause, LOOKING * (time.monotonic() - began)))
 
 
 class Process:
@@ -100,8 +103,19 @@ class Tasks(NamedTuple):
 class Bench:
     """A running scheduler with its store and cluster, and the few calls that cases make."""
 
-    def __init__(self, folder: Path, store: StoreKind, agents: int, *, synthetic: bool = True, **size: float) -> None:
-        """Agents that are not synthetic run real executors and processes."""
+    def __init__(
+        self,
+        folder: Path,
+        store: StoreKind,
+        agents: int,
+        *,
+        synthetic: bool = True,
+        session_timeout: float = 10.0,
+        **size: float,
+    ) -> None:
+        """Agents that are not synthetic run real executors and processes. `session_timeout`: seconds until the store
+        takes a killed scheduler for dead."""
+        self._session_timeout = session_timeout
         self.folder, self.store, self.agents = folder, store, agents
         self._size = size
         self._kind = ["--synthetic"] if synthetic else []
@@ -132,15 +146,21 @@ class Bench:
     def start_scheduler(self) -> float:
         """Seconds from the start of the process until it is ready."""
         began = time.monotonic()
-        self._starts += 1
-        self.scheduler = Process(
-            [sys.executable, "-m", "bcs_scheduler.main", "serve", f"--store={self.store_url}",
-             f"--mesos={self.cluster.url}", "--api=127.0.0.1:0", "--log-level=warning"],
-            self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)",
-        )  # fmt: skip
-        self._stack.callback(self.scheduler.stop)
+        self.scheduler = self.another_scheduler()
         await_("readiness", self._ready, 120.0)
         return time.monotonic() - began
+
+    def another_scheduler(self) -> Process:
+        """On the same store and cluster; a standby if there is a leader."""
+        self._starts += 1
+        scheduler = Process(
+            [sys.executable, "-m", "bcs_scheduler.main", "serve", f"--store={self.store_url}",
+             f"--mesos={self.cluster.url}", "--api=127.0.0.1:0", "--log-level=warning",
+             f"--store-session-timeout={self._session_timeout:g}"],
+            self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)",
+        )  # fmt: skip
+        self._stack.callback(scheduler.stop)
+        return scheduler
 
     def _ready(self) -> bool:
         try:
