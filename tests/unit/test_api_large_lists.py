@@ -144,7 +144,7 @@ def test_a_page_costs_with_the_page_and_not_with_the_list(both: tuple[CoreGatewa
         assert found.get("continue") or caller is MINE
         return spent
 
-    small, large = (min(page(gateway) for _ in range(15)) for gateway in both)
+    small, large = (min(page(gateway) for _ in range(40)) for gateway in both)
     assert large < 1.5 * small + 0.000_2  # the clock's own grain
 
 
