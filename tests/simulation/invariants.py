@@ -367,6 +367,9 @@ class Invariants:
         for name, value in vars(fresh).items():
             if name.startswith("_") and name != "_watchers" and getattr(state, name) != value:
                 raise Violation("I9", f"index {name} is {getattr(state, name)}, should be {value}")
+        for name, value in vars(fresh.indexes).items():
+            if getattr(state.indexes, name) != value:
+                raise Violation("I9", f"index {name} is {getattr(state.indexes, name)}, should be {value}")
         for name, value in vars(fresh.census).items():
             if name != "_state" and getattr(state.census, name) != value:
                 raise Violation("I9", f"census {name} is {getattr(state.census, name)}, should be {value}")

@@ -131,7 +131,7 @@ class Standby:
             raise Violation("I29", f"a standby that has caught up differs: {wrong[:5]}", *[key for _, key in wrong[:3]])
         fresh = State(records)
         for name, value in vars(fresh).items():
-            if name not in ("census", "newest") and getattr(state, name) != value:
+            if name not in ("census", "indexes", "newest") and getattr(state, name) != value:
                 raise Violation("I29", f"index {name} of a standby is {getattr(state, name)}, should be {value}")
-        if vars(state.census) != vars(fresh.census):
-            raise Violation("I29", "the census of a standby is wrong")
+        if vars(state.census) != vars(fresh.census) or vars(state.indexes) != vars(fresh.indexes):
+            raise Violation("I29", "the census or an index of a standby is wrong")
