@@ -155,7 +155,8 @@ class Faults:
         self.master.up = True
         for agent in list(self.master.cluster.values()):
             if agent.id in self.master.recovered:
-                self.world.after(self.world.between(0.0, 10.0), self.master.register, agent)
+                late = self.world.between(10.0, 0.9 * REREGISTER_TIMEOUT) if self.world.chance(0.2) else 0.0
+                self.world.after(late or self.world.between(0.0, 10.0), self.master.register, agent)
                 self.world.after(REREGISTER_TIMEOUT, self._give_up, agent)
 
     def _give_up(self, agent: Agent) -> None:

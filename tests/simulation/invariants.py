@@ -11,8 +11,8 @@
 
 Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
 daemonsets, services, drains and the journal (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
-in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby; what must hold once faults
-have stopped is in tests.simulation.convergence.
+in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
+tests.simulation.orphans; what must hold once faults have stopped is in tests.simulation.convergence.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from tests.simulation.driver import Term
 from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
+from tests.simulation.orphans import Orphans
 from tests.simulation.ownership import Ownership
 from tests.simulation.readiness import ready, serves
 from tests.simulation.room import Room
@@ -53,6 +54,7 @@ class Invariants:
         self._options = options
         self.messages = Messages(world)
         self.ownership = Ownership(world)
+        self.orphans = Orphans(world, store, master)
         self.timekeeping = Timekeeping(world, store, options)
         self._stored: set[str] = set()
         """Taskgroups that have ever been durable."""
@@ -335,6 +337,7 @@ class Invariants:
 
     def step(self) -> None:
         self.no_agent_is_overbooked()
+        self.orphans.step()
 
     def no_agent_is_overbooked(self) -> None:
         """I3: what runs on an agent fits its capacity, and no two taskgroups share a port."""

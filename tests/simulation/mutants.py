@@ -15,9 +15,11 @@ import pytest
 
 from bcs_scheduler.core import effects, instructions, planner
 from bcs_scheduler.core.controllers import messenger, supply
+from bcs_scheduler.core.controllers.checker import Checker
 from bcs_scheduler.core.controllers.history import History
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.messenger import Messenger
+from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.scheduler import Core
@@ -232,7 +234,30 @@ def _store_what_is_too_large(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Desk, "fits", lambda self: None)
 
 
+def _forget_remnants(patch: pytest.MonkeyPatch) -> None:
+    """What is removed before it has ended is killed once, and then not remembered."""
+    honest = Remnants.notice
+
+    def forgetful(self: Remnants, changed: Sequence[tuple[str, str]]) -> None:
+        honest(self, changed)
+        for key in list(self._open):
+            self._due.drop(key)
+
+    patch.setattr(Remnants, "notice", forgetful)
+    patch.setattr(Remnants, "recover", lambda self: None)
+    patch.setattr(Remnants, "returned", lambda self, agent_ids: None)
+    patch.setattr(Remnants, "resend", lambda self: None)
+
+
+def _ask_for_nothing(patch: pytest.MonkeyPatch) -> None:
+    """A round asks for nothing that the master has not answered for."""
+    patch.setattr(Checker, "_go_on", lambda self: None)
+    patch.setattr(Checker, "_ask_young", lambda self: None)
+
+
 MUTANTS = (
+    Mutant("forget remnants", _forget_remnants, ("I31", "C3")),
+    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4")),
     Mutant("store what is too large", _store_what_is_too_large, ("I26",)),
     Mutant("launch without secret", _launch_without_secret, ("I16",)),
     Mutant("remember content", _remember_content, ("I16",)),

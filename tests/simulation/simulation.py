@@ -130,7 +130,7 @@ def _options(world: World) -> CoreOptions:
         agent_return=40.0,
         agent_forget=200.0,
         silence_timeout=world.pick((25.0, 60.0)),
-        reconcile_interval=world.pick((20.0, 60.0)),
+        reconcile_interval=world.pick((20.0, 400.0)),
         kill_retry=1.0,
         kill_retry_max=10.0,
         unit_changes=world.pick((1, 3, 200)),
