@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, instructions, planner
-from bcs_scheduler.core.controllers import messenger, supply
+from bcs_scheduler.core import effects, instructions, placement, planner
+from bcs_scheduler.core.controllers import messenger
 from bcs_scheduler.core.controllers.checker import Checker
 from bcs_scheduler.core.controllers.history import History
 from bcs_scheduler.core.controllers.killer import Killer
@@ -93,7 +93,7 @@ def _forget_ports(patch: pytest.MonkeyPatch) -> None:
         result = honest(*arguments, **options)
         return result._replace(placements=[_without_ports(p) for p in result.placements])
 
-    patch.setattr(supply, "match", careless)
+    patch.setattr(placement, "match", careless)
 
 
 def _without_ports(placement: Placement) -> Placement:
@@ -276,7 +276,7 @@ MUTANTS = (
     Mutant("place twice", _place_twice, ("I1", "I7", "C2", "C4", "C9")),
     Mutant("forget ports", _forget_ports, ("I3",)),
     Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
-    Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",)),
+    Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",), range(41, 121)),
     Mutant("count dying as ready", _count_dying_as_ready, ("I5",)),
     Mutant("kill once", _kill_once, ("C2", "C3", "C4")),
     Mutant("ignore deadlines", _ignore_deadlines, ("I4",)),
