@@ -120,6 +120,7 @@ class Engine(Demands):
     def placed(self, ctx: Context, placement: Placement, injections: Injections) -> Placed | None:
         """Writes the taskgroup for a placement of a demand; None if it is not wanted any more."""
         identity = placement.demand
+        self._look_first(ctx, identity)
         transaction = ctx.state.transactions.get(identity)
         application = ctx.application(transaction) if transaction is not None else None
         demand, plan = self.demands.get(identity), self._plans.get(identity)
@@ -156,6 +157,14 @@ class Engine(Demands):
             max(0.0, ctx.now - created) * 1000.0,
         )
         return Placed(group, version, injected)
+
+    def _look_first(self, ctx: Context, identity: str) -> None:
+        """Takes the step of a transaction that waits for one. Something has changed since its slots were planned: the
+        taskgroup that a slot replaces may run again."""
+        transaction = ctx.state.transactions.get(identity)
+        if transaction is not None and self._work.holds(transaction.namespace, identity, LOOK):
+            self._work.discard(transaction.namespace, identity, LOOK)
+            self._look(ctx, identity)
 
     def fail(self, ctx: Context, identity: str, failure: str) -> None:
         """A transaction whose step or launch fails unexpectedly would fail again and again; the others must go on."""

@@ -41,6 +41,11 @@ class FairQueue(Generic[ItemT]):
             items[number][item] = None
             self._size += 1
 
+    def holds(self, lane: str, item: ItemT, number: int = 0) -> bool:
+        """Whether the item waits."""
+        items = self._lanes.get(lane)
+        return items is not None and item in items[number]
+
     def discard(self, lane: str, item: ItemT, number: int = 0) -> None:
         """Removes an item if it waits. The lane keeps its turn; an empty lane is skipped by `pop`."""
         items = self._lanes.get(lane)

@@ -23,9 +23,8 @@ from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.scheduler import Core
-from offers import matcher
 from offers.constraints import EMPTY_RULES, Rule
-from offers.model import Claim, Placement
+from offers.model import Claim
 from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
@@ -87,17 +86,11 @@ def _place_twice(patch: pytest.MonkeyPatch) -> None:
 
 def _forget_ports(patch: pytest.MonkeyPatch) -> None:
     """Ports are drawn but not claimed from the offer."""
-    honest = matcher.match
 
-    def careless(*arguments: Any, **options: Any) -> Any:
-        result = honest(*arguments, **options)
-        return result._replace(placements=[_without_ports(p) for p in result.placements])
+    def careless(*, claim: Claim, **fields: Any) -> effects.Launch:
+        return effects.Launch(claim=Claim(claim.scalars), **fields)
 
-    patch.setattr(placement, "match", careless)
-
-
-def _without_ports(placement: Placement) -> Placement:
-    return placement._replace(claim=Claim(placement.claim.scalars))
+    patch.setattr(placement, "Launch", careless)
 
 
 def _take_unreachable_for_ended(patch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ import random
 from store.codec import Stored, encode, followed
 from store.replica import Replica
 from store.state import State
+from tests.simulation.sameness import wrong_index
 from tests.simulation.store import Store
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -129,9 +130,6 @@ class Standby:
         if {(record.kind, record.key): record for record in records} != durable:
             wrong = [name for name in {**durable, **self._told} if state.get(*name) != durable.get(name)]
             raise Violation("I29", f"a standby that has caught up differs: {wrong[:5]}", *[key for _, key in wrong[:3]])
-        fresh = State(records)
-        for name, value in vars(fresh).items():
-            if name not in ("census", "indexes", "newest") and getattr(state, name) != value:
-                raise Violation("I29", f"index {name} of a standby is {getattr(state, name)}, should be {value}")
-        if vars(state.census) != vars(fresh.census) or vars(state.indexes) != vars(fresh.indexes):
-            raise Violation("I29", "the census or an index of a standby is wrong")
+        words = wrong_index(state, State(records))
+        if words:
+            raise Violation("I29", f"of a standby {words}")

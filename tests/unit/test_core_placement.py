@@ -15,7 +15,8 @@ from offers.matcher import match
 from offers.model import Demand, Need
 from offers.planned import PlannedCensus
 from offers.pool import OfferPool
-from store.definition import Constraint
+from store.definition import Constraint, UnreachablePolicy
+from store.records import TaskGroup
 from store.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.reference_matcher import LiveCensus
@@ -258,3 +259,29 @@ def test_the_planned_census_counts_until_a_placement_is_removed() -> None:
     assert census.total("ns/a") == 0
     assert not census.attribute_counts("ns/a", "hostname")
     assert census.agents_with_label("tier:web", "ns/b") == frozenset()
+
+
+def test_a_taskgroup_that_runs_again_is_not_replaced_by_a_plan_made_before() -> None:
+    lab = Lab()
+    lab.offer()
+    lab.create(2, unreachable_policy=UnreachablePolicy(replace_after=30.0))
+    lab.run()
+    for group in lab.groups:
+        lab.report(group, "TASK_UNREACHABLE")
+    lab.wait(29.0)
+    for agent in ("agent-2", "agent-3"):
+        lab.offer(agent, cpus=150)
+    lab.now += 2.0
+    turns_until(lab, lambda: bool(lab.sent(effects.Accept)), 20)
+    (left,) = [group for group in lab.groups if group.unreachable_since]
+    assert lab.core._supply.placer.planning, "its replacement is planned and not launched"
+    hurried(lab, report_of(left, "TASK_RUNNING"))
+    while lab.core.busy:
+        hurried(lab)
+    assert left.id in {group.id for group in lab.groups}
+    assert len(lab.groups) == 2
+    assert not lab.core._supply.placer.planning
+
+
+def report_of(group: TaskGroup, state: str) -> events.StatusUpdate:
+    return events.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
