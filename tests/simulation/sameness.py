@@ -8,7 +8,7 @@ from store.census import Census
 from store.indexes import Indexes
 from store.state import State
 
-HISTORY = frozenset({"newest", "kept", "_watchers"})
+HISTORY = frozenset({"newest", "latest_of", "kept", "_watchers"})
 """What a state knows beside its records: high-water marks, unreadable records, who is told of changes."""
 
 
