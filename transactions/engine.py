@@ -356,6 +356,9 @@ class Engine(Demands):
             if any(task.ended and task.status != "Finish" for task in group.tasks):
                 groups.end(ctx, group, lifecycle.BROKEN)
             return
+        if group.ended and daemons.leaving(group):  # no operation replaces it, not even an update that is under way
+            groups.remove(ctx, group, group.kill_reason)
+            return
         if self._somebody_cares(ctx, application, group):
             return
         if lifecycle.is_leaving(group) or daemons.leaving(group) or groups.beyond(application, group.index):

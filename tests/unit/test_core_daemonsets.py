@@ -480,3 +480,19 @@ def test_many_agents_do_not_make_a_report_expensive() -> None:
     lab.wait(1)
     assert len(lab.places) == 400
     assert lab.daemonset.status == "Running"
+
+
+def test_what_has_ended_on_an_agent_that_is_not_for_it_is_forgotten_although_an_update_runs() -> None:
+    """Updates that follow each other would otherwise keep the place of the agent for ever, if it is for it again."""
+    lab = running(3)
+    lab.change(labels={"new": "label"})
+    assert lab.transaction("UPDATE").active
+    for agent in ("a0", "a1"):
+        if not lab.on(agent).killing_since:
+            lab.set_agent(agent, taints={"for": "db"})
+            misplaced = lab.on(agent)
+            break
+    assert misplaced.killing_since
+    lab.report(misplaced, "TASK_KILLED")
+    assert lab.transaction("UPDATE").active
+    assert misplaced.agent_id not in lab.places
