@@ -16,7 +16,7 @@ from bcs_scheduler.service import prober_factory
 from store.codec import encode
 from store.definition import Container, HealthCheck
 from store.memory import MemoryBackend, MemoryStore
-from store.records import Application, BoundPort, CheckResult, Task, TaskGroup, Version
+from store.records import Application, BoundPort, CheckResult, Framework, Task, TaskGroup, Version
 from tests.integration.schedulers import A, FakeDriver
 from tests.waiting import wait_for
 
@@ -59,6 +59,7 @@ def backend(web: Web) -> MemoryBackend:
     port = BoundPort(name="web", container_port=web.server_port, host_port=web.server_port)
     task = Task(id="1.0.0.web.ns.c", status="Running", ports=(port,), checks=(CheckResult(type="REMOTE_HTTP"),))
     records = (
+        Framework(id="framework", cluster="c", created_at=1.0),
         Application(namespace="ns", name="web", version="1", instances=1, status="Running"),
         Version(
             namespace="ns", application="web", name="1", network_mode="HOST",

@@ -250,7 +250,7 @@ def test_a_deposed_one_does_not_insist_on_loading(start: Start, backend: MemoryB
     store = HeldStore(backend)
     store.load_gate.clear()
     first = start(store, A)
-    wait_for(lambda: store.loads == 1, what="loading")
+    wait_for(lambda: store.loads == 1 and backend.epoch == 1, what="loading, and the election")
     backend.reachable = False
     store.load_gate.set()
     wait_for(lambda: store.loads > 2, what="retries")
