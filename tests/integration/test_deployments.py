@@ -117,7 +117,7 @@ def test_a_leader_dies_in_the_middle_of_a_step(
             leader.call("POST", f"{PLACE}/shop/cancelupdate")
         wait_for(lambda: shop(leader)["curr_rolling_operation"] == half, 60, f"a step of {half}")
         leader.kill()
-        standby.wait_ready(90)
+        standby.wait_leading(90)
         record = wait_status(standby, "Running", 180)
     finally:
         watch.end()

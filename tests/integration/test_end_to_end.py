@@ -166,7 +166,7 @@ def test_a_standby_takes_over(real_mesos: RealMesos, start_scheduler: StartSched
     wait_for(
         lambda: standby.request("GET", "/cluster/endpoints").status_code == 200 and is_master(standby), 60, "master"
     )
-    standby.wait_ready()
+    standby.wait_leading()
     standby.call("PUT", "/namespaces/default/applications/shared/scale/3")
     assert before < {g["ID"] for g in standby.wait_running("shared", 3)}
     standby.call("DELETE", "/namespaces/default/applications/shared")

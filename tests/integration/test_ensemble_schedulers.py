@@ -229,7 +229,9 @@ def written(client: KazooClient, tree: Tree, leading: int) -> dict[str, int]:
 def test_a_rolling_restart_of_all_members_under_operations(
     zookeeper_ensemble: ZooKeeperEnsemble, cluster: LocalCluster, start_scheduler: StartScheduler
 ) -> None:
-    leader, standby = start_scheduler(), start_scheduler()
+    # All operations are on one application: none of them may be forgotten before it is looked at.
+    keep = {"scheduler__transaction_keep": "1000"}
+    leader, standby = start_scheduler(**keep), start_scheduler(**keep)
     operations = Operations(leader)
     for member in [*zookeeper_ensemble.followers(), zookeeper_ensemble.leader()]:
         member.stop()

@@ -26,6 +26,7 @@ from store.ids import taskgroup_of
 from store.records import Application, Record, TaskGroup, Transaction
 from store.state import State
 from store.unit_of_work import Unit
+from tests.sameness import wrong_index
 from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
 from tests.simulation.mesos import Master
@@ -35,7 +36,6 @@ from tests.simulation.orphans import Orphans
 from tests.simulation.ownership import Ownership
 from tests.simulation.readiness import ready, serves
 from tests.simulation.room import Room
-from tests.simulation.sameness import wrong_index
 from tests.simulation.store import Store
 from tests.simulation.timekeeping import Timekeeping
 from tests.simulation.users import Users, setting_of

@@ -15,7 +15,7 @@ import random
 from store.codec import Stored, encode, followed
 from store.replica import Replica
 from store.state import State
-from tests.simulation.sameness import wrong_index
+from tests.sameness import wrong_index
 from tests.simulation.store import Store
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
