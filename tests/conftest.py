@@ -19,8 +19,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+# Hypothesis's deadline of 200 ms per example measures the machine, not the code: two processes share its cores.
+hypothesis.settings.register_profile("no-deadline", deadline=None)
+hypothesis.settings.load_profile("no-deadline")
 
 SHARED = {
     "mesos": {"real_mesos", "ha_mesos", "own_mesos", "big_mesos"},
