@@ -80,21 +80,25 @@ class AgentWatch:
         return self._list(master, cause)
 
     def _changed(self, master: Master) -> bool:
-        try:
-            counters = operator.agent_counters(master, self._headers)
-        except MesosError as error:
-            log.info("mesos.counters.failed", error=str(error))
-            return False
+        counters = self._read(master)
         if counters is None:
             self._list_at = min(self._list_at, max(time.monotonic() + BLIND, self._earliest))
             return False
         return self._counters is not None and counters != self._counters
 
+    def _read(self, master: Master) -> dict[str, float] | None:
+        """The counters of the master; None if it does not show any that can be read. Lists do without them."""
+        try:
+            return operator.agent_counters(master, self._headers)
+        except MesosError as error:
+            log.info("mesos.counters.failed", error=str(error))
+            return None
+
     def _list(self, master: Master, cause: Callable[[], str]) -> events.AgentsListed | None:
         began = time.monotonic()
         try:
             # The counters are read first: what changes meanwhile calls for one more list.
-            counters = operator.agent_counters(master, self._headers)
+            counters = self._read(master)
             response, clock = operator.get_agents(master, self._headers)
         except MesosError as error:
             log.warning("mesos.agents.failed", error=str(error))
