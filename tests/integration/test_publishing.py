@@ -211,6 +211,7 @@ def test_survives_the_loss_of_zookeeper(begin: Begin, tmp_path: Path) -> None:
             publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(version), version=version))
         assert publisher.status().pending <= 1
         server.start()
+        nodes.client.restart()  # the session of this client may have run out meanwhile
         well(publisher)
         wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc")["eps"][0]["targetRef"]["name"] == "hello-999", 20)
         assert nodes.changes("/endpoint/sandbox/hello-svc") <= 2
