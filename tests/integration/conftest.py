@@ -50,6 +50,15 @@ def real_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
         cluster.stop()
 
 
+@pytest.fixture(autouse=True)
+def mesos_for_the_next(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Tasks of frameworks that a test has left without a scheduler would take the room of the next tests."""
+    cluster = request.getfixturevalue("real_mesos") if "real_mesos" in request.fixturenames else None
+    yield
+    if cluster is not None:
+        cluster.end_abandoned()
+
+
 @pytest.fixture
 def ha_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
     """ZooKeeper, three masters and three agents, for one test."""

@@ -159,6 +159,17 @@ class RealMesos:
                 continue
         return ""
 
+    def teardown(self, framework_id: str) -> None:
+        """Ends the framework with all its tasks, as an operator would."""
+        address = self.masters[self.leader()]
+        urllib.request.urlopen(f"http://{address}/teardown", f"frameworkId={framework_id}".encode(), timeout=10).close()
+
+    def end_abandoned(self) -> None:
+        """Ends the frameworks that no scheduler is connected for."""
+        for framework in self.state()["frameworks"]:
+            if not framework["connected"]:
+                self.teardown(framework["id"])
+
     def state(self) -> dict[str, Any]:
         """``/master/state`` of the leader."""
         return get_json(self.masters[self.leader()], "/master/state")

@@ -173,13 +173,7 @@ def framework() -> Iterator[Start]:
         one.driver.stop()
     for cluster, framework_id in {(cluster, one.id) for cluster, one in made if one.id}:
         with contextlib.suppress(urllib.error.HTTPError):  # torn down already
-            teardown(cluster, framework_id)
-
-
-def teardown(cluster: RealMesos, framework_id: str) -> None:
-    """Ends the framework with all its tasks, as an operator would."""
-    address = cluster.masters[cluster.leader()]
-    urllib.request.urlopen(f"http://{address}/teardown", f"frameworkId={framework_id}".encode(), timeout=10).close()
+            cluster.teardown(framework_id)
 
 
 def test_subscribe_offers_and_agents(real_mesos: RealMesos, framework: Start) -> None:
@@ -333,7 +327,7 @@ def test_a_framework_that_was_torn_down_is_not_taken_back(real_mesos: RealMesos,
     one = framework(real_mesos)
     one.expect(events.Subscribed)
     one.driver.stop()
-    teardown(real_mesos, one.id)
+    real_mesos.teardown(one.id)
     two = framework(real_mesos, one.id)
     assert "removed" in two.expect(events.FrameworkRemoved).message
     assert two.driver.status()["connected"] is False
