@@ -388,10 +388,11 @@ def test_what_waits_for_too_long_slows_the_core() -> None:
 
 
 def test_any_number_of_units_may_wait_for_a_moment() -> None:
+    units = [unit(str(n)) for n in range(60_000)]  # made before: on a slow machine this takes longer than a moment
     with bench(in_flight=1) as b:
         b.pipeline.submit([unit("a")])
         b.store.open()
-        b.pipeline.submit([unit(str(n)) for n in range(60_000)])
+        b.pipeline.submit(units)
         b.pipeline.submit([unit("last")])
         assert b.pipeline.depth == 60_002
 
