@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import click
@@ -15,7 +17,8 @@ from benchmarks.load import Result
 from benchmarks.processes import Failure, StoreKind
 
 COLUMNS = {
-    "case": "case", "store": "store", "seconds": "seconds", "per_second": "per second", "floor_seconds": "floor (s)",
+    "case": "case", "source": "source", "store": "store",
+    "seconds": "seconds", "per_second": "per second", "floor_seconds": "floor (s)",
     "ratio": "ratio", "writes_per_taskgroup": "writes each", "cpu_us": "CPU us each", "rss_mb": "RSS (MB)",
 }  # fmt: skip
 ONCE = ("place", "probe", "command", "executor", "events", "list")
@@ -30,18 +33,26 @@ WIDTH = 120
 )
 @click.option("--store", type=click.Choice(["zookeeper", "sqlite"]), help="Default: both.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the lines here.")
+@click.option(
+    "--against", type=click.Path(exists=True, file_okay=False, resolve_path=True, path_type=Path), metavar="FOLDER",
+    help="Another checkout: each case is also run with its scheduler, right before this one.",
+)  # fmt: skip
 @click.option("--list", "listing", is_flag=True, help="Print the names of the cases.")
-def main(cases: tuple[str, ...], store: StoreKind | None, file: Path | None, listing: bool) -> None:
+def main(
+    cases: tuple[str, ...], store: StoreKind | None, against: Path | None, file: Path | None, listing: bool
+) -> None:
     """Measure the scheduler against an embedded cluster of synthetic agents."""
     if listing:
         click.echo("\n".join(DEFAULT))
         return
     results: list[Result] = []
     failed = False
-    for case, kind in _plan(cases or DEFAULT, store):
-        click.echo(f"{case} on {kind} ...", err=True)
+    sources = (None,) if against is None else (against, None)
+    for (case, kind), source in product(_plan(cases or DEFAULT, store), sources):
+        name = None if source is None else source.name
+        click.echo(f"{case} on {kind}{'' if name is None else f' with the scheduler of {name}'} ...", err=True)
         try:
-            results.append(run(case, kind))
+            results.append(replace(run(case, kind, source), source=name))
         except Failure as failure:
             failed = True
             click.echo(f"{case} on {kind}: {failure}", err=True)
@@ -64,7 +75,7 @@ def _plan(cases: tuple[str, ...], store: StoreKind | None) -> list[tuple[str, St
 def _show(results: list[Result]) -> None:
     table = Table()
     for name, title in COLUMNS.items():
-        table.add_column(title, justify="left" if name in ("case", "store") else "right", no_wrap=True)
+        table.add_column(title, justify="left" if name in ("case", "source", "store") else "right", no_wrap=True)
     for result in results:
         line = result.line()
         table.add_row(*(_cell(line[name]) for name in COLUMNS))

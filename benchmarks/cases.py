@@ -14,6 +14,9 @@ steady-N       beside N running taskgroups: one launch, one scale, one failure, 
 takeover-N     kill -9 of the leader beside a standby: until that is ready and until a launch runs, after the session of
                the dead one has run out
 standby-N      reads at a standby: latency, time until a change is seen there, memory
+storm-N        beside N running taskgroups: failures one after the other and 200 at once, a share of the agents lost,
+               the connection to Mesos broken; launches of another user meanwhile; turns above 0.1 s (parts)
+fair-N         a launch of N taskgroups and the launches of another user beside it (parts)
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
@@ -31,7 +34,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import claims, steady
+from benchmarks import claims, steady, storms
 from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
 from benchmarks.placement import place
@@ -49,6 +52,8 @@ DEFAULT = (
     "steady-10000",
     "takeover-10000",
     "standby-10000",
+    "storm-10000",
+    "fair-10000",
     "rollout-200-100",
     "events-5000",
     "list-10000",
@@ -73,7 +78,7 @@ def parse(case: str) -> tuple[str, int, int]:
     if other := re.fullmatch(r"(probe|command|list)-(\d+)", case):
         agents = {"probe": 1, "command": REAL_AGENTS}.get(other[1]) or max(1, int(other[2]) // 10)
         return other[1], int(other[2]), agents
-    if other := re.fullmatch(r"(restart|steady|takeover|standby)-(\d+)", case):
+    if other := re.fullmatch(r"(restart|steady|takeover|standby|storm|fair)-(\d+)", case):
         return other[1], int(other[2]), max(1, int(other[2]) // 10)
     if other := re.fullmatch(r"rollout-(\d+)-(\d+)", case):
         return "rollout", int(other[1]), int(other[2])
@@ -84,7 +89,8 @@ def parse(case: str) -> tuple[str, int, int]:
     return match[1], int(match[2]), int(match[3])
 
 
-def run(case: str, store: StoreKind) -> Result:
+def run(case: str, store: StoreKind, source: Path | None = None) -> Result:
+    """`source`: another checkout, whose scheduler is measured in place of this one's."""
     kind, taskgroups, agents = parse(case)
     if kind.startswith("place"):
         return _place(case, kind, taskgroups, agents)
@@ -100,7 +106,7 @@ def run(case: str, store: StoreKind) -> Result:
             size["start-delay"] = START_DELAY
         if kind in ("takeover", "restart"):
             size["session_timeout"] = steady.SESSION
-        with Bench(Path(folder), store, agents, synthetic=kind != "command", **size) as bench:
+        with Bench(Path(folder), store, agents, synthetic=kind != "command", source=source, **size) as bench:
             if kind != "command":
                 _warmup(bench, min(WARM_UP, taskgroups))
             return _CASES[kind](case, bench, taskgroups)
@@ -134,6 +140,8 @@ _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "steady": steady.steady,
     "takeover": steady.takeover,
     "standby": steady.standby,
+    "storm": storms.storm,
+    "fair": storms.fair,
     "command": claims.command,
     "services": claims.endpoints,
     "list": claims.long_list,

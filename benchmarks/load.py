@@ -31,6 +31,8 @@ class Result:
     rss_mb: float | None = None
     parts: dict[str, float] | None = None
     """What the case consists of (benchmarks.steady), for the JSON line."""
+    source: str | None = None
+    """Name of the other checkout whose scheduler was measured; None = this one."""
 
     def line(self) -> dict[str, Any]:
         return asdict(self)

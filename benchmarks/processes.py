@@ -44,11 +44,14 @@ def await_(what: str, condition: Callable[[], Any], timeout: float, pause: float
 class Process:
     """A child process whose first matching line of output says that it is ready."""
 
-    def __init__(self, command: list[str], log: Path, ready: str) -> None:
+    def __init__(self, command: list[str], log: Path, ready: str, folder: Path | None = None) -> None:
+        """`folder`: where the modules of the program are, if not in this checkout."""
         self._log = log
         self._file: TextIO = log.open("w")
         environ = {key: value for key, value in os.environ.items() if not key.startswith("BCS_")}
-        self._child = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=environ)
+        if folder is not None:
+            environ["PYTHONPATH"] = str(folder)
+        self._child = subprocess.Popen(command, stdout=self._file, stderr=subprocess.STDOUT, env=environ, cwd=folder)
         pattern = re.compile(ready)
         try:
             match = await_(f"start of {command[2:4]}", lambda: self._look(pattern), START_TIMEOUT)
@@ -111,10 +114,13 @@ class Bench:
         *,
         synthetic: bool = True,
         session_timeout: float = 10.0,
+        source: Path | None = None,
         **size: float,
     ) -> None:
         """Agents that are not synthetic run real executors and processes. `session_timeout`: seconds until the store
-        takes a killed scheduler for dead."""
+        takes a killed scheduler for dead. `source`: another checkout whose scheduler is run; the store, the cluster and
+        the load are always those of this one."""
+        self._source = source
         self._session_timeout = session_timeout
         self.folder, self.store, self.agents = folder, store, agents
         self._size = size
@@ -157,7 +163,7 @@ class Bench:
             [sys.executable, "-m", "bcs_scheduler.main", "serve", f"--store={self.store_url}",
              f"--mesos={self.cluster.url}", "--api=127.0.0.1:0", "--log-level=warning",
              f"--store-session-timeout={self._session_timeout:g}"],
-            self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)",
+            self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)", self._source,
         )  # fmt: skip
         self._stack.callback(scheduler.stop)
         return scheduler
