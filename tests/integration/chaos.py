@@ -28,6 +28,7 @@ from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
+Record = dict[str, Any]
 SESSION_SECONDS = 1.5
 AGENTS = ("agent-1", "agent-2", "agent-3")
 KEPT = SchedulerSettings().transaction_keep
@@ -244,17 +245,51 @@ def unsettled(leader: SchedulerProcess, cluster: LocalMesosProcess) -> list[str]
     everything = leader.call("GET", "/taskgroups")
     for app in leader.call("GET", "/applications"):
         groups = [group for group in everything if group["AppID"] == app["Name"]]
-        wanted = list(range(app["DefineInstances"]))
-        statuses = Counter(group["Status"] for group in groups)
-        if sorted(group["InstanceID"] for group in groups) != wanted or statuses != Counter(Running=len(wanted)):
+        if not as_wanted(leader, app, groups):
+            statuses = dict(Counter(group["Status"] for group in groups))
             found.append(f"{app['Name']}: {app['DefineInstances']} wanted, is {statuses} ({app['Message']})")
-        if app["Status"] != "Running":
+        if complete(app, groups) and app["Status"] != "Running":
             found.append(f"{app['Name']}: {app['Status']} ({app['Message']})")
         tasks |= {task["ID"] for group in groups for task in group["Taskgroup"]}
     for what, running in (("tasks", set(cluster.running())), ("processes", set(cluster.processes()))):
         found += [f"{what} nobody knows: {id_}" for id_ in sorted(running - tasks)]
         found += [f"{what} missing: {id_}" for id_ in sorted(tasks - running)]
     return found
+
+
+def as_wanted(leader: SchedulerProcess, application: Record, groups: list[Record]) -> bool:
+    """Each index has its running taskgroup; or as many as the last operation had reached when a user cancelled it."""
+    return complete(application, groups) or (short(application, groups) and cut_short(leader, application))
+
+
+def complete(application: Record, groups: list[Record]) -> bool:
+    """Every index is held by one Running taskgroup."""
+    indexes = sorted(group["InstanceID"] for group in groups)
+    return indexes == list(range(application["DefineInstances"])) and _all_run(groups)
+
+
+def short(application: Record, groups: list[Record]) -> bool:
+    """Some indexes are held by one Running taskgroup each, the others by none."""
+    indexes = [group["InstanceID"] for group in groups]
+    return (
+        len(set(indexes)) == len(indexes)
+        and set(indexes) < set(range(application["DefineInstances"]))
+        and _all_run(groups)
+    )
+
+
+def cut_short(leader: SchedulerProcess, application: Record) -> bool:
+    """A user has cancelled its last operation: the application is left as it stood then."""
+    ended = [
+        t
+        for t in leader.call("GET", "/transactions/default", objName=application["Name"], limit=1000)
+        if not t["inner"]
+    ]
+    return bool(ended) and max(ended, key=lambda t: t["finishTime"])["status"] == "CANCEL"
+
+
+def _all_run(groups: list[Record]) -> bool:
+    return all(group["Status"] == "Running" for group in groups)
 
 
 def broken_promises(user: User, leader: SchedulerProcess) -> list[str]:
@@ -280,7 +315,7 @@ def broken_promises(user: User, leader: SchedulerProcess) -> list[str]:
     return found
 
 
-def made_room(identity: str, others: list[dict[str, Any]]) -> bool:
+def made_room(identity: str, others: list[Record]) -> bool:
     """An ended transaction of a user may be deleted once KEPT others of the application have ended after it."""
     created = int(identity.rpartition("-")[2]) / 1e9
     later = [t for t in others if not t["inner"] and t["finishTime"] and seconds_of(t["finishTime"]) >= created - 1e-3]

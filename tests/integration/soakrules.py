@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import Any
 
+from tests.integration.chaos import Record, as_wanted
 from tests.integration.chaos import broken_promises as broken_promises
 from tests.integration.mesoscluster import RealMesos, environment_of
 from tests.integration.schedulerprocess import SchedulerProcess
 
-Record = dict[str, Any]
 ENDED = frozenset({"Finish", "Error", "Killed", "Failed"})
 MARKS = ("BCS_POD_ID=", "MESOS_EXECUTOR_ID=")
 """Variables that hold the id of the taskgroup in the environment of its executor and its tasks."""
@@ -22,22 +21,14 @@ def settling(leader: SchedulerProcess, mesos: RealMesos) -> list[str]:
     transactions = leader.call("GET", "/transactions", status="INIT", limit=1000)
     groups = leader.call("GET", "/taskgroups", limit=1000)
     found = [f"under way: {t['transactionID']} {t['type']} {t['message']}" for t in transactions]
-    found += _applications(leader.call("GET", "/applications", limit=1000), groups)
-    return found + _processes(groups, mesos)
-
-
-def _applications(applications: list[Record], groups: list[Record]) -> list[str]:
-    """Every index is held by one Running taskgroup."""
-    found = []
-    for application in applications:
+    for application in leader.call("GET", "/applications", limit=1000):
         mine = [group for group in groups if group["AppID"] == application["Name"]]
-        wanted = list(range(application["DefineInstances"]))
-        statuses = Counter(group["Status"] for group in mine)
-        if sorted(group["InstanceID"] for group in mine) != wanted or statuses != Counter(Running=len(wanted)):
-            words = f"{application['DefineInstances']} wanted, is {dict(statuses)}"
+        if not as_wanted(leader, application, mine):
+            statuses = dict(Counter(group["Status"] for group in mine))
+            words = f"{application['DefineInstances']} wanted, is {statuses}"
             details = [f"{g['ID']} {g['Status']} ({g['Message']})" for g in mine if g["Status"] != "Running"]
             found.append(f"{application['Name']}: {words} ({application['Message']}) {details}")
-    return found
+    return found + _processes(groups, mesos)
 
 
 def _processes(groups: list[Record], mesos: RealMesos) -> list[str]:
