@@ -24,6 +24,7 @@ import structlog
 from bcs_scheduler.api.views.base import rfc3339
 from bcs_scheduler.api.views.events import name_of
 from bcs_scheduler.posting import PostFailed, post
+from store import threads
 from store.ids import TaskGroupId
 from store.records import Happening
 
@@ -149,7 +150,7 @@ class Alarms:
         self._dropped = 0
         self._queue: queue.Queue[Alarm] = queue.Queue(QUEUE)
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="alarms", daemon=True)
+        self._thread = threads.lasting("alarms", self._run, self._stopping.wait)
 
     def start(self) -> None:
         self._thread.start()
@@ -301,10 +302,18 @@ class Alarms:
                     alarm = self._queue.get(timeout=0.5)
                 except queue.Empty:
                     continue
-                if self._deliver(runner, alarm):
+                if self._delivered(runner, alarm):
                     self._count("sent")
                 elif not self._stopping.is_set():
                     self._lose("failed")
+
+    def _delivered(self, runner: asyncio.Runner, alarm: Alarm) -> bool:
+        """False also after an unexpected error, which costs this alarm alone."""
+        try:
+            return self._deliver(runner, alarm)
+        except Exception:
+            log.exception(threads.FAILED, thread="alarms", alarm=alarm.alarm_id)
+            return False
 
     def _deliver(self, runner: asyncio.Runner, alarm: Alarm) -> bool:
         pause = FIRST_PAUSE

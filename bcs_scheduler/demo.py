@@ -33,6 +33,7 @@ from bcs_scheduler.cli.main import run as bcs
 from bcs_scheduler.cli.views import ports_of
 from bcs_scheduler.demo_rollout import show_rollouts
 from bcs_scheduler.local.settings import PORT_STRIDE
+from store import threads
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "conf" / "examples"
 AGENTS = 3
@@ -50,24 +51,24 @@ class DemoError(Exception):
     """A step did not happen; the message says which and what was seen instead."""
 
 
-class Watch(threading.Thread):
+class Watch:
     """Looks how many taskgroups of `web` run, again and again, while something else goes on."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(daemon=True)
         self.client = Client(server)
         self._over = threading.Event()
+        self._thread = threads.lasting("watch", self._run, self._over.wait)
         self.lowest = sys.maxsize
 
     def __enter__(self) -> Self:
-        self.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._over.set()
-        self.join()
+        self._thread.join()
 
-    def run(self) -> None:
+    def _run(self) -> None:
         while not self._over.wait(POLL):
             try:
                 found = self.client.application(DEFAULT_NAMESPACE, "web")

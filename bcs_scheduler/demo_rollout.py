@@ -14,6 +14,7 @@ import requests
 
 from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, Client, Json
 from bcs_scheduler.cli.errors import CliError
+from store import threads
 
 SHOP = Path(__file__).resolve().parents[1] / "conf" / "examples" / "shop.yaml"
 INSTANCES = 4
@@ -40,26 +41,26 @@ class Stage(Protocol):
     def say(self, text: str) -> None: ...
 
 
-class Customers(threading.Thread):
+class Customers:
     """Ask whoever the endpoints name, one after the other, and note who does not answer."""
 
     def __init__(self, server: str) -> None:
-        super().__init__(daemon=True)
         self._client = Client(server)
         self._over = threading.Event()
+        self._thread = threads.lasting("customers", self._run, self._over.wait)
         self.pages: list[str] = []
         self.failures: list[str] = []
         self.fewest = INSTANCES
 
     def __enter__(self) -> Self:
-        self.start()
+        self._thread.start()
         return self
 
     def __exit__(self, *raised: object) -> None:
         self._over.set()
-        self.join()
+        self._thread.join()
 
-    def run(self) -> None:
+    def _run(self) -> None:
         turn = 0
         while not self._over.wait(PAUSE):
             try:

@@ -20,6 +20,7 @@ from typing import Literal, Protocol
 
 import structlog
 
+from store import threads
 from store.base import StoreError
 
 log = structlog.get_logger(__name__)
@@ -64,7 +65,7 @@ class Handover:
         self._given_up = 0
         """How often the lead was given up since the last subscription of this process."""
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="handover", daemon=True)
+        self._thread = threads.lasting("handover", self._run, self._stopping.wait)
 
     def start(self) -> None:
         self._thread.start()
@@ -79,8 +80,6 @@ class Handover:
                 self.step(time.monotonic())
             except StoreError as error:
                 log.debug("no notes can be exchanged", error=str(error))
-            except Exception:
-                log.exception("the look at the other schedulers has failed")
 
     def step(self, now: float) -> None:
         """`now`: monotonic seconds. Raises StoreError."""

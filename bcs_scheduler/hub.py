@@ -305,6 +305,10 @@ class _Room:
     def _hand_out(self) -> None:
         try:
             self._give(self.hub.take_from(self, 1 + SLICE // (self.size + 1)))
+        except Exception as error:
+            # What was taken is lost for those to whom it was not given: they read again from where they were.
+            log.exception("watchers ended, what has changed could not be handed out")
+            self._end_watchers("failed", f"changes could not be handed out ({type(error).__name__}); resume")
         finally:
             if self.scheduled:
                 self.loop.call_soon(self._hand_out)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -43,12 +44,13 @@ def serve(config: Path | None, **flags: Any) -> None:
     settings = read_settings(config, flags)
     configure_logging(settings.log)
     end = EndSignal()
-    service = made(settings)
+    service = made(settings, end.fail)
     started(service)
     collector.relax()
     click.echo(f"api {service.url}")
     end.wait(service.reload)
     service.stop()
+    end.tell()
 
 
 @main.command()
@@ -81,7 +83,7 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
     try:
         settings = read_settings(None, {**given, "api.listen": listen, "log.level": log_level})
         configure_logging(settings.log)
-        service = made(settings)
+        service = made(settings, end.fail)
         started(service)
         click.echo(f"api {service.url}")
         click.echo(f"mesos {cluster.url} ({agents} agents), data in {data}")
@@ -90,11 +92,12 @@ def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> Non
         service.stop()
     finally:
         cluster.stop()
+    end.tell()
 
 
-def made(settings: Settings) -> Service:
+def made(settings: Settings, failed: Callable[[str], object]) -> Service:
     try:
-        return Service(settings)
+        return Service(settings, failed)
     except ConfigError as error:
         fail(str(error))
 
@@ -114,12 +117,25 @@ class EndSignal:
     """
 
     def __init__(self) -> None:
+        self.failure = ""
+        """Why the process ends by itself; empty = it does not."""
         self._caught, written = socket.socketpair()
         written.setblocking(False)
         self._written = written
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, lambda *_: None)
         signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
+
+    def fail(self, reason: str) -> None:
+        """The process ends in order as after SIGTERM, and with an error. Any thread."""
+        self.failure = self.failure or reason
+        self._written.send(bytes((signal.SIGTERM,)))
+
+    def tell(self) -> None:
+        """Ends the process with exit code 1 after a failure: unlike 2, the supervisor starts it again."""
+        if self.failure:
+            click.echo(f"bcs-scheduler: {self.failure}", err=True)
+            sys.exit(1)
 
     def wait(self, hangup: Callable[[], None] = lambda: None) -> None:
         """Calls `hangup` for every SIGHUP, and returns at the other two."""

@@ -8,9 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-import structlog
-
-log = structlog.get_logger(__name__)
+from store import threads
 
 T = TypeVar("T")
 
@@ -25,14 +23,14 @@ class Outlet(Generic[T]):
 
     def __init__(self, name: str, consume: Callable[[Sequence[T]], None], failed: Callable[[str], None]) -> None:
         """`failed` is called once, with the reason, when the consumer raises; nothing is handed to it after that."""
-        self._name, self._consume, self._failed = name, consume, failed
+        self._consume, self._failed = consume, failed
         self._lots: deque[_Lot[T]] = deque()
         """The first of them may be with the consumer."""
         self._count = 0
         self._closed = False
         self._condition = threading.Condition()
         """Guards all of the above."""
-        self.thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self.thread = threads.ending(name, self._run, self._fail)
 
     def start(self) -> None:
         self.thread.start()
@@ -70,14 +68,13 @@ class Outlet(Generic[T]):
             self._condition.notify_all()
 
     def _run(self) -> None:
-        try:
-            while (lot := self._next()) is not None:
-                self._consume(lot.items)
-                self._done(lot)
-        except Exception as error:
-            log.exception("a consumer of effects failed", consumer=self._name)
-            self.close()
-            self._failed(f"{self._name}: {error}")
+        while (lot := self._next()) is not None:
+            self._consume(lot.items)
+            self._done(lot)
+
+    def _fail(self, reason: str) -> None:
+        self.close()
+        self._failed(reason)
 
     def _next(self) -> _Lot[T] | None:
         with self._condition:

@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import structlog
 
 from bcs_scheduler.flow import Flow
+from store import threads
 from store.base import Change, StaleEpoch, Store, StoreUnavailable
 from store.unit_of_work import Unit
 
@@ -92,7 +93,7 @@ class CommitPipeline:
         self._closed = False
         self._pause = 0.0
         self._trouble_since = 0.0
-        self.thread = threading.Thread(target=self._run, name="commit", daemon=True)
+        self.thread = threads.ending("commit", self._run, self._give_up)
 
     def start(self) -> None:
         self.thread.start()
@@ -147,15 +148,11 @@ class CommitPipeline:
     # --- the thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            while self._wait():
-                if self._decided():
-                    self._land(self._flying[0])
-                else:
-                    self._send()
-        except Exception as error:
-            log.exception("commit pipeline failed")
-            self._give_up(f"commit pipeline failed: {error}")
+        while self._wait():
+            if self._decided():
+                self._land(self._flying[0])
+            else:
+                self._send()
 
     def _wait(self) -> bool:
         """Until there is something to do; False when closed."""

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import structlog
@@ -30,6 +31,7 @@ from bcs_scheduler.metrics import Leading, Metrics
 from bcs_scheduler.standby import READING, STALE, Standby
 from bcs_scheduler.term import STALL, DriverFactory, ProberFactory, PublisherFactory, Term
 from offers.model import Diagnosis, Offer
+from store import threads
 from store.base import Store, StoreError
 from store.base import Term as StoreTerm
 from store.replica import Replica
@@ -110,7 +112,7 @@ class Runtime:
         self._standby: Standby | None = None
         """Follows the store while this process does not lead."""
         self._handover = Handover(store, patience, self._standing, reaches, self._hand_over) if reaches else None
-        self._thread = threading.Thread(target=self._run, name="runtime", daemon=True)
+        self._thread = threads.ending("runtime", self._run)
 
     # --- life -------------------------------------------------------------------------------------------------
 
@@ -126,22 +128,34 @@ class Runtime:
             self._thread.join(timeout=STOP_OPENED if self._opened else STOP_UNOPENED)
 
     def _run(self) -> None:
-        if self._attempt("connect to the store", self._store.open):
+        threads.persist("runtime", self._live, self._stopping.wait)
+        standby, handover = self._standby, self._handover
+        threads.each(
+            "end of the process",
+            (
+                *((handover.stop,) if handover is not None else ()),
+                lambda: self._step_down("the process stops", GRACE),
+                *((standby.stop,) if standby is not None else ()),
+                self._store.close,
+                lambda: self._set_role("unknown"),
+            ),
+        )
+
+    def _live(self) -> None:
+        """Until the process stops. Called again after an unexpected error: the lead is left then, if there is one."""
+        if not self._opened:
+            if not self._attempt("connect to the store", self._store.open):
+                return
             self._opened = True
             if self._handover is not None:
                 self._handover.start()
-            self._campaign()
-            while not self._stopping.is_set():
-                step = self._steps.get()
-                if step.candidacy == self._candidacy:
-                    self._change(step)
-        if self._handover is not None:
-            self._handover.stop()
-        self._step_down("the process stops", GRACE)
-        if self._standby is not None:
-            self._standby.stop()
-        self._store.close()
-        self._set_role("unknown")
+        self._step_down("an unexpected error")
+        self._attempt("resign", self._store.resign)
+        self._campaign()
+        while not self._stopping.is_set():
+            step = self._steps.get()
+            if step.candidacy == self._candidacy:
+                self._change(step)
 
     def _change(self, step: _Step) -> None:
         try:
@@ -246,7 +260,8 @@ class Runtime:
         self._set_role("master")
         if self._alarms is not None:
             runs = sorted(state.journals.values(), key=lambda run: run.number)
-            self._alarms.leading(epoch, [happening for run in runs for happening in run.happenings], term.clock.now())
+            past = [happening for run in runs for happening in run.happenings]
+            threads.harmless("alarms", partial(self._alarms.leading, epoch, past, term.clock.now()))
         collector.settle()
         term.start()
         log.info(
@@ -283,13 +298,15 @@ class Runtime:
         term, self._term = self._term, None
         if term is None:
             return
-        self._set_role("slave")
         log.warning("stepping down", epoch=term.epoch, reason=reason)
-        self._metrics.lead(None)
-        self._recess = 0.0 if term.age > STEADY else self._recess
-        term.stop(reason, grace)
+        try:
+            self._set_role("slave")
+            self._metrics.lead(None)
+        finally:  # whatever fails: a term that nobody stops would keep its subscription
+            self._recess = 0.0 if term.age > STEADY else self._recess
+            term.stop(reason, grace)
         if self._alarms is not None:
-            self._alarms.resting()
+            threads.harmless("alarms", self._alarms.resting)
         if not self._stopping.is_set():
             del term
             collector.release()

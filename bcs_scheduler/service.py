@@ -42,7 +42,8 @@ log = structlog.get_logger(__name__)
 class Service:
     """One scheduler process. `start` returns when the HTTP API answers; the rest comes up behind it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, failed: Callable[[str], object] | None = None) -> None:
+        """`failed` is told, in another thread, why the process cannot go on: without its API it serves nobody."""
         self._settings = settings
         address = parse_address(settings.api.listen, allow_zero=True)
         self.metrics = Metrics(
@@ -75,6 +76,7 @@ class Service:
             address.host,
             address.port,
             self._guard.tls.context if self._guard.tls else None,
+            failed,
         )
         self.runtime: Runtime | None = None
         self._alarms: Alarms | None = None

@@ -17,6 +17,7 @@ from typing import NamedTuple
 import structlog
 
 from bcs_scheduler.gateway import Busy
+from store import threads
 from store.base import Follower, Position, Store, StoreError
 from store.replica import Replica
 from store.state import State
@@ -67,7 +68,7 @@ class Standby:
         self.taken = False
         """The replica belongs to a term now."""
         self._ending = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="standby", daemon=True)
+        self._thread = threads.ending("standby", self._run)
 
     def start(self) -> None:
         self._thread.start()
@@ -123,6 +124,12 @@ class Standby:
     # --- the thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        threads.persist("standby", self._follow, self._ending.wait)
+        with self._lock:
+            if self._follower is not None and not self.taken:
+                self._follower.close()
+
+    def _follow(self) -> None:
         failures = 0
         while not self._ending.is_set():
             began = self._clock()
@@ -142,9 +149,6 @@ class Standby:
             took = self._clock() - began
             pause = max(INTERVAL - took, took * REST)
             self._ending.wait(min(INTERVAL * 2**failures, LONGEST_PAUSE) if failures else pause)
-        with self._lock:
-            if self._follower is not None and not self.taken:
-                self._follower.close()
 
     def _fail(self, trouble: str) -> None:
         if trouble != self._trouble:

@@ -26,6 +26,7 @@ from bcs_scheduler.outlet import Outlet
 from bcs_scheduler.pipeline import CommitPipeline
 from bcs_scheduler.publishing.publisher import Status as PublishingStatus
 from bcs_scheduler.turns import COMMANDS, OFFERS, REPORTS, TurnPace
+from store import threads
 from store.base import Store
 from store.records import Happening, Record
 from store.state import State
@@ -138,7 +139,7 @@ class Term:
         self._detailed: bool = self._story.is_enabled_for(logging.DEBUG)
         self._stopping = threading.Event()
         self._stop_lock = threading.Lock()
-        self._thread = threading.Thread(target=self._run, name="core", daemon=True)
+        self._thread = threads.ending("core", self._run, self._lost)
 
     def start(self) -> None:
         self._calls.start()
@@ -164,25 +165,30 @@ class Term:
             self._stopping.set()
         self.inbox.close()
         if grace:
-            self._finish(time.monotonic() + grace)
-        self._pipeline.close()
-        self._proof.close()
-        self._calls.close()
-        self.hub.close(f"stepped down: {reason}")
-        for token in list(self._waiting):
-            self._resolve(
-                effects.Reply(token=token, error=effects.Reason.STEPPED_DOWN, message=f"stepped down: {reason}")
-            )
+            threads.harmless("last commits of the term", lambda: self._finish(time.monotonic() + grace))
+        # One that fails must not keep the others from ending: what is left of a term would act beside the next leader.
+        threads.each(
+            "end of the term",
+            (
+                self._pipeline.close,
+                self._proof.close,
+                self._calls.close,
+                lambda: self.hub.close(f"stepped down: {reason}"),
+                lambda: self._fail_waiting(f"stepped down: {reason}"),
+            ),
+        )
         # The driver's threads may wait for the inbox, the outlet's for the driver, the core's for the pipeline: all
         # have been told by now except the one that waits for the driver. It may itself take its time (a connection
         # that does not end), so it is told by a thread of its own.
-        telling = threading.Thread(target=self.driver.stop, name="driver-stop", daemon=True)
+        telling = threads.ending("driver-stop", self.driver.stop)
         telling.start()
-        if self._prober is not None:
-            self._prober.stop()
-        if self._publisher is not None:
-            self._publisher.stop()
+        others = [other.stop for other in (self._prober, self._publisher) if other is not None]
+        threads.each("end of the term", others)
         self._join(telling, self._pipeline.thread, self._calls.thread, self._thread)
+
+    def _fail_waiting(self, message: str) -> None:
+        for token in list(self._waiting):
+            self._resolve(effects.Reply(token=token, error=effects.Reason.STEPPED_DOWN, message=message))
 
     def _finish(self, deadline: float) -> None:
         self._thread.join(max(0.0, deadline - time.monotonic()))
@@ -261,12 +267,8 @@ class Term:
     # --- the core's thread ------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            while not self._stopping.is_set():
-                self._turn()
-        except Exception as error:
-            log.exception("core failed", epoch=self.epoch)
-            self._lost(f"the core failed: {error}")
+        while not self._stopping.is_set():
+            self._turn()
 
     def _turn(self) -> None:
         now = self.clock.now()
@@ -322,8 +324,7 @@ class Term:
                 replies.append(effect)
             elif isinstance(effect, effects.Happened):
                 news += [Item(EVENTS, "", happening, happening.number) for happening in effect.happenings]
-                if self._alarms is not None:
-                    self._alarms(effect.happenings)
+                self._alarm(effect.happenings)
             elif isinstance(effect, effects.Changed):
                 news.append(Item(effect.kind, effect.key, effect.record))
                 if self._publisher is not None:
@@ -336,6 +337,12 @@ class Term:
         for reply in replies:  # after the news: whoever has an answer finds its events
             self._resolve(reply)
         self._calls.put(calls)
+
+    def _alarm(self, happenings: Sequence[Happening]) -> None:
+        """An alarm that cannot be made is no reason to end the term."""
+        hear = self._alarms
+        if hear is not None:
+            threads.harmless("alarms", lambda: hear(happenings))
 
     def _tell(self, line: effects.Story) -> None:
         notable = line.kind in LOUD or line.level != "info"

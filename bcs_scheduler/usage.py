@@ -18,8 +18,12 @@ from typing import Literal, NamedTuple
 
 import httptools
 import msgspec
+import structlog
 
 from bcs_scheduler.addresses import HostPort
+from bcs_scheduler.tasks import background
+
+log = structlog.get_logger(__name__)
 
 STEP = 1.0
 """Seconds between two samples at least. An answer is good for as long, whoever asks."""
@@ -114,7 +118,7 @@ class Meter:
         known = self._known.pop(place, None) or _Known()
         self._known[place] = known  # the last in order is the last that was asked for
         if known.task is None or (known.task.done() and time.monotonic() - known.done_at >= STEP):
-            known.task = asyncio.create_task(self._measured(place, known))
+            known.task = background(self._measured(place, known), "usage")
         return known.task
 
     def _forget(self) -> None:
@@ -132,6 +136,9 @@ class Meter:
             return Measured({}, f"agent {place.address} {error}")
         except TimeoutError:
             return Measured({}, f"agent {place.address} had no turn within {WHOLE:g} s: too many others do not answer")
+        except Exception as error:
+            log.exception("usage.failed", agent=str(place.address))
+            return Measured({}, f"agent {place.address} could not be asked: {type(error).__name__}")
         finally:
             known.done_at = time.monotonic()
 

@@ -24,8 +24,10 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
+from store import threads
 from store.base import Change, Leader, Loaded, StaleEpoch, StoreError, StoreUnavailable, Term
 from store.codec import Encoded, Stored, decode_all, encode_changes
 from store.filelock import FileLock
@@ -104,7 +106,7 @@ class SqliteStore:
             raise StoreUnavailable(f"cannot open {self.path}: {error}") from error
         self._reader = self._connect()
         self._closing.clear()
-        self._writer = threading.Thread(target=self._write_loop, args=(connection,), name="sqlite-writer", daemon=True)
+        self._writer = threads.ending("sqlite-writer", partial(self._write_loop, connection))
         self._writer.start()
 
     def close(self) -> None:
@@ -149,9 +151,7 @@ class SqliteStore:
             except OSError as error:
                 raise StoreUnavailable(f"cannot open {self._lock_path}: {error}") from error
             candidacy = self._candidacy = _Candidacy(url, elected, deposed, lock)
-        self._campaigner = threading.Thread(
-            target=self._campaign_loop, args=(candidacy,), name="sqlite-campaign", daemon=True
-        )
+        self._campaigner = threads.ending("sqlite-campaign", partial(self._campaign_loop, candidacy))
         self._campaigner.start()
 
     def resign(self) -> None:
@@ -295,6 +295,14 @@ class SqliteStore:
     # --- the writing thread -----------------------------------------------------------------------------------
 
     def _write_loop(self, connection: sqlite3.Connection) -> None:
+        threads.persist("sqlite-writer", partial(self._write_groups, connection), self._closing.wait)
+        connection.close()
+        while not self._queue.empty():
+            waiting = self._queue.get()
+            if waiting is not None:
+                waiting.future.set_exception(StoreUnavailable("the store was closed before the commit"))
+
+    def _write_groups(self, connection: sqlite3.Connection) -> None:
         while not self._closing.is_set():
             group = self._next_group()
             try:
@@ -302,11 +310,6 @@ class SqliteStore:
                     _refuse(group, StoreUnavailable("the store was closed before the commit"))
             except Exception as error:
                 self._fail(group, error)
-        connection.close()
-        while not self._queue.empty():
-            waiting = self._queue.get()
-            if waiting is not None:
-                waiting.future.set_exception(StoreUnavailable("the store was closed before the commit"))
 
     def _next_group(self) -> list[_Commit]:
         """Waits for a commit and takes along what has queued up."""

@@ -38,6 +38,7 @@ class _Opened:
     """What exists between open and close."""
 
     def __init__(self, store: ZooKeeperStore) -> None:
+        self.tree = store.tree
         self.session = Session(store.hosts, store.session_timeout, self._state_changed, store.login)
         self.pipeline = CommitPipeline(
             self.session, store.tree, store.batch_bytes, self._overtaken, sealer=store.sealer
@@ -47,7 +48,11 @@ class _Opened:
 
     def leader_changed(self, data: bytes | None, _stat: object) -> None:
         """Called by kazoo's watch. It also tells a leader that has nothing to commit that it has been overtaken."""
-        self.leader = msgspec.json.decode(data, type=EpochNode) if data else None
+        try:
+            self.leader = msgspec.json.decode(data, type=EpochNode) if data else None
+        except msgspec.MsgspecError as error:  # raised in here it would keep the store from being opened
+            _LOG.error("the node %s cannot be read: %s", self.tree.leader, error)
+            self.leader = None
         ours = self.election.leading
         if self.leader is not None and ours is not None and self.leader.epoch > ours.epoch:
             self._overtaken(ours.epoch, f"epoch {self.leader.epoch} is led by {self.leader.leader}")

@@ -13,10 +13,12 @@ import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 from kazoo.exceptions import ConnectionLoss, KazooException, NoNodeError
 
+from store import threads
 from store.base import StoreError, Term
 from store.zookeeper_pipeline import CommitPipeline
 from store.zookeeper_session import TRANSIENT, Session
@@ -67,7 +69,7 @@ class Election:
             if self._candidacy is not None:
                 raise StoreError("this store stands for election already")
             candidacy = self._candidacy = _Candidacy(url, elected, deposed)
-        candidacy.thread = threading.Thread(target=self._run, args=(candidacy,), name="zookeeper-election", daemon=True)
+        candidacy.thread = threads.ending("zookeeper-election", partial(self._run, candidacy))
         candidacy.thread.start()
 
     def resign(self) -> None:

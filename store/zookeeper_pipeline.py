@@ -32,6 +32,7 @@ from typing import Any
 import msgspec
 from kazoo.exceptions import KazooException
 
+from store import threads
 from store.base import Change, StaleEpoch, StoreError, StoreUnavailable
 from store.codec import encode_changes, size_of
 from store.seal import UNSEALED, Sealer
@@ -85,7 +86,7 @@ class CommitPipeline:
         self._waiting: deque[Commit] = deque()
         self._in_flight: deque[Batch] = deque()
         self._failed = self._keys_doubtful = False
-        self._thread = threading.Thread(target=self._run, name="zookeeper-commit", daemon=True)
+        self._thread = threads.ending("zookeeper-commit", self._run)
 
     # --- called by other threads --------------------------------------------------------------------------------
 
@@ -148,12 +149,18 @@ class CommitPipeline:
     # --- the thread -------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        threads.persist("zookeeper-commit", self._work_on, self._stopping.wait)
+        try:
+            self._finish()
+        finally:
+            self._answer_all(StoreUnavailable("the store was closed before the commit"))
+
+    def _work_on(self) -> None:
         while not self._stopping.is_set():
             try:
                 self._work()
             except Exception as error:
                 self._break(error)
-        self._finish()
 
     def _work(self) -> None:
         self._handle(self._inbox.get())
@@ -170,8 +177,10 @@ class CommitPipeline:
         reason = f"writing to ZooKeeper failed: {error!r}"
         epoch, self._epoch, self._failed = self._epoch, 0, False
         self.end(epoch)
-        self._answer_all(StoreError(reason))
-        self._overtaken(epoch, reason)
+        try:
+            self._answer_all(StoreError(reason))
+        finally:
+            self._overtaken(epoch, reason)
 
     def _guarded(self, step: Callable[[], None]) -> None:
         """A step that ZooKeeper may interrupt; it is to be tried again after that."""
@@ -347,10 +356,12 @@ class CommitPipeline:
     def _answer_all(self, error: Exception) -> None:
         for batch in self._in_flight:
             batch.answered = True
-        for commit in [commit for batch in self._in_flight for commit in batch.commits] + list(self._waiting):
-            commit.future.set_exception(error)
+        commits = [commit for batch in self._in_flight for commit in batch.commits] + list(self._waiting)
         self._in_flight.clear()
         self._waiting.clear()
+        for commit in commits:
+            if not commit.future.done():  # an error may have come between two commits of one batch
+                commit.future.set_exception(error)
 
     def _pause(self) -> None:
         """Waits for the connection, then for a moment; new messages are handled afterwards."""
@@ -369,7 +380,6 @@ class CommitPipeline:
                 continue
         while not self._inbox.empty():
             self._handle(self._inbox.get())
-        self._answer_all(StoreUnavailable("the store was closed before the commit"))
 
 
 def _error_of(done: Any) -> Exception | MultiFailed | None:

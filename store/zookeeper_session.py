@@ -38,6 +38,7 @@ from kazoo.protocol.states import KazooState
 from kazoo.retry import KazooRetry
 from kazoo.security import CREATOR_ALL_ACL
 
+from store import threads
 from store.base import StoreUnavailable
 from store.zookeeper_wire import CREATOR_ACL, OPEN_ACL, MultiFailed
 
@@ -105,7 +106,7 @@ class Session:
         is left to a thread after `patience` seconds."""
         self.closed = True
         self.connected.clear()
-        closer = threading.Thread(target=self._close, name="zookeeper-close", daemon=True)
+        closer = threads.ending("zookeeper-close", self._close)
         closer.start()
         closer.join(patience)
 

@@ -11,6 +11,7 @@ import asyncio
 import socket
 import ssl
 import threading
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from bcs_scheduler.api.protocol import HEAD_SECONDS, BoundedProtocol
+from store import threads
 
 KEEP_ALIVE = 75.0
 """Seconds an idle connection is kept."""
@@ -34,8 +36,17 @@ class CannotListen(OSError):
 class ApiServer:
     """One HTTP server; started once. With port 0 the system picks a port, see `url`."""
 
-    def __init__(self, app: ASGIApp, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
-        """`tls`: of the server's side; None = plain HTTP."""
+    def __init__(
+        self,
+        app: ASGIApp,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        tls: ssl.SSLContext | None = None,
+        failed: Callable[[str], object] | None = None,
+    ) -> None:
+        """`tls`: of the server's side; None = plain HTTP. `failed`: told, in a thread of the server, of the unexpected
+        error that has ended it."""
+        self._failed = failed
         self._app, self._host, self._port, self._tls = app, host, port, tls
         self._socket: socket.socket | None = None
         self._server: uvicorn.Server | None = None
@@ -85,7 +96,7 @@ class ApiServer:
         config.ssl = self._tls
         server = _ThreadedServer(config)
         self._server = server
-        self._thread = threading.Thread(target=self._serve, args=(server, self._socket), name="api", daemon=True)
+        self._thread = threads.ending("api", partial(self._serve, server, self._socket), self._failed)
         self._thread.start()
         server.ready.wait()
         if not server.started:

@@ -20,6 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from bcs_scheduler.api.protocol import ABORT, WRITE
 from bcs_scheduler.hub import EVENTS, Item, Watch, WatchEnded
+from bcs_scheduler.tasks import background
 
 log = structlog.get_logger("bcs_scheduler.api")
 MEDIA_TYPE = "text/event-stream"
@@ -70,7 +71,7 @@ class EventStreamResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         watch = self._stream.watch
-        leaving = asyncio.ensure_future(_left(receive, watch))
+        leaving = background(_left(receive, watch), "reader of a stream")
         try:
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
             if scope["method"] != "HEAD":
@@ -86,7 +87,7 @@ class EventStreamResponse(Response):
             leaving.cancel()
             watch.close()
 
-    async def _run(self, send: Send, write: Callable[[bytes], bool], leaving: asyncio.Future[None]) -> None:
+    async def _run(self, send: Send, write: Callable[[bytes], bool], leaving: asyncio.Task[None]) -> None:
         """`write` is the short way: it writes at once or not at all."""
         stream = self._stream
         await _write(send, b"retry: %d\n\n" % RETRY_MS)
@@ -126,11 +127,13 @@ def _heartbeat(watch: Watch) -> bytes:
 
 async def _left(receive: Receive, watch: Watch) -> None:
     """Until the reader has gone."""
-    while True:
-        message: Message = await receive()
-        if message["type"] == "http.disconnect":
-            watch.close()
-            return
+    try:
+        while True:
+            message: Message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+    finally:
+        watch.close()
 
 
 def _cannot(_content: bytes) -> bool:

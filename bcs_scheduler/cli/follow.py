@@ -20,6 +20,7 @@ from bcs_scheduler.cli.client import Client, Json
 from bcs_scheduler.cli.complete import service_names
 from bcs_scheduler.cli.errors import CliError, TimedOut, Unreachable, UsageError
 from bcs_scheduler.cli.options import Session, connection_options, pass_session
+from store import threads
 from store.ids import nanoseconds_of
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
@@ -43,7 +44,7 @@ class Endpoints:
         self._failure: CliError | None = None
         self._closed = threading.Event()
         self._condition = threading.Condition()
-        threading.Thread(target=self._follow, name="follow", daemon=True).start()
+        threads.ending("follow", self._follow).start()
 
     def take(self, timeout: float | None) -> list[Json] | None:
         """All of them as soon as one has changed, by name; None if nothing has in `timeout` seconds. Raises the error

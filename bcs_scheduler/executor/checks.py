@@ -6,7 +6,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
+from . import threads
 from .model import Check, CheckState
 from .probes import ProbeFailed, probe
 from .runtime import Runtime
@@ -44,9 +46,8 @@ class Checks:
         """The task runs from now on: delays and grace periods begin."""
         now = time.monotonic()
         for watched in self._watched:
-            thread = threading.Thread(target=self._watch, args=(watched, now), daemon=True)
-            thread.name = f"check-{watched.check.type.lower()}"
-            thread.start()
+            name = f"check-{watched.check.type.lower()}"
+            threads.lasting(name, partial(self._watch, watched, now), self._stopping.wait).start()
 
     def stop(self) -> None:
         """Does not wait for a probe that is under way; its result is dropped."""

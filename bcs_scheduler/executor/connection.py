@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from . import threads
 from .http1 import HttpError, Link
 from .recordio import Decoder, FramingError
 from .settings import Settings
@@ -63,7 +64,7 @@ class Connection:
 
     def start(self) -> None:
         for target in (self._run_events, self._run_calls):
-            threading.Thread(target=target, name=target.__name__, daemon=True).start()
+            threads.lasting(target.__name__, target).start()
 
     def close(self) -> None:
         with self._wake:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from . import unpack
+from . import threads, unpack
 from .model import Uri
 from .net import SLICE, Abandoned, cause, connect, safe
 from .run import Identity, identity
@@ -243,7 +243,7 @@ class _Cut:
         self._stopping = stopping
         self._reason: OSError | None = None
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="download", daemon=True)
+        self._thread = threads.ending("download", self._watch)
 
     def _watch(self) -> None:
         while not self._done.wait(SLICE):

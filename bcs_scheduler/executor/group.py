@@ -7,9 +7,10 @@ import binascii
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from . import members
+from . import members, threads
 from .members import Member
 from .model import VERSION, Group, ProtocolError, Task, group_of, task_of
 from .runtime import Exit, Runtime, TaskError
@@ -69,7 +70,7 @@ class Taskgroup:
                 self._show(member, members.STARTING)
             fresh = tuple(self._members.values())
         for member in fresh:
-            member.thread = threading.Thread(target=self._run, args=(member,), name=member.id, daemon=True)
+            member.thread = threads.ending(member.id, partial(self._run, member))
             try:
                 member.thread.start()
             except RuntimeError as error:
@@ -202,7 +203,7 @@ class Taskgroup:
             started = [(member, member.runtime) for member in alive if member.runtime is not None]
         for member, runtime in started:
             try:
-                threading.Thread(target=self._stop, args=(member, runtime, grace), name="stop", daemon=True).start()
+                threads.ending("stop", partial(self._stop, member, runtime, grace)).start()
             except RuntimeError:  # no thread to be had: one after the other in this one
                 self._stop(member, runtime, grace)
 

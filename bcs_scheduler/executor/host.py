@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
+from . import threads
 from .census import Census
 from .logs import Pump
 from .orphans import Orphans
@@ -32,7 +33,7 @@ class Host:
         self.orphans = Orphans(watched.pipe, warden_died)
         self._observed: list[Observed] = []
         self._arrived = threading.Event()
-        threading.Thread(target=self._watch, name="watch", daemon=True).start()
+        threads.lasting("watch", self._watch).start()
 
     def observe(self, task: Observed) -> None:
         self._observed.append(task)

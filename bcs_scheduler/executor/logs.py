@@ -15,6 +15,8 @@ import threading
 import time
 from pathlib import Path
 
+from . import threads
+
 CHUNK = 65536
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 DRAIN = 1.0
@@ -119,7 +121,7 @@ class Pump:
         self._waking, self._waker = os.pipe()
         os.set_blocking(self._waker, False)
         self._selector.register(self._waking, selectors.EVENT_READ)
-        self._thread = threading.Thread(target=self._run, name="logs", daemon=True)
+        self._thread = threads.lasting("logs", self._run)
         self._thread.start()
 
     def open(self, path: Path, max_bytes: int, files: int) -> Stream:

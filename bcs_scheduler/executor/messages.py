@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from . import threads
 from .instructions import Instruction, instruction_of
 from .model import VERSION, Message, ProtocolError, Result, message_of
 from .runtime import Runtime, TaskError
@@ -282,7 +283,7 @@ class _Workers:
                 return False
             while self._idle < len(self._queue) + len(jobs) and self._threads < self._number:
                 try:
-                    threading.Thread(target=self._run, name=f"message-{self._threads + 1}", daemon=True).start()
+                    threads.lasting(f"message-{self._threads + 1}", self._run).start()
                 except RuntimeError:
                     if self._threads:
                         break  # those that are there do it
@@ -308,7 +309,7 @@ class _Workers:
                     self._condition.wait()
                 job = self._queue.popleft()
                 self._idle -= 1
-            job()
+            threads.guarded("message", job)
             with self._condition:
                 self._idle += 1
 
@@ -328,7 +329,7 @@ class _Reminder:
             self._due.append((time.monotonic() + PATIENCE, identity))
             if not self._running:
                 with contextlib.suppress(RuntimeError):  # no thread to be had: the scheduler asks again by itself
-                    threading.Thread(target=self._run, name="message-reminder", daemon=True).start()
+                    threads.lasting("message-reminder", self._run).start()
                     self._running = True
             self._condition.notify()
 

@@ -12,6 +12,8 @@ import time
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+from . import threads
+
 SLICE = 0.1
 """Longest time in seconds a wait goes on after it was asked to give up."""
 
@@ -78,7 +80,7 @@ def _addresses(host: str, port: int, deadline: float, stopping: threading.Event 
         except (OSError, ValueError) as error:
             failed.append(error)
 
-    thread = threading.Thread(target=look_up, name="look-up", daemon=True)
+    thread = threads.ending("look-up", look_up)
     thread.start()
     while thread.is_alive():
         _check(deadline, stopping)

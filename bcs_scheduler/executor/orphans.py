@@ -7,6 +7,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from . import threads
+
 KEPT = 1000
 """Ends that nobody has asked for yet."""
 
@@ -17,7 +19,7 @@ class Orphans:
         self._warden_died = warden_died
         self._changed = threading.Condition()
         self._ended: dict[int, int] = {}
-        threading.Thread(target=self._run, name="warden", daemon=True).start()
+        threads.lasting("warden", self._run).start()
 
     def _run(self) -> None:
         rest = b""

@@ -26,6 +26,7 @@ from bcs_scheduler.local.process_agent import ProcessAgent
 from bcs_scheduler.local.scheduler_api import SchedulerApi
 from bcs_scheduler.local.settings import ClusterSettings, agent_specs
 from bcs_scheduler.local.synthetic import SyntheticAgent
+from store import threads
 from store.filelock import FileLock
 
 log = logging.getLogger(__name__)
@@ -161,7 +162,7 @@ class LocalCluster:
 
     def start(self) -> LocalCluster:
         """Returns when the cluster answers. Raises what kept it from starting (SettingsError, OSError)."""
-        self._thread = threading.Thread(target=self._run, name="local-mesos", daemon=True)
+        self._thread = threads.ending("local-mesos", self._run)
         self._thread.start()
         if not self._ready.wait(START_TIMEOUT):
             raise LocalClusterError(f"the embedded cluster did not start within {START_TIMEOUT:g} s")
@@ -186,9 +187,10 @@ class LocalCluster:
         try:
             with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
                 runner.run(self._serve())
-        except BaseException as error:
-            log.debug("the embedded cluster ended", exc_info=True)
-            self._error = error
+        except Exception as error:
+            if self._ready.is_set():
+                raise
+            self._error = error  # start() raises it
         finally:
             self._ready.set()
 

@@ -52,6 +52,7 @@ from bcs_scheduler.local.process_agent import ProcessAgent
 from bcs_scheduler.local.stream import JSON
 from bcs_scheduler.local.synthetic import SyntheticAgent
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from bcs_scheduler.tasks import background
 
 Arguments = dict[str, Any]
 
@@ -164,7 +165,7 @@ class Control:
         return agent
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = background(work, "control")
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
 

@@ -23,6 +23,7 @@ from bcs_scheduler.local.settings import ClusterSettings
 from bcs_scheduler.local.stream import EventStream
 from bcs_scheduler.mesos.proto import executor_pb2
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from bcs_scheduler.tasks import background
 
 Event = executor_pb2.Event
 
@@ -91,7 +92,7 @@ class CustomExecutor:
             self._failed(str(error))
             return
         if self.executor.info.command.uris:
-            self._fetching = asyncio.get_running_loop().create_task(self._fetch_and_run())
+            self._fetching = background(self._fetch_and_run(), "fetcher")
         else:
             self._run()
 
@@ -101,6 +102,9 @@ class CustomExecutor:
             await asyncio.to_thread(self._around.fetcher.fetch, uris, self.sandbox)
         except FetchError as error:
             self._failed(str(error))
+        except Exception as error:
+            self._failed(f"the files could not be fetched: {type(error).__name__}")
+            raise
         else:
             self._run()
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import ssl
 import time
 from collections.abc import Awaitable, Callable
 
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from bcs_scheduler.tasks import background
+
+log = logging.getLogger(__name__)
 
 Probe = Callable[[], Awaitable[None]]
 """Returns if the task is healthy; raises otherwise."""
@@ -28,7 +32,7 @@ class HealthChecker:
         self._report = report
         self._failures = 0
         self._healthy: bool | None = None
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = background(self._run(), "health check")
 
     def stop(self) -> None:
         self._task.cancel()
@@ -41,7 +45,9 @@ class HealthChecker:
             try:
                 async with asyncio.timeout(check.timeout_seconds or None):
                     await self._probe()
-            except (Unhealthy, OSError, asyncio.IncompleteReadError, TimeoutError):
+            except Exception as error:
+                if not isinstance(error, Unhealthy | OSError | asyncio.IncompleteReadError | TimeoutError):
+                    log.exception("a health check could not be probed")
                 in_grace = self._healthy is None and time.monotonic() - started <= check.grace_period_seconds
                 if not in_grace:
                     self._failed()

@@ -16,6 +16,7 @@ from typing import Any
 
 from bcs_scheduler.local import launcher as launcher_script
 from bcs_scheduler.local.errors import LocalClusterError
+from bcs_scheduler.tasks import background
 
 STOP_TIMEOUT = 10.0
 
@@ -61,7 +62,7 @@ class Launcher:
                 [sys.executable, "-I", script], stdin=theirs.fileno(), stdout=subprocess.DEVNULL, start_new_session=True
             )
         reader, self._writer = await asyncio.open_connection(sock=ours)
-        self._listening = asyncio.create_task(self._listen(reader))
+        self._listening = background(self._listen(reader), "launcher")
 
     async def stop(self) -> None:
         """Returns when no process is left."""

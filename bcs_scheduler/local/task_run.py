@@ -17,6 +17,7 @@ from bcs_scheduler.local.model import Task
 from bcs_scheduler.local.process import Launcher, Process
 from bcs_scheduler.local.sandbox import command_in
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
+from bcs_scheduler.tasks import background
 
 DEFAULT_GRACE = 3.0
 """Seconds from SIGTERM to SIGKILL where nobody says otherwise, as in Mesos."""
@@ -59,7 +60,7 @@ class TaskRun:
             self._failed(str(error))
             return
         if command.uris:
-            self._fetching = asyncio.get_running_loop().create_task(self._fetch_and_run())
+            self._fetching = background(self._fetch_and_run(), "fetcher")
         else:
             self._run()
 
@@ -68,6 +69,9 @@ class TaskRun:
             await asyncio.to_thread(self._fetcher.fetch, self.task.info.command.uris, self.sandbox)
         except FetchError as error:
             self._failed(str(error))
+        except Exception as error:
+            self._failed(f"the files could not be fetched: {type(error).__name__}")
+            raise
         else:
             self._run()
 

@@ -10,6 +10,7 @@ import structlog
 from bcs_scheduler.mesos import operator
 from bcs_scheduler.mesos.errors import MesosError
 from bcs_scheduler.mesos.http import Master
+from store import threads
 
 log = structlog.get_logger(__name__)
 
@@ -53,14 +54,12 @@ class _Question:
         self.name = ""
         self.done = threading.Event()
         self._headers = headers
-        threading.Thread(target=self._ask, name="mesos-cluster", daemon=True).start()
+        threads.ending("mesos-cluster", self._ask).start()
 
     def _ask(self) -> None:
         try:
             self.name = operator.cluster_name(self.master, self._headers)
         except MesosError as error:
             log.warning("mesos.cluster.unknown", master=str(self.master), error=str(error))
-        except Exception:
-            log.exception("mesos.cluster.unknown", master=str(self.master))
         finally:
             self.done.set()

@@ -16,6 +16,7 @@ import structlog
 
 from bcs_scheduler.mesos import http
 from bcs_scheduler.mesos.errors import ConnectionBroken
+from store import threads
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +69,7 @@ class CallConnection(Generic[Tag]):
         self._closing = False
         self._sock = http.connect(master, timeout)
         self._answers = http.Answers(self._answered)
-        self._reader = threading.Thread(target=self._read, name="mesos-answers", daemon=True)
+        self._reader = threads.ending("mesos-answers", self._read)
         self._reader.start()
 
     @property
@@ -145,10 +146,12 @@ class CallConnection(Generic[Tag]):
             unknown = list(self._unanswered)
             self._unanswered.clear()
             self._room.notify_all()
-        for tag in unknown:
-            self._on_outcome(Outcome(tag, UNKNOWN, reason))
-        if not self._closing:
-            self._on_broken(reason, len(unknown))
+        try:
+            for tag in unknown:
+                self._on_outcome(Outcome(tag, UNKNOWN, reason))
+        finally:  # without this the subscription would go on although no call can be made
+            if not self._closing:
+                self._on_broken(reason, len(unknown))
 
     def _answered(self, status: int, headers: http.Headers, body: bytes) -> None:
         if not self._unanswered:

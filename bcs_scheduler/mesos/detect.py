@@ -15,6 +15,7 @@ from kazoo.retry import KazooRetry
 
 from bcs_scheduler.mesos.errors import DetectionError, SettingsError
 from bcs_scheduler.mesos.http import Master, parse_master
+from store import threads
 
 log = structlog.get_logger(__name__)
 
@@ -102,10 +103,10 @@ class ZooKeeperDetector:
     def _session_changed(self, state: str) -> None:
         if state == KazooState.CONNECTED:
             # kazoo's own thread must not wait for an answer of ZooKeeper.
-            self._client.handler.spawn(self._look_and_tell)
+            threads.ending("mesos-detect", self._look_and_tell).start()
 
     def _node_changed(self, event: object) -> None:
-        self._client.handler.spawn(self._look_and_tell)
+        threads.ending("mesos-detect", self._look_and_tell).start()
 
     def _look_and_tell(self) -> None:
         before = self._node

@@ -32,6 +32,7 @@ from bcs_scheduler.mesos.session import Session
 from bcs_scheduler.mesos.settings import MesosSettings
 from bcs_scheduler.mesos.stream import EventStream
 from bcs_scheduler.mesos.taskinfo import TaskBuilder
+from store import threads
 
 log = structlog.get_logger(__name__)
 
@@ -98,7 +99,7 @@ class Driver:
         self._may_subscribe = may_subscribe or _always
         self._detector.start(self._leader_changed)
         for name, run in (("stream", self._stream_loop), ("calls", self._calls_loop), ("side", self._side_loop)):
-            thread = threading.Thread(target=run, name=f"mesos-{name}", daemon=True)
+            thread = threads.lasting(f"mesos-{name}", run, self._stopping.wait)
             self._threads.append(thread)
             thread.start()
 

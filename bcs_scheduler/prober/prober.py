@@ -25,6 +25,8 @@ import uvloop
 from bcs_scheduler.core.events import HealthReported
 from bcs_scheduler.prober.probe import Verdict, probe
 from bcs_scheduler.prober.targets import Aim, Kind, Target
+from bcs_scheduler.tasks import background
+from store import threads
 from transactions.health import WORDS_LIMIT
 
 log = structlog.get_logger(__name__)
@@ -100,7 +102,7 @@ class Prober:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._end: asyncio.Event | None = None
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="prober", daemon=True)
+        self._thread = threads.lasting("prober", self._run, self._stopping.wait)
 
     def start(self) -> None:
         self._thread.start()
@@ -128,23 +130,34 @@ class Prober:
     # --- the prober's thread ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(self._main())
-        except Exception:
-            log.exception("the prober failed")
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(self._main())
 
     async def _main(self) -> None:
         self._loop, self._end = asyncio.get_running_loop(), asyncio.Event()
-        while not self._stopping.is_set():
-            pause = max(self._refresh, min(self._look() / REFRESH_SHARE, LONGEST_REFRESH))
-            try:
-                async with asyncio.timeout(pause):
-                    await self._end.wait()
-            except TimeoutError:
-                continue
+        try:
+            while not self._stopping.is_set():
+                pause = max(self._refresh, min(self._look() / REFRESH_SHARE, LONGEST_REFRESH))
+                try:
+                    async with asyncio.timeout(pause):
+                        await self._end.wait()
+                except TimeoutError:
+                    continue
+        finally:
+            self._forget_all()
+
+    def _forget_all(self) -> None:
+        """Nothing of this event loop is left: after an error another one begins."""
         for task in list(self._running):
+            task.remove_done_callback(self._done)
             task.cancel()
+        for entry in self._entries.values():
+            self._forget(entry)
+        self._running.clear()
+        self._entries.clear()
+        self._places = [0 for _ in _Standing]
+        for waiting in self._queues:
+            waiting.clear()
 
     def _look(self) -> float:
         """Seconds it took; 0.0 if it failed."""
@@ -199,7 +212,7 @@ class Prober:
             while queue and sum(self._places[standing:]) < room and len(self._running) < self._concurrency:
                 entry = queue.popleft()
                 if not entry.gone:
-                    task = self._loop.create_task(self._probe(entry))
+                    task = background(self._probe(entry), "prober")
                     self._running[task] = standing
                     self._places[standing] += 1
                     task.add_done_callback(self._done)
@@ -210,6 +223,18 @@ class Prober:
             self._go_on()
 
     async def _probe(self, entry: _Entry) -> None:
+        """Probes, reports, and waits for the next time, whatever fails."""
+        try:
+            await self._probe_once(entry)
+        finally:
+            if not entry.gone and not self._stopping.is_set():
+                # Late ones keep their phase: what was missed is not made up for.
+                interval = max(LEAST_INTERVAL, entry.target.aim.interval)
+                missed = max(0.0, self._now() - entry.due) // interval
+                entry.due += (missed + 1) * interval
+                self._wait_for(entry)
+
+    async def _probe_once(self, entry: _Entry) -> None:
         lag = max(0.0, self._now() - entry.due)
         aim = entry.target.aim
         try:
@@ -220,14 +245,8 @@ class Prober:
         self._probes, self._lag = self._probes + 1, lag
         self._counted(aim.type, verdict, lag)
         entry.standing = _Standing.HANGS if verdict.timed_out else _Standing.ANSWERS
-        if entry.gone or self._stopping.is_set():
-            return
-        self._tell(entry, verdict, self._clock())
-        # Late ones keep their phase: what was missed is not made up for.
-        interval = max(LEAST_INTERVAL, aim.interval)
-        missed = max(0.0, self._now() - entry.due) // interval
-        entry.due += (missed + 1) * interval
-        self._wait_for(entry)
+        if not entry.gone and not self._stopping.is_set():
+            self._tell(entry, verdict, self._clock())
 
     def _tell(self, entry: _Entry, verdict: Verdict, now: float) -> None:
         """Reports what the state does not say yet. Failures in the grace period do not count; a task that has been

@@ -33,6 +33,7 @@ from bcs_scheduler.publishing import documents
 from bcs_scheduler.publishing.setbacks import Setbacks
 from bcs_scheduler.publishing.target import Target
 from bcs_scheduler.publishing.tree import KINDS, Claim, Deposed, FenceGone, TooLarge, Tree, Write, batches, parent_of
+from store import threads
 from store.base import StoreUnavailable
 from store.records import Endpoint, Record, Service
 from store.zookeeper_session import Session
@@ -97,7 +98,7 @@ class Publisher:
         self._online = self._synchronised = False
         self._trouble, self._since = "not connected yet", time.monotonic()
         self._pause = FIRST_PAUSE
-        self.thread = threading.Thread(target=self._run, name="publisher", daemon=True)
+        self.thread = threads.lasting("publisher", self._run, self._over)
 
     # --- any thread -------------------------------------------------------------------------------------------
 
@@ -139,6 +140,10 @@ class Publisher:
             except Exception as error:
                 log.exception("publishing failed")
                 self._rest(f"{type(error).__name__}: {error}")
+
+    def _over(self, seconds: float) -> bool:
+        with self._condition:
+            return self._condition.wait_for(lambda: self._stopping, seconds)
 
     def _session(self) -> None:
         """Publishes until it is stopped or something fails."""

@@ -34,7 +34,7 @@ AGENTS = ("agent-1", "agent-2", "agent-3")
 KEPT = SchedulerSettings().transaction_keep
 """Ended transactions that users have begun, of each application: older ones may be gone."""
 CONVERGENCE = 60.0
-BAD_LINES = ("Traceback", "core failed", "commit pipeline failed", "change of role failed", "store failed")
+BAD_LINES = ("Traceback", "thread.failed", "task.failed", "change of role failed", "store failed")
 
 
 class Chaos:

@@ -51,7 +51,7 @@ def test_a_consumer_that_fails_is_told_and_gets_nothing_more() -> None:
     consumer.outlet.put([-1])
     consumer.outlet.put([2])
     wait_for(lambda: consumer.failures, what="the failure to be told")
-    assert consumer.failures == ["consumer: broken"] and consumer.taken == [1]
+    assert consumer.failures == ["thread consumer failed: ValueError: broken"] and consumer.taken == [1]
     consumer.end()
 
 

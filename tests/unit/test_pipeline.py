@@ -364,7 +364,7 @@ def test_a_store_that_fails_unexpectedly_ends_the_term() -> None:
 
         b.store.rule = rule
         b.pipeline.submit([unit("a")])
-        assert b.wait_lost() == "commit pipeline failed: broken"
+        assert b.wait_lost() == "thread commit failed: OSError: broken"
 
 
 # --- pressure and closing -----------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import threading
 import time
 from typing import Protocol
 
+from .. import threads
 from .engine import Engine, EngineError, Stream
 from .frames import frames
 
@@ -33,7 +34,7 @@ class Follower:
         """Entries with the time `_latest`."""
         self._over = threading.Event()
         self._stream: Stream | None = None
-        self._thread = threading.Thread(target=self._run, name="container-output", daemon=True)
+        self._thread = threads.ending("container-output", self._run)
 
     def start(self) -> None:
         self._thread.start()
@@ -49,13 +50,14 @@ class Follower:
     def _run(self) -> None:
         while True:
             last = self._over.is_set()
-            with contextlib.suppress(
-                EngineError
-            ):  # away for a moment, or the container is gone: its watch reports that
-                self._follow()
+            threads.guarded("container-output", self._follow_once)
             if last:
                 return
             self._over.wait(PAUSE)
+
+    def _follow_once(self) -> None:
+        with contextlib.suppress(EngineError):  # away for a moment, or the container is gone: its watch reports that
+            self._follow()
 
     def _follow(self) -> None:
         query = {

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from .. import fetch, files
+from .. import fetch, files, threads
 from ..logs import RotatedFile
 from ..model import Amounts, Detail, Group, Task
 from ..runtime import Exit, Output, TaskError
@@ -135,7 +135,7 @@ class ContainerRuntime:
         with self._changed:
             self._launched = True
             self._changed.notify_all()
-        threading.Thread(target=self._watch, name="container", daemon=True).start()
+        threads.ending("container", self._watch).start()
 
     def _follow(self) -> None:
         self._follower = Follower(self._engine, self._id, self._write)
@@ -200,9 +200,10 @@ class ContainerRuntime:
             # What went wrong is in the log; the text of an unforeseen error may quote what must not be shown.
             log.exception("the watch of a container failed")
             ended = Exit(None, f"the watch of the container failed: {type(error).__name__}")
-        if self._follower is not None:
-            self._follower.finish(LAST_OUTPUT)
-        self._discard(keep=translate.kept(self._task))
+        follower = self._follower
+        if follower is not None:
+            threads.guarded("container", lambda: follower.finish(LAST_OUTPUT))
+        threads.guarded("container", lambda: self._discard(keep=translate.kept(self._task)))
         self._over(ended)
 
     def _await_end(self) -> Exit:
@@ -238,7 +239,7 @@ class ContainerRuntime:
 
     def _over(self, ended: Exit) -> None:
         for file in self._outputs:
-            file.close()
+            threads.guarded("container", file.close)
         with self._changed:
             self._detail = replace(self._detail, pid=0, exit_code=ended.code, oom=ended.oom, restarting=False)
             self._exit = self._exit or ended
