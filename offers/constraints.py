@@ -19,14 +19,14 @@ Patterns are anchored: a pattern is a shell glob (``*``, ``?``, ``[...]``) over 
 (Go's regexp is the same): their time is linear in the value, whatever users write. Python's ``re`` would let one
 document like ``re:(a+)+!`` stop the scheduler, and every one that takes over after it.
 
-Taints are no predicates: every taint of an agent needs an equal toleration.
+Taints are no predicates: every taint of an agent that keeps off must be tolerated (offers.taints).
 """
 
 from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -34,6 +34,8 @@ from typing import Any, NamedTuple
 import re2
 
 from offers.errors import BadConstraint
+from offers.taints import Taint, Toleration, untolerated
+from offers.terms import Terms, check, hold
 
 REGEX_PREFIX = "re:"
 LONGEST_PATTERN = 256
@@ -155,13 +157,18 @@ Item = tuple[Rule, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rules:
-    """The constraints of one version: all `items`, any rule within an item; and what is tolerated.
+    """The constraints of one version: all `items`, any rule within an item; and what is tolerated. `terms` are a second
+    form of constraints (offers.terms); both must hold.
 
     Equal by value; the hash is computed once because caches ask for it on every demand.
     """
 
     items: tuple[Item, ...] = ()
     tolerations: frozenset[tuple[str, str]] = frozenset()
+    """Equal pairs of key and value: taints of any effect are tolerated."""
+    terms: Terms = ()
+    tolerated: tuple[Toleration, ...] = ()
+    """Tolerations with operators and effects, beside the pairs."""
     fixed: tuple[int, ...] = field(default=(), init=False)
     """Positions of the items that only ask for the agent."""
     live: tuple[int, ...] = field(default=(), init=False)
@@ -172,7 +179,7 @@ class Rules:
         live = tuple(i for i, item in enumerate(self.items) if any(rule.operator not in FIXED for rule in item))
         object.__setattr__(self, "live", live)
         object.__setattr__(self, "fixed", tuple(i for i in range(len(self.items)) if i not in live))
-        object.__setattr__(self, "_hash", hash((self.items, self.tolerations)))
+        object.__setattr__(self, "_hash", hash((self.items, self.tolerations, self.terms, self.tolerated)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -180,7 +187,13 @@ class Rules:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return isinstance(other, Rules) and self.items == other.items and self.tolerations == other.tolerations
+        return (
+            isinstance(other, Rules)
+            and self.items == other.items
+            and self.tolerations == other.tolerations
+            and self.terms == other.terms
+            and self.tolerated == other.tolerated
+        )
 
     def title(self, position: int) -> str:
         """How diagnoses call an item, e.g. ``constraint CLUSTER zone or LIKE hostname``."""
@@ -196,21 +209,32 @@ class Rules:
         for position, item in enumerate(self.items):
             if not any(rule.operator == "EXCLUDE" or rule.admits(attributes.get(rule.name)) for rule in item):
                 return self.title(position)
-        return ""
+        return "" if hold(self.terms, attributes) else "terms"
 
-    def untolerated(self, taints: Sequence[tuple[str, str]]) -> tuple[str, str] | None:
-        """The first taint that is not tolerated, or None."""
-        return next((taint for taint in taints if taint not in self.tolerations), None)
+    def untolerated(self, taints: Iterable[tuple[str, str] | Taint]) -> Taint | None:
+        """The first taint that is not tolerated, or None. A pair of key and value is a taint that an operator has
+        set."""
+        pairs = self.tolerations
+        foreign = (Taint(*taint) for taint in taints if (taint[0], taint[1]) not in pairs)
+        return untolerated(foreign, self.tolerated)
 
 
 EMPTY_RULES = Rules()
 
 
-def compile_rules(items: Sequence[Sequence[RuleSpec]], tolerations: Sequence[tuple[str, str]] = ()) -> Rules:
-    """Compiles constraints given as plain values. Raises BadConstraint for an unknown operator or malformed pattern."""
-    if not items and not tolerations:
+def compile_rules(
+    items: Sequence[Sequence[RuleSpec]],
+    tolerations: Sequence[tuple[str, str]] = (),
+    terms: Terms = (),
+    tolerated: Sequence[Toleration] = (),
+) -> Rules:
+    """Compiles constraints given as plain values. Raises BadConstraint for an unknown operator, a malformed pattern or
+    values that an operator of `terms` cannot have."""
+    if not items and not tolerations and not terms and not tolerated:
         return EMPTY_RULES
-    return Rules(tuple(tuple(_compile(spec) for spec in item) for item in items), frozenset(tolerations))
+    check(terms)
+    compiled = tuple(tuple(_compile(spec) for spec in item) for item in items)
+    return Rules(compiled, frozenset(tolerations), terms, tuple(tolerated))
 
 
 def _compile(spec: RuleSpec) -> Rule:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import reduce
 from typing import NamedTuple
 
@@ -10,6 +11,11 @@ import numpy as np
 
 from offers.constraints import COUNTING, FIXED, Item, Rule, Rules
 from offers.table import Column, Mask, Row, Table
+from offers.terms import Terms
+
+TAINT = "taint"
+_REMEMBERED = 512
+"""How many versions' fixed tests are kept; each takes about 10 bytes per agent."""
 
 
 class Counted(NamedTuple):
@@ -45,8 +51,40 @@ class Eligibility:
         self.tolerated = self.taints.where(lambda taints: rules.untolerated(taints) is None)
         self.fixed = {i: _fixed_mask(table, rules.items[i]) for i in rules.fixed}
         self.live = tuple(_live_item(table, i, rules.items[i]) for i in rules.live)
-        tests = (self.enabled, self.available, self.tolerated, *self.fixed.values())
+        self.terms = _terms_mask(table, rules.terms) if rules.terms else None
+        """Rows on which the terms hold; None = there are none."""
+        tests = [self.enabled, self.available, self.tolerated, *self.fixed.values()]
+        if self.terms is not None:
+            tests.append(self.terms)
         self.ok = reduce(np.logical_and, tests, self.role)
+        self.policy: tuple[tuple[str, Mask], ...] = (
+            ("disabled", self.enabled),
+            ("maintenance", self.available),
+            (TAINT, self.tolerated),
+        )
+        """Tests of the agent alone, with the name each failure is counted under."""
+
+    def also(self, title: str, ok: Mask) -> Eligibility:
+        """These tests and one more, which comes before them."""
+        one_more = copy(self)
+        one_more.policy = ((title, ok), *self.policy)
+        one_more.ok = self.ok & ok
+        return one_more
+
+
+class Eligibilities:
+    """The fixed tests of versions, remembered while they stay true."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[Rules, str], Eligibility] = {}
+
+    def of(self, table: Table, rules: Rules, role: str) -> Eligibility:
+        found = self._known.get((rules, role))
+        if found is None or found.statics != table.statics:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            found = self._known[rules, role] = Eligibility(table, rules, role)
+        return found
 
 
 def _role_mask(table: Table, role: str) -> Mask:
@@ -59,8 +97,21 @@ def _flagged(table: Table, title: str, value_of: Callable[[Row], bool | None]) -
 
 def _fixed_mask(table: Table, item: Item) -> Mask:
     """Rows on which one of the rules that ask only for the agent holds."""
-    masks = [table.attribute(rule.name).admitted(rule) for rule in item if rule.operator in FIXED]
+    masks = [_read(table, rule).admitted(rule) for rule in item if rule.operator in FIXED]
     return reduce(np.logical_or, masks, np.zeros(len(table.rows), dtype=np.bool_))
+
+
+def _read(table: Table, rule: Rule) -> Column:
+    return table.measured(rule.name) if rule.operator == "GREATER" else table.attribute(rule.name)
+
+
+def _terms_mask(table: Table, terms: Terms) -> Mask:
+    """Rows on which one of the terms holds; a term without expressions never does."""
+    mask = np.zeros(len(table.rows), dtype=np.bool_)
+    for term in terms:
+        if term:
+            mask |= reduce(np.logical_and, (table.attribute(e.label).where(e.holds, e.holds(None)) for e in term))
+    return mask
 
 
 def _live_item(table: Table, position: int, item: Item) -> LiveItem:

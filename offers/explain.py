@@ -7,12 +7,12 @@ from collections.abc import Hashable
 
 import numpy as np
 
-from offers.eligibility import Eligibility
+from offers.capacity import Capacity
+from offers.eligibility import TAINT, Eligibility
 from offers.ledger import Ledger
 from offers.model import Demand, Diagnosis
-from offers.pool import OfferPool
 from offers.search import Search, Shape
-from offers.table import AMOUNTS, Ints, Mask
+from offers.table import Ints, Mask
 
 NOTHING = "fits by now"
 """Reason of an agent that fails no test at the end of the pass: GROUPBY admits more than when the demand was placed,
@@ -29,7 +29,7 @@ PORT = "port "
 class Explainer:
     """Judges agents as things stand at the end of a pass."""
 
-    def __init__(self, pool: OfferPool, ledger: Ledger) -> None:
+    def __init__(self, pool: Capacity, ledger: Ledger) -> None:
         self._pool = pool
         self._table = pool.table
         self._ledger = ledger
@@ -59,7 +59,7 @@ class Explainer:
         tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]
         for title, ok in tests:
             failed = remaining & ~ok
-            if title == "taint":
+            if title == TAINT:
                 _count_taints(reasons, eligibility, failed)
             elif count := int(failed.sum()):
                 reasons[title] += count
@@ -76,8 +76,9 @@ class Explainer:
             tests.append((ELSEWHERE if demand.only_agents else TAKEN, search.shape.agent_mask()))
         if demand.only_host:
             tests.append(("host retention", search.shape.host_mask()))
-        tests += [("disabled", eligibility.enabled), ("maintenance", eligibility.available)]
-        tests.append(("taint", eligibility.tolerated))
+        tests += eligibility.policy
+        if eligibility.terms is not None:
+            tests.append(("terms", eligibility.terms))
         live = {test.position: test.mask(final=True) for test in search.live}
         for position in range(len(demand.rules.items)):
             ok = eligibility.fixed[position] if position in eligibility.fixed else live[position]
@@ -87,10 +88,11 @@ class Explainer:
     def _amount_tests(self, shape: Shape) -> list[tuple[str, Mask, int, Ints]]:
         """(reason, rows with enough, amount needed, amount free per row); for a single port 1 and 0 or 1."""
         tests: list[tuple[str, Mask, int, Ints]] = []
-        for line, wanted in enumerate(shape.amounts):
-            if wanted > 0:
-                free = self._table.free[line]
-                tests.append((AMOUNTS[line], free >= wanted, wanted, free))
+        nothing = np.zeros(len(self._table.rows), dtype=np.int64)
+        for name, wanted in shape.amounts.items():
+            line = self._table.line_of.get(name)
+            free = nothing if line is None else self._table.free[line]
+            tests.append((name, free >= wanted, wanted, free))
         for name, wanted in shape.extended:
             free = np.zeros(len(self._table.rows), dtype=np.int64)
             for number in np.flatnonzero(self._table.active & shape.capacity_mask(name, 1)).tolist():
@@ -130,4 +132,4 @@ def _count_taints(reasons: Counter[str], eligibility: Eligibility, failed: Mask)
     for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
         taint = eligibility.rules.untolerated(eligibility.taints.values[code])
         if taint is not None:
-            reasons[f"taint {taint[0]}={taint[1]}"] += count
+            reasons[f"taint {taint.title}"] += count

@@ -1,4 +1,4 @@
-"""Places demands on offers, many at once, with the result of the sequential greedy algorithm.
+"""Places demands on agents, many at once, with the result of the sequential greedy algorithm.
 
 The algorithm, and what every shortcut below must agree with: for each demand in order, for each of its slots in order,
 of all agents that pass every test the best one is taken, and what it gives is deducted at once. Best is the emptiest
@@ -10,25 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 
+from offers.capacity import Capacity, Drawer
 from offers.constraints import Rules
 from offers.explain import Explainer
 from offers.ledger import Ledger
-from offers.model import Census, Claim, Demand, MatchResult, Need, Placement, Pot, Ranges
+from offers.model import Census, Demand, MatchResult, Placement
 from offers.order import Order, Scoring
-from offers.pool import OfferPool
-from offers.resources import SCALARS, amounts_of, draw_ports, draw_scalar, numbers, split_lowest, subtract, without
 from offers.search import Search, Shape
 from offers.table import Row
 from offers.walk import Kind, Lanes, LaneWalk, Walk
 
 __all__ = ["Scoring", "match"]
 
-Scalars = tuple[tuple[Pot, int], ...]
-
 
 def match(
     demands: Sequence[Demand],
-    pool: OfferPool,
+    pool: Capacity,
     census: Census,
     scoring: Scoring = "spread",
     *,
@@ -36,7 +33,8 @@ def match(
 ) -> MatchResult:
     """Places as much of the demands as possible, first come first served.
 
-    What is placed is deducted from the pool; the caller takes the offers of every agent that was used. With `dry_run`
+    What is placed is deducted from the pool: the caller takes the offers of every agent that was used, or names the
+    claims on standing capacity after their units. With `dry_run`
     the pool is left as it was, and so it is if an error is raised. Demands that are not fully placed are diagnosed as
     things stand at the end.
     """
@@ -69,7 +67,7 @@ def _without_used(demand: Demand, placements: list[Placement], placed: int) -> D
 class _Pass:
     """The state of one run over all demands."""
 
-    def __init__(self, pool: OfferPool, census: Census, scoring: Scoring) -> None:
+    def __init__(self, pool: Capacity, census: Census, scoring: Scoring) -> None:
         self.ledger = Ledger(census)
         self._pool = pool
         self._table = pool.table
@@ -83,7 +81,7 @@ class _Pass:
         search, ways = self._search(demand)
         walk = self._walk(search, next(ways), demand)
         tally = self.ledger.tally(demand.application)
-        drawer = _Drawer(demand.need)
+        drawer = self._pool.drawer(demand, search.shape.wants)
         used = walk.used
         placed = 0
         for slot in demand.slots:
@@ -147,14 +145,9 @@ class _Pass:
         walk.used = set() if demand.per_agent else None
         return walk
 
-    def _placement(self, demand: Demand, slot: Hashable, row: Row, drawer: _Drawer, shape: Shape) -> Placement:
+    def _placement(self, demand: Demand, slot: Hashable, row: Row, drawer: Drawer, shape: Shape) -> Placement:
         """Deducts one taskgroup from the row."""
-        claim, ports = drawer.draw(row)
-        amounts = row.amounts
-        for line, amount in shape.wants:
-            amounts[line] -= amount
-        row.claims.append(claim)
-        row.rescore()
+        claim, ports = drawer.take(row, slot)
         self._order.log.append(row.number)
         self._table.placed_on(row.number)
         if shape.extended or demand.labels:
@@ -164,57 +157,10 @@ class _Pass:
     def undo(self) -> None:
         """Gives back everything the pass has deducted from the pool."""
         touched: dict[int, Row] = {}
-        for number in self._order.log:
+        for number in reversed(self._order.log):
             row = self._table.rows[number]
             if row is not None:
-                row.claims.pop()
+                row.untake()
                 touched[number] = row
         for row in touched.values():
             self._table.amounts_changed(row)
-
-
-class _Drawer:
-    """Draws one need from rows, as `offers.resources.draw` does. Nearly always each scalar of an agent is a single
-    pot; then all taskgroups on agents of that kind share one tuple of scalars."""
-
-    def __init__(self, need: Need) -> None:
-        self._amounts = amounts_of(need)
-        self._random = need.random_ports
-        self._fixed = need.fixed_ports
-        self._shared: dict[int, Scalars] = {}
-
-    def draw(self, row: Row) -> tuple[Claim, tuple[int, ...]]:
-        """Takes the need out of the row's pots; the row can give it. Returns (claim, random ports)."""
-        if self._fixed or len(row.ports) != 1:
-            ranges, ports = self._any_ports(row)
-        elif self._random:
-            pot, free = row.ports[0]
-            taken, rest = split_lowest(free, self._random)
-            row.ports[0] = (pot, rest)
-            ranges, ports = ((pot, taken),), numbers(taken)
-        else:
-            ranges, ports = (), ()
-        if row.compound:
-            claim = Claim(self._split_scalars(row), ranges)
-            row.pots = subtract(row.pots, claim)
-            return claim, ports
-        return Claim(self._shared.get(id(row.layout)) or self._share(row.layout), ranges), ports
-
-    def _any_ports(self, row: Row) -> tuple[tuple[tuple[Pot, Ranges], ...], tuple[int, ...]]:
-        if not (self._fixed or self._random):
-            return (), ()
-        ranges, ports = draw_ports(row.ports, self._random, self._fixed)
-        taken = dict(ranges)
-        row.ports = [(pot, without(free, taken[pot]) if pot in taken else free) for pot, free in row.ports]
-        return ranges, ports
-
-    def _split_scalars(self, row: Row) -> Scalars:
-        parts: list[tuple[Pot, int]] = []
-        for name, wanted in zip(SCALARS, self._amounts, strict=True):
-            parts += draw_scalar([part for part in row.pots.scalars.items() if part[0].name == name], name, wanted)
-        return tuple(parts)
-
-    def _share(self, layout: tuple[Pot | None, ...]) -> Scalars:
-        scalars = tuple((pot, amount) for pot, amount in zip(layout, self._amounts, strict=True) if pot and amount > 0)
-        self._shared[id(layout)] = scalars  # the table keeps layouts, so that ids stay unique
-        return scalars

@@ -10,6 +10,8 @@ from collections.abc import Hashable, Mapping
 from typing import NamedTuple, Protocol
 
 from offers.constraints import Rules
+from offers.dimensions import Amounts
+from offers.hostports import HostPort
 
 Ranges = tuple[tuple[int, int], ...]
 Attribute = str | float | Ranges
@@ -74,7 +76,8 @@ class Decoration(NamedTuple):
 
 
 class Need(NamedTuple):
-    """What one taskgroup needs on its agent, in thousandths; ports in numbers."""
+    """What one taskgroup needs on its agent, in thousandths; ports in numbers. `amounts` and `host_ports` are for
+    agents whose capacity has other dimensions than the four scalars, and whose ports are held per protocol."""
 
     cpus: int = 0
     mem: int = 0
@@ -83,6 +86,10 @@ class Need(NamedTuple):
     random_ports: int = 0
     fixed_ports: tuple[int, ...] = ()
     extended: tuple[tuple[str, int], ...] = ()
+    amounts: Amounts = ()
+    """Amounts by dimension, each in the unit of the dimension, on top of the scalars."""
+    host_ports: tuple[HostPort, ...] = ()
+    """Ports of the host that must not be taken."""
 
 
 class Demand(NamedTuple):

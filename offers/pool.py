@@ -6,20 +6,19 @@ One thread changes the pool; `offers` may be called from any thread.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from offers.constraints import Rules
-from offers.eligibility import Eligibility
-from offers.model import Claim, Decoration, Offer
-from offers.table import SCORE_UNIT, Row, Table
+from offers.eligibility import Eligibilities, Eligibility
+from offers.leased import Layouts, LeasedDrawer, LeasedRow
+from offers.model import Claim, Decoration, Demand, Offer
+from offers.table import SCORE_UNIT, Table
 
 _PLAIN = Decoration()
 _SLACK = 1024
 """Entries of the heap of ages that may be without an offer, beside as many as there are offers."""
 _POSTPONED = 1.0
 """Seconds until an offer that was due while it had claims is looked at again."""
-_REMEMBERED = 512
-"""How many versions' fixed tests are kept; each takes about 10 bytes per agent."""
 
 
 class OfferPool:
@@ -31,6 +30,7 @@ class OfferPool:
 
     def __init__(self) -> None:
         self.table = Table()
+        self._layouts: Layouts = {}
         self._offers: dict[str, Offer] = {}
         self._ages: list[tuple[float, int, str]] = []
         """A heap of (received at, serial number, offer id). Entries of offers that are gone stay until they are due."""
@@ -40,12 +40,12 @@ class OfferPool:
         self._serial = 0
         self._offered: dict[str, int] = {}
         """Number of offers by agent."""
-        self._rows: dict[tuple[str, str], Row] = {}
+        self._rows: dict[tuple[str, str], LeasedRow] = {}
         self._roles: dict[str, list[str]] = {}
-        self._keys: dict[str, list[Row]] = {}
+        self._keys: dict[str, list[LeasedRow]] = {}
         self._decorations: dict[str, Decoration] = {}
         self._totals: dict[str, tuple[int, int]] = {}
-        self._eligibilities: dict[tuple[Rules, str], Eligibility] = {}
+        self._eligibilities = Eligibilities()
 
     def __len__(self) -> int:
         """Number of offers."""
@@ -70,7 +70,7 @@ class OfferPool:
         self._learn(row, offer)
         self.table.amounts_changed(row)
         if offer.agent_id not in self._totals:
-            self.table.work_out(row)  # the greatest amounts seen stand in for the size of the agent
+            row.work_out()  # the greatest amounts seen stand in for the size of the agent
 
     def rescind(self, offer_id: str) -> bool:
         """Forgets an offer; False if it is not (any more) in the pool."""
@@ -124,7 +124,7 @@ class OfferPool:
                 old.append(offer)
         return old
 
-    def _shrunk(self, row: Row) -> None:
+    def _shrunk(self, row: LeasedRow) -> None:
         if row.offers:
             self.table.amounts_changed(row)
         else:
@@ -168,7 +168,7 @@ class OfferPool:
         self._rows = {}
         self._roles = {}
         self._keys = {}
-        self._eligibilities = {}
+        self._eligibilities = Eligibilities()
 
     def offers(self) -> list[Offer]:
         """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
@@ -211,28 +211,27 @@ class OfferPool:
         if len(self._totals) > len(totals):
             self._totals = {agent_id: size for agent_id, size in self._totals.items() if agent_id in totals}
 
-    def rows_of(self, agent_id: str) -> list[Row]:
+    def rows_of(self, agent_id: str) -> list[LeasedRow]:
         """The rows of an agent, one per role in which it has ever been offered."""
         return [self._rows[agent_id, role] for role in self._roles.get(agent_id, ())]
 
     def eligibility(self, rules: Rules, role: str) -> Eligibility:
         """The fixed tests of a version for offers of a role, for all rows; remembered while they stay true."""
-        found = self._eligibilities.get((rules, role))
-        if found is None or found.statics != self.table.statics:
-            if len(self._eligibilities) >= _REMEMBERED:
-                self._eligibilities.clear()
-            found = self._eligibilities[rules, role] = Eligibility(self.table, rules, role)
-        return found
+        return self._eligibilities.of(self.table, rules, role)
 
-    def _new_row(self, offer: Offer) -> Row:
-        row = self.table.new_row(offer)
+    def drawer(self, demand: Demand, wants: Sequence[tuple[int, int]]) -> LeasedDrawer:
+        """Takes the need of a demand out of offers."""
+        return LeasedDrawer(demand.need, wants)
+
+    def _new_row(self, offer: Offer) -> LeasedRow:
+        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts))
         row.totals = self._totals.get(offer.agent_id, (0, 0))
         self._rows[offer.agent_id, offer.role] = row
         self._roles.setdefault(offer.agent_id, []).append(offer.role)
         self._keys.setdefault(row.key, []).append(row)
         return row
 
-    def _learn(self, row: Row, offer: Offer) -> None:
+    def _learn(self, row: LeasedRow, offer: Offer) -> None:
         """Takes over the static facts of an offer, mostly the same ones as before."""
         if offer.key != row.key:
             self._unlist(row)
@@ -251,7 +250,7 @@ class OfferPool:
         row.own = offer.attributes
         self._decorate(row, decoration)
 
-    def _decorate(self, row: Row, decoration: Decoration) -> None:
+    def _decorate(self, row: LeasedRow, decoration: Decoration) -> None:
         row.decoration = decoration
         row.attributes = {**row.own, **decoration.attributes, "hostname": row.hostname}
         if row.claims:  # what is planned may not be allowed on the agent any more
@@ -259,7 +258,7 @@ class OfferPool:
             self.table.amounts_changed(row)
         self.table.static_changed(row)
 
-    def _unlist(self, row: Row) -> None:
+    def _unlist(self, row: LeasedRow) -> None:
         rows = self._keys[row.key]
         rows.remove(row)
         if not rows:

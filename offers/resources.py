@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from offers.dimensions import THOUSANDTHS
 from offers.errors import Shortage
 from offers.model import Claim, Need, Offer, Pot, Ranges
 
-SCALARS = ("cpus", "mem", "disk", "gpus")
+SCALARS = THOUSANDTHS.names
 PORTS = "ports"
 
 
@@ -174,7 +175,21 @@ def remaining(pots: Pots, claims: Iterable[Claim]) -> Pots:
 
 def amounts_of(need: Need) -> tuple[int, int, int, int]:
     """The scalars of a need in the order of SCALARS."""
+    if need.amounts:
+        cpus, mem, disk, gpus = (requested(need)[name] for name in SCALARS)
+        return cpus, mem, disk, gpus
     return need.cpus, need.mem, need.disk, need.gpus
+
+
+def requested(need: Need) -> dict[str, int]:
+    """Amounts of a need by the name of the dimension, the four scalars and the number of ports included. Where random
+    ports are drawn beside ports of certain protocols, the latter count as if they were drawn too."""
+    found = {"cpus": need.cpus, "mem": need.mem, "disk": need.disk, "gpus": need.gpus}
+    for name, amount in need.amounts:
+        found[name] = found.get(name, 0) + amount
+    special = len({port.port for port in need.host_ports}) if need.random_ports else 0
+    found[PORTS] = need.random_ports + len(frozenset(need.fixed_ports)) + special
+    return found
 
 
 def fits(pots: Pots, need: Need) -> bool:

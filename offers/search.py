@@ -11,8 +11,8 @@ from offers.eligibility import Eligibility, LiveItem
 from offers.ledger import Ledger
 from offers.model import Demand
 from offers.order import ROW_MASK
-from offers.resources import amounts_of
-from offers.table import Column, Ints, Mask, Row, Table
+from offers.resources import requested
+from offers.table import Column, Ints, Mask, Port, Row, Table
 
 
 class LiveTest:
@@ -95,16 +95,19 @@ class Shape:
         self.table = table
         self.eligibility = eligibility
         need = demand.need
-        self.fixed_ports = tuple(sorted(set(need.fixed_ports)))
-        self.amounts = (*amounts_of(need), need.random_ports + len(self.fixed_ports))
-        self.wants = [(line, amount) for line, amount in enumerate(self.amounts) if amount > 0]
+        self.fixed_ports: tuple[Port, ...] = (*sorted(set(need.fixed_ports)), *sorted(set(need.host_ports)))
+        self.amounts = {name: amount for name, amount in requested(need).items() if amount > 0}
+        lines = table.line_of
+        self.wants = [(lines[name], amount) for name, amount in self.amounts.items() if name in lines]
+        self._impossible = len(self.wants) < len(self.amounts)
+        """A dimension is wanted that no agent has."""
         self.extended = _summed(need.extended)
         self._only_host = demand.only_host
         self._only_agents, self._except_agents = demand.only_agents, demand.except_agents
         self._ledger = ledger
         self._chosen = bool(demand.only_agents or demand.except_agents)
         """Some agents are not acceptable whatever they are like."""
-        self._special = bool(self.fixed_ports or self.extended or demand.only_host or self._chosen)
+        self._special = bool(self.fixed_ports or self.extended or demand.only_host or self._chosen or self._impossible)
         self._mask: Mask | None = None
 
     def has_room(self, row: Row) -> bool:
@@ -116,7 +119,8 @@ class Shape:
         if not self.eligibility.ok[row.number]:
             return False
         return not self._special or (
-            self._only_host in ("", row.hostname)
+            not self._impossible
+            and self._only_host in ("", row.hostname)
             and self._accepts(row.agent_id)
             and row.has_ports(self.fixed_ports)
             and all(self._ledger.extended_free(row, name) >= amount for name, amount in self.extended)
@@ -125,6 +129,8 @@ class Shape:
     def suitable(self, ranks: Ints) -> Ints:
         """Those of the ranks whose rows pass, as far as arithmetic over columns can tell."""
         self.table.flush()
+        if self._impossible:
+            return ranks[:0]
         if self._mask is None:
             masks = [self.eligibility.ok, *(self.table.port_free(port) for port in self.fixed_ports)]
             masks += [self.capacity_mask(name, amount) for name, amount in self.extended]

@@ -1,28 +1,30 @@
-"""The live agents as numpy columns, so that one pass tests thousands of them at once.
+"""The agents as numpy columns, so that one pass tests thousands of them at once.
 
-A row belongs to one agent and role (offers of different roles cannot be used together) and keeps its number and its
-static facts while offers come and go; only forgetting the agent frees the row. Nothing here is rebuilt for a pass: an
-offer changes the few numbers of its own row.
+A row belongs to one agent (leased capacity: to one agent and role) and keeps its number and its static facts while
+what is free of it changes; only forgetting the agent frees the row. Nothing here is rebuilt for a pass: an offer, or a
+change of an agent, changes the few numbers of its own row.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from offers.constraints import Rule
-from offers.model import Attribute, Claim, Decoration, Offer, Pot, Ranges
-from offers.resources import PORTS, SCALARS, Pots, amount_of, gather, holds, ports_of, remaining, size
+from offers.hostports import HostPort
+from offers.model import Attribute, Decoration
+from offers.resources import PORTS, SCALARS
+from offers.taints import Taint
 
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+Port = int | HostPort
 
 AMOUNTS = (*SCALARS, PORTS)
-"""Meaning of the lines of `Table.free`: thousandths, and for ports their number."""
-_LINE_OF = {name: line for line, name in enumerate(SCALARS)}
+"""Meaning of the lines of a table of leased capacity: thousandths, and for ports their number."""
 SCORE_UNIT = 1 << 20
 """A row's score is the free part of its CPU plus the free part of its memory, each in these units."""
 SCORE_TOP = 2 * SCORE_UNIT
@@ -30,72 +32,81 @@ _FIRST_CAPACITY = 64
 _REMEMBERED = 256
 """How many masks of rules and of ports are kept per column."""
 
+RowType = TypeVar("RowType", bound="Row")
+
 
 class Row:
-    """One agent in one role: what is static about it, its offers, and what of them is already promised."""
+    """One agent as the matcher sees it. What is free of it, and how something is taken, is for the kind of capacity:
+    `offers.leased.LeasedRow`, `offers.standing.row.StandingRow`."""
 
     __slots__ = (
         "agent_id",
         "amounts",
         "attributes",
-        "claims",
-        "compound",
         "decoration",
         "hostname",
         "ip",
         "key",
-        "layout",
         "number",
-        "offers",
         "own",
-        "ports",
-        "pots",
         "role",
         "score",
         "totals",
         "unavailable",
     )
 
-    def __init__(self, number: int, offer: Offer) -> None:
+    def __init__(self, number: int, agent_id: str, role: str, lines: int) -> None:
+        """`lines`: how many amounts the table keeps."""
         self.number = number
-        self.agent_id = offer.agent_id
-        self.role = offer.role
-        self.hostname = offer.hostname
-        self.ip = offer.ip
-        self.key = offer.key
+        self.agent_id = agent_id
+        self.role = role
+        self.hostname = ""
+        self.ip = ""
+        self.key = ""
+        """How operators name the agent."""
         self.decoration = Decoration()
         self.own: Mapping[str, Attribute] = {}
-        """Attributes as offered."""
+        """Attributes without those that operators have set."""
         self.attributes: Mapping[str, Attribute] = {}
         """The same merged with the decoration, and the host name."""
         self.unavailable = False
-        self.offers: dict[str, Offer] = {}
-        self.claims: list[Claim] = []
-        self.amounts = [0] * len(AMOUNTS)
-        """What is free, in the order of AMOUNTS."""
+        self.amounts = [0] * lines
+        """What is free, in the order of `Table.lines`."""
         self.score = 0
         """How empty the agent is, 0 to SCORE_TOP."""
-        self.pots = Pots({}, {})
-        self.ports: list[tuple[Pot, Ranges]] = []
-        self.compound = False
-        """Some scalar comes from several pots, so that `pots` must be kept exact while placing."""
-        self.layout: tuple[Pot | None, ...] = ()
-        """The only pot of each scalar, if not compound. Equal layouts are identical."""
         self.totals = (0, 0)
-        """CPU and memory of the whole agent as far as seen, thousandths."""
+        """CPU and memory of the whole agent as far as known, in the units of their dimensions."""
 
     @property
-    def taints(self) -> tuple[tuple[str, str], ...]:
-        return tuple(sorted(self.decoration.taints.items()))
+    def taints(self) -> tuple[Taint, ...]:
+        return tuple(Taint(key, value) for key, value in sorted(self.decoration.taints.items()))
+
+    @property
+    def open(self) -> bool:
+        """Whether a pass may look at the row at all."""
+        raise NotImplementedError
+
+    def work_out(self) -> None:
+        """Works out `amounts` and score. The columns follow with the next `Table.flush`."""
+        raise NotImplementedError
+
+    def has_ports(self, wanted: Sequence[Port]) -> bool:
+        """Whether all these ports are free."""
+        raise NotImplementedError
+
+    def untake(self) -> None:
+        """Gives back what was taken last of the row. The amounts are right again after `work_out`."""
+        raise NotImplementedError
+
+    def measure(self, name: str) -> Attribute | None:
+        """The attribute as the operator GREATER reads it; None if there is none."""
+        return self.attributes.get(name)
 
     def rescore(self) -> None:
         """Works out the score: in integers, so that any order of evaluation gives the same result."""
         cpus, mem = self.totals
         score = self.amounts[0] * SCORE_UNIT // cpus if cpus else 0
         self.score = score + self.amounts[1] * SCORE_UNIT // mem if mem else score
-
-    def has_ports(self, wanted: Sequence[int]) -> bool:
-        return all(any(holds(ranges, port) for _, ranges in self.ports) for port in wanted)
 
 
 class Column:
@@ -124,9 +135,9 @@ class Column:
     def grow(self, capacity: int) -> None:
         self.codes = np.concatenate([self.codes, np.full(capacity - len(self.codes), -1, dtype=np.int64)])
 
-    def where(self, test: Callable[[Any], bool]) -> Mask:
-        """Rows whose value passes the test; rows without a value do not."""
-        return self._spread([test(value) for value in self.values])
+    def where(self, test: Callable[[Any], bool], missing: bool = False) -> Mask:
+        """Rows whose value passes the test. `missing`: whether rows without a value pass."""
+        return self._spread([test(value) for value in self.values], missing)
 
     def admitted(self, rule: Rule) -> Mask:
         """Rows whose value the rule admits. Remembered per rule, so that only new values are judged."""
@@ -138,9 +149,9 @@ class Column:
         judged.extend(rule.admits(value) for value in self.values[len(judged) :])
         return self._spread(judged)
 
-    def _spread(self, judged: list[bool]) -> Mask:
+    def _spread(self, judged: list[bool], missing: bool = False) -> Mask:
         # Code -1 picks the last entry.
-        return np.array([*judged, False], dtype=np.bool_)[self.codes]
+        return np.array([*judged, missing], dtype=np.bool_)[self.codes]
 
 
 class _PortColumn:
@@ -150,7 +161,7 @@ class _PortColumn:
         self.free = np.zeros(0, dtype=np.bool_)
         self.seen = np.zeros(0, dtype=np.int64)
 
-    def refresh(self, port: int, rows: Sequence[Row | None], revisions: Ints) -> Mask:
+    def refresh(self, port: Port, rows: Sequence[Row | None], revisions: Ints) -> Mask:
         if len(self.seen) < len(revisions):
             missing = len(revisions) - len(self.seen)
             self.free = np.concatenate([self.free, np.zeros(missing, dtype=np.bool_)])
@@ -165,12 +176,16 @@ class _PortColumn:
 class Table:
     """All rows and their columns."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Iterable[str] = AMOUNTS) -> None:
+        """`lines`: names of the dimensions, CPU and memory first, and PORTS."""
+        self.lines = list(lines)
+        """Meaning of the lines of `free`, and of `Row.amounts`."""
+        self.line_of = {name: line for line, name in enumerate(self.lines)}
         self.rows: list[Row | None] = [None] * _FIRST_CAPACITY
-        self.free = np.zeros((len(AMOUNTS), _FIRST_CAPACITY), dtype=np.int64)
+        self.free = np.zeros((len(self.lines), _FIRST_CAPACITY), dtype=np.int64)
         self.score = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
         self.active = np.zeros(_FIRST_CAPACITY, dtype=np.bool_)
-        """Rows that have offers."""
+        """Rows that are open."""
         self.statics = 0
         """Grows when a static fact of any row changes."""
         self._unused = list(range(_FIRST_CAPACITY - 1, -1, -1))
@@ -178,17 +193,29 @@ class Table:
         self._outdated: set[int] = set()
         """Rows on which something was placed."""
         self._stale: set[int] = set()
-        """Rows whose offers or claims have changed otherwise."""
-        self._layouts: dict[tuple[Pot | None, ...], tuple[Pot | None, ...]] = {}
-        self._ports: dict[int, _PortColumn] = {}
+        """Rows of which something else has changed what is free."""
+        self._ports: dict[Port, _PortColumn] = {}
         self._port_revisions = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def new_row(self, offer: Offer) -> Row:
+    def add_lines(self, names: Iterable[str]) -> None:
+        """Adds the dimensions that the table does not have yet; nobody has anything of them."""
+        for name in names:
+            if name in self.line_of:
+                continue
+            self.line_of[name] = len(self.lines)
+            self.lines.append(name)
+            self.free = np.concatenate([self.free, np.zeros_like(self.free[:1])])
+            for row in self.rows:
+                if row is not None:
+                    row.amounts.append(0)
+
+    def new_row(self, make: Callable[[int], RowType]) -> RowType:
+        """Takes in the row that `make` returns for a number."""
         if not self._unused:
             self._grow()
-        row = Row(self._unused.pop(), offer)
+        row = make(self._unused.pop())
         self.rows[row.number] = row
         return row
 
@@ -220,69 +247,15 @@ class Table:
             column.set(row)
 
     def amounts_changed(self, row: Row) -> None:
-        """Call after the offers, claims or totals of a row changed. What is free is worked out with the next `flush`:
-        most offers come and go without being looked at by any pass."""
+        """Call after anything has changed what is free of a row, but for placing. It is worked out with the next
+        `flush`: most offers come and go without being looked at by any pass."""
         self._stale.add(row.number)
 
     def emptied(self, row: Row) -> None:
-        """Call instead when the last offer of a row is gone: no pass looks at the row before it has one again."""
+        """Call instead when a row is not open any more: no pass looks at the row before `amounts_changed`."""
         self.active[row.number] = False
         self._stale.discard(row.number)
         self._outdated.discard(row.number)
-
-    def work_out(self, row: Row) -> None:
-        """Works out what is free from the row's offers and claims. The columns follow with the next `flush`."""
-        if row.claims or len(row.offers) != 1 or not self._work_out_plain(row, *row.offers.values()):
-            self._work_out_any(row)
-        row.rescore()
-
-    def _work_out_plain(self, row: Row, offer: Offer) -> bool:
-        """The usual case, in a third of the time: a single offer, whose pots are neither reserved nor empty, with at
-        most one of each name. False if it is not that."""
-        amounts = [0] * len(AMOUNTS)
-        layout: list[Pot | None] = [None] * len(SCALARS)
-        for pot, amount in offer.scalars:
-            line = _LINE_OF.get(pot.name)
-            if pot.reservations or not amount or line is None or layout[line] is not None:
-                return False
-            layout[line] = pot
-            amounts[line] = amount
-        ports = [entry for entry in offer.ranges if entry[0].name == PORTS]
-        if len(ports) > 1 or any(pot.reservations or not ranges for pot, ranges in offer.ranges):
-            return False
-        if ports:
-            amounts[-1] = size(ports[0][1])
-        row.pots = Pots(dict(offer.scalars), dict(offer.ranges))
-        row.ports = ports
-        row.compound = False
-        self._set(row, amounts, layout, amounts)
-        return True
-
-    def _work_out_any(self, row: Row) -> None:
-        offered = gather(row.offers.values())
-        row.pots = remaining(offered, row.claims) if row.claims else offered
-        row.ports = [(pot, ranges) for pot, ranges in row.pots.ranges.items() if pot.name == PORTS]
-        row.compound = False
-        amounts = [0] * len(AMOUNTS)
-        layout: list[Pot | None] = [None] * len(SCALARS)
-        for pot, amount in row.pots.scalars.items():
-            line = _LINE_OF.get(pot.name)
-            if line is not None:
-                row.compound |= layout[line] is not None
-                layout[line] = pot
-                amounts[line] += amount
-        amounts[-1] = size(row.ports[0][1] if len(row.ports) == 1 else ports_of(row.pots))
-        whole = amounts if row.pots is offered else [amount_of(offered, name) for name in SCALARS]
-        self._set(row, amounts, layout, whole)
-
-    def _set(self, row: Row, amounts: list[int], layout: list[Pot | None], whole: list[int]) -> None:
-        """`whole`: the amounts of the offers, before what was placed."""
-        row.amounts = amounts
-        key = tuple(layout)
-        row.layout = self._layouts.setdefault(key, key)
-        cpus, mem = row.totals
-        if whole[0] > cpus or whole[1] > mem:
-            row.totals = (max(cpus, whole[0]), max(mem, whole[1]))
 
     def placed_on(self, number: int) -> None:
         """The amounts, score and ports of a row have changed by placing; the columns follow with the next `flush`."""
@@ -295,21 +268,25 @@ class Table:
         for number in self._stale:
             row = self.rows[number]
             if row is not None:
-                self.work_out(row)
+                row.work_out()
         self._outdated |= self._stale
         self._stale.clear()
         rows = [row for number in self._outdated if (row := self.rows[number]) is not None]
         self._outdated.clear()
         numbers = np.array([row.number for row in rows], dtype=np.int64)
-        self.free[:, numbers] = np.array([row.amounts for row in rows], dtype=np.int64).reshape(-1, len(AMOUNTS)).T
+        self.free[:, numbers] = np.array([row.amounts for row in rows], dtype=np.int64).reshape(-1, len(self.lines)).T
         self.score[numbers] = [row.score for row in rows]
-        self.active[numbers] = [bool(row.offers) for row in rows]
+        self.active[numbers] = [row.open for row in rows]
         self._port_revisions[numbers] += 1
 
     # --- columns ----------------------------------------------------------------------------------------------
 
     def attribute(self, name: str) -> Column:
         return self.column(f"attribute {name}", lambda row: row.attributes.get(name))
+
+    def measured(self, name: str) -> Column:
+        """An attribute as the operator GREATER reads it."""
+        return self.column(f"number {name}", lambda row: row.measure(name))
 
     def column(self, title: str, value_of: Callable[[Row], Hashable | None]) -> Column:
         """The column of this title, filled when it is asked for first."""
@@ -321,7 +298,7 @@ class Table:
                     column.set(row)
         return column
 
-    def port_free(self, port: int) -> Mask:
+    def port_free(self, port: Port) -> Mask:
         """Rows on which this port is free."""
         column = self._ports.get(port)
         if column is None:

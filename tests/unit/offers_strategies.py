@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from offers.constraints import RuleSpec, compile_rules
+from offers.hostports import HostPort
 from offers.model import Decoration, Demand, Need, Offer, Pot, Ranges, Reservation
 from offers.resources import normalise
 from tests.unit.reference_matcher import Live
@@ -110,6 +111,8 @@ needs = st.builds(
     random_ports=st.sampled_from((0, 0, 1, 3)),
     fixed_ports=st.sampled_from(((), (), (), (3,), (12, 3), (7, 7))),
     extended=st.sampled_from(((), (), (), (), (("vendor/card", 1000),), (("vendor/card", 500), ("vendor/card", 500)))),
+    amounts=st.sampled_from(((), (), (), (), (), (), (("cpus", 500), ("disk", 500)), (("absent", 1),))),
+    host_ports=st.sampled_from(((), (), (), (), (), (), (), (HostPort(3, "TCP"),))),
 )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from offers.constraints import Rule, Rules
 from offers.model import Decoration, Demand, Offer, Placement
-from offers.resources import Pots, amount_of, draw, fits, gather
+from offers.resources import SCALARS, Pots, amount_of, draw, fits, gather
 
 
 @dataclass
@@ -125,6 +125,8 @@ def suits(agent: Agent, demand: Demand, census: LiveCensus) -> bool:
         and all(taint in demand.rules.tolerations for taint in agent.decoration.taints.items())
         and constrained(agent, demand.rules, demand.application, census)
         and fits(agent.pots, need)
+        and all(name in SCALARS for name, _ in need.amounts)
+        and not need.host_ports
         and all(
             agent.decoration.extended.get(name, 0) - census.extended_used(offer.agent_id, name) >= amount
             for name, amount in extended.items()

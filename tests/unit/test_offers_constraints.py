@@ -9,6 +9,7 @@ import pytest
 
 from offers.constraints import EMPTY_RULES, RuleSpec, check_pattern, compile_rules
 from offers.errors import BadConstraint
+from offers.taints import Taint
 
 
 def admits(operator: str, value: object, *items: str, number: float = 0.0, limit: int = 0) -> bool:
@@ -117,8 +118,8 @@ def test_rules_are_equal_by_value_and_usable_as_keys() -> None:
 def test_every_taint_needs_its_own_toleration() -> None:
     rules = compile_rules([], [("dedicated", "arena"), ("old", "yes")])
     assert rules.untolerated([("dedicated", "arena"), ("old", "yes")]) is None
-    assert rules.untolerated([("dedicated", "arena"), ("old", "no")]) == ("old", "no")
-    assert EMPTY_RULES.untolerated([("old", "yes")]) == ("old", "yes")
+    assert rules.untolerated([("dedicated", "arena"), ("old", "no")]) == Taint("old", "no")
+    assert EMPTY_RULES.untolerated([("old", "yes")]) == Taint("old", "yes")
 
 
 def test_items_are_named_for_people() -> None:

@@ -1,0 +1,165 @@
+"""Dimensions of resources, and amounts in them. Everything here is a pure function of values.
+
+A dimension is a named resource that is counted in integers. Each dimension has a unit of its own: how many integer
+units one displayed unit has. CPU counts in thousandths of a core; memory counts in bytes where the cluster manager
+counts in bytes, and in thousandths of a MB where it has scalars of three decimals. A dimension that is not described is
+a plain count.
+
+Amounts of several dimensions are (name, integer) pairs, sorted by name, without zeros and without a name twice, so that
+equal amounts are equal values. `Dimensions.amounts_of` reads them from an object with one integer attribute per
+dimension: `store.definition.Amounts` and `offers.model.Need` are such objects for the dimensions `THOUSANDTHS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+from offers.errors import Shortage
+
+Amounts = tuple[tuple[str, int], ...]
+"""Pairs of a dimension's name and an integer in its unit: sorted by name, no zeros, no name twice."""
+
+NOTHING: Amounts = ()
+
+
+class Dimension(NamedTuple):
+    """One dimension. `unit`: how many integer units one displayed unit has, at least 1. `symbol`: the word that follows
+    a displayed number, empty for a count."""
+
+    name: str
+    unit: int = 1
+    symbol: str = ""
+
+
+class Dimensions:
+    """The dimensions of a cluster in their order; immutable. The first two, CPU and memory, make the score of an
+    agent."""
+
+    __slots__ = ("_by_name", "known")
+
+    def __init__(self, known: Iterable[Dimension]) -> None:
+        """Raises ValueError if a name occurs twice or a unit is less than 1."""
+        self.known = tuple(known)
+        self._by_name = {dimension.name: dimension for dimension in self.known}
+        if len(self._by_name) < len(self.known):
+            raise ValueError("a dimension is named twice")
+        if any(dimension.unit < 1 for dimension in self.known):
+            raise ValueError("the unit of a dimension is at least 1")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._by_name)
+
+    def __iter__(self) -> Iterator[Dimension]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Dimensions) and self.known == other.known
+
+    def __hash__(self) -> int:
+        return hash(self.known)
+
+    def __repr__(self) -> str:
+        return f"Dimensions({', '.join(self.names)})"
+
+    def get(self, name: str) -> Dimension:
+        """The dimension of this name; a count if it is not among the known ones."""
+        return self._by_name.get(name) or Dimension(name)
+
+    def extended(self, names: Iterable[str]) -> Dimensions:
+        """These dimensions and, after them, counts for the names that are new. The same object if none is new."""
+        new = [Dimension(name) for name in dict.fromkeys(names) if name not in self._by_name]
+        return Dimensions((*self.known, *new)) if new else self
+
+    def amounts_of(self, record: object) -> Amounts:
+        """The amounts of an object with one integer attribute per dimension. Raises AttributeError if one lacks."""
+        return amounts((name, getattr(record, name)) for name in self._by_name)
+
+    def at_least(self, name: str, quantity: Fraction | int) -> int:
+        """A quantity in displayed units as integer units, rounded up: for requests."""
+        return -int(-Fraction(quantity) * self.get(name).unit // 1)
+
+    def at_most(self, name: str, quantity: Fraction | int) -> int:
+        """A quantity in displayed units as integer units, rounded down: for what an agent has."""
+        return int(Fraction(quantity) * self.get(name).unit // 1)
+
+    def shown(self, name: str, amount: int) -> str:
+        """An amount as users read it, in displayed units with at most three decimals: ``1.5 cores``, ``-2``."""
+        dimension = self.get(name)
+        number = f"{amount / dimension.unit:.3f}".rstrip("0").rstrip(".") if dimension.unit > 1 else str(amount)
+        return f"{'0' if number == '-0' else number} {dimension.symbol}".rstrip()
+
+
+THOUSANDTHS = Dimensions(
+    (
+        Dimension("cpus", 1000, "cores"),
+        Dimension("mem", 1000, "MB"),
+        Dimension("disk", 1000, "MB"),
+        Dimension("gpus", 1000, "GPUs"),
+    )
+)
+"""The four scalars of three decimals that documents ask for and records hold."""
+
+
+# --- arithmetic -----------------------------------------------------------------------------------------------
+
+
+def amounts(pairs: Iterable[tuple[str, int]] | Mapping[str, int]) -> Amounts:
+    """Amounts from pairs in any order; amounts of one name are added up."""
+    found: dict[str, int] = {}
+    for name, amount in pairs.items() if isinstance(pairs, Mapping) else pairs:
+        found[name] = found.get(name, 0) + amount
+    return tuple(sorted((name, amount) for name, amount in found.items() if amount))
+
+
+def plus(*several: Amounts) -> Amounts:
+    """The sum, dimension by dimension."""
+    return amounts(pair for one in several for pair in one)
+
+
+def minus(whole: Amounts, part: Amounts) -> Amounts:
+    """What is left of `whole` without `part`. Raises Shortage if a dimension of `part` exceeds that of `whole`."""
+    left = dict(whole)
+    for name, amount in part:
+        if amount > left.get(name, 0):
+            raise Shortage(name, amount, left.get(name, 0))
+        left[name] = left.get(name, 0) - amount
+    return amounts(left)
+
+
+def fits(wanted: Amounts, free: Amounts) -> bool:
+    """Whether every positive amount that is wanted is at most what is free; a dimension that is not there has 0."""
+    there = dict(free)
+    return all(amount <= there.get(name, 0) for name, amount in wanted if amount > 0)
+
+
+def least(one: Amounts, other: Amounts) -> Amounts:
+    """The smaller amount of each dimension; a dimension that one of them lacks counts 0 there."""
+    first, second = dict(one), dict(other)
+    return amounts((name, min(first.get(name, 0), second.get(name, 0))) for name in {**first, **second})
+
+
+def most(one: Amounts, other: Amounts) -> Amounts:
+    """The greater amount of each dimension; a dimension that one of them lacks counts 0 there."""
+    first, second = dict(one), dict(other)
+    return amounts((name, max(first.get(name, 0), second.get(name, 0))) for name in {**first, **second})
+
+
+def scaled(one: Amounts, factor: Fraction | int) -> Amounts:
+    """Each amount times a rational number, rounded up to one unit."""
+    return amounts((name, -int(-amount * Fraction(factor) // 1)) for name, amount in one)
+
+
+def share(part: int, whole: int) -> Fraction:
+    """The share of one dimension, exactly: nothing of nothing is 0, something of nothing is 1."""
+    if whole:
+        return Fraction(part, whole)
+    return Fraction(1 if part else 0)
