@@ -16,6 +16,7 @@ takeover-N     kill -9 of the leader beside a standby: until that is ready and u
 standby-N      reads at a standby: latency, time until a change is seen there, memory
 storm-N        beside N running taskgroups: failures one after the other and 200 at once, a share of the agents lost,
                the connection to Mesos broken; launches of another user meanwhile; turns above 0.1 s (parts)
+churn-N        N taskgroups of 20 applications that fail and are scaled down and up: growth of the memory (parts)
 fair-N         a launch of N taskgroups and the launches of another user beside it (parts)
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
@@ -34,7 +35,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import claims, steady, storms
+from benchmarks import churn, claims, steady, storms
 from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
 from benchmarks.placement import place
@@ -54,6 +55,7 @@ DEFAULT = (
     "standby-10000",
     "storm-10000",
     "fair-10000",
+    "churn-1000",
     "rollout-200-100",
     "events-5000",
     "list-10000",
@@ -78,7 +80,7 @@ def parse(case: str) -> tuple[str, int, int]:
     if other := re.fullmatch(r"(probe|command|list)-(\d+)", case):
         agents = {"probe": 1, "command": REAL_AGENTS}.get(other[1]) or max(1, int(other[2]) // 10)
         return other[1], int(other[2]), agents
-    if other := re.fullmatch(r"(restart|steady|takeover|standby|storm|fair)-(\d+)", case):
+    if other := re.fullmatch(r"(restart|steady|takeover|standby|storm|fair|churn)-(\d+)", case):
         return other[1], int(other[2]), max(1, int(other[2]) // 10)
     if other := re.fullmatch(r"rollout-(\d+)-(\d+)", case):
         return "rollout", int(other[1]), int(other[2])
@@ -142,6 +144,7 @@ _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "standby": steady.standby,
     "storm": storms.storm,
     "fair": storms.fair,
+    "churn": churn.churn,
     "command": claims.command,
     "services": claims.endpoints,
     "list": claims.long_list,

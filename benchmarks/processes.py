@@ -71,8 +71,15 @@ class Process:
 
     def peak_rss(self) -> float:
         """Greatest resident memory so far, in MB."""
+        return self._memory("VmHWM")
+
+    def rss(self) -> float:
+        """Resident memory now, in MB."""
+        return self._memory("VmRSS")
+
+    def _memory(self, name: str) -> float:
         status = Path(f"/proc/{self.pid}/status").read_text()
-        return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
+        return int(re.search(rf"{name}:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
 
     def cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()

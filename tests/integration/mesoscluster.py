@@ -9,6 +9,7 @@ import socket
 import subprocess
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -119,14 +120,14 @@ class RealMesos:
     def _signal(self, name: str, number: int) -> None:
         pid = self.pid_of(name)
         if pid is not None:
-            os.kill(pid, number)
+            send_signal(pid, number)
 
     def kill_agent(self, name: str, with_tasks: bool = False) -> None:
         """SIGKILL to the agent; `with_tasks` also to everything that runs on it, as if the machine had lost power."""
         self.kill_process(name)
         if with_tasks:
             for pid in self.task_pids(name):
-                os.kill(pid, signal.SIGKILL)
+                send_signal(pid, signal.SIGKILL)
 
     def task_pids(self, agent: str) -> list[int]:
         """Processes of executors and tasks of the agent, known by their folders, and all below them."""
@@ -194,6 +195,12 @@ class RealMesos:
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=120)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed: {done.stdout}{done.stderr}")
+
+
+def send_signal(pid: int, number: int) -> None:
+    """Does nothing if the process is gone: it may have ended since it was looked up."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def environment_of(process: Path) -> list[str]:

@@ -19,7 +19,6 @@ folder that is printed, and the exit code is 1. The load is bounded: at most USE
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import signal
 import sys
@@ -36,7 +35,7 @@ import requests
 from tests.integration.chaos import BAD_LINES, role_of
 from tests.integration.chaosusers import User
 from tests.integration.gate import Gate
-from tests.integration.mesoscluster import RealMesos
+from tests.integration.mesoscluster import RealMesos, send_signal
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.soakrules import broken_promises, settling
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
@@ -395,8 +394,7 @@ class Soak:
         if not pids:
             return None
         pid = self._random.choice(pids)
-        with suppress(ProcessLookupError):
-            os.kill(pid, number)
+        send_signal(pid, number)
         return pid
 
     def _fault_executor_killed(self) -> bool:
@@ -408,7 +406,7 @@ class Soak:
     def _fault_executor_suspended(self) -> bool:
         pid = self._hurt(("bcs-executor", "mesos-default-executor"), signal.SIGSTOP)
         if pid is not None:
-            self._suspended[f"process {pid}"] = lambda: _continue(pid)
+            self._suspended[f"process {pid}"] = lambda: send_signal(pid, signal.SIGCONT)
         return pid is not None
 
     # --- faults of the store ------------------------------------------------------------------------------------------
@@ -430,11 +428,6 @@ class Soak:
         for member in members:
             member.kill()
         return bool(members)
-
-
-def _continue(pid: int) -> None:
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
 
 
 def main() -> int:
