@@ -1,8 +1,8 @@
 """A store in ZooKeeper: for several schedulers, one leading, the others standing by.
 
 The parts: zookeeper_tree (where things lie), zookeeper_wire (requests), zookeeper_session (the connection),
-zookeeper_reader (listing and loading), zookeeper_pipeline (commits), zookeeper_log and zookeeper_follower (what has
-changed), zookeeper_election (who leads).
+zookeeper_reader and zookeeper_bulk (listing and loading), zookeeper_pipeline (commits), zookeeper_log and
+zookeeper_follower (what has changed), zookeeper_election (who leads).
 
 While the connection is suspended commits wait; they are decided when it is back. When the session is lost, the
 leadership ends: `deposed` is called, and commits that had not been applied by then fail with StaleEpoch.

@@ -1,7 +1,7 @@
 """Listing and reading the records in ZooKeeper: many nodes per request, several requests under way.
 
 Reading node by node takes kazoo some 0.4 ms each, however many requests are under way; with multi reads it is a few
-microseconds. Servers older than 3.6 do not know multi reads; they are asked node by node.
+microseconds (store.zookeeper_bulk). Servers older than 3.6 do not know multi reads; they are asked node by node.
 """
 
 from __future__ import annotations
@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from kazoo.exceptions import NoNodeError, UnimplementedError
 
 from store.codec import Stored
 from store.records import KINDS
+from store.zookeeper_bulk import Bulk
 from store.zookeeper_session import Session
 from store.zookeeper_tree import Address, Tree, bucket_names, unescape
 from store.zookeeper_wire import NODE_EXISTS, ListNodes, Multi, ReadNodes, create
-
-_NODES_PER_REQUEST = 128
 
 
 def make_tree(session: Session, tree: Tree) -> None:
@@ -93,12 +91,11 @@ def _list(session: Session, paths: Sequence[str]) -> list[list[str] | None]:
 
 
 def _many(session: Session, request: type[ReadNodes] | type[ListNodes], paths: Sequence[str]) -> list[Any]:
-    rest = iter(paths)
-    chunks = iter(lambda: list(islice(rest, _NODES_PER_REQUEST)), [])
-    results: list[Any] = []
-    for answer in session.pipelined(partial(session.send, request(chunk)) for chunk in chunks):
-        results.extend(session.wait(answer))
-    return results
+    return Bulk(session, request, paths, len if request is ReadNodes else _listed).run()
+
+
+def _listed(names: list[str]) -> int:
+    return sum(map(len, names))
 
 
 def _singly(session: Session, ask: Callable[[str], Any], paths: Sequence[str]) -> list[Any]:

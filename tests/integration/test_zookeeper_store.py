@@ -18,8 +18,8 @@ from kazoo.exceptions import UnimplementedError
 from kazoo.protocol.connection import _CONNECTION_DROP
 
 from store import zookeeper_reader
-from store.base import StaleEpoch, Store, StoreUnavailable, Term
-from store.records import Application
+from store.base import Change, StaleEpoch, Store, StoreUnavailable, Term
+from store.records import Application, ConfigItem, ConfigMap
 from store.zookeeper import ZooKeeperStore
 from store.zookeeper_election import Election, _Candidacy
 from store.zookeeper_pipeline import CommitPipeline
@@ -345,3 +345,31 @@ def test_only_the_counters_of_the_last_terms_are_kept(place: ZooKeeperPlace, lea
         leader.wait_elected()
     kept = sorted(int(epoch) for epoch in place.client.get_children(place.tree.epoch))
     assert kept == list(range(leader.epoch - TERMS_KEPT + 1, leader.epoch + 1))
+
+
+def test_many_large_records_are_loaded_from_a_server_with_a_small_heap(tmp_path: Path) -> None:
+    """Answers to reads of many nodes once overflowed the heap of the server: it ended the connection each time."""
+    server = ZooKeeperServer(tmp_path / "server", java=("-Xmx192m",))
+    server.start()
+    stores = [ZooKeeperStore(server.hosts, "/large", session_timeout=4.0) for _ in range(2)]
+    try:
+        writer, reader = stores
+        for store in stores:
+            store.open()
+        elected: queue.SimpleQueue[int] = queue.SimpleQueue()
+        writer.campaign("http://a:1", lambda term: elected.put(term.epoch), lambda reason: None)
+        epoch = elected.get(timeout=PATIENCE)
+        content = "x" * 240_000
+        for number in range(110):
+            record = ConfigMap(namespace="ns", name=f"c{number}", items={"k": ConfigItem(content=content)})
+            writer.commit([Change(record.kind, record.key, record)], epoch).result(PATIENCE)
+        for _ in range(3):
+            loaded = reader.load()
+            assert len(loaded.records) == 110 and not loaded.quarantined
+        follower = reader.follow()
+        assert sum(len(part.changes) for part in follower.read()) == 110
+        follower.close()
+    finally:
+        for store in stores:
+            store.close()
+        server.stop()
