@@ -13,6 +13,8 @@ restart-N      kill -9 of the only scheduler with N running taskgroups, start ag
 steady-N       beside N running taskgroups: one launch, one scale, one failure, one page of a list, one scrape (parts)
 takeover-N     kill -9 of the leader beside a standby: until that is ready and until a launch runs, after the session of
                the dead one has run out
+create-N       N applications of one taskgroup, created by 16 clients at once (benchmarks.creating): answers per second;
+               fails if the last tenth takes the scheduler more than 1.5 times the processor time of the first
 standby-N      reads at a standby: latency, time until a change is seen there, memory
 storm-N        beside N running taskgroups: failures one after the other and 200 at once, a share of the agents lost,
                the connection to Mesos broken; launches of another user meanwhile; turns above 0.1 s (parts)
@@ -36,6 +38,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks import churn, claims, steady, storms
+from benchmarks.creating import creating
 from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
 from benchmarks.placement import place
@@ -53,6 +56,7 @@ DEFAULT = (
     "steady-10000",
     "takeover-10000",
     "standby-10000",
+    "create-10000",
     "storm-10000",
     "fair-10000",
     "churn-1000",
@@ -80,7 +84,7 @@ def parse(case: str) -> tuple[str, int, int]:
     if other := re.fullmatch(r"(probe|command|list)-(\d+)", case):
         agents = {"probe": 1, "command": REAL_AGENTS}.get(other[1]) or max(1, int(other[2]) // 10)
         return other[1], int(other[2]), agents
-    if other := re.fullmatch(r"(restart|steady|takeover|standby|storm|fair|churn)-(\d+)", case):
+    if other := re.fullmatch(r"(restart|steady|takeover|standby|storm|fair|churn|create)-(\d+)", case):
         return other[1], int(other[2]), max(1, int(other[2]) // 10)
     if other := re.fullmatch(r"rollout-(\d+)-(\d+)", case):
         return "rollout", int(other[1]), int(other[2])
@@ -142,6 +146,7 @@ _CASES: dict[str, Callable[[str, Bench, int], Result]] = {
     "steady": steady.steady,
     "takeover": steady.takeover,
     "standby": steady.standby,
+    "create": creating,
     "storm": storms.storm,
     "fair": storms.fair,
     "churn": churn.churn,

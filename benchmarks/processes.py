@@ -41,6 +41,12 @@ def await_(what: str, condition: Callable[[], Any], timeout: float, pause: float
         time.sleep(max(pause, LOOKING * (time.monotonic() - began)))
 
 
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 class Process:
     """A child process whose first matching line of output says that it is ready."""
 
@@ -82,8 +88,7 @@ class Process:
         return int(re.search(rf"{name}:\s+(\d+)", status)[1]) / 1024  # type: ignore[index]
 
     def cpu_seconds(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.pid)
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

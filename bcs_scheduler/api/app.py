@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import os
 import time
-import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -14,13 +14,9 @@ from typing import Any
 
 import msgspec
 import structlog
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
-from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from bcs_scheduler.api import body, errors, needs
@@ -40,6 +36,7 @@ from bcs_scheduler.api.operation import (
 )
 from bcs_scheduler.api.query import read_query
 from bcs_scheduler.api.routes import operations
+from bcs_scheduler.api.routing import Routes
 from bcs_scheduler.api.sse import EventStream, EventStreamResponse
 from bcs_scheduler.core.effects import Problem
 from bcs_scheduler.gateway import Gateway
@@ -56,57 +53,57 @@ def create_app(
     settings: ApiSettings | None = None,
     door: Door | None = None,
     admission: Admission | None = None,
-) -> Starlette:
+) -> ASGIApp:
     """The API over a gateway. It holds no state of its own; several apps may share a gateway. Without a `door` it is
     open to everybody."""
-    settings, door, admission = settings or ApiSettings(), door or Door(), admission or Admission()
-    by_path: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
-    for operation in operations():
-        by_path[operation.path][operation.method] = operation
-    # Starlette takes the first path that matches: fixed words go before parameters.
-    paths = sorted(by_path, key=lambda path: [part.startswith("{") for part in path.split("/")])
-    app = Starlette(
-        routes=[
-            Route(path, _endpoint(by_path[path], gateway, settings, door, admission), methods=list(by_path[path]))
-            for path in paths
-        ],
-        exception_handlers={HTTPException: _http_error},  # type: ignore[dict-item]
-        middleware=[Middleware(_PlainPaths)],
-    )
-    app.router.redirect_slashes = False
-    return app
+    return _App(gateway, settings or ApiSettings(), door or Door(), admission or Admission())
 
 
-class _PlainPaths:
-    """Refuses paths with an encoded slash: routes are found in decoded paths, so a name with one would be taken for
-    two parts of another route. No name has any."""
+class _App:
+    """The way of every HTTP request. An application of Starlette would try one route after the other, and pass each
+    message of an answer through four layers that have nothing to do here: all errors are answered by `_endpoint`."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+    def __init__(self, gateway: Gateway, settings: ApiSettings, door: Door, admission: Admission) -> None:
+        by_path: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
+        for operation in operations():
+            by_path[operation.path][operation.method] = operation
+            if operation.method == "GET":
+                by_path[operation.path]["HEAD"] = operation
+        self._routes = Routes(by_path)
+        self._gateway, self._settings, self._door, self._admission = gateway, settings, door, admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or b"%2f" not in scope.get("raw_path", b"").lower():
-            await self._app(scope, receive, send)
-            return
-        problem = Problem("/", "contains %2F: no name has a slash in it")
-        error = ApiError(errors.BAD_PARAMETER, f"the path {problem.message}", (problem,))
-        await _failed(error, Request(scope))(scope, receive, send)
+        if scope["type"] != "http":
+            raise ValueError(f"the API speaks HTTP, not {scope['type']}")
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
 
+    async def _answer(self, request: Request) -> Response:
+        if b"%2f" in request.scope.get("raw_path", b"").lower():
+            # Routes are found in decoded paths, so a name with a slash would be taken for two parts of another route.
+            # No name has any.
+            problem = Problem("/", "contains %2F: no name has a slash in it")
+            return _failed(ApiError(errors.BAD_PARAMETER, f"the path {problem.message}", (problem,)), request)
+        allowed: list[str] = []
+        for methods, parameters in self._routes.find(request.scope["path"]):
+            operation = methods.get(request.method)
+            if operation is not None:
+                request.scope["path_params"] = parameters
+                return await self._endpoint(operation, request)
+            allowed = allowed or sorted(methods)
+        return _failed(_no_operation(request, allowed), request)
 
-def _endpoint(
-    methods: dict[str, Operation], gateway: Gateway, settings: ApiSettings, door: Door, admission: Admission
-) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        operation = methods["GET" if request.method == "HEAD" else request.method]
+    async def _endpoint(self, operation: Operation, request: Request) -> Response:
         started = time.perf_counter()
-        cause = f"api-{uuid.uuid4().hex[:12]}"
+        cause = f"api-{os.urandom(6).hex()}"
+        door, path = self._door, request.scope["path"]
         caller, reason, admitted = None, "", False
         try:
             need = door.need_of(operation)
             caller = door.identify(request, need)
             needs.check(need, caller, request.path_params, request.query_params)
             admitted = True
-            response = await _answer(operation, request, gateway, settings, cause, caller, admission)
+            response = await _answer(operation, request, self._gateway, self._settings, cause, caller, self._admission)
             if isinstance(response, EventStreamResponse):
                 response.allowed = partial(door.still, request, need, caller)
         except ApiError as error:
@@ -116,10 +113,10 @@ def _endpoint(
                 response.headers["Connection"] = "close"  # nobody waits for the body of who may not come in
         except Exception:
             reason = errors.INTERNAL
-            log.exception("request failed", cause=cause, method=request.method, path=request.url.path)
+            log.exception("request failed", cause=cause, method=request.method, path=path)
             response = _failed(ApiError(errors.INTERNAL, f"internal error; the log has it as {cause}"), request)
         response.headers["X-Request-Id"] = cause
-        age = gateway.age()
+        age = self._gateway.age()
         if age is not None:
             response.headers[STATE_AGE] = f"{age:.1f}"
         door.record(operation, request, caller, cause, response.status_code, reason)
@@ -128,15 +125,13 @@ def _endpoint(
             "request",
             cause=cause,
             method=request.method,
-            path=request.url.path,
-            query=request.url.query,
+            path=path,
+            query=request.scope["query_string"].decode("latin-1"),
             status=response.status_code,
             who=caller.name if caller else "",
             ms=round((time.perf_counter() - started) * 1000, 1),
         )
         return response
-
-    return endpoint
 
 
 def _has_body(request: Request) -> bool:
@@ -235,20 +230,18 @@ def _failed(error: ApiError, request: Request) -> Response:
     headers = {**error.headers, "Content-Type": errors.MEDIA_TYPE}
     if error.reason == errors.NOT_LEADING:
         query = f"?{request.url.query}" if request.url.query else ""
-        path = request.scope.get("raw_path", b"").decode("ascii") or request.url.path
+        path = request.scope.get("raw_path", b"").decode("ascii") or request.scope["path"]
         headers["Location"] = headers["Location"].rstrip("/") + path + query
     if error.failure.status == 503:
         headers.setdefault("Retry-After", "1")
     return Response(_encoder.encode(error.envelope()), error.failure.status, headers=headers)
 
 
-async def _http_error(request: Request, error: HTTPException) -> Response:
-    """Starlette's own refusals: unknown paths and methods."""
-    path = request.url.path
-    if error.status_code == 405:
-        allowed = (error.headers or {}).get("Allow", "")
-        message = f"{path} does not take {request.method}, only {allowed}"
-        return _failed(ApiError(errors.NO_METHOD, message, headers={"Allow": allowed}), request)
-    if error.status_code == 404:
-        return _failed(ApiError(errors.NO_ROUTE, f"there is no path {path}; /openapi.json lists them"), request)
-    return _failed(ApiError(errors.BAD_BODY, str(error.detail)), request)
+def _no_operation(request: Request, allowed: list[str]) -> ApiError:
+    """`allowed`: methods of the path, empty for a path that does not exist."""
+    path = request.scope["path"]
+    if not allowed:
+        return ApiError(errors.NO_ROUTE, f"there is no path {path}; /openapi.json lists them")
+    words = ", ".join(allowed)
+    message = f"{path} does not take {request.method}, only {words}"
+    return ApiError(errors.NO_METHOD, message, headers={"Allow": words})

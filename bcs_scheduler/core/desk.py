@@ -138,6 +138,8 @@ class Desk:
     def fits(self) -> None:
         """Raises RecordTooLarge, BatchTooLarge or RecordUnencodable if what has changed since the last cut cannot be
         stored with the events that tell of it."""
+        if self.uow.empty:
+            return
         most = self.uow.sizer.limit // 2
         if len(self.uow.effects) * EVENT_BYTES > most or self.uow.size() > most:
             self.uow.refuse_oversized(self.scribe.bound(self.uow.effects))
@@ -145,6 +147,8 @@ class Desk:
     def cut(self) -> None:
         """Closes the unit. One that no store can take is refused: where work is being attempted, that fails with
         RecordTooLarge or RecordUnencodable; elsewhere the unit is undone and told."""
+        if self.uow.empty:
+            return
         try:
             self.fits()
         except UNFIT as error:

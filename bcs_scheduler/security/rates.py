@@ -23,6 +23,10 @@ class Rates:
         """What is left in a bucket, and when that was so."""
         self._lock = threading.Lock()
 
+    @property
+    def unlimited(self) -> bool:
+        return not self._rate
+
     def take(self, key: str) -> float:
         """0 if it may be done now; else seconds until it may, and nothing is taken."""
         if not self._rate:

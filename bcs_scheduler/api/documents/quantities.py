@@ -12,8 +12,11 @@ Exception tree:
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal
 from fractions import Fraction
+from functools import lru_cache
+from typing import TypeVar
 
 MAX_CORES = 4096
 MAX_MEMORY_MB = 64 * 1024 * 1024
@@ -35,6 +38,15 @@ _BYTE_UNITS: dict[str, Fraction] = {
     "T": Fraction(10**12, _MB),
 }
 Written = str | int | float
+LONGEST = 40
+"""Characters of texts whose amounts are remembered."""
+T = TypeVar("T")
+
+
+def _remembered(read: Callable[[Written], T]) -> Callable[[Written], T]:
+    """Documents use few different amounts, and each is read several times per document: remembers the latest ones."""
+    remembered = lru_cache(maxsize=1024, typed=True)(read)
+    return lambda written: read(written) if isinstance(written, str) and len(written) > LONGEST else remembered(written)
 
 
 class QuantityError(ValueError):
@@ -43,13 +55,18 @@ class QuantityError(ValueError):
 
 def cores(written: Written, most: int = MAX_CORES) -> int:
     """Thousandths of a core; `most`: cores."""
+    return _bounded(_cores(written), most, "cores", allow_zero=False)
+
+
+@_remembered
+def _cores(written: Written) -> int:
     number, unit = _split(written, 'a number of cores such as 0.5 or "500m"')
     if unit not in ("", "m"):
         raise QuantityError(f'has an unknown unit "{unit}": cores are written 0.5 or "500m"')
     thousandths = number if unit == "m" else number * 1000
     if thousandths != thousandths.to_integral_value():
         raise QuantityError("is finer than a thousandth of a core")
-    return _bounded(int(thousandths), most, "cores", allow_zero=False)
+    return int(thousandths)
 
 
 def memory(written: Written, most: int = MAX_MEMORY_MB) -> int:
@@ -70,6 +87,7 @@ def gpus(written: Written) -> int:
     return _bounded(int(number) * 1000, MAX_GPUS, "GPUs", allow_zero=True)
 
 
+@_remembered
 def _bytes(written: Written) -> int:
     number, unit = _split(written, 'a number of MB such as 512, or with a unit such as "2Gi"')
     factor = _BYTE_UNITS.get(unit)

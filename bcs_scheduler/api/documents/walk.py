@@ -123,6 +123,9 @@ class _Names(NamedTuple):
     """How the keys of an object are found: exact, by alias, or equal but for case (as Go reads them)."""
 
     fields: dict[str, inspect.Field]
+    required: dict[str, inspect.Field]
+    steps: dict[str, str]
+    """What the path of an object needs to become that of a field."""
     folded: dict[str, str]
     refused: dict[str, str]
 
@@ -134,7 +137,9 @@ def _names(cls: type[Document]) -> _Names:
     fields = {field.encode_name: field for field in info.fields}
     names = [*fields, *cls.refused]
     folded = {alias.lower(): name for alias, name in cls.aliases.items()} | {name.lower(): name for name in names}
-    return _Names(fields, folded, cls.refused)
+    required = {name: field for name, field in fields.items() if field.required}
+    steps = {name: member("", name) for name in fields}
+    return _Names(fields, required, steps, folded, cls.refused)
 
 
 def _decode(raw: object, info: inspect.Type, path: str, problems: Problems) -> Any:
@@ -153,7 +158,7 @@ def _struct(raw: object, info: inspect.StructType, path: str, problems: Problems
     seen: dict[str, str] = {}
     values: dict[str, Any] = {}
     for key, value in raw.items():
-        at = member(path, key)
+        at = path + names.steps[key] if key in names.fields else member(path, key)
         name = key if key in names.fields else names.folded.get(key.lower())
         if name is None:
             problems.add(at, "unknown field", key, [*names.fields, *names.refused])
@@ -168,8 +173,8 @@ def _struct(raw: object, info: inspect.StructType, path: str, problems: Problems
                 decoded = _decode(value, names.fields[name].type, at, problems)
                 if decoded is not _ABSENT:
                     values[names.fields[name].name] = decoded
-    for name, field in names.fields.items():
-        if field.required and field.name not in values:
+    for name, field in names.required.items():
+        if field.name not in values:
             problems.add(member(path, seen.get(name, name)), "is required")
             values[field.name] = _blank(field.type)
     return info.cls(**values)
