@@ -6,7 +6,8 @@ One thread changes the pool; `offers` may be called from any thread.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from offers.constraints import Rules
 from offers.eligibility import Eligibilities, Eligibility
@@ -170,6 +171,11 @@ class OfferPool:
         self._keys = {}
         self._eligibilities = Eligibilities()
 
+    def copy(self) -> PoolCopy:
+        """Takes note of everything the pool holds, so that another pool can be filled with it later."""
+        claims = {place: list(row.claims) for place, row in self._rows.items() if row.claims}
+        return PoolCopy(list(self._offers.values()), claims, dict(self._decorations), dict(self._totals))
+
     def offers(self) -> list[Offer]:
         """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
         offers = list(self._offers.values())
@@ -263,6 +269,28 @@ class OfferPool:
         rows.remove(row)
         if not rows:
             del self._keys[row.key]
+
+
+class PoolCopy(NamedTuple):
+    """What a pool held at one moment."""
+
+    offers: list[Offer]
+    claims: dict[tuple[str, str], list[Claim]]
+    """By agent and role."""
+    decorations: dict[str, Decoration]
+    totals: dict[str, tuple[int, int]]
+
+    def into(self, pool: OfferPool, at_once: int) -> Iterator[None]:
+        """Fills an empty pool, with so many offers in each step."""
+        pool._decorations, pool._totals = self.decorations, self.totals
+        for first in range(0, len(self.offers), at_once):
+            for offer in self.offers[first : first + at_once]:
+                pool.add(offer)
+            yield
+        for place, claims in self.claims.items():
+            row = pool._rows[place]
+            row.claims += claims
+            pool.table.amounts_changed(row)
 
 
 def _emptiness(offer: Offer, totals: tuple[int, int]) -> int:

@@ -163,37 +163,44 @@ def launch_step(ctx: Context, transaction: Transaction) -> Step:
 
 
 def update_step(ctx: Context, transaction: Transaction) -> Step:
+    found, ending = update_prospect(ctx, transaction)
+    return update.end_these(ctx, found, ending)
+
+
+def update_prospect(ctx: Context, transaction: Transaction) -> tuple[Step, list[TaskGroup]]:
     """What is out of reach, or on an agent that takes nothing new, stays as it is for now: nothing there could take its
     place. It does not count against the bound, because the update makes nothing worse there. A new one that has failed
     or finished does count, also if nothing restarts it: then the update waits until somebody sees to that."""
     application = ctx.application(transaction)
     version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", transaction.version)
     if application is None or version is None:
-        return Step(verdict=("FAIL", "the application or its version is gone"))
+        return Step(verdict=("FAIL", "the application or its version is gone")), []
     if not ctx.agents.listed:
-        return Step()
+        return Step(), []
     near = [group for group in staying(ctx, application) if not group.unreachable_since]
     new = [group for group in near if group.version == version.name]
     old = [group for group in near if group.version != version.name and takes_new(ctx, group, version)]
     if not old and all(map(serves, new)):
         left = sum(group.version != version.name for group in staying(ctx, application))
         rest = f", {left} stay as they are until their agents can be used again" if left else ""
-        return Step(verdict=("FINISH", f"{len(new)} taskgroups at version {version.name}{rest}"))
+        return Step(verdict=("FINISH", f"{len(new)} taskgroups at version {version.name}{rest}")), []
     gone = sorted((group for group in old if group.ended), key=lambda group: group.index)
     ending = sum(1 for group in old if group.killing_since and not group.ended)
     missing = injection.missing(ctx.state, version)
+    chosen: list[TaskGroup] = []
     if not missing:
         changing = len(gone) + ending + sum(not serves(group) for group in new)
         bound = transaction.max_unavailable
         budget = bound - sum(not serves(group) for group in near)
-        update.end_next(ctx, old, len(old) - len(gone) - ending, budget, bound - changing)
-    return Step(
+        chosen = update.next_to_end(old, len(old) - len(gone) - ending, budget, bound - changing)
+    found = Step(
         slots=tuple(Slot(group.index, group.id) for group in gone),
         version=version.name,
         per_agent=True,
         only_agents=frozenset(group.agent_id for group in gone),
         missing=missing,
     )
+    return found, chosen
 
 
 def slot_on(ctx: Context, application: Application, demand: Demand, placement: Placement) -> Slot | None:

@@ -55,6 +55,12 @@ def step(ctx: Context, transaction: Transaction) -> Step:
     return Step(verdict=("FINISH", "application deleted"))
 
 
+def prospect(ctx: Context, transaction: Transaction) -> tuple[Step, list[TaskGroup]]:
+    """For a plan: what the first look would find, without its changes, and which taskgroups it would end."""
+    members = ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}").values()
+    return Step(), [group for group in members if not (group.ended or group.killing_since)]
+
+
 def ended(ctx: Context, group: TaskGroup) -> None:
     """A taskgroup of an application that is being deleted has ended. Cared for one by one: a look at all of them for
     each one that ends would cost the square of their number."""

@@ -19,7 +19,7 @@ from offers.model import Placement
 from store import ids
 from store.records import Application, ApplicationStatus, TaskGroup, Transaction, TransactionStatus, Version
 from store.state import State
-from transactions import base, daemons, delete, explain, groups, injection, lifecycle, needs, reschedule, update
+from transactions import base, daemons, delete, explain, groups, injection, lifecycle, needs, reschedule, scale, update
 from transactions.base import Context, Options, Slot, Step
 from transactions.demands import Demands
 from transactions.fair import FairQueue
@@ -31,6 +31,12 @@ from transactions.wakeups import Wakeups
 LOOK, EXAMINE, CARE, REFRESH = range(4)
 """Classes of work, in the order in which the work of a namespace is done: a transaction takes its step, the taskgroups
 of an application are checked for a needed restart, a taskgroup gets what it needs, an application gets its status."""
+
+
+MANY = 1000
+PAUSE = 5e-6
+"""Seconds for each taskgroup of an application of more than MANY between two looks at its operation that reports about
+its taskgroups ask for. A look takes up to 1e-6 s for each of them."""
 
 
 class Placed(NamedTuple):
@@ -53,6 +59,10 @@ class Engine(Demands):
         """Active transactions of an application other than RESCHEDULE, by application key."""
         self._rescheduler: dict[str, str] = {}
         """The active RESCHEDULE of a taskgroup, by taskgroup id."""
+        self._rests: dict[str, float] = {}
+        """When the next look at an operation on very many taskgroups may be taken (Unix seconds)."""
+        self._resting: set[str] = set()
+        """Operations that are to be looked at then."""
         self._work: FairQueue[str] = FairQueue(classes=4)
         """Ids and keys of what is to be looked at, by namespace."""
 
@@ -141,6 +151,9 @@ class Engine(Demands):
             self._fresh.add(transaction.id)
             return None
         before = ctx.state.taskgroups.get(slot.replaces)
+        if before is not None and not (before.ended or before.unreachable_since):
+            self._fresh.add(transaction.id)  # it runs again; a look that rests has not seen that
+            return None
         group = groups.build(ctx, application, version, slot, placement)
         if transaction.type == "RESCHEDULE":
             group, done = reschedule.follow(ctx, transaction, group, before)
@@ -214,12 +227,22 @@ class Engine(Demands):
         for identity in sorted(self._owners.get(app, ())):
             transaction = ctx.state.transactions.get(identity)
             if transaction is None or concerns(ctx, transaction, group):
-                self._push(LOOK, identity, app)
+                self._look_soon(ctx, identity, app)
         if key in self._rescheduler:
             self._push(LOOK, self._rescheduler[key], app)
         if not _sound(group):
             self._push(CARE, key, app)
         self._push(REFRESH, app)
+
+    def _look_soon(self, ctx: Context, identity: str, app: str) -> None:
+        """A look at an operation on very many taskgroups walks over all of them, and each of their reports asks for
+        one: such looks keep a distance."""
+        at = self._rests.get(identity, 0.0)
+        if at <= ctx.now:
+            self._push(LOOK, identity, app)
+        elif identity not in self._resting:
+            self._resting.add(identity)
+            self._wake(at, identity)
 
     def _wanting_from(self, namespace: str) -> list[str]:
         """Transactions that launch, or would if they could, what may take something from this namespace."""
@@ -238,6 +261,8 @@ class Engine(Demands):
         self._drop_demand(identity)
         self._timers.cancel(identity)
         self._fresh.discard(identity)
+        self._rests.pop(identity, None)
+        self._resting.discard(identity)
         if transaction is None:
             return
         key = f"{transaction.namespace}/{transaction.application}"
@@ -266,6 +291,7 @@ class Engine(Demands):
             else:
                 self._wake(transaction.due_at, identity)
         else:
+            self._rest(ctx, transaction)
             step = look(ctx, transaction)
             if step.verdict is not None:
                 self._finish(ctx, transaction, *step.verdict)
@@ -274,9 +300,18 @@ class Engine(Demands):
                 self._wake(transaction.deadline, identity)
                 if step.wake_at:
                     self._wake(step.wake_at, identity)
-                if step.again:
+                if step.again and identity in self._rests:
+                    self._resting.add(identity)
+                    self._wake(self._rests[identity], identity)
+                elif step.again:
                     self._fresh.add(identity)
         self._push(REFRESH, f"{transaction.namespace}/{transaction.application}")
+
+    def _rest(self, ctx: Context, transaction: Transaction) -> None:
+        self._resting.discard(transaction.id)
+        members = len(ctx.state.groups_of(f"{transaction.namespace}/{transaction.application}"))
+        if members > MANY and transaction.type in ("UPDATE", "INNERSCALE"):
+            self._rests[transaction.id] = ctx.now + PAUSE * members
 
     def _overdue(self, ctx: Context, transaction: Transaction) -> str:
         key = transaction.id
@@ -396,6 +431,7 @@ class Engine(Demands):
             if update.takes_care_of(owner, group):
                 return True
             if owner.type in ("SCALE", "INNERSCALE") and not application.rolling and group.index >= owner.target:
+                scale.ended(ctx, owner, group)
                 return True
         return False
 

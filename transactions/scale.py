@@ -84,20 +84,18 @@ def step(ctx: Context, transaction: Transaction) -> Step:
         return _remove(ctx, application, transaction)
     if application.rolling:
         return _fill(ctx, application, transaction)
-    left = 0
-    # Not their number decides: after a cancelled operation the indexes may have gaps.
-    if max(ctx.state.indexes_of(application.key), default=-1) >= transaction.target:
-        for group in victims(ctx, application, transaction.target):
-            if group.ended or group.unreachable_since:
-                groups.remove(ctx, group, f"scaled down to {transaction.target}")
-            else:
-                left += 1
-                if group.killing_since:
-                    continue
-                groups.end(ctx, group, f"scaled down to {transaction.target}")
-            ctx.checkpoint()
-            if ctx.enough():
-                return Step(again=True)
+    left = False
+    for group in victims(ctx, application, transaction.target):
+        if group.ended or group.unreachable_since:
+            ended(ctx, transaction, group)
+        else:
+            left = True
+            if group.killing_since:
+                continue
+            groups.end(ctx, group, _reason(transaction))
+        ctx.checkpoint()
+        if ctx.enough():
+            return Step(again=True)
     missing = launch.missing_slots(ctx, application, transaction.target)
     if left or missing:
         return Step(slots=missing, version=application.version)
@@ -148,6 +146,28 @@ def _fill(ctx: Context, application: Application, transaction: Transaction) -> S
 
 
 def victims(ctx: Context, application: Application, target: int) -> list[TaskGroup]:
-    """Taskgroups beyond the target, highest index first."""
-    found = [g for g in ctx.state.groups_of(application.key).values() if g.index >= target]
-    return sorted(found, key=lambda g: (-g.index, g.id))
+    """Taskgroups beyond the target, mostly highest index first: that of later launches. All of them go, so no sorting
+    is needed. Not their number decides: after a cancelled operation the indexes may have gaps."""
+    if max(ctx.state.indexes_of(application.key), default=-1) < target:
+        return []
+    return [g for g in reversed(list(ctx.state.groups_of(application.key).values())) if g.index >= target]
+
+
+def ended(ctx: Context, transaction: Transaction, group: TaskGroup) -> None:
+    """A taskgroup beyond the target has ended, or is out of reach. Cared for one by one, as in `delete.ended`."""
+    groups.remove(ctx, group, _reason(transaction))
+
+
+def _reason(transaction: Transaction) -> str:
+    return f"scaled down to {transaction.target}"
+
+
+def prospect(ctx: Context, transaction: Transaction) -> tuple[Step, list[TaskGroup]]:
+    """For a plan: what the first look would find, without its changes, and which taskgroups it would end."""
+    application = ctx.application(transaction)
+    if application is None:
+        return Step(), []
+    going = victims(ctx, application, transaction.target)
+    slots = launch.missing_slots(ctx, application, transaction.target)
+    ending = [g for g in going if not (g.ended or g.unreachable_since or g.killing_since)]
+    return Step(slots=slots, version=application.version), ending

@@ -9,6 +9,7 @@ a configmap or secret that the new version needs does not exist.
 from __future__ import annotations
 
 import math
+from operator import attrgetter
 
 import msgspec
 
@@ -80,30 +81,60 @@ def same_definition(one: Version, other: Version) -> bool:
 
 
 def step(ctx: Context, transaction: Transaction) -> Step:
+    found, ending = prospect(ctx, transaction)
+    return end_these(ctx, found, ending)
+
+
+def end_these(ctx: Context, found: Step, ending: list[TaskGroup]) -> Step:
+    """Ends taskgroups for the sake of a new version, as many as the turn allows. Another look finds the rest, and with
+    it what has changed."""
+    for number, group in enumerate(ending, 1):
+        groups.end(ctx, group, "replaced by a new version")
+        ctx.checkpoint()
+        if ctx.enough() and number < len(ending):
+            return found._replace(again=True)
+    return found
+
+
+def prospect(ctx: Context, transaction: Transaction) -> tuple[Step, list[TaskGroup]]:
+    """What the update wants now, and which taskgroups it ends next. Walks over the members once: a look at an update of
+    50,000 takes some 20 ms."""
     application = ctx.application(transaction)
     if application is None:
-        return Step(verdict=("FAIL", "the application is gone"))
+        return Step(verdict=("FAIL", "the application is gone")), []
     version = ctx.state.version(application.key, transaction.version)
     if version is None:
-        return Step(verdict=("FAIL", f"version {transaction.version} is gone"))
-    members = [g for g in ctx.state.groups_of(application.key).values() if g.index < application.instances]
-    new = [g for g in members if g.version == transaction.version]
-    old = [g for g in members if g.version != transaction.version]
-    if sum(map(is_ready, new)) >= transaction.target:
-        return Step(verdict=("FINISH", f"{transaction.target} taskgroups at version {transaction.version}"))
+        return Step(verdict=("FAIL", f"version {transaction.version} is gone")), []
+    name, instances, new_ready = transaction.version, application.instances, 0
+    new_count = 0
+    old: list[TaskGroup] = []
+    for group in ctx.state.groups_of(application.key).values():
+        if group.index >= instances:
+            continue
+        if group.version == name:
+            new_count += 1
+            new_ready += is_ready(group)
+        else:
+            old.append(group)
+    if new_ready >= transaction.target:
+        return Step(verdict=("FINISH", f"{transaction.target} taskgroups at version {transaction.version}")), []
     away = {g.id: _replaceable_at(ctx, application, g) for g in old if g.unreachable_since}
     gone = sorted((g for g in old if g.ended or away.get(g.id, math.inf) <= ctx.now), key=lambda g: g.index)
     missing = launch.missing_slots(ctx, application, application.instances)
-    wanted = max(0, transaction.target - len(new))
+    wanted = max(0, transaction.target - new_count)
     slots = (*missing, *(Slot(g.index, g.id) for g in gone))[:wanted]
     ending = [g for g in old if g.killing_since and not g.ended and g.id not in away]
-    budget = transaction.max_unavailable - (application.instances - sum(map(is_ready, members)))
+    ready = new_ready + sum(map(is_ready, old))
+    budget = transaction.max_unavailable - (instances - ready)
     lacking = injection.missing(ctx.state, version)
+    chosen: list[TaskGroup] = []
     if not lacking:
-        changing = len(slots) + len(ending) + sum(not is_ready(g) for g in new)
-        end_next(ctx, old, wanted - len(slots) - len(ending), budget, transaction.max_unavailable - changing)
+        changing = len(slots) + len(ending) + new_count - new_ready
+        spare = transaction.max_unavailable - changing
+        chosen = next_to_end(old, wanted - len(slots) - len(ending), budget, spare)
     waiting = [at for at in away.values() if ctx.now < at < math.inf]
-    return Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0), missing=lacking)
+    found = Step(slots=slots, version=transaction.version, wake_at=min(waiting, default=0.0), missing=lacking)
+    return found, chosen
 
 
 def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) -> float:
@@ -113,21 +144,29 @@ def _replaceable_at(ctx: Context, application: Application, group: TaskGroup) ->
     return math.inf if at is None else at
 
 
-def end_next(ctx: Context, old: list[TaskGroup], wanted: int, budget: int, spare: int) -> None:
-    """Ends up to `wanted` more old taskgroups: those that are not ready anyway first, then the oldest, while the budget
-    of unavailable ones lasts. One that runs but is not healthy may serve all the same (its check may be wrong, or
-    nobody probes): such end while no more than max_unavailable places are changing, of which `spare` are left."""
+def next_to_end(old: list[TaskGroup], wanted: int, budget: int, spare: int) -> list[TaskGroup]:
+    """Up to `wanted` more old taskgroups that are to be ended now: those that are not ready anyway first, then the
+    oldest, while the budget of unavailable ones lasts. One that runs but is not healthy may serve all the same (its
+    check may be wrong, or nobody probes): such end while no more than max_unavailable places are changing, of which
+    `spare` are left."""
+    if wanted <= 0:
+        return []
+    chosen: list[TaskGroup] = []
     candidates = [g for g in old if not (g.ended or g.killing_since or g.unreachable_since)]
-    for group in sorted(candidates, key=lambda g: (is_ready(g), g.created_at, g.index)):
-        runs, ready = group.status in READY, is_ready(group)
-        if wanted <= 0 or (ready and budget <= 0):
-            return
-        if runs and not ready and spare <= 0:
+    for group in sorted((g for g in candidates if not is_ready(g)), key=_AGE):
+        if len(chosen) >= wanted:
+            return chosen
+        runs = group.status in READY
+        if runs and spare <= 0:
             continue
-        budget -= ready
         spare -= runs
-        wanted -= 1
-        groups.end(ctx, group, "replaced by a new version")
+        chosen.append(group)
+    left = min(wanted - len(chosen), budget)
+    # Those that are ready are nearly all, and the budget is mostly used up: they are looked at only if some may go.
+    return chosen + sorted(filter(is_ready, candidates), key=_AGE)[:left] if left > 0 else chosen
+
+
+_AGE = attrgetter("created_at", "index")
 
 
 def takes_care_of(transaction: Transaction, group: TaskGroup) -> bool:

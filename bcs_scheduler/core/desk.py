@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bcs_scheduler.core import effects
@@ -24,6 +24,8 @@ UNFIT = (RecordTooLarge, RecordUnencodable)
 """Errors that say that a store cannot take what has been changed."""
 EVENT_BYTES = 7_000
 """More than one event can take of a batch, with its share of its run in the journal."""
+UNIT_EFFECTS = 50
+"""A unit that is consistent in itself is closed when it has this many effects: each may be an event of the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,10 @@ class Desk:
         self._attempts = 0
         """How many `attempt`s are going on, one inside the other."""
         self.units: list[Unit] = []
+        self.errands: list[Iterator[None]] = []
+        """What the command that is being carried out leaves to be done in slices (bcs_scheduler.core.errands)."""
+        self.incomplete: set[str] = set()
+        """Ids of commands whose messages are still being written."""
         self.changed: list[tuple[str, str]] = []
         """(kind, key) of every change of this turn that the engine has not seen yet."""
         self.context = Context(
@@ -130,9 +136,15 @@ class Desk:
     def count(self, name: str, labels: tuple[str, ...], value: float) -> None:
         self.emit(effects.Observed(name=name, labels=labels, value=value, cause=self.cause))
 
+    def later(self, work: Iterator[None]) -> None:
+        """Leaves work of the present command to later turns. Each step of the iterator must leave records that are
+        consistent in themselves. The command is answered when the iterator ends."""
+        self.errands.append(work)
+
     def checkpoint(self) -> None:
         most = min(self.options.unit_bytes, self.uow.sizer.limit // 4)
-        if len(self.uow) >= self.options.unit_changes or self.uow.size() >= most:
+        many = len(self.uow) >= self.options.unit_changes or len(self.uow.effects) >= UNIT_EFFECTS
+        if many or self.uow.size() >= most:
             self.cut()
 
     def fits(self) -> None:

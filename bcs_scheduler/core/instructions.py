@@ -1,14 +1,14 @@
 """Commands that tell executors to do something: they write a Command and one Message per taskgroup.
 
 The messages that can be sent are sent by core.controllers.messenger once they are durable; the others are written as
-failed at once, with the reason. A big command is cut into several units: the command comes first, each message together
-with what it changes of its taskgroup. A crash in between leaves its user without an answer and a command with fewer
-messages than it has `targets`: whoever reads it sees that it was not carried out everywhere.
+failed at once, with the reason. The command comes first; its messages follow in slices, in as many turns as that takes,
+each message together with what it changes of its taskgroup. A crash in between leaves its user without an answer and a
+command with fewer messages than it has `targets`: whoever reads it sees that it was not carried out everywhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -56,19 +56,27 @@ def forget(desk: Desk, asked: events.DeleteCommand) -> Data:
     command = desk.state.commands.get(asked.id)
     if command is None:
         raise Refused("not_found", f"command {asked.id} does not exist")
-    discard(desk, command, checkpoint=_nothing if asked.dry_run else desk.checkpoint)
+    if not asked.dry_run:
+        desk.later(discard(desk, command))
     return {"commandID": command.id, "namespace": command.namespace, "name": command.application}
 
 
-def discard(desk: Desk, command: Command, checkpoint: Callable[[], None]) -> None:
-    """Removes a command after its messages: no message ever lacks its command."""
-    for message in list(desk.state.messages_of(command.id).values()):
-        if message.open:
-            take_back(desk, command, message)
-        desk.uow.delete(message)
-        checkpoint()
+def discard(desk: Desk, command: Command) -> Iterator[None]:
+    """Removes a command after its messages, one with each step: no message ever lacks its command, also if messages are
+    still being written."""
+    desk.incomplete.discard(command.id)
+    while keys := list(desk.state.messages_of(command.id)):
+        for key in keys:
+            message = desk.state.messages.get(key)
+            if message is None:
+                continue
+            if message.open:
+                take_back(desk, command, message)
+            desk.uow.delete(message)
+            desk.checkpoint()
+            yield
     desk.uow.delete(command)
-    checkpoint()
+    desk.checkpoint()
 
 
 def take_back(desk: Desk, command: Command, message: Message) -> None:
@@ -261,26 +269,46 @@ def _command(
 
 
 def _write(desk: Desk, command: Command, groups: list[TaskGroup], dry_run: bool) -> Data:
-    """One message for each taskgroup. Those that can be told are moved to the version of the command, if it has one."""
-    checkpoint = _nothing if dry_run else desk.checkpoint
-    written = []
-    for group in groups:
-        message = _message(desk, command, group)
-        if message.previous and message.open:
-            _supersede(desk, group)
-            desk.uow.put(msgspec.structs.replace(group, version=command.version))
-        desk.uow.put(message)
-        written.append(
-            {
-                "taskgroup": group.id,
-                "messageID": message.id,
-                "status": message.status,
-                "message": message.message,
-            }
-        )
-        checkpoint()
+    """The answer. Its messages are written after it has been made, one with each step."""
+    written: list[Data] = []
+    work = _messages(desk, command, groups, written, dry_run)
+    next(work)
+    desk.later(work)
     desk.tell("command", command.id, "accepted", f"{command.type} for {len(groups)} taskgroups")
     return {"commandID": command.id, "messages": written}
+
+
+def _messages(
+    desk: Desk, command: Command, groups: list[TaskGroup], written: list[Data], dry_run: bool
+) -> Iterator[None]:
+    """One message for each taskgroup, which `written` tells. Those that can be told are moved to the version of the
+    command, if it has one. A plan writes nothing. The first step only notes that the command is incomplete."""
+    try:
+        if not dry_run:
+            desk.incomplete.add(command.id)
+        yield
+        for known in groups:
+            if not dry_run and command.id not in desk.incomplete:
+                raise Refused("conflict", f"command {command.id} was deleted before all its messages were written")
+            group = desk.state.taskgroups.get(known.id)
+            message = _message(desk, command, group or known, gone=group is None)
+            if not dry_run:
+                _tell(desk, command, message, group)
+            told = {"taskgroup": known.id, "messageID": message.id, "status": message.status}
+            written.append({**told, "message": message.message})
+            yield
+    finally:
+        desk.incomplete.discard(command.id)
+
+
+def _tell(desk: Desk, command: Command, message: Message, group: TaskGroup | None) -> None:
+    if message.previous and message.open and group is not None:
+        _supersede(desk, group)
+        desk.uow.put(msgspec.structs.replace(group, version=command.version))
+    desk.uow.put(message)
+    if not message.open:
+        _count_failure(desk, command)
+    desk.checkpoint()
 
 
 def _supersede(desk: Desk, group: TaskGroup) -> None:
@@ -294,16 +322,15 @@ def _supersede(desk: Desk, group: TaskGroup) -> None:
             _count_failure(desk, command)
 
 
-def _message(desk: Desk, command: Command, group: TaskGroup) -> Message:
+def _message(desk: Desk, command: Command, group: TaskGroup, *, gone: bool) -> Message:
+    """`gone`: the taskgroup is recorded no more."""
     version = desk.state.version(f"{group.namespace}/{group.application}", group.version)
     tasks = tuple(
         task.id
         for index, task in enumerate(group.tasks)
         if not task.ended and (not command.image or command.image in _image(version, index))
     )
-    objection = _objection(command, group, tasks)
-    if objection:
-        _count_failure(desk, command)
+    objection = "the taskgroup has ended" if gone else _objection(command, group, tasks)
     return Message(
         id=str(desk.ids.next(desk.now)),
         command=command.id,
@@ -333,10 +360,6 @@ def _objection(command: Command, group: TaskGroup, tasks: tuple[str, ...]) -> st
 
 def _image(version: Version | None, index: int) -> str:
     return version.containers[index].image if version is not None and index < len(version.containers) else ""
-
-
-def _nothing() -> None:
-    """A plan is undone as a whole: no checkpoint may close a unit in the middle of it."""
 
 
 HANDLERS: Mapping[type[events.Command], Callable[[Desk, Any], dict[str, Any]]] = {

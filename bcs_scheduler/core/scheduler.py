@@ -32,18 +32,17 @@ from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.controllers.services import Services
 from bcs_scheduler.core.controllers.supply import Supply
-from bcs_scheduler.core.desk import UNFIT, CoreOptions, Desk
-from bcs_scheduler.core.effects import Problem, Reason, Reply
+from bcs_scheduler.core.desk import CoreOptions, Desk
+from bcs_scheduler.core.effects import Reason, Reply
+from bcs_scheduler.core.errands import Errands
 from bcs_scheduler.core.pace import COMMANDS, EVENTS, LAUNCHES, STEPS, UNHURRIED, Pace
 from bcs_scheduler.core.planner import plan
 from offers.model import Diagnosis, Offer
-from store.base import RecordKept
 from store.ids import UNNAMED, safe_cluster
 from store.records import Framework, Record
 from store.state import State
 from store.times import moved_back
 from store.unit_of_work import Unit
-from transactions.base import Refused
 from transactions.progress import progress
 
 TICK = 1.0
@@ -136,6 +135,7 @@ class Core:
         """In the order in which they are asked. Each belongs to one kind of object."""
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)
         self._commands = Commands(self.desk, self._supply, self._health)
+        self._errands = Errands(self.desk)
         self._plans: list[tuple[float, events.Command]] = []
         self._orders: deque[events.Event] = deque()
         self._reported: deque[events.Event] = deque()
@@ -175,6 +175,8 @@ class Core:
                 self._one(waiting.popleft(), now)
                 if pace.spent() >= share:
                     break
+            if waiting is self._orders:
+                self._errands.go_on(now, pace)
         self.desk.start(now, "turn")
         self._rounds()
         self._advance(pace)
@@ -196,7 +198,7 @@ class Core:
     @property
     def busy(self) -> bool:
         """The last turn ended before everything was done."""
-        return bool(any(self.unhandled) or self.desk.engine.busy or self._supply.busy)
+        return bool(any(self.unhandled) or self._errands or self.desk.engine.busy or self._supply.busy)
 
     def next_wakeup(self, now: float) -> float:
         """When the next turn is due at the latest, without any event (Unix seconds of the term's clock)."""
@@ -269,30 +271,8 @@ class Core:
         self._answer(command)
 
     def _answer(self, command: events.Command) -> None:
-        desk = self.desk
-        try:
-            data = plan(desk, self._commands, command) if command.dry_run else self._commands.run(command)
-            desk.fits()
-        except Refused as refused:
-            desk.uow.rollback()
-            problems = tuple(Problem(path, message) for path, message in refused.problems)
-            desk.emit(
-                Reply(
-                    token=command.token,
-                    error=refused.reason,
-                    message=refused.message,
-                    problems=problems,
-                    cause=desk.cause,
-                )
-            )
-        except UNFIT as unfit:
-            desk.uow.rollback()
-            desk.emit(Reply(token=command.token, error=Reason.INVALID, message=str(unfit), cause=desk.cause))
-        except RecordKept as kept:
-            desk.uow.rollback()
-            desk.emit(Reply(token=command.token, error=Reason.CONFLICT, message=str(kept), cause=desk.cause))
-        else:
-            desk.emit(Reply(token=command.token, data=data, cause=desk.cause))
+        run = partial(plan, self.desk, self._commands) if command.dry_run else self._commands.run
+        self._errands.carry_out(command, run)
 
     def _subscribed(self, event: events.Subscribed) -> None:
         desk = self.desk
@@ -346,9 +326,11 @@ class Core:
         for agent in listed:
             if known and agent["id"] not in known:
                 self.desk.tell("agent", agent["ip"], "joined", f"{agent['hostname']}, id {agent['id']}")
+                self.desk.checkpoint()
         for agent in self.agents:
             if agent["id"] not in present:
                 self.desk.tell("agent", agent["ip"], "left", f"{agent['hostname']}, id {agent['id']}", "warning")
+                self.desk.checkpoint()
 
     # --- what follows -----------------------------------------------------------------------------------------
 

@@ -160,7 +160,8 @@ class Deployments:
         """Limits have been changed when every taskgroup has answered, or cannot any more."""
         state, desk = self._desk.state, self._desk
         messages = state.messages_of(deployment.command).values()
-        if deployment.command in state.commands and any(message.open for message in messages):
+        writing = deployment.command in desk.incomplete
+        if deployment.command in state.commands and (writing or any(message.open for message in messages)):
             self._telling[deployment.command] = deployment.key
             return
         self._telling.pop(deployment.command, None)

@@ -3,6 +3,8 @@ the oldest runs of the journal. Ended transactions are bcs_scheduler.core.contro
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.instructions import discard
 from store.records import Deployment, Journal, Revision, Version
@@ -15,31 +17,51 @@ class Janitor:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._next = 0.0
+        self._round: Iterator[None] | None = None
+        """What is left of the present round; None between rounds."""
 
     def tick(self) -> None:
+        """Goes on with the round, or begins one if it is time. What a turn has no time for, later ones do."""
         desk = self._desk
-        if desk.now < self._next:
+        if self._round is None and desk.now < self._next:
             return
-        self._next = desk.now + PERIOD
+        if self._round is None:
+            self._next = desk.now + PERIOD
+            self._round = self._whole_round()
+        work, self._round = self._round, None
+        for _ in work:
+            if desk.context.enough():
+                self._round = work
+                break
+
+    def _whole_round(self) -> Iterator[None]:
+        """Looks at one object with each step."""
+        desk = self._desk
         for command in list(desk.state.commands.values()):
             if command.keep_until <= desk.now:
-                discard(desk, command, desk.checkpoint)
+                yield from discard(desk, command)
+            yield
         for key in list(desk.state.applications):
             for version in self._superfluous(key):
                 desk.uow.delete(version)
                 desk.checkpoint()
+            yield
         for run in self._forgotten():
             desk.uow.delete(run)
             desk.checkpoint()
+            yield
         for deployment in list(desk.state.deployments.values()):
             for revision in self._outdated(deployment):
                 desk.uow.delete(revision)
                 desk.checkpoint()
+            yield
 
     def _superfluous(self, key: str) -> list[Version]:
         """All but the newest `version_history` versions, and those in use by taskgroups or active transactions."""
         state = self._desk.state
         versions = state.versions_of(key)
+        if key not in state.applications:
+            return []
         limit = self._desk.options.transactions.version_history
         if len(versions) <= limit:
             return []
