@@ -20,7 +20,7 @@ from offers.search import Search, Shape
 from offers.table import Row
 from offers.walk import Kind, Lanes, LaneWalk, Walk
 
-__all__ = ["Scoring", "match"]
+__all__ = ["Rehearsal", "Scoring", "match"]
 
 
 def match(
@@ -39,6 +39,36 @@ def match(
     things stand at the end.
     """
     one_pass = _Pass(pool, census, scoring)
+    result = _run(one_pass, demands, pool)
+    if dry_run:
+        one_pass.undo()
+    return result
+
+
+class Rehearsal:
+    """Matches that build on each other and are undone together, the latest first. Nothing else may change the pool in
+    between."""
+
+    def __init__(self, pool: OfferPool, scoring: Scoring = "spread") -> None:
+        self._pool = pool
+        self._scoring = scoring
+        self._passes: list[_Pass] = []
+
+    def match(self, demands: Sequence[Demand], census: Census) -> MatchResult:
+        """As `match`; what is placed stays deducted until `undo`."""
+        one_pass = _Pass(self._pool, census, self._scoring)
+        result = _run(one_pass, demands, self._pool)
+        self._passes.append(one_pass)
+        return result
+
+    def undo(self) -> None:
+        """Leaves the pool as it was at first."""
+        while self._passes:
+            self._passes.pop().undo()
+
+
+def _run(one_pass: _Pass, demands: Sequence[Demand], pool: OfferPool) -> MatchResult:
+    """Places the demands. The pool is left as it was if an error is raised."""
     placements: list[Placement] = []
     unplaced: list[tuple[Demand, int]] = []
     try:
@@ -47,13 +77,10 @@ def match(
             if placed < len(demand.slots):
                 unplaced.append((_without_used(demand, placements, placed), placed))
         explainer = Explainer(pool, one_pass.ledger)
-        result = MatchResult(placements, [explainer.diagnose(demand, placed) for demand, placed in unplaced])
+        return MatchResult(placements, [explainer.diagnose(demand, placed) for demand, placed in unplaced])
     except BaseException:
         one_pass.undo()
         raise
-    if dry_run:
-        one_pass.undo()
-    return result
 
 
 def _without_used(demand: Demand, placements: list[Placement], placed: int) -> Demand:

@@ -5,7 +5,6 @@ A mutant is a function that breaks one thing with a pytest MonkeyPatch, and the 
 
 from __future__ import annotations
 
-import dataclasses
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, instructions, placement, planner
+from bcs_scheduler.core import effects, instructions, placement, scheduler
 from bcs_scheduler.core.controllers import messenger
 from bcs_scheduler.core.controllers.checker import Checker
 from bcs_scheduler.core.controllers.history import History
@@ -120,8 +119,8 @@ def _ignore_deadlines(patch: pytest.MonkeyPatch) -> None:
 
 
 def _plan_for_real(patch: pytest.MonkeyPatch) -> None:
-    """Big plans are committed piece by piece while they are made."""
-    patch.setattr(planner, "replace", lambda context, **fields: dataclasses.replace(context))
+    """Plans are carried out."""
+    patch.setattr(scheduler, "plan", lambda desk, commands, command: commands.run(command))
 
 
 def _ignore_constraints(patch: pytest.MonkeyPatch) -> None:
@@ -250,7 +249,7 @@ def _ask_for_nothing(patch: pytest.MonkeyPatch) -> None:
 
 MUTANTS = (
     Mutant("forget remnants", _forget_remnants, ("I31", "C3")),
-    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4")),
+    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), range(41, 121)),
     Mutant("store what is too large", _store_what_is_too_large, ("I26",)),
     Mutant("launch without secret", _launch_without_secret, ("I16",)),
     Mutant("remember content", _remember_content, ("I16",)),
@@ -259,7 +258,7 @@ MUTANTS = (
     Mutant("believe at once", _believe_at_once, ("I18",)),
     Mutant("send older limits", _send_older_limits, ("I19",), range(620, 660)),
     Mutant("send everywhere", _send_everywhere, ("I6", "I18")),
-    Mutant("drop health", _drop_health, ("C6",)),
+    Mutant("drop health", _drop_health, ("C6",), range(41, 81)),
     Mutant("answer twice", _answer_twice, ("I8",)),
     Mutant("forget operations", _forget_operations, ("I11",)),
     Mutant("miscount", _miscount, ("I9", "I29")),

@@ -9,7 +9,9 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core import effects, events, orders
-from benchmarks.synthetic import CONTAINER, SPACE, World, listed, version
+from bcs_scheduler.core.controllers import drains
+from benchmarks.synthetic import CONTAINER, SPACE, World, attributes, listed, version
+from offers.matcher import Rehearsal
 from store.definition import Amounts
 from store.records import Deployment
 from tests.unit.test_core_supply import Hasty
@@ -170,3 +172,34 @@ def test_agents_that_all_come_or_go_at_once_are_told_of_and_nothing_of_it_is_und
     told = [(line.key, line.reason) for unit in world.units for line in unit.effects if isinstance(line, effects.Story)]
     assert len([reason for _, reason in told if reason == "joined"]) == 498
     assert not [reason for _, reason in told if reason == "error"]
+
+
+def test_many_drains_are_looked_at_in_slices_and_see_what_waits_once_per_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(400)
+    looked: list[str] = []
+    matched = 0
+    outlook, honest = drains.outlook, Rehearsal.match
+
+    def seen(state: Any, agents: Any, moves: Any) -> Any:
+        looked.extend(agents)
+        return outlook(state, agents, moves)
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal matched
+        matched += len(arguments[1])
+        return honest(*arguments)
+
+    monkeypatch.setattr(drains, "outlook", seen)
+    monkeypatch.setattr(Rehearsal, "match", counted)
+    world.turn(*(orders.DrainAgent(agent=str(attributes(number)["InnerIP"])) for number in range(20)))
+    rounds: set[str] = set(looked)
+    for _ in range(20):
+        looked.clear()
+        matched = 0
+        under_way = len(world.core.state.active_transactions())
+        world.turn(after=0.001)
+        assert len(looked) <= drains.AT_ONCE
+        assert matched <= under_way + drains.AT_ONCE, "what waits is matched once, and each that is moved"
+        rounds.update(looked)
+    assert rounds == {f"agent-{number}" for number in range(20)}
+    assert len(world.core.state.active_transactions()) >= 20

@@ -7,6 +7,7 @@ waits, and says so. Drains of several agents share the bounds of the application
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from functools import partial
 
@@ -15,8 +16,9 @@ import msgspec
 from bcs_scheduler.core.controllers.supply import Supply
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import ListAgents
-from offers.matcher import match
-from offers.model import Demand
+from offers.matcher import Rehearsal, match
+from offers.model import Demand, Diagnosis
+from offers.planned import PlannedCensus
 from store.records import AgentSetting, Drain, TaskGroup, Transaction, Version
 from transactions import daemons, explain, needs, reschedule
 from transactions.base import Refused, Slot, Step
@@ -26,6 +28,11 @@ from transactions.lifecycle import is_ready
 
 PERIOD = 0.5
 """Seconds between two looks at the drains that run."""
+AT_ONCE = 4
+"""Agents looked at in one turn; each may ask for a place for all of its taskgroups, some milliseconds each."""
+MOST_WAITING = 1000
+"""Slots that wait for a place and are taken into account. While more do, nothing is ended to be moved: a drain is not
+urgent enough to match all of them in each turn."""
 REASONS_TOLD = 3
 BEGINS = "begins"
 """How a drain stands that has not been looked at."""
@@ -42,6 +49,10 @@ class Drains:
         self._moves: dict[str, dict[str, None]] = {}
         """Ids of RESCHEDULEs by the key of the agent they lead away from."""
         self._next = 0.0
+        self._round: deque[str] = deque()
+        """Keys of the settings that the present round has not come to."""
+        self._waiting: _Waiting | None = None
+        """What waits for a place, matched with the offers for as long as this turn looks at drains."""
 
     def recover(self) -> None:
         state = self._desk.state
@@ -67,20 +78,37 @@ class Drains:
 
     def tick(self) -> None:
         desk = self._desk
-        if not self._open or desk.now < self._next:
+        if not self._open or (desk.now < self._next and not self._round):
             return
-        self._next = desk.now + PERIOD
+        if not self._round:
+            self._next = desk.now + PERIOD
         if not desk.connected:
+            self._round.clear()
             return
         if not desk.agents.listed:
             desk.emit(ListAgents(cause=desk.cause))
             return
-        for key in list(self._open):
-            desk.attempt("agent", key, partial(self._go_on, key))
-            desk.cut()
+        if not self._round:
+            self._round.extend(self._open)
+        try:
+            for number in range(min(AT_ONCE, len(self._round))):
+                if number and desk.context.enough():
+                    break
+                key = self._round.popleft()
+                desk.attempt("agent", key, partial(self._go_on, key))
+                desk.cut()
+        finally:
+            self._forget_waiting()
+
+    def _forget_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.rehearsal.undo()
+            self._waiting = None
 
     def next_timer(self) -> float | None:
-        return self._next if self._open else None
+        if not self._open:
+            return None
+        return self._desk.now if self._round else self._next
 
     # --- one agent --------------------------------------------------------------------------------------------
 
@@ -134,6 +162,8 @@ class Drains:
             if not words:
                 words = self._start(setting.agent, group)
                 started += not words
+            if not words and self._waiting is not None:
+                self._waiting.add(self._demands_of(group))
             if words:
                 reasons[group.id] = words
         under_way = len(found.arriving) + started
@@ -167,12 +197,30 @@ class Drains:
         if version is None:
             return ""
         self._supply.want()
-        demand = self._demand("drain", group, version)
-        census = WithoutGroup(desk.census, group)
-        waiting = [*desk.engine.demands.values(), *self._ending()]
-        result = match([*waiting, demand], desk.pool, census, desk.options.scoring, dry_run=True)
-        found = next((diagnosis for diagnosis in result.diagnoses if diagnosis.demand == "drain"), None)
+        if self._waiting is None:
+            self._waiting = _Waiting(desk)
+            self._waiting.add([*self._untried(), *self._ending()])
+        if self._waiting.too_many:
+            return f"more than {MOST_WAITING} taskgroups wait for a place already"
+        found = self._waiting.diagnose(self._demand("drain", group, version), group)
         return f"no other agent has room for {group.id} ({explain.reasons(found)})" if found is not None else ""
+
+    def _untried(self) -> list[Demand]:
+        """Open demands that may get a place now. Of those that the offers did not fit in the last pass one slot tells
+        whether they do now; very many of them are left to the next pass."""
+        engine = self._desk.engine
+        if len(engine.demands) > MOST_WAITING // 2:
+            return [engine.demands[key] for key in engine.changed_demands if key in engine.demands]
+        return [
+            demand._replace(slots=demand.slots[:1])
+            if demand.id in engine.diagnoses and demand.id not in engine.changed_demands
+            else demand
+            for demand in engine.demands.values()
+        ]
+
+    def _demands_of(self, group: TaskGroup) -> list[Demand]:
+        version = self._desk.state.version(f"{group.namespace}/{group.application}", group.version)
+        return [self._demand(group.id, group, version)] if version is not None else []
 
     def _ending(self) -> list[Demand]:
         """What will want a place as soon as it has ended here."""
@@ -201,6 +249,33 @@ class Drains:
     def _tell(self, setting: AgentSetting, drain: Drain, words: str) -> None:
         if words != drain.message:
             self._desk.uow.put(msgspec.structs.replace(setting, drain=msgspec.structs.replace(drain, message=words)))
+
+
+class _Waiting:
+    """What waits for a place, and where it would get it now: what is asked for next finds room beside that."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.rehearsal = Rehearsal(desk.pool, desk.options.scoring)
+        self.too_many = False
+        """Not all that waits could be matched."""
+        self._census = PlannedCensus(desk.census)
+        self._count = 0
+
+    def add(self, demands: list[Demand]) -> None:
+        """Gives these demands their places."""
+        self._count += sum(len(demand.slots) for demand in demands)
+        self.too_many = self._count > MOST_WAITING
+        if not self.too_many and demands:
+            by_id = {demand.id: demand for demand in demands}
+            for placement in self.rehearsal.match(demands, self._census).placements:
+                self._census.add(by_id[placement.demand], placement)
+
+    def diagnose(self, demand: Demand, group: TaskGroup) -> Diagnosis | None:
+        """Why the demand finds no place when the taskgroup has ended; None if it does."""
+        census = WithoutGroup(self._census, group)
+        result = match([demand], self._desk.pool, census, self._desk.options.scoring, dry_run=True)
+        return next(iter(result.diagnoses), None)
 
 
 def _listed(reasons: Iterable[str]) -> str:
