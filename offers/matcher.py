@@ -49,7 +49,7 @@ class Rehearsal:
     """Matches that build on each other and are undone together, the latest first. Nothing else may change the pool in
     between."""
 
-    def __init__(self, pool: OfferPool, scoring: Scoring = "spread") -> None:
+    def __init__(self, pool: Capacity, scoring: Scoring = "spread") -> None:
         self._pool = pool
         self._scoring = scoring
         self._passes: list[_Pass] = []
@@ -67,7 +67,7 @@ class Rehearsal:
             self._passes.pop().undo()
 
 
-def _run(one_pass: _Pass, demands: Sequence[Demand], pool: OfferPool) -> MatchResult:
+def _run(one_pass: _Pass, demands: Sequence[Demand], pool: Capacity) -> MatchResult:
     """Places the demands. The pool is left as it was if an error is raised."""
     placements: list[Placement] = []
     unplaced: list[tuple[Demand, int]] = []
