@@ -130,7 +130,7 @@ class Core:
             Daemonsets(self.desk),
             Deployments(self.desk),
             Drains(self.desk, self._supply),
-            History(self.desk),
+            History(self.desk, self._remnants),
         )
         """In the order in which they are asked. Each belongs to one kind of object."""
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)

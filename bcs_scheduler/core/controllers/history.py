@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.desk import Desk
 from store.records import Transaction
 
@@ -21,8 +22,9 @@ pushes out its own restarts, and not what users have asked for."""
 class History:
     """Follows the transaction records. What it holds is derived from them."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, remnants: Remnants) -> None:
         self._desk = desk
+        self._remnants = remnants
         self._ended: dict[str, _Shelf] = {}
         """Ended transactions, the one that ended first in front."""
         self._shelves: dict[_Shelf, dict[str, None]] = {}
@@ -59,6 +61,7 @@ class History:
             self._remove(oldest)
             transaction = desk.state.transactions.get(oldest)
             if transaction is not None and not transaction.active:
+                self._remnants.keep(transaction)
                 desk.uow.delete(transaction)
                 desk.checkpoint()
 
