@@ -100,6 +100,8 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
     transaction_retention: Seconds = 86400.0
     transaction_keep: Count = 50
     transaction_keep_total: Count = 20_000
+    command_keep: Count = 100
+    command_keep_total: Count = 50_000
     version_history: Count = 10
 
 

@@ -176,6 +176,8 @@ def core_options(settings: Settings) -> CoreOptions:
         kill_retry_max=scheduler.kill_retry_max,
         executor=settings.executor.default,
         answer_timeout=settings.executor.answer_timeout,
+        command_keep=scheduler.command_keep,
+        command_keep_total=scheduler.command_keep_total,
         events_retention=settings.events.retention,
         events_keep=settings.events.keep,
     )

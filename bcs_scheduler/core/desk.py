@@ -55,6 +55,10 @@ class CoreOptions:
     """What runs taskgroups whose version does not say: our own executor, or Mesos's default one."""
     answer_timeout: float = 60.0
     """How long an executor may take to answer a message, beyond the time the work itself may take."""
+    command_keep: int = 100
+    """Ended commands kept of one application or deployment."""
+    command_keep_total: int = 50_000
+    """Ended commands and their messages kept in all, in kB: the sum of what they take in the store."""
     agent_return: float = 900.0
     """How long an agent may be missing from the list before what has ended on it for a daemonset is forgotten: after a
     change of masters it takes agents some time to register again."""

@@ -28,6 +28,7 @@ from bcs_scheduler.core.controllers.history import History
 from bcs_scheduler.core.controllers.janitor import Janitor
 from bcs_scheduler.core.controllers.killer import Killer
 from bcs_scheduler.core.controllers.messenger import Messenger
+from bcs_scheduler.core.controllers.outcomes import Outcomes
 from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.controllers.reports import Reports
 from bcs_scheduler.core.controllers.services import Services
@@ -130,7 +131,8 @@ class Core:
             Daemonsets(self.desk),
             Deployments(self.desk),
             Drains(self.desk, self._supply),
-            History(self.desk, self._remnants),
+            History(self.desk),
+            Outcomes(self.desk),
         )
         """In the order in which they are asked. Each belongs to one kind of object."""
         self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)

@@ -8,6 +8,8 @@ C5  applications are what their users were promised
 C6  what health checks find is what is recorded, and it is good
 C7  no message waits for its last word
 
+C11 no more of what has ended is kept than the settings say (tests.simulation.keeping)
+
 C8 to C10 are about deployments, daemonsets and drains (tests.simulation.rest).
 """
 
@@ -62,7 +64,7 @@ class Convergence:
     def problem(self) -> tuple[str, ...] | None:
         """The first thing that is not as it should be: number, words, objects."""
         looks = (self._leading, self._transactions, self._applications, self._mesos, self._promises, self._health)
-        for look in (*looks, self._rest.problem):
+        for look in (*looks, self._rest.problem, self.invariants.keeping.surplus):
             found = look()
             if found is not None:
                 return found

@@ -12,7 +12,8 @@
 Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
 daemonsets, services, drains and the journal (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
 in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
-tests.simulation.orphans; what must hold once faults have stopped is in tests.simulation.convergence.
+tests.simulation.orphans, that of what has ended and is kept (I32) in tests.simulation.keeping; what must hold once
+faults have stopped is in tests.simulation.convergence.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from store.unit_of_work import Unit
 from tests.sameness import wrong_index
 from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
+from tests.simulation.keeping import Keeping
 from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
@@ -57,6 +59,7 @@ class Invariants:
         self.ownership = Ownership(world)
         self.orphans = Orphans(world, store, master)
         self.timekeeping = Timekeeping(world, store, options)
+        self.keeping = Keeping(world, options, store.durable, users.unwanted, self.timekeeping)
         self._stored: set[str] = set()
         """Taskgroups that have ever been durable."""
         self._launched: set[str] = set()
@@ -278,6 +281,7 @@ class Invariants:
     def applying(self, changes: Sequence[Change]) -> None:
         """A batch is about to become durable."""
         self.timekeeping.committing(changes)
+        self.keeping.committing(changes)
         for change in changes:
             old, new = self.store.durable.get((change.kind, change.key)), change.record
             self.messages.applying(old, change)
@@ -288,7 +292,7 @@ class Invariants:
                 if isinstance(old, TaskGroup):
                     self.ended_is_final(old, new)
             elif isinstance(old, Transaction):
-                self.transactions_stay(old, new)
+                self.verdicts_are_final(old, new)
             if isinstance(new, Transaction) and not new.active and _fills(new):
                 self.verdicts[f"{new.namespace}/{new.application}"] = new
 
@@ -298,13 +302,9 @@ class Invariants:
             if was.ended and (not now.ended or now.status != was.status):
                 raise Violation("I14", f"{was.id} was {was.status} (ended) and is now {now.status}", old.id)
 
-    def transactions_stay(self, old: Transaction, new: Record | None) -> None:
-        """I11, second half: an accepted transaction is worked on until it ends, and stays readable for the retention
-        time; a verdict is final (I14)."""
-        if new is None:
-            if old.active or not self.timekeeping.may_be_forgotten(old):
-                raise Violation("I11", f"{old.id} ({old.type} {old.status}) was forgotten", old.id)
-        elif not old.active and new != old:
+    def verdicts_are_final(self, old: Transaction, new: Record | None) -> None:
+        """I14, of transactions. That they stay until they may be forgotten is in tests.simulation.keeping (I11)."""
+        if new is not None and not old.active and new != old:
             raise Violation("I14", f"{old.id} had ended {old.status} and was changed", old.id)
 
     # --- Mesos ------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from offers.model import Claim
 from store.base import Change
 from store.state import Census
 from store.unit_of_work import Unit
-from tests.simulation import driver, mutantclocks, mutantowners, mutantstandbys, store
+from tests.simulation import driver, mutantclocks, mutantkeeping, mutantowners, mutantstandbys, store
 from transactions import engine, groups, injection, lifecycle, needs, relaunch, update
 
 
@@ -278,7 +278,7 @@ MUTANTS = (
     Mutant("revive the dead", _revive_the_dead, ("I13", "I14")),
     Mutant("ignore floor", mutantowners.ignore_floor, ("I20",)),
     Mutant("ignore ceiling", mutantowners.ignore_ceiling, ("I20",)),
-    Mutant("count the finished", mutantowners.count_the_finished, ("I20",), range(34, 60)),
+    Mutant("count the finished", mutantowners.count_the_finished, ("I20",), range(101, 125)),
     Mutant("forget restarting", mutantowners.forget_restarting, ("I20",)),
     Mutant("choose again", mutantowners.choose_again, ("I20",)),
     Mutant("crowd agents", mutantowners.crowd_agents, ("I21", "C9")),
@@ -292,5 +292,8 @@ MUTANTS = (
     Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28", "I11")),
     Mutant("keep the removed", mutantstandbys.keep_the_removed, ("I29", "I30")),
     Mutant("keep the first", mutantstandbys.keep_the_first, ("I29", "I30")),
+    Mutant("keep everything", mutantkeeping.keep_everything, ("C11",)),
+    Mutant("push out the newest", mutantkeeping.push_out_the_newest, ("I11", "I32")),
+    Mutant("end at the first answer", mutantkeeping.end_at_the_first_answer, ("I32", "I17")),
     Mutant("count the gap", mutantclocks.count_the_gap, ("I28", "I11")),
 )

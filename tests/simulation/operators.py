@@ -23,6 +23,8 @@ class Operators:
         self.world = world
         self._durable = durable
         self._written = 0
+        self.unwanted: set[str] = set()
+        """Commands that somebody has asked to delete."""
 
     def ask(self, token: int, dry: bool) -> Asked:
         """One command at random; None if there is nothing it could be about."""
@@ -116,7 +118,12 @@ class Operators:
 
     def _forget(self, common: dict[str, Any]) -> Asked:
         commands = self._of(Command)
-        return events.DeleteCommand(id=self.world.pick(commands).id, **common) if commands else None
+        if not commands:
+            return None
+        identity = self.world.pick(commands).id
+        if not common["dry_run"]:
+            self.unwanted.add(identity)
+        return events.DeleteCommand(id=identity, **common)
 
     def _change_limits(self, common: dict[str, Any]) -> Asked:
         applications = self._of(Application)

@@ -18,6 +18,7 @@ STEPS = 300
 MUST_HAPPEN = (
     "accept of invalid offers",
     "answers lost",
+    "commands pushed out",
     "commit failed: stale",
     "commits beyond a third of the limit",
     "commits lost in crash",
@@ -42,6 +43,7 @@ MUST_HAPPEN = (
     "shutdowns",
     "standby reads",
     "standby reads everything",
+    "transactions pushed out",
     "turns that wait for configuration",
 )
 """Without these a clean run proves little."""

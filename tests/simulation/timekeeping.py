@@ -13,7 +13,7 @@ from bcs_scheduler.clock import SLEW
 from bcs_scheduler.core.beginning import MARK_EVERY
 from bcs_scheduler.core.desk import CoreOptions
 from store.base import Change
-from store.records import Journal, Record, TaskGroup, Transaction, Version
+from store.records import Command, Journal, Record, TaskGroup, Transaction, Version
 from store.unit_of_work import Unit
 from tests.simulation.driver import Term
 from tests.simulation.store import Store
@@ -65,6 +65,8 @@ class Timekeeping:
                 self._begun.setdefault(("begun", new.id), here)
                 if not new.active:
                     self._begun.setdefault(("ended", new.id), here)
+            elif isinstance(new, Command):
+                self._begun.setdefault(("begun", new.id), here)
             elif isinstance(new, TaskGroup) and new.ended:
                 self._ended.add(new.id)
             elif isinstance(new, TaskGroup) and new.unreachable_since:
@@ -99,6 +101,10 @@ class Timekeeping:
     def may_be_forgotten(self, transaction: Transaction) -> bool:
         """I28: its retention time has passed."""
         return self._has_passed("ended", transaction.id, self._options.transactions.periods.retention)
+
+    def reserve_is_over(self, command: Command) -> bool:
+        """I28: the time for which its user wants to read it has passed."""
+        return self._has_passed("begun", command.id, command.keep_until - command.created_at)
 
     def _events_are_in_order(self, run: Journal) -> None:
         for happening in run.happenings:

@@ -55,6 +55,8 @@ class Users:
         self.agents: list[str] = self.owners.agents
         """Keys of agents, as operators name them."""
         self._operators = Operators(world, durable)
+        self.unwanted: set[str] = self._operators.unwanted
+        """Commands that users have asked to delete."""
         self._tokens = 0
         self._versions = 0
 

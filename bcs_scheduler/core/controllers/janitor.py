@@ -1,12 +1,11 @@
-"""Removes what has had its time: versions nobody uses, commands and their messages after the time their user asked for,
-the oldest runs of the journal. Ended transactions are bcs_scheduler.core.controllers.history's."""
+"""Removes what has had its time: versions and revisions nobody uses, the oldest runs of the journal. Ended transactions
+are removed by bcs_scheduler.core.controllers.history, ended commands by bcs_scheduler.core.controllers.outcomes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from bcs_scheduler.core.desk import Desk
-from bcs_scheduler.core.instructions import discard
 from store.records import Deployment, Journal, Revision, Version
 
 PERIOD = 30.0
@@ -37,10 +36,6 @@ class Janitor:
     def _whole_round(self) -> Iterator[None]:
         """Looks at one object with each step."""
         desk = self._desk
-        for command in list(desk.state.commands.values()):
-            if command.keep_until <= desk.now:
-                yield from discard(desk, command)
-            yield
         for key in list(desk.state.applications):
             for version in self._superfluous(key):
                 desk.uow.delete(version)

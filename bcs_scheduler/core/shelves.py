@@ -1,0 +1,69 @@
+"""Objects that have ended and are kept up to a number, in the order in which they ended: altogether, and by shelf.
+
+Every operation costs the same, whatever the number of objects.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+S = TypeVar("S", bound=Hashable)
+
+
+class Shelves(Generic[S]):
+    """Objects go by their ids. A shelf holds what pushes out only its own kind."""
+
+    def __init__(self, each: int, total: int) -> None:
+        """`each`: objects kept on one shelf. `total`: sum of the weights of all objects that are kept."""
+        self._each = each
+        self._total = total
+        self._all: OrderedDict[str, tuple[S, int]] = OrderedDict()
+        """Shelf and weight by id, the object that ended first in front. (The front of a plain dictionary is found by a
+        walk over what was removed before it.)"""
+        self._shelves: dict[S, OrderedDict[str, None]] = {}
+        self._crowded: dict[S, None] = {}
+        """Shelves that hold more than are kept."""
+        self._weight = 0
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __contains__(self, identity: str) -> bool:
+        return identity in self._all
+
+    def add(self, identity: str, shelf: S, weight: int = 1) -> None:
+        """Adds an object that has ended just now; one that is there stays where it is."""
+        if identity in self._all:
+            return
+        self._all[identity] = (shelf, weight)
+        self._weight += weight
+        members = self._shelves.setdefault(shelf, OrderedDict())
+        members[identity] = None
+        if len(members) > self._each:
+            self._crowded[shelf] = None
+
+    def remove(self, identity: str) -> None:
+        """Removes an object; does nothing if it is not there."""
+        shelf, weight = self._all.pop(identity, (None, 0))
+        if shelf is None:
+            return
+        self._weight -= weight
+        members = self._shelves[shelf]
+        del members[identity]
+        if len(members) <= self._each:
+            self._crowded.pop(shelf, None)
+        if not members:
+            del self._shelves[shelf]
+
+    def oldest(self) -> str | None:
+        """The object that ended first; None if there is none."""
+        return next(iter(self._all), None)
+
+    def surplus(self) -> str | None:
+        """The object that is to be removed first because too many are kept; None if there are not too many. The object
+        that ended last is kept, whatever its weight."""
+        for shelf in self._crowded:
+            return next(iter(self._shelves[shelf]))
+        return self.oldest() if self._weight > self._total and len(self._all) > 1 else None
