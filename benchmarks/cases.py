@@ -70,6 +70,8 @@ DEFAULT = (
     "executor-start",
 )
 REAL_AGENTS = 4
+SMALL_HEAP, LARGE_HEAP = 384, 1024
+"""MB of ZooKeeper for up to 50,000 taskgroups, and for more (docs/operations.md)."""
 WARM_UP = 300
 """Taskgroups at most that are launched and deleted before anything is measured: a Java server warms up slowly."""
 
@@ -104,6 +106,7 @@ def run(case: str, store: StoreKind, source: Path | None = None) -> Result:
         return claims.probe(case, taskgroups)
     if kind == "executor-start":
         return claims.executor_start(case)
+    heap = SMALL_HEAP if taskgroups <= 50_000 else LARGE_HEAP
     per_agent = -(-taskgroups * 6 // 5 // agents) + 2
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
         # Each taskgroup takes 0.1 cores, 96 MB memory, 64 MB disk and a port, executor included.
@@ -112,7 +115,7 @@ def run(case: str, store: StoreKind, source: Path | None = None) -> Result:
             size["start-delay"] = START_DELAY
         if kind in ("takeover", "restart"):
             size["session_timeout"] = steady.SESSION
-        with Bench(Path(folder), store, agents, synthetic=kind != "command", source=source, **size) as bench:
+        with Bench(Path(folder), store, agents, synthetic=kind != "command", source=source, heap=heap, **size) as bench:
             if kind != "command":
                 _warmup(bench, min(WARM_UP, taskgroups))
             return _CASES[kind](case, bench, taskgroups)

@@ -127,12 +127,13 @@ class Bench:
         synthetic: bool = True,
         session_timeout: float = 10.0,
         source: Path | None = None,
+        heap: int = 384,
         **size: float,
     ) -> None:
         """Agents that are not synthetic run real executors and processes. `session_timeout`: seconds until the store
         takes a killed scheduler for dead. `source`: another checkout whose scheduler is run; the store, the cluster and
-        the load are always those of this one."""
-        self._source = source
+        the load are always those of this one. `heap`: memory of ZooKeeper, in MB."""
+        self._source, self._heap = source, heap
         self._session_timeout = session_timeout
         self.folder, self.store, self.agents = folder, store, agents
         self._size = size
@@ -144,7 +145,7 @@ class Bench:
 
     def __enter__(self) -> Bench:
         try:
-            self.store_url = self._stack.enter_context(running_store(self.store, self.folder))
+            self.store_url = self._stack.enter_context(running_store(self.store, self.folder, self._heap))
             arguments = [f"--{name}={value:g}" for name, value in self._size.items()]
             self.cluster = Process(
                 [sys.executable, "-m", "bcs_scheduler.main", "local-mesos", "--port=0", f"--agents={self.agents}",
@@ -215,12 +216,12 @@ class Bench:
 
 
 @contextmanager
-def running_store(kind: StoreKind, folder: Path) -> Iterator[str]:
-    """URL of an empty store. ZooKeeper is a real server with fsync on."""
+def running_store(kind: StoreKind, folder: Path, heap: int = 384) -> Iterator[str]:
+    """URL of an empty store. ZooKeeper is a real server with fsync on; `heap`: its memory in MB."""
     if kind == "sqlite":
         yield f"sqlite:///{folder}/state.db"
         return
-    server = ZooKeeperServer(folder / "zookeeper")
+    server = ZooKeeperServer(folder / "zookeeper", java=(f"-Xmx{heap}m",))
     server.start()
     try:
         yield f"zk://{server.hosts}/bench"

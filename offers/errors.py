@@ -3,6 +3,8 @@
 OfferError
   Shortage        a claim or need exceeds what is there
   BadConstraint   a constraint that can never be evaluated (malformed pattern, unknown operator)
+  AlreadyClaimed  a second claim is made for a unit
+  FactsDuringPlan a fact changes while a plan counts some units as gone
 """
 
 from __future__ import annotations
@@ -22,3 +24,18 @@ class Shortage(OfferError):
 
 class BadConstraint(OfferError):
     """A constraint that cannot be compiled. The API refuses these earlier, naming the field."""
+
+
+class AlreadyClaimed(OfferError):
+    """A unit of standing capacity has a claim or a place already. `unit` is its name."""
+
+    def __init__(self, unit: str) -> None:
+        super().__init__(f"{unit} has a claim or a place already")
+        self.unit = unit
+
+
+class FactsDuringPlan(OfferError):
+    """A fact about standing capacity was to change while some units were counted as gone. A mistake of the caller."""
+
+    def __init__(self) -> None:
+        super().__init__("no fact can change while units are counted as gone")

@@ -287,6 +287,11 @@ class Transaction(Record, frozen=True, kw_only=True):
     """RESCHEDULE: restarts that count before this one."""
     drained: str = ""
     """RESCHEDULE: key of the settings of the agent it leads away from, if that is being drained."""
+    left_agent: str = ""
+    """RESCHEDULE that has ended: id of the agent on which a part of the old taskgroup may be left."""
+    left_tasks: tuple[str, ...] = ()
+    """RESCHEDULE that has ended: ids of the tasks that had not ended on that agent when the old taskgroup was replaced.
+    This says the same as a Remnant, without a record of its own; whether the tasks have ended since is not recorded."""
     max_unavailable: int = 0
     victims: tuple[str, ...] = ()
     """INNERSCALE of a shrinking side: the taskgroups that are removed, chosen once, so that a new leader removes the

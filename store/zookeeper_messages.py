@@ -28,6 +28,8 @@ class Batch:
     guards: int = 0
     """How many operations come before them."""
     attempt: int = 0
+    listings: int = 0
+    """How often its operations were made anew, because the records were not those that were expected."""
     answered: bool = False
 
 

@@ -54,6 +54,9 @@ _RENEW_VERSION = 2_000_000_000
 _PAUSE_SECONDS = 0.2
 _HASTY_ATTEMPTS = 3
 """After so many failures a batch is sent again only after a pause."""
+_LISTINGS = 3
+"""After so many listings a batch that still does not fit is not the fault of somebody who changes records by hand: the
+server that answers has other records than its ensemble."""
 _CLOSE_SECONDS = 1.0
 
 
@@ -175,7 +178,7 @@ class CommitPipeline:
         commits are refused, and the thread goes on for the next one."""
         _LOG.exception("commits of epoch %d have failed", self._epoch)
         reason = f"writing to ZooKeeper failed: {error!r}"
-        epoch, self._epoch, self._failed = self._epoch, 0, False
+        epoch, self._epoch, self._failed, self._keys_doubtful = self._epoch, 0, False, False
         self.end(epoch)
         try:
             self._answer_all(StoreError(reason))
@@ -340,12 +343,21 @@ class CommitPipeline:
         self._failed = False
 
     def _rebuild(self) -> None:
-        """Somebody else has created or deleted records: finds out what is there and plans the batches again."""
+        """Somebody else has created or deleted records: finds out what is there and plans the batches again. Raises
+        StoreError if that has not helped before: the server does not have the records of its ensemble, so nothing that
+        was read from it can be believed."""
+        if any(batch.listings >= _LISTINGS for batch in self._in_flight):
+            server = self._session.leave_server()
+            raise StoreError(
+                f"the ZooKeeper server {server} has other records than its ensemble: its data is damaged and has to be "
+                'deleted (see "A damaged server" in docs/operations.md)'
+            )
         _LOG.warning("the records in ZooKeeper are not those that were expected, listing them again")
         make_tree(self._session, self._tree)
         self._keys = set(list_records(self._session, self._tree))
         for batch in self._in_flight:
             batch.operations = self._operations(batch.changes)
+            batch.listings += 1
         self._keys_doubtful = False
 
     def _settle(self, applied: int) -> None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 import random
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -128,6 +129,23 @@ class Session:
             _LOG.warning("connection to ZooKeeper %s", "suspended" if state == KazooState.SUSPENDED else "lost")
         self._on_state(state)
 
+    def leave_server(self) -> str:
+        """Goes to another server of the list within the same session, and does not return to the present one while
+        others are in the list. Requests under way fail with ConnectionLoss. Returns ``host:port`` of the server that is
+        left; empty if there is no connection."""
+        connection = self.client._connection._socket
+        try:
+            address, port = connection.getpeername()[:2]
+            left = [place for place in self.client.hosts if _is_at(place, address, port)]
+            others = [place for place in self.client.hosts if place not in left]
+            if others:
+                self.client.set_hosts(_joined(others) + self.client.chroot)
+            connection.shutdown(socket.SHUT_RDWR)
+        except (AttributeError, OSError) as error:  # kazoo is about to connect again by itself
+            _LOG.warning("no server of ZooKeeper to leave: %s", error)
+            return ""
+        return _joined(left) or f"{address}:{port}"
+
     @property
     def id(self) -> int | None:
         """Of the session; None while not connected."""
@@ -180,6 +198,22 @@ class Session:
         except NoNodeError:
             return None
         return data, stat.version
+
+
+def _joined(places: Iterable[tuple[str, int]]) -> str:
+    """The connect string of these hosts and ports."""
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in places)
+
+
+def _is_at(place: tuple[str, int], address: str, port: int) -> bool:
+    """A host and port of the connect string has this address."""
+    if int(place[1]) != port:
+        return False
+    try:
+        found = socket.getaddrinfo(place[0].strip("[]"), port, 0, 0, socket.IPPROTO_TCP)
+    except OSError:
+        return False
+    return any(entry[4][0] == address for entry in found)
 
 
 def _shuffled(hosts: str) -> str:

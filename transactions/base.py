@@ -30,6 +30,9 @@ from store.records import (
 from store.state import State
 from store.unit_of_work import UnitOfWork
 
+REPLACED = "replaced"
+"""Reason of the story line about the end of a restart that has replaced its taskgroup. The event of the new taskgroup
+("restarted", "relaunched") says so to users, so the line is for the log only."""
 HISTORY_LIMIT = 50
 """Notes kept per transaction; the record is written whole, so its history must stay small."""
 
@@ -226,8 +229,17 @@ def begin(
     return ctx.uow.put(transaction)
 
 
-def end(ctx: Context, transaction: Transaction, status: TransactionStatus, message: str, progress: int) -> Transaction:
-    """Writes the verdict. The record stays readable for the retention time."""
+def end(
+    ctx: Context,
+    transaction: Transaction,
+    status: TransactionStatus,
+    message: str,
+    progress: int,
+    *,
+    told: str = "",
+) -> Transaction:
+    """Writes the verdict. The record stays readable for the retention time. `told`: reason of the story line; empty =
+    the status."""
     ended = msgspec.structs.replace(
         transaction,
         status=status,
@@ -236,7 +248,7 @@ def end(ctx: Context, transaction: Transaction, status: TransactionStatus, messa
         finished_at=ctx.now,
         history=(*transaction.history[: HISTORY_LIMIT - 1], Note(at=ctx.now, text=f"{status}: {message}")),
     )
-    ctx.tell("transaction", transaction.id, status.lower(), message)
+    ctx.tell("transaction", transaction.id, told or status.lower(), message)
     ctx.count(
         "operate_application",
         (transaction.namespace, transaction.application, transaction.type.lower()),

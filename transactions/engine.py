@@ -154,10 +154,12 @@ class Engine(Demands):
         if before is not None and not (before.ended or before.unreachable_since):
             self._fresh.add(transaction.id)  # it runs again; a look that rests has not seen that
             return None
-        group = groups.build(ctx, application, version, slot, placement)
-        if transaction.type == "RESCHEDULE":
-            group, done = reschedule.follow(ctx, transaction, group, before)
-            self._finish(ctx, transaction, "FINISH", f"taskgroup {done}, id: {slot.replaces} -> {group.id}")
+        restart = transaction if transaction.type == "RESCHEDULE" else None
+        group = groups.build(ctx, application, version, slot, placement, restart)
+        if restart is not None:
+            group, done = reschedule.follow(ctx, restart, group, before)
+            words = f"taskgroup {done}, id: {slot.replaces} -> {group.id}"
+            self._finish(ctx, restart, "FINISH", words, told=base.REPLACED if restart.inner else "")
         elif plan is None or not plan.slots:
             self._plans.pop(identity, None)
             self._fresh.add(transaction.id)
@@ -350,14 +352,19 @@ class Engine(Demands):
         if application is not None and application.operation == transaction.id:
             ctx.uow.put(msgspec.structs.replace(application, message=words))
 
-    def _finish(self, ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> None:
-        self._forget(ctx, transaction.id, self.end(ctx, transaction, status, message))
+    def _finish(
+        self, ctx: Context, transaction: Transaction, status: TransactionStatus, message: str, *, told: str = ""
+    ) -> None:
+        self._forget(ctx, transaction.id, self.end(ctx, transaction, status, message, told=told))
 
     @staticmethod
-    def end(ctx: Context, transaction: Transaction, status: TransactionStatus, message: str) -> Transaction:
-        """Writes the verdict and gives the application back. Records only: a plan may undo it."""
+    def end(
+        ctx: Context, transaction: Transaction, status: TransactionStatus, message: str, *, told: str = ""
+    ) -> Transaction:
+        """Writes the verdict and gives the application back. Records only: a plan may undo it. `told`: as in
+        transactions.base.end."""
         current = ctx.state.transactions.get(transaction.id, transaction)
-        ended = base.end(ctx, current, status, message, progress(ctx.state, current).done)
+        ended = base.end(ctx, current, status, message, progress(ctx.state, current).done, told=told)
         application = ctx.application(transaction)
         if application is None or application.operation != transaction.id:
             return ended

@@ -7,14 +7,22 @@ import msgspec
 from offers.model import Placement
 from store.definition import AttributeValue
 from store.ids import TaskGroupId
-from store.records import Application, BoundPort, Executor, Remnant, Task, TaskGroup, Version
+from store.records import Application, BoundPort, Executor, Remnant, Task, TaskGroup, Transaction, Version
 from transactions import health, lifecycle, needs
 from transactions.base import Context, Slot
 
 
-def build(ctx: Context, application: Application, version: Version, slot: Slot, placement: Placement) -> TaskGroup:
+def build(
+    ctx: Context,
+    application: Application,
+    version: Version,
+    slot: Slot,
+    placement: Placement,
+    transaction: Transaction | None = None,
+) -> TaskGroup:
     """Writes the record of a new taskgroup (status Staging) on the agent of the placement and removes the one it
-    replaces. The id is new, the index stays."""
+    replaces. The id is new, the index stays. `transaction`: the RESCHEDULE of the old taskgroup, whose record remembers
+    the tasks that may be left; None = a Remnant remembers them."""
     cluster = ctx.state.framework.cluster
     identity = TaskGroupId.make(slot.index, application.name, application.namespace, cluster, ctx.ids.next(ctx.now))
     old = ctx.state.taskgroups.get(slot.replaces) if slot.replaces else None
@@ -38,7 +46,7 @@ def build(ctx: Context, application: Application, version: Version, slot: Slot, 
         updated_at=ctx.now,
     )
     if old is not None:
-        _forget(ctx, old)
+        _forget(ctx, old, transaction)
         ctx.tell("taskgroup", old.id, "replaced", f"replaced by {group.id}")
     words = f"on {group.hostname}, version {version.name}" + (f", replaces {old.id}" if old is not None else "")
     ctx.tell("taskgroup", group.id, "placed", words, transaction=placement.demand)
@@ -120,9 +128,12 @@ def remove(ctx: Context, group: TaskGroup, reason: str) -> None:
     _forget(ctx, group)
 
 
-def _forget(ctx: Context, group: TaskGroup) -> None:
-    """What may still run of it stays as a record of its own, until it is known to be gone."""
+def _forget(ctx: Context, group: TaskGroup, transaction: Transaction | None = None) -> None:
+    """Removes the record. The tasks that may still run stay recorded, until they are known to be gone: in the
+    transaction, which is written in the same unit anyway, or in a record of their own."""
     ctx.uow.delete(group)
     tasks = tuple([task.id for task in group.tasks if not task.ended])
-    if tasks:
+    if tasks and transaction is not None:
+        ctx.uow.put(msgspec.structs.replace(transaction, left_agent=group.agent_id, left_tasks=tasks))
+    elif tasks:
         ctx.uow.put(Remnant(id=group.id, agent_id=group.agent_id, tasks=tasks, since=ctx.now))

@@ -19,6 +19,7 @@ from store.ids import TaskGroupId, TaskId, namespace_of
 from store.records import Happening, Journal
 from store.state import State
 from store.unit_of_work import UnitOfWork
+from transactions.base import REPLACED
 
 RUN = 64
 """Events of a full run: enough that the records are few, few enough that writing the run again costs little."""
@@ -39,6 +40,7 @@ UNTOLD = frozenset(
         ("taskgroup", "Killing"),
         ("taskgroup", "Restarting"),
         ("taskgroup", "replaced"),
+        ("transaction", REPLACED),
         ("taskgroup", "removed"),
         ("taskgroup", "unknown"),
         ("task", "unknown"),

@@ -131,7 +131,7 @@ class Core:
             Daemonsets(self.desk),
             Deployments(self.desk),
             Drains(self.desk, self._supply),
-            History(self.desk),
+            History(self.desk, self._remnants),
             Outcomes(self.desk),
         )
         """In the order in which they are asked. Each belongs to one kind of object."""

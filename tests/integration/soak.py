@@ -56,6 +56,8 @@ class Soak:
         self._random = Random(f"{seed} faults")
         self.faults: Counter[str] = Counter()
         self.rounds = 0
+        self.replaced = 0
+        """Members of the ensemble that had lost a transaction (ZooKeeperEnsemble.replace_damaged)."""
         self.settle_times: list[float] = []
         self.contact_times: list[float] = []
         self._story: list[str] = []
@@ -175,6 +177,7 @@ class Soak:
         for name in self._random.sample(sorted(self._suspended), len(self._suspended)):
             self._suspended.pop(name)()
         self.ensemble.heal()
+        self.replaced += self.ensemble.replace_damaged()
         self._start_mesos("zk")
         for name in self.mesos.masters:
             self._start_mesos(name)
@@ -254,6 +257,7 @@ class Soak:
                 f"seed {self.seed}: {self.rounds} rounds, {sum(self.faults.values())} faults",
                 f"settled after contact: median {times[len(times) // 2]:.1f} s, worst {times[-1]:.1f} s",
                 "faults: " + ", ".join(f"{name} {count}" for name, count in self.faults.most_common()),
+                f"members of the ensemble that were damaged and replaced: {self.replaced}",
                 "answers to users: " + ", ".join(f"{name} {count}" for name, count in operations.most_common()),
             ]
         )

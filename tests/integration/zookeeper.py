@@ -107,6 +107,18 @@ class ZooKeeperServer:
             return ""
         return next((line.removeprefix("Mode: ") for line in lines if line.startswith("Mode: ")), "")
 
+    def is_damaged(self) -> bool:
+        """It has found that its records are not those of the ensemble: a transaction is missing in its log."""
+        lines = self.command("mntr").splitlines()
+        counts = [line.split()[1] for line in lines if line.startswith("zk_digest_mismatches_count")]
+        return any(float(count) > 0 for count in counts)
+
+    def replace(self) -> None:
+        """Stops it, deletes its data and starts it: a member of an ensemble takes all records from the leader."""
+        self.stop()
+        shutil.rmtree(self.folder / "data" / "version-2")
+        self.start()
+
     def stop(self) -> None:
         """Ends it in order; does nothing if it does not run."""
         self._end(signal.SIGTERM)

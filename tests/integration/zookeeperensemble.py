@@ -57,6 +57,15 @@ class ZooKeeperEnsemble:
         for member in self.members:
             member.wait_until_it_serves()
 
+    def replace_damaged(self) -> int:
+        """What an operator does with a member whose records are not those of the ensemble; returns how many there were.
+        All members must serve. (ZooKeeper before 3.8.4 and 3.9.2 can lose transactions of a member that is killed soon
+        after it has joined.)"""
+        damaged = [member for member in self.members if member.is_damaged()]
+        for member in damaged:
+            member.replace()
+        return len(damaged)
+
     def leader(self) -> ZooKeeperServer:
         """Waits until there is one. Ask only while no member is suspended: it would not answer."""
         return wait_for(self._leader, what="a leader of the ensemble")

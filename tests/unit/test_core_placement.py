@@ -149,10 +149,10 @@ def test_constraints_count_what_is_planned() -> None:
 def test_a_taskgroup_that_cannot_be_written_ends_its_own_operation_only(monkeypatch: pytest.MonkeyPatch) -> None:
     build = engine_module.groups.build
 
-    def failing(ctx, application, version, slot, placement):  # type: ignore[no-untyped-def]
+    def failing(ctx, application, version, slot, placement, transaction):  # type: ignore[no-untyped-def]
         if application.name == "cursed":
             raise RuntimeError("cannot be written")
-        return build(ctx, application, version, slot, placement)
+        return build(ctx, application, version, slot, placement, transaction)
 
     monkeypatch.setattr(engine_module.groups, "build", failing)
     lab = Lab(CoreOptions())

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+import pytest
 
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.controllers import checker
 from bcs_scheduler.core.controllers.checker import ASK_RATE, COMPARE_PAUSE, FIRST_ASK, GATHER
+from bcs_scheduler.core.controllers.remnants import AT_ONCE
 from bcs_scheduler.core.desk import CoreOptions
 from store.definition import UnreachablePolicy
 from store.records import Remnant
 from tests.unit.lab import Lab, running
+from transactions.base import Options, Periods
 
 ANSWER = {"reason": events.RECONCILIATION, "message": "Reconciliation: Latest task state"}
 
@@ -233,11 +236,86 @@ def test_a_remnant_whose_agent_is_unreachable_is_kept_and_given_up_in_the_end() 
 def test_a_replaced_taskgroup_on_a_lost_agent_is_remembered() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=0.0))
     away = lab.group()
-    lab.report(away, "TASK_UNREACHABLE")
-    lab.offer()
-    assert set(lab.core.state.remnants) == {away.id}
+    assert away.tasks[0].id in replace_unreachable(lab)
     lab.report(lab.group(), "TASK_RUNNING")
-    assert set(lab.core.state.remnants) == {away.id}
+    lab.wait(400)
+    listed(lab, agent("elsewhere", 1.0))
+    listed(lab, agent("elsewhere", 1.0), agent(away.agent_id, 2.0))
+    assert away.tasks[0].id in kills(lab)
+    answer(lab, away, "TASK_GONE")
+    lab.wait(700)
+    assert away.tasks[0].id not in kills(lab)
+
+
+def replace_unreachable(lab: Lab) -> list[str]:
+    """The only taskgroup is replaced although it may still run; tasks that are killed."""
+    lab.report(lab.group(), "TASK_UNREACHABLE")
+    killed = kills(lab)
+    lab.offer()
+    return killed + kills(lab)
+
+
+def test_the_restart_remembers_for_the_next_leader_what_may_be_left_of_the_old_taskgroup() -> None:
+    lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=0.0))
+    away = lab.group()
+    replace_unreachable(lab)
+    assert not lab.core.state.remnants
+    successor = Lab(records=lab.records(), now=lab.now + 200)
+    assert away.tasks[0].id in kills(successor)
+    answer(successor, away, "TASK_GONE")
+    successor.wait(700)
+    assert away.tasks[0].id not in kills(successor)
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_restart_that_is_forgotten_leaves_a_record_of_what_is_not_known_to_be_gone(gone: bool) -> None:
+    periods = Periods(retention=60.0)
+    lab = running(
+        1,
+        options=CoreOptions(strict=True, transactions=Options(periods=periods)),
+        unreachable_policy=UnreachablePolicy(replace_after=0.0),
+    )
+    away = lab.group()
+    replace_unreachable(lab)
+    since = lab.now
+    lab.report(lab.group(), "TASK_RUNNING")
+    if gone:
+        answer(lab, away, "TASK_GONE")
+    lab.wait(100)
+    assert not [t for t in lab.core.state.transactions.values() if t.left_tasks]
+    kept = Remnant(id=away.id, agent_id=away.agent_id, tasks=(away.tasks[0].id,), since=since)
+    assert lab.core.state.remnants == ({} if gone else {away.id: kept})
+
+
+def test_a_restart_whose_remnant_would_be_given_up_leaves_no_record() -> None:
+    lab = running(
+        1,
+        options=CoreOptions(strict=True, agent_forget=600.0, transactions=Options(periods=Periods(retention=500.0))),
+        unreachable_policy=UnreachablePolicy(replace_after=0.0),
+    )
+    replace_unreachable(lab)
+    lab.report(lab.group(), "TASK_RUNNING")
+    lab.wait(550)
+    assert not lab.core.state.remnants
+    assert not Lab(records=lab.records(), now=lab.now + 100).sent(effects.Kill)
+
+
+def test_very_many_remnants_are_killed_again_in_slices() -> None:
+    records = [
+        Remnant(id=f"{n}.web.default.cluster.{n}", agent_id="a", tasks=(f"{n}.0.{n}.web.default.cluster",), since=1e9)
+        for n in range(3 * AT_ONCE)
+    ]
+    lab = running(1)
+    lab = Lab(records=[*lab.records(), *records], now=lab.now + 1, options=CoreOptions(strict=True, agent_forget=1e12))
+    sent = len(kills(lab))
+    for _ in range(10):
+        if lab.core.next_wakeup(lab.now) > lab.now:
+            break
+        lab.turn()
+        now = len(kills(lab))
+        assert now <= AT_ONCE
+        sent += now
+    assert sent == 3 * AT_ONCE
 
 
 def test_a_stray_is_killed_until_it_is_gone_and_its_executor_shut_down() -> None:

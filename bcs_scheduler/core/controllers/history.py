@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from bcs_scheduler.core.controllers.remnants import Remnants
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.shelves import Shelves
 from store.records import Transaction
@@ -22,8 +23,9 @@ pushes out its own restarts, and not what users have asked for."""
 class History:
     """Follows the transaction records. What it holds is derived from them."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, remnants: Remnants) -> None:
         self._desk = desk
+        self._remnants = remnants
         options = desk.options.transactions
         self._ended: Shelves[_Shelf] = Shelves(options.keep_each, options.keep_total)
 
@@ -56,6 +58,7 @@ class History:
             self._ended.remove(oldest)
             transaction = desk.state.transactions.get(oldest)
             if transaction is not None and not transaction.active:
+                self._remnants.keep(transaction)
                 desk.uow.delete(transaction)
                 desk.checkpoint()
 

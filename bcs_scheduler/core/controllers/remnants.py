@@ -1,9 +1,11 @@
 """Ends tasks that may run although no record wants them, until Mesos says that they are gone.
 
 There are two kinds. A remnant is what is left of a taskgroup whose record was removed before the taskgroup had ended:
-by a forced deletion, by a replacement while its agent was away. It is a record (store.records.Remnant), so a new leader
-goes on ending it. A stray is a task that Mesos reports and that no record wants; it is held in memory, because the
-reconciliation of a new leader brings it to light again.
+by a forced deletion, by a replacement while its agent was away. It is recorded, so a new leader goes on ending it: as a
+record of its own (store.records.Remnant), or after a restart in the ended transaction (`left_tasks`), which is written
+anyway. A transaction is not written again when its remnant is gone: a new leader sends a KILL, and the answer tells it.
+When a transaction is deleted early, a Remnant takes over what is open. A stray is a task that Mesos reports and that no
+record wants; it is held in memory, because the reconciliation of a new leader brings it to light again.
 
 Both are killed at once, again with growing pauses, and again as soon as their agent has registered: a KILL for a task
 that the master does not know makes it answer like a question about the task (Master::kill), so the kills themselves
@@ -24,11 +26,14 @@ from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Kill, Shutdown
 from bcs_scheduler.core.events import RECONCILIATION, StatusUpdate
 from store.ids import taskgroup_of
+from store.records import Remnant, Transaction
 
 LONGEST_PAUSE = 600.0
 """Seconds between two kills of what stays unanswered, at most: its agent is away, and its return is noticed."""
 MOST = 100_000
 """Remnants that are remembered; beyond that the oldest are dropped. Some 300 bytes each in the store."""
+AT_ONCE = 500
+"""Taskgroups that one turn kills again, at most: a new leader may begin with many thousands."""
 GRACE = 1.0
 """Seconds that an unwanted task has between SIGTERM and SIGKILL."""
 
@@ -50,6 +55,8 @@ class Remnants:
         self._desk = desk
         self._open: dict[str, _Open] = {}
         self._due = Agenda()
+        self._more = False
+        """Some were due that the last turn had no time for."""
         self._on: defaultdict[str, set[str]] = defaultdict(set)
         """Ids by agent."""
 
@@ -59,20 +66,46 @@ class Remnants:
     # --- records ------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        for record in sorted(self._desk.state.remnants.values(), key=lambda record: record.since):
+        desk = self._desk
+        found = list(desk.state.remnants.values())
+        found += [
+            left
+            for transaction in desk.state.transactions.values()
+            if (left := _left(transaction)) is not None and desk.now < left.since + desk.options.agent_forget
+        ]
+        for record in sorted(found, key=lambda record: record.since):
             self._add(record.id, record.agent_id, record.tasks, record.since)
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Kills what has newly been left behind."""
         for kind, key in changed:
-            if kind != "remnant":
-                continue
-            record = self._desk.state.remnants.get(key)
-            if record is None:
-                self._drop(key)
-            elif key not in self._open:
-                self._add(key, record.agent_id, record.tasks, record.since)
-                self._kill(key)
+            if kind == "remnant":
+                record = self._desk.state.remnants.get(key)
+                if record is None:
+                    self._drop(key)
+                else:
+                    self._begin(record)
+            elif kind == "transaction":
+                transaction = self._desk.state.transactions.get(key)
+                left = _left(transaction) if transaction is not None else None
+                if left is not None:
+                    self._begin(left)
+
+    def _begin(self, record: Remnant) -> None:
+        if record.id not in self._open:
+            self._add(record.id, record.agent_id, record.tasks, record.since)
+            self._kill(record.id)
+
+    def keep(self, transaction: Transaction) -> None:
+        """The transaction is going to be deleted in the open unit: writes a Remnant of the tasks it remembers that are
+        not known to be gone, unless they are about to be given up."""
+        left, desk = _left(transaction), self._desk
+        found = self._open.get(left.id) if left is not None else None
+        if left is None or found is None or desk.now + LONGEST_PAUSE >= left.since + desk.options.agent_forget:
+            return
+        tasks = tuple([task for task in left.tasks if task in found.tasks])
+        if tasks and left.id not in desk.state.remnants:
+            desk.uow.put(msgspec.structs.replace(left, tasks=tasks))
 
     def _add(self, key: str, agent_id: str, tasks: Iterable[str], since: float) -> _Open:
         found = self._open[key] = _Open(agent_id, tasks, since, self._desk.options.kill_retry)
@@ -154,14 +187,19 @@ class Remnants:
         self._due.put(key, self._desk.now)
 
     def next_timer(self) -> float | None:
-        """None: the grain of the turns is fine enough."""
-        return None
+        """At once if the last turn has left some; else None: the grain of the turns is fine enough."""
+        return self._desk.now if self._more else None
 
     def tick(self) -> None:
         desk = self._desk
+        self._more = desk.connected
         if not desk.connected:
             return
-        while (key := self._due.pop(desk.now)) is not None:
+        for _ in range(AT_ONCE):
+            key = self._due.pop(desk.now)
+            if key is None:
+                self._more = False
+                break
             if desk.now >= self._open[key].since + desk.options.agent_forget:
                 desk.tell("taskgroup", key, "given up", "what may be left of it has not been heard of for too long")
                 self._give_up(key)
@@ -178,3 +216,15 @@ class Remnants:
         self._due.put(key, desk.now + GRACE + found.pause)
         found.sent += 1
         found.pause = min(2 * found.pause, LONGEST_PAUSE)
+
+
+def _left(transaction: Transaction) -> Remnant | None:
+    """The remnant that an ended transaction remembers; None if there is none."""
+    if transaction.active or not transaction.left_tasks:
+        return None
+    return Remnant(
+        id=transaction.taskgroup,
+        agent_id=transaction.left_agent,
+        tasks=transaction.left_tasks,
+        since=transaction.finished_at,
+    )

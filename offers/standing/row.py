@@ -1,0 +1,137 @@
+"""An agent with standing capacity as the matcher sees it, and how something is taken of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING
+
+from offers.dimensions import amounts as amounts_in_order
+from offers.hostports import HostPort
+from offers.model import Attribute, Claim, Decoration, Demand, Pot
+from offers.resources import PORTS, holds, normalise, numbers, requested, size, split_lowest, without
+from offers.standing.model import Kind, Node, Provisional
+from offers.standing.usage import Usage
+from offers.table import Port, Row, Table
+from offers.taints import Taint
+from offers.terms import NAME
+
+ROLE = "*"
+"""Standing capacity is not divided by roles."""
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
+
+
+class StandingRow(Row):
+    """One agent. Its amounts are what it has to give, less everything that is held on it. They are negative where
+    others have given away more than there is, and where room is kept that is not free yet."""
+
+    __slots__ = ("_overcommitted", "_table", "free_ports", "node", "ports_line", "taken", "usage")
+
+    def __init__(self, number: int, node: Node, table: Table, usage: Usage, overcommitted: set[int]) -> None:
+        """`overcommitted`: numbers of the rows on which more is used and claimed than there is; each row keeps its own
+        up to date."""
+        super().__init__(number, node.name, ROLE, len(table.lines))
+        self._table = table
+        self._overcommitted = overcommitted
+        self.usage = usage
+        self.node = node
+        self.ports_line = table.line_of[PORTS]
+        self.free_ports = node.ports
+        """Numbers of `Node.ports` that nobody holds."""
+        self.taken: list[Provisional] = []
+        """What passes have taken, the latest at the end. Only those at the end can still be given back."""
+        self.hostname = node.name
+
+    @property
+    def open(self) -> bool:
+        return True
+
+    @property
+    def taints(self) -> tuple[Taint, ...]:
+        return (*self.node.taints, *super().taints)
+
+    def describe(self, decoration: Decoration) -> None:
+        """Takes over the facts of the agent that do not depend on its use."""
+        node = self.node
+        self.ip, self.key, self.own, self.decoration = node.ip, node.key, node.attributes, decoration
+        address = {"InnerIP": node.ip} if node.ip else {}
+        names = {"hostname": node.name, NAME: node.name}
+        self.attributes = {**address, **node.attributes, **decoration.attributes, **names}
+
+    def measure(self, name: str) -> Attribute | None:
+        value = self.attributes.get(name)
+        return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
+
+    def work_out(self) -> None:
+        lines = self._table.line_of
+        use = self.usage.on(self.node.name)
+        amounts = [0] * len(lines)
+        for name, amount in self.node.allocatable:
+            amounts[lines[name]] = amount
+        self.totals = (amounts[0], amounts[1])
+        for name, amount in use.total.items():
+            amounts[lines[name]] -= amount
+        self.free_ports = without(self.node.ports, normalise((port, port) for port in use.ports))
+        amounts[self.ports_line] = size(self.free_ports)
+        self.amounts = amounts
+        kept = use.by_kind.get(Kind.NOMINATED, {})
+        if any(amount + kept.get(name, 0) < 0 for name, amount in zip(self._table.lines, amounts, strict=True)):
+            self._overcommitted.add(self.number)
+        else:
+            self._overcommitted.discard(self.number)
+        self.rescore()
+
+    def rescore(self) -> None:
+        super().rescore()
+        self.score = max(self.score, 0)
+
+    def has_ports(self, wanted: Sequence[Port]) -> bool:
+        use = self.usage.on(self.node.name)
+        return all(
+            not use.conflicts(port) if isinstance(port, HostPort) else holds(self.free_ports, port) for port in wanted
+        )
+
+    def untake(self) -> None:
+        self.usage.forget(self.taken.pop())
+
+
+class StandingDrawer:
+    """Claims what one demand needs, slot by slot, under provisional names."""
+
+    def __init__(self, demand: Demand, wants: Sequence[tuple[int, int]]) -> None:
+        """`wants`: what the need takes of which line of the table."""
+        need = demand.need
+        named = requested(need)
+        del named[PORTS]
+        self._demand = demand.id
+        self._wants = wants
+        self._random = need.random_ports
+        self._amounts = amounts_in_order(named)
+        self._scalars = tuple((Pot(name, ROLE), amount) for name, amount in self._amounts)
+        fixed = (HostPort(port) for port in sorted(set(need.fixed_ports)))
+        self._ports = (*fixed, *sorted(set(need.host_ports)))
+        self._numbers = normalise((port.port, port.port) for port in self._ports)
+
+    def take(self, row: Row, slot: Hashable) -> tuple[Claim, tuple[int, ...]]:
+        """Takes the need out of the row, which can give it. Returns (claim, random ports); the random ports are the
+        lowest free ones. Raises AlreadyClaimed if the slot has a claim already."""
+        if TYPE_CHECKING:  # this runs for every placement
+            assert isinstance(row, StandingRow)
+        unit = Provisional(self._demand, slot)
+        drawn = numbers(split_lowest(without(row.free_ports, self._numbers), self._random)[0]) if self._random else ()
+        ports = (*self._ports, *map(HostPort, drawn)) if drawn else self._ports
+        row.usage.assume(unit, row.node.name, self._amounts, ports)
+        if row.taken and row.taken[-1] not in row.usage.claims:
+            row.taken.clear()
+        row.taken.append(unit)
+        amounts = row.amounts
+        for line, amount in self._wants:
+            amounts[line] -= amount
+        if not ports:
+            row.rescore()
+            return Claim(self._scalars), ()
+        held = normalise((port.port, port.port) for port in ports)
+        row.free_ports = without(row.free_ports, held)
+        amounts[row.ports_line] = size(row.free_ports)
+        row.rescore()
+        return Claim(self._scalars, ((Pot(PORTS, ROLE), held),)), drawn

@@ -1,0 +1,168 @@
+"""A scheduler on standing capacity in small: what waits is matched, claims are named and sent, answers are taken in.
+
+It stands for what the core will do with `offers.standing`; the matcher, the pool and the usage are the real ones.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+
+from offers.constraints import EMPTY_RULES
+from offers.dimensions import Dimension, Dimensions
+from offers.matcher import Scoring, match
+from offers.model import Demand, Need
+from offers.standing.model import Nomination, Provisional
+from offers.standing.model import Unit as Name
+from offers.standing.pool import StandingPool
+from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
+from tests.simulation.world import World
+from tests.unit.reference_matcher import LiveCensus
+
+DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
+ASSUME_TIMEOUT = 60.0
+NOBODY = LiveCensus([])
+
+
+class Scheduler:
+    def __init__(self, world: World, cluster: Cluster, scoring: Scoring, dry: Callable[[StandingPool], object]) -> None:
+        """`dry` takes a picture of a pool: it must be the same after a plan as before."""
+        self.world, self.cluster, self.scoring, self._dry = world, cluster, scoring, dry
+        self.pool = StandingPool(DIMENSIONS)
+        self.waiting: dict[str, Unit] = {}
+        """Units that ask for a place, as far as known."""
+        self.known: dict[str, int] = {}
+        """`Cluster.touched` as of the latest news."""
+        self.plan_changed = ""
+        self._planned: dict[Provisional, str] = {}
+        self._rounds = 0
+        self.ready = False
+
+    # --- news ---------------------------------------------------------------------------------------------------
+
+    def listed(self, lists: Lists) -> None:
+        self.ready = True
+        self.known = dict(lists.touched)
+        self.pool.put_all_nodes(lists.nodes)
+        self.waiting = {unit.name: unit for unit in lists.units if unit.ours and not unit.node}
+        self.pool.all_seen(unit.user for unit in lists.units if unit.node)
+        there = {unit.name for unit in lists.units}
+        usage = self.pool.usage
+        for name in [*usage.claims, *usage.nominations]:
+            if isinstance(name, str) and name not in there:
+                usage.gone(name)
+
+    def told(self, news: News) -> None:
+        node, touched = news.touched
+        self.known[node] = max(self.known.get(node, 0), touched)
+        if news.kind == "node":
+            if news.now is None:
+                self.pool.remove_node(news.name)
+            else:
+                self.pool.put_node(news.now)  # type: ignore[arg-type]
+        elif news.now is None:
+            self.waiting.pop(news.name, None)
+            self.pool.usage.gone(news.name)
+        else:
+            assert isinstance(news.now, Unit)
+            if news.now.node:
+                self.waiting.pop(news.name, None)
+                self.pool.seen(news.now.user)
+            elif news.now.ours:
+                self.waiting[news.name] = news.now
+
+    def answer(self, request: Request, word: str, unit: Unit | None) -> None:
+        usage = self.pool.usage
+        match word:
+            case "yes":
+                usage.answered(request.unit, request.decision)
+            case "no" | "not placed":
+                usage.denied(request.unit, request.decision)
+            case "unknown":
+                usage.unknown(request.unit, request.decision)
+            case "found":
+                assert unit is not None
+                if usage.confirmed(unit.user, request.decision):
+                    self.waiting.pop(request.unit, None)
+            case "gone":
+                usage.denied(request.unit, request.decision)
+
+    # --- turns --------------------------------------------------------------------------------------------------
+
+    def turn(self) -> None:
+        """Asks for what is overdue, names and sends what an earlier turn has matched, matches what waits."""
+        if not self.ready:
+            return
+        for claim in self.pool.usage.due(self.world.now, ASSUME_TIMEOUT):
+            self.world.count("asked for")
+            self.cluster.ask(self, Request(str(claim.unit), claim.node, claim.decision, None))
+        self._launch()
+        if self.world.chance(0.2):
+            self._plan()
+        self._match()
+        if self.world.chance(0.7):
+            self._launch()
+
+    def _match(self) -> None:
+        usage = self.pool.usage
+        planned = set(self._planned.values())
+        shapes: defaultdict[tuple[str, object, bool], list[str]] = defaultdict(list)
+        for name, unit in self.waiting.items():
+            if name not in usage.claims and name not in planned:
+                shapes[unit.application, unit.amounts, name in usage.nominations].append(name)
+        for (application, part, nominated), names in shapes.items():
+            self._rounds += 1
+            demand = Demand(f"round-{self._rounds}", application, tuple(names), Need(amounts=part), EMPTY_RULES)  # type: ignore[arg-type]
+            own: list[Name] = [*names] if nominated else []
+            with self.pool.without(own):
+                result = match([demand], self.pool, NOBODY, self.scoring)
+            for placement in result.placements:
+                self._planned[Provisional(demand.id, placement.slot)] = str(placement.slot)
+            for name in names[len(result.placements) :]:
+                if self.waiting[name].important and not nominated and not self.world.calm:
+                    self._make_room(self.waiting[name])
+
+    def _launch(self) -> None:
+        planned, self._planned = self._planned, {}
+        usage = self.pool.usage
+        for provisional, name in planned.items():
+            if not self.pool.stands(provisional):
+                self.world.count("claims that do not stand")
+                usage.forget(provisional)
+                continue
+            if name not in self.waiting or self.world.chance(0.05):
+                usage.forget(provisional)
+                continue
+            claim = usage.rename(provisional, name)
+            if claim is None:
+                self.world.count("named too late")
+                continue
+            if usage.sent(name, self.world.now):
+                touched = self.cluster.touched.get(claim.node, 0)
+                safe = touched if self.cluster.up and self.known.get(claim.node, 0) == touched else None
+                self.cluster.place(self, Request(name, claim.node, claim.decision, safe))
+
+    def _plan(self) -> None:
+        """A dry run with and without some users: it must change nothing."""
+        before = self._dry(self.pool)
+        demand = Demand("plan", "plan", (0, 1, 2), Need(amounts=(("cpu", 700), ("pods", 1))), EMPTY_RULES)
+        some: list[Name] = [*self.world.some(list(self.pool.usage.counted), 3)]
+        with self.pool.without(some):
+            match([demand], self.pool, NOBODY, self.scoring, dry_run=True)
+        if self._dry(self.pool) != before:
+            self.plan_changed = f"a plan without {some} has changed the pool"
+
+    def _make_room(self, unit: Unit) -> None:
+        """Keeps room for a unit and ends another one there, if that is enough."""
+        usage = self.pool.usage
+        units = self.cluster.units
+        victims = [u for u in usage.users.values() if u.ours and u.unit in units and not units[u.unit].important]
+        for victim in self.world.some(victims, 3):
+            demand = Demand("room", unit.application, (0,), Need(amounts=unit.amounts), EMPTY_RULES)
+            with self.pool.without([victim.unit]):
+                placements = match([demand], self.pool, NOBODY, self.scoring, dry_run=True).placements
+            if placements and placements[0].agent_id == victim.node:
+                self.world.count("nominations")
+                self.pool.nominate(Nomination(unit.name, victim.node, unit.amounts))
+                self.cluster.end_unit(victim.unit)
+                return

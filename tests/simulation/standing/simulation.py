@@ -1,0 +1,304 @@
+"""One simulation of standing capacity from a seed: operations and faults, then calm, then everything must come to rest.
+
+S1  no request of ours brings an agent above what it has, when nobody else has touched the agent since all that others
+    had done there was known (checked by the cluster manager)
+S2  what is counted, recounted from scratch from users, claims and nominations, is what the columns say (K-14); what is
+    negative is what others have done (K-10)
+S3  a unit has one claim at most, and none once it is used (K-11)
+S4  a claim ends by an answer about it, by news of its unit, or before its request has left (K-12, K-13)
+S5  a plan leaves everything as it was (K-15)
+S6  at rest the users are those of the cluster, foreign ones included; nothing is claimed, and what is gone is freed
+S7  at rest no unit waits that has room on an agent
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, replace
+
+from offers.dimensions import amounts, fits
+from offers.resources import PORTS
+from offers.standing.model import Node, Sending, UnitClaim
+from offers.standing.model import Unit as Name
+from offers.standing.pool import StandingPool
+from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
+from tests.simulation.standing.scheduler import Scheduler
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+
+NODES = 6
+OPERATIONS = (
+    (4.0, "create"),
+    (2.0, "scale up"),
+    (3.0, "scale down"),
+    (1.0, "delete"),
+    (2.0, "update"),
+    (2.0, "reschedule"),
+    (1.0, "resize"),
+)
+FAULTS = (
+    "foreign",
+    "foreign",
+    "foreign ends",
+    "rival",
+    "resize node",
+    "remove node",
+    "node returns",
+    "break stream",
+    "break stream",
+    "restart",
+)
+PATIENCE = 400.0
+"""Seconds of calm after which everything must be at rest."""
+
+
+def picture(pool: StandingPool) -> object:
+    """Everything that a plan could change."""
+    pool.table.flush()
+    usage = pool.usage
+    rows = [(r.agent_id, tuple(r.amounts), r.score, r.totals) for r in pool.table.rows if r is not None]
+    columns = (pool.table.free.tobytes(), pool.table.score.tobytes())
+    return rows, columns, dict(usage.claims), dict(usage.counted), pool.overcommitted()
+
+
+class Watched(Scheduler):
+    """Counts what may end a claim: an answer about it, or news of its unit."""
+
+    ended: set[tuple[Name, int]]
+
+    def answer(self, request: Request, word: str, unit: Unit | None) -> None:
+        if word in ("no", "not placed", "found", "gone"):
+            self.ended.add((request.unit, request.decision))
+        super().answer(request, word, unit)
+
+    def told(self, news: News) -> None:
+        if news.kind == "unit" and (news.now is None or (isinstance(news.now, Unit) and news.now.node)):
+            self._news_of(news.name)
+        super().told(news)
+
+    def listed(self, lists: Lists) -> None:
+        waiting = {unit.name for unit in lists.units if not unit.node}
+        for name in [*self.pool.usage.claims]:
+            if name not in waiting and isinstance(name, str):
+                self._news_of(name)
+        super().listed(lists)
+
+    def _news_of(self, name: str) -> None:
+        claim = self.pool.usage.claims.get(name)
+        if claim is not None:
+            self.ended.add((name, claim.decision))
+
+
+class Simulation:
+    def __init__(self, seed: int) -> None:
+        world = self.world = World(seed)
+        self.cluster = Cluster(world)
+        self._claims: dict[Name, UnitClaim] = {}
+        self._applications = 0
+        self.scheduler = self._start()
+
+    def run(self, steps: int) -> None:
+        """Raises Violation."""
+        world = self.world
+        for number in range(NODES):
+            self.cluster.put_node(self._node(f"node-{number}"))
+        self.cluster.connect(self.scheduler)
+        for _ in range(steps):
+            for _ in range(world.number(0, 2)):
+                self._operate()
+            if world.chance(0.15):
+                self._strike()
+            self._go_on(world.between(10.0, 90.0) if world.chance(0.03) else world.between(0.01, 1.5))
+        self._rest()
+
+    def _go_on(self, seconds: float) -> None:
+        self.world.run(self.world.now + seconds)
+        self.check()
+        self.scheduler.turn()
+        self.check()
+
+    def _start(self) -> Watched:
+        scheduler = Watched(self.world, self.cluster, self.world.pick(("spread", "binpack")), picture)
+        scheduler.ended = set()
+        self._claims = {}
+        return scheduler
+
+    # --- operations of users ------------------------------------------------------------------------------------
+
+    def _operate(self) -> None:
+        world, cluster = self.world, self.cluster
+        ours = [unit for unit in cluster.units.values() if unit.ours]
+        applications = sorted({unit.application for unit in ours})
+        what = world.weighted(OPERATIONS)
+        if what == "create" or not applications:
+            self._applications += 1
+            part = amounts({"cpu": world.number(1, 12) * 100, "memory": world.number(0, 4) * 10**9, "pods": 1})
+            self._add(f"app-{self._applications}", part, world.number(1, 6), world.chance(0.2))
+            what = "create"
+        else:
+            application = world.pick(applications)
+            mine = [unit for unit in ours if unit.application == application and not unit.terminating]
+            one = world.pick(mine) if mine else None
+            if one is None:
+                return
+            if what == "scale up":
+                self._add(application, one.amounts, world.number(1, 3), one.important)
+            elif what == "resize":
+                if not one.node:
+                    return  # only what runs is resized
+                smaller = amounts({**dict(one.amounts), "cpu": world.number(1, 12) * 100})
+                cluster.put_unit(replace(one, amounts=smaller))
+            else:
+                ending = mine if what == "delete" else world.some(mine, 1 if what == "reschedule" else 2)
+                for unit in ending:
+                    cluster.end_unit(unit.name)
+                if what in ("update", "reschedule"):
+                    self._add(application, one.amounts, len(ending), one.important)
+        world.count(f"operation: {what}")
+
+    def _add(self, application: str, part: tuple[tuple[str, int], ...], count: int, important: bool) -> None:
+        for _ in range(count):
+            name = self.cluster.new_name(application)
+            self.cluster.put_unit(Unit(name, application, part, important=important), outside=False)
+
+    # --- what others do, and what breaks --------------------------------------------------------------------------
+
+    def _node(self, name: str) -> Node:
+        cpu, memory = self.world.number(2, 8) * 1000, self.world.number(4, 16) * 10**9
+        return Node(name, amounts({"cpu": cpu, "memory": memory, "pods": self.world.number(5, 30)}))
+
+    def _strike(self) -> None:
+        world, cluster = self.world, self.cluster
+        what = world.pick(FAULTS)
+        foreign = [unit.name for unit in cluster.units.values() if not unit.ours]
+        waiting = [unit for unit in cluster.units.values() if unit.ours and not unit.node]
+        if what == "foreign" and cluster.nodes:
+            part = amounts({"cpu": world.number(1, 30) * 100, "memory": world.number(0, 6) * 10**9, "pods": 1})
+            node = world.pick(sorted(cluster.nodes))
+            cluster.put_unit(Unit(cluster.new_name("foreign"), "foreign", part, ours=False, node=node))
+        elif what == "foreign ends" and foreign:
+            cluster.remove_unit(world.pick(foreign))
+        elif what == "rival" and waiting and cluster.nodes:
+            cluster.put_unit(replace(world.pick(waiting), node=world.pick(sorted(cluster.nodes))))
+        elif what == "resize node" and cluster.nodes:
+            cluster.put_node(self._node(world.pick(sorted(cluster.nodes))))
+        elif what == "remove node" and len(cluster.nodes) > 2:
+            cluster.remove_node(world.pick(sorted(cluster.nodes)))
+        elif what == "node returns" and cluster.away:
+            cluster.put_node(cluster.away.pop(world.pick(sorted(cluster.away))))
+        elif what == "break stream" and cluster.up:
+            cluster.disconnect()
+            world.after(world.between(0.1, 30.0), self._reconnect)
+        elif what == "restart":
+            cluster.disconnect()
+            self.scheduler = self._start()
+            cluster.connect(self.scheduler)
+        else:
+            return
+        world.count(f"fault: {what}")
+
+    def _reconnect(self) -> None:
+        if not self.cluster.up:
+            self.cluster.connect(self.scheduler)
+
+    # --- invariants -----------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        self._counted()
+        self._claims_end_by_answers()
+        if self.scheduler.plan_changed:
+            raise Violation("S5", self.scheduler.plan_changed)
+
+    def _counted(self) -> None:
+        pool = self.scheduler.pool
+        usage = pool.usage
+        both = [unit for unit in usage.claims if unit in usage.users]
+        if both:
+            raise Violation("S3", f"{both} are used and claimed", *map(str, both))
+        sums: dict[str, Counter[str]] = {}
+        parts = [(user.node, user.amounts) for user in usage.users.values()]
+        parts += [(claim.node, claim.amounts) for claim in usage.claims.values()]
+        parts += [
+            (nomination.node, nomination.amounts)
+            for name, nomination in usage.nominations.items()
+            if name not in usage.users and name not in usage.claims
+        ]
+        for node, part in parts:
+            sums.setdefault(node, Counter()).update(dict(part))
+        pool.table.flush()
+        for node in pool.nodes():
+            row, has = pool.row(node.name), dict(node.allocatable)
+            assert row is not None
+            for line, name in enumerate(pool.table.lines):
+                free = has.get(name, 0) - sums.get(node.name, Counter())[name]
+                if name != PORTS and int(pool.table.free[line, row.number]) != free:
+                    raise Violation("S2", f"{name} of {node.name}: {free} free, counted otherwise", node.name)
+        if set(usage.agents()) != set(sums):
+            raise Violation("S2", "something is counted on an agent that nobody uses")
+
+    def _claims_end_by_answers(self) -> None:
+        now = self.scheduler.pool.usage.claims
+        for unit, before in self._claims.items():
+            claim = now.get(unit)
+            if claim is not None and claim.decision == before.decision:
+                continue
+            if before.sending is not Sending.ASSUMED and (unit, before.decision) not in self.scheduler.ended:
+                raise Violation("S4", f"the claim of {unit} has ended, and nobody has said so", str(unit))
+        self._claims = dict(now)
+
+    def _rest(self) -> None:
+        """No more faults. What is placed stays; everything that can be placed is."""
+        world, cluster = self.world, self.cluster
+        world.calm = True
+        for name in sorted(cluster.away):
+            cluster.put_node(cluster.away.pop(name))
+        self._reconnect()
+        until = world.now + PATIENCE
+        while world.now < until:
+            self._go_on(2.0)
+        usage = self.scheduler.pool.usage
+        there = {unit.name: unit.user for unit in cluster.units.values() if unit.node}
+        if usage.users != there:
+            wrong = sorted(
+                name for name in usage.users.keys() | there.keys() if usage.users.get(name) != there.get(name)
+            )
+            raise Violation("S6", f"users are not those of the cluster: {wrong}", *wrong)
+        if usage.claims:
+            raise Violation("S6", f"claims are left: {list(usage.claims)}", *map(str, usage.claims))
+        world.counts["units placed"] += sum(unit.ours for unit in cluster.units.values() if unit.node)
+        for unit in cluster.units.values():
+            room = [name for name in cluster.nodes if not unit.node and self._has_room(name, unit)]
+            if room:
+                raise Violation("S7", f"{unit.name} waits although {room} have room", unit.name, *room)
+
+    def _has_room(self, name: str, unit: Unit) -> bool:
+        """Whether an agent takes the unit: room that is kept for others counts as used."""
+        free = Counter(dict(self.cluster.nodes[name].allocatable))
+        free.subtract(dict(self.cluster.used(name)))
+        if min(free.values()) < 0:
+            return False
+        usage = self.scheduler.pool.usage
+        for nomination in usage.nominations.values():
+            if nomination.node == name and nomination.unit != unit.name and nomination.unit not in usage.users:
+                free.subtract(dict(nomination.amounts))
+        return fits(unit.amounts, amounts(free))
+
+
+@dataclass(slots=True)
+class Result:
+    seed: int
+    counts: Counter[str]
+    violation: Violation | None
+    story: list[str]
+
+
+def simulate(seed: int, steps: int) -> Result:
+    """Runs one seed; a violation is returned with the story of its objects."""
+    simulation = Simulation(seed)
+    violation = None
+    try:
+        simulation.run(steps)
+    except Violation as caught:
+        violation = caught
+    story = simulation.world.told(violation.objects) if violation is not None else []
+    return Result(seed, simulation.world.counts, violation, story)

@@ -1,0 +1,128 @@
+"""Standing capacity in the simulated world: some seeds hold, and faults put in on purpose are noticed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from offers.standing.model import Kind, Sending, UnitClaim
+from offers.standing.pool import StandingPool
+from offers.standing.usage import AgentUse, Usage
+from tests.simulation.standing.simulation import FAULTS, OPERATIONS, simulate
+
+STEPS = 150
+MUST_HAPPEN = (
+    "asked for",
+    "claims that do not stand",
+    "fault: answer lost",
+    "fault: request lost",
+    "nominations",
+    *(f"fault: {fault}" for fault in FAULTS),
+    *(f"operation: {operation}" for _, operation in OPERATIONS),
+)
+"""Without these a clean run proves little."""
+
+
+def test_no_agent_is_overcommitted_and_nothing_is_counted_twice_or_lost() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 16):
+        result = simulate(seed, STEPS)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    missing = [name for name in MUST_HAPPEN if not counts[name]]
+    assert not missing, f"never happened: {missing}"
+    assert counts["units placed"] > 200
+
+
+def test_a_seed_replays_exactly() -> None:
+    assert simulate(3, 60).counts == simulate(3, 60).counts
+
+
+def _foreign_units_are_not_counted(patch: pytest.MonkeyPatch) -> None:
+    honest = AgentUse.count
+
+    def careless(self: AgentUse, holding: Any, step: int) -> None:
+        honest(self, holding._replace(amounts=()) if holding.kind is Kind.FOREIGN else holding, step)
+
+    patch.setattr(AgentUse, "count", careless)
+
+
+def _claims_expire(patch: pytest.MonkeyPatch) -> None:
+    honest = Usage.due
+
+    def careless(self: Usage, now: float, timeout: float) -> list[UnitClaim]:
+        found = honest(self, now, timeout)
+        for claim in found:
+            self._drop(claim.unit)
+            self._recount(claim.unit)
+        return []
+
+    patch.setattr(Usage, "due", careless)
+
+
+def _nobody_is_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Usage, "due", lambda self, now, timeout: [])
+
+
+def _a_list_ends_claims(patch: pytest.MonkeyPatch) -> None:
+    honest = Usage.all_seen
+
+    def careless(self: Usage, users: Any) -> None:
+        honest(self, users)
+        for unit in [unit for unit, claim in self._claims.items() if claim.sending is not Sending.ASSUMED]:
+            self._drop(unit)
+            self._recount(unit)
+
+    patch.setattr(Usage, "all_seen", careless)
+
+
+def _claims_are_sent_whatever_others_have_done(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StandingPool, "stands", lambda self, unit: True)
+
+
+def _what_ends_is_free_at_once(patch: pytest.MonkeyPatch) -> None:
+    honest = AgentUse.count
+
+    def careless(self: AgentUse, holding: Any, step: int) -> None:
+        honest(self, holding._replace(amounts=()) if holding.kind is Kind.TERMINATING else holding, step)
+
+    patch.setattr(AgentUse, "count", careless)
+
+
+def _gone_is_not_freed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Usage, "gone", lambda self, unit: False)
+
+
+def _plans_keep_what_they_took(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr("offers.standing.row.StandingRow.untake", lambda self: None)
+
+
+class Mutant(NamedTuple):
+    breaks: Callable[[pytest.MonkeyPatch], None]
+    caught_by: tuple[str, ...]
+
+
+MUTANTS = (
+    Mutant(_foreign_units_are_not_counted, ("S2",)),
+    Mutant(_what_ends_is_free_at_once, ("S1", "S2")),
+    Mutant(_claims_expire, ("S4",)),
+    Mutant(_nobody_is_asked, ("S6",)),
+    Mutant(_a_list_ends_claims, ("S4",)),
+    Mutant(_claims_are_sent_whatever_others_have_done, ("S1",)),
+    Mutant(_gone_is_not_freed, ("S6",)),
+    Mutant(_plans_keep_what_they_took, ("S5",)),
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.breaks.__name__.strip("_"))
+def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    for seed in range(1, 61):
+        violation = simulate(seed, STEPS).violation
+        if violation is not None:
+            assert violation.number in mutant.caught_by, str(violation)
+            return
+    pytest.fail(f"nobody noticed: {mutant.breaks.__name__}")

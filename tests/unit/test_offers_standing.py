@@ -1,0 +1,307 @@
+"""Properties K-10 to K-15 of standing capacity, and mutants that break one of them each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from offers.dimensions import amounts
+from offers.eligibility import Eligibility
+from offers.standing import row as rows
+from offers.standing.model import Kind, Node, Provisional, Sending, Unit, UnitClaim, User
+from offers.standing.pool import StandingPool
+from offers.standing.usage import AgentUse, Usage
+from tests.unit.standing_machine import Standing
+
+Patch = pytest.MonkeyPatch
+
+
+class TestStanding(Standing.TestCase):  # type: ignore[name-defined, misc]
+    settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
+
+
+# --- mutants --------------------------------------------------------------------------------------------------
+
+
+def _overcommitted_agents_are_used(patch: Patch) -> None:
+    def careless(self: StandingPool, rules: Any, role: str) -> Eligibility:
+        return self._eligibilities.of(self.table, rules, rows.ROLE)
+
+    patch.setattr(StandingPool, "eligibility", careless)
+
+
+def _not_counted(kind: Kind) -> Callable[[Patch], None]:
+    def breaks(patch: Patch) -> None:
+        honest = AgentUse.count
+
+        def careless(self: AgentUse, holding: Any, step: int) -> None:
+            honest(self, holding._replace(amounts=(), ports=()) if holding.kind is kind else holding, step)
+
+        patch.setattr(AgentUse, "count", careless)
+
+    return breaks
+
+
+def _ports_of_others_are_free(patch: Patch) -> None:
+    patch.setattr(AgentUse, "conflicts", lambda self, port: False)
+
+
+def _claims_are_not_deducted(patch: Patch) -> None:
+    """The row forgets what earlier placements of the pass have taken."""
+    honest = rows.StandingDrawer.take
+
+    def careless(self: rows.StandingDrawer, row: Any, slot: Any) -> Any:
+        before = list(row.amounts)
+        taken = honest(self, row, slot)
+        row.amounts[:] = before
+        return taken
+
+    patch.setattr(rows.StandingDrawer, "take", careless)
+
+
+def _claim_beside_use(patch: Patch) -> None:
+    """A unit that is seen keeps its claim."""
+
+    def careless(self: Usage, user: User) -> bool:
+        self._users[user.unit] = user
+        self._nominations.pop(user.unit, None)
+        self._recount(user.unit)
+        return user.unit in self._claims
+
+    patch.setattr(Usage, "seen", careless)
+
+
+def _second_claim(patch: Patch) -> None:
+    """A claim is made or named although the unit has one."""
+
+    def careless(self: Usage, provisional: Provisional, unit: str) -> UnitClaim | None:
+        claim = self._claims.pop(provisional, None)
+        if claim is None:
+            return None
+        self._recount(provisional)
+        claim = self._claims[unit] = claim._replace(unit=unit)
+        self._recount(unit)
+        return claim
+
+    patch.setattr(Usage, "rename", careless)
+
+
+def _second_claim_of_a_slot(patch: Patch) -> None:
+    def careless(self: Usage, unit: Unit, node: str, part: Any, ports: Any = ()) -> UnitClaim:
+        self._decisions += 1
+        claim = self._claims[unit] = UnitClaim(unit, node, part, ports, self._decisions)
+        self._recount(unit, tell=False)
+        return claim
+
+    patch.setattr(Usage, "assume", careless)
+
+
+def _claims_go_with_the_facts(patch: Patch) -> None:
+    """As with offers: new facts about an agent void what is planned there."""
+    honest = StandingPool.put_node
+
+    def careless(self: StandingPool, node: Node) -> bool:
+        changed = honest(self, node)
+        for claim in list(self.usage.claims.values()) if changed else ():
+            if claim.node == node.name:
+                self.usage.forget(claim.unit)
+        return changed
+
+    patch.setattr(StandingPool, "put_node", careless)
+
+
+def _claims_go_with_the_agent(patch: Patch) -> None:
+    honest = StandingPool.remove_node
+
+    def careless(self: StandingPool, name: str) -> bool:
+        for unit in [unit for unit, claim in self.usage.claims.items() if claim.node == name]:
+            self.usage._drop(unit)
+            self.usage._recount(unit)
+        return honest(self, name)
+
+    patch.setattr(StandingPool, "remove_node", careless)
+
+
+def _a_list_ends_claims(patch: Patch) -> None:
+    honest = Usage.all_seen
+
+    def careless(self: Usage, users: Any) -> None:
+        listed = list(users)
+        honest(self, listed)
+        for unit in [unit for unit, claim in self._claims.items() if claim.sending is not Sending.ASSUMED]:
+            self._drop(unit)
+            self._recount(unit)
+
+    patch.setattr(Usage, "all_seen", careless)
+
+
+def _claims_expire(patch: Patch) -> None:
+    honest = Usage.due
+
+    def careless(self: Usage, now: float, timeout: float) -> list[UnitClaim]:
+        found = honest(self, now, timeout)
+        for claim in found:
+            self._drop(claim.unit)
+            self._recount(claim.unit)
+        return found
+
+    patch.setattr(Usage, "due", careless)
+
+
+def _any_answer_will_do(patch: Patch) -> None:
+    """The late answer to an earlier request ends the claim of a later one."""
+    patch.setattr(Usage, "_about", lambda self, unit, decision: self._claims.get(unit))
+
+
+def _late_answers_bring_back_what_is_gone(patch: Patch) -> None:
+    def careless(self: Usage, user: User, decision: int) -> bool:
+        self.seen(user)
+        return True
+
+    patch.setattr(Usage, "confirmed", careless)
+
+
+def _unknown_is_no(patch: Patch) -> None:
+    patch.setattr(Usage, "unknown", Usage.denied)
+
+
+def _nobody_asks_again(patch: Patch) -> None:
+    honest = Usage.due
+
+    def careless(self: Usage, now: float, timeout: float) -> list[UnitClaim]:
+        found = honest(self, now, timeout)
+        for claim in found:
+            del self._in_flight[claim.unit]
+        return found
+
+    patch.setattr(Usage, "due", careless)
+
+
+def _sent_claims_are_forgotten(patch: Patch) -> None:
+    def careless(self: Usage, unit: Unit) -> bool:
+        known = self._drop(unit)
+        self._recount(unit)
+        return known
+
+    patch.setattr(Usage, "forget", careless)
+
+
+def _gone_is_not_freed(patch: Patch) -> None:
+    def careless(self: Usage, unit: str) -> bool:
+        self._users.pop(unit, None)
+        self._drop(unit)
+        self._nominations.pop(unit, None)
+        return self._counted.get(unit) is not None
+
+    patch.setattr(Usage, "gone", careless)
+
+
+def _rows_are_not_told(patch: Patch) -> None:
+    patch.setattr(StandingPool, "_use_changed", lambda self, name: None)
+
+
+def _nominated_and_claimed(patch: Patch) -> None:
+    """The room that was kept for a unit stays counted beside its claim."""
+    honest = Usage._counted_as
+
+    def careless(self: Usage, unit: Unit) -> Any:
+        holding = honest(self, unit)
+        nomination = self._nominations.get(unit) if isinstance(unit, str) else None
+        if holding is not None and holding.kind is Kind.CLAIMED and nomination is not None:
+            return holding._replace(amounts=amounts((*holding.amounts, *nomination.amounts)))
+        return holding
+
+    patch.setattr(Usage, "_counted_as", careless)
+
+
+def _an_agent_comes_back_empty(patch: Patch) -> None:
+    honest = StandingPool.remove_node
+
+    def careless(self: StandingPool, name: str) -> bool:
+        for unit in [unit for unit, user in self.usage.users.items() if user.node == name]:
+            self.usage.gone(unit)
+        return honest(self, name)
+
+    patch.setattr(StandingPool, "remove_node", careless)
+
+
+def _dry_runs_keep_claims(patch: Patch) -> None:
+    patch.setattr(rows.StandingRow, "untake", lambda self: None)
+
+
+def _dry_runs_keep_amounts(patch: Patch) -> None:
+    """The claims are given back, but the rows are not worked out again."""
+    honest = rows.StandingRow.work_out
+    worked_out: set[int] = set()
+
+    def careless(self: rows.StandingRow) -> None:
+        if self.taken or id(self) not in worked_out or not self.usage.on(self.node.name).units:
+            worked_out.add(id(self))
+            honest(self)
+
+    patch.setattr(rows.StandingRow, "work_out", careless)
+
+
+def _what_was_set_aside_is_lost(patch: Patch) -> None:
+    def careless(self: Usage) -> None:
+        self._aside = frozenset()
+
+    patch.setattr(Usage, "put_back", careless)
+
+
+class Mutant(NamedTuple):
+    breaks: Callable[[Patch], None]
+    caught_by: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.breaks.__qualname__.removeprefix("_").removesuffix(".<locals>.breaks")
+
+
+MUTANTS = (
+    Mutant(_overcommitted_agents_are_used, ("K-10",)),
+    Mutant(_ports_of_others_are_free, ("K-10",)),
+    Mutant(_claims_are_not_deducted, ("K-10", "K-14")),
+    Mutant(_claim_beside_use, ("K-11",)),
+    Mutant(_second_claim, ("K-11",)),
+    Mutant(_second_claim_of_a_slot, ("K-11",)),
+    Mutant(_claims_go_with_the_facts, ("K-12",)),
+    Mutant(_claims_go_with_the_agent, ("K-12",)),
+    Mutant(_a_list_ends_claims, ("K-12",)),
+    Mutant(_claims_expire, ("K-13",)),
+    Mutant(_any_answer_will_do, ("K-13",)),
+    Mutant(_late_answers_bring_back_what_is_gone, ("K-13",)),
+    Mutant(_unknown_is_no, ("K-13",)),
+    Mutant(_nobody_asks_again, ("K-13",)),
+    Mutant(_sent_claims_are_forgotten, ("K-13",)),
+    Mutant(_gone_is_not_freed, ("K-14",)),
+    Mutant(_rows_are_not_told, ("K-10", "K-14")),
+    Mutant(_nominated_and_claimed, ("K-10", "K-14")),
+    Mutant(_an_agent_comes_back_empty, ("K-11", "K-14", "users")),
+    Mutant(_not_counted(Kind.FOREIGN), ("K-14",)),
+    Mutant(_not_counted(Kind.TERMINATING), ("K-14",)),
+    Mutant(_dry_runs_keep_claims, ("K-15",)),
+    Mutant(_dry_runs_keep_amounts, ("K-15", "K-14")),
+    Mutant(_what_was_set_aside_is_lost, ("K-15",)),
+)
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant))
+def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    quick = settings(
+        max_examples=1500,
+        stateful_step_count=40,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+        print_blob=False,
+    )
+    with pytest.raises(AssertionError) as caught:
+        run_state_machine_as_test(Standing, settings=quick)
+    assert any(property_ in str(caught.value) for property_ in mutant.caught_by), str(caught.value)

@@ -1,0 +1,245 @@
+"""One matcher for both kinds of capacity: the same agents, leased or standing, give the same placements."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offers.constraints import EMPTY_RULES, RuleSpec, compile_rules
+from offers.dimensions import THOUSANDTHS, Dimension, Dimensions, amounts
+from offers.errors import AlreadyClaimed, FactsDuringPlan
+from offers.hostports import HostPort
+from offers.matcher import match
+from offers.model import Decoration, Demand, Need, Offer, Pot
+from offers.pool import OfferPool
+from offers.resources import SCALARS
+from offers.standing.model import Node, Nomination, Provisional, User
+from offers.standing.pool import OVERCOMMITTED, StandingPool
+from offers.taints import Taint, Toleration
+from offers.terms import NAME, Expression
+from tests.unit import offers_strategies as strategies
+from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
+from tests.unit.test_offers_matcher import SCORINGS, decorated, limits, thresholds
+
+NODE_DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
+NOBODY = LiveCensus([])
+PORTS = ((1, 20),)
+
+
+@st.composite
+def plain_agents(draw: st.DrawFn) -> list[Offer]:
+    """Agents as leased and standing capacity both can have them: one offer each, one role, nothing reserved."""
+    return [
+        Offer(
+            f"o{number}", f"host-{number}", f"host-{number}", "", "*",
+            draw(st.fixed_dictionaries(
+                {"zone": st.sampled_from(strategies.ZONES), "rack": st.sampled_from(("r1", "r2", "r3"))},
+                optional={"level": st.sampled_from((1.0, 2.0, 3.5)), "odd": st.sampled_from(("x", 1.0))},
+            )),
+            tuple((Pot(name, "*"), draw(strategies.amounts(16))) for name in SCALARS),
+            ((Pot("ports", "*"), PORTS),),
+        )
+        for number in range(draw(st.integers(0, 8)))
+    ]  # fmt: skip
+
+
+def as_nodes(offers: list[Offer], decorations: dict[str, Decoration]) -> StandingPool:
+    pool = StandingPool(THOUSANDTHS)
+    for key, decoration in decorations.items():
+        pool.decorate(key, decoration)
+    for offer in offers:
+        scalars = amounts((pot.name, amount) for pot, amount in offer.scalars)
+        pool.put_node(Node(offer.agent_id, scalars, offer.attributes, ports=PORTS))
+    return pool
+
+
+def leased(demands: list[Demand]) -> list[Demand]:
+    """Without what only one kind of capacity has: roles, and ports of one protocol."""
+    return [demand._replace(role="*", need=demand.need._replace(host_ports=())) for demand in demands]
+
+
+@settings(max_examples=200, deadline=None)
+@given(plain_agents(), decorated, strategies.demands(), strategies.running, st.sampled_from(SCORINGS), thresholds)
+def test_leased_and_standing_capacity_give_the_same_placements(
+    offers: list[Offer],
+    decorations: dict[str, Decoration],
+    demands: list[Demand],
+    live: list[Live],
+    scoring: Literal["spread", "binpack"],
+    threshold: tuple[int, int, int],
+) -> None:
+    demands = leased(demands)
+    offered = OfferPool()
+    for key, decoration in decorations.items():
+        offered.decorate(key, decoration)
+    for offer in offers:
+        offered.add(offer)
+    there = as_nodes(offers, decorations)
+    agents = [Agent([offer], decorations.get(offer.hostname, Decoration())) for offer in offers]
+    with limits(*threshold):
+        one = match(demands, offered, LiveCensus(live), scoring)
+        other = match(demands, there, LiveCensus(live), scoring)
+    expected = reference(agents, demands, live, scoring)
+    assert one.placements == expected
+    assert [place._replace(claim=None, attributes={}) for place in other.placements] == [  # type: ignore[arg-type]
+        place._replace(claim=None, attributes={})  # type: ignore[arg-type]
+        for place in expected
+    ]
+    for mine, theirs in zip(other.placements, expected, strict=True):
+        assert {k: v for k, v in mine.attributes.items() if k != NAME} == theirs.attributes
+        assert sorted((pot.name, amount) for pot, amount in mine.claim.scalars) == sorted(
+            amounts((pot.name, amount) for pot, amount in theirs.claim.scalars)
+        )
+        assert mine.claim.ranges == theirs.claim.ranges
+    assert other.diagnoses == one.diagnoses
+
+
+def cluster(*allocatable: int, labels: dict[str, str] | None = None, taints: tuple[Taint, ...] = ()) -> StandingPool:
+    """Agents n1, n2, ... with this many thousandths of a core."""
+    pool = StandingPool(NODE_DIMENSIONS)
+    for number, cpu in enumerate(allocatable, start=1):
+        there = amounts({"cpu": cpu, "memory": 8 * 10**9, "pods": 110})
+        pool.put_node(Node(f"n{number}", there, labels or {}, taints))
+    return pool
+
+
+def units(name: str, count: int, cpu: int = 0, memory: int = 0, **more: int) -> Demand:
+    need = Need(amounts=amounts({"cpu": cpu, "memory": memory, "pods": 1, **more}))
+    return Demand(name, f"ns/{name}", tuple(range(count)), need, EMPTY_RULES)
+
+
+def test_scenario_7_what_does_not_fit_is_explained_in_named_dimensions() -> None:
+    pool = cluster(4000)
+    result = match([units("d", 3, cpu=1600)], pool, NOBODY)
+    assert len(result.placements) == 2
+    assert result.diagnoses[0].reasons == {"cpu": 1}
+    assert result.diagnoses[0].closest == (("cpu", 1600, 800),)
+
+
+def test_scenario_8_bytes_fill_an_agent_exactly() -> None:
+    pool = cluster(4000)
+    result = match([units("d", 9, cpu=100, memory=10**9)], pool, NOBODY)
+    assert len(result.placements) == 8
+    assert result.diagnoses[0].reasons == {"memory": 1}
+    assert dict(pool.free("n1") or ()) == {"cpu": 3200, "pods": 102}
+
+
+def test_scenario_11_ports_of_one_protocol() -> None:
+    pool = cluster(4000)
+    pool.seen(User("foreign", "n1", (("pods", 1),), (HostPort(8080, "TCP", "0.0.0.0"),), ours=False))
+
+    def asks(port: HostPort) -> Demand:
+        demand = units(str(port), 1)
+        return demand._replace(need=demand.need._replace(host_ports=(port,)))
+
+    wanted = [HostPort(8080, "TCP", "127.0.0.1"), HostPort(8080, "UDP"), HostPort(8081, "TCP")]
+    result = match([asks(port) for port in wanted], pool, NOBODY)
+    assert [placement.demand for placement in result.placements] == ["UDP/8080", "TCP/8081"]
+    assert result.diagnoses[0].reasons == {"port TCP/8080 not free": 1}
+
+
+def test_scenario_24_an_overcommitted_agent_takes_nothing_until_it_is_below() -> None:
+    pool = cluster(4000)
+    for number, cpu in enumerate((3000, 2000)):
+        pool.seen(User(f"foreign-{number}", "n1", amounts({"cpu": cpu, "pods": 1}), ours=False))
+    assert pool.overcommitted() == {"n1": (("cpu", 1000),)}
+    result = match([units("d", 1, cpu=1000), units("none", 1)], pool, NOBODY)
+    assert result.placements == []
+    assert [diagnosis.reasons for diagnosis in result.diagnoses] == [{OVERCOMMITTED: 1}] * 2
+    pool.usage.gone("foreign-1")
+    assert pool.overcommitted() == {}
+    assert len(match([units("e", 1, cpu=1000)], pool, NOBODY).placements) == 1
+
+
+def test_a_dimension_that_appears_later_and_one_that_nobody_has() -> None:
+    pool = cluster(4000)
+    demand = units("d", 2, card=1)
+    result = match([demand], pool, NOBODY)
+    assert result.diagnoses[0].reasons == {"card": 1}
+    assert result.diagnoses[0].closest == (("card", 1, 0),)
+    pool.put_node(Node("n2", amounts({"cpu": 1000, "memory": 1, "pods": 9, "card": 1})))
+    assert pool.dimensions.names == ("cpu", "memory", "pods", "card")
+    result = match([demand], pool, NOBODY)
+    assert [placement.agent_id for placement in result.placements] == ["n2"]
+    assert result.diagnoses[0].reasons == {"card": 2}
+
+
+def test_taints_of_agents_and_of_operators() -> None:
+    pool = cluster(4000, taints=(Taint("cordoned", "", "NoSchedule"), Taint("old", "", "PreferNoSchedule")))
+    result = match([units("d", 1)], pool, NOBODY)
+    assert result.diagnoses[0].reasons == {"taint cordoned=:NoSchedule": 1}
+    rules = compile_rules([], tolerated=[Toleration("cordoned", "Exists")])
+    assert len(match([units("d", 1)._replace(rules=rules)], pool, NOBODY).placements) == 1
+    pool.decorate("n1", Decoration(taints={"dedicated": "arena"}))
+    result = match([units("e", 1)._replace(rules=rules)], pool, NOBODY)
+    assert result.diagnoses[0].reasons == {"taint dedicated=arena": 1}
+
+
+def test_numeric_labels_are_numbers_to_greater_and_the_name_is_a_label() -> None:
+    pool = cluster(4000, 4000, labels={"level": "7"})
+    greater = compile_rules([[RuleSpec("level", "GREATER", number=6.5)]])
+    named = compile_rules([[RuleSpec("level", "CLUSTER", ("7",))]], terms=((Expression(NAME, "In", ("n2",)),),))
+    result = match([units("d", 2, cpu=9)._replace(rules=greater), units("e", 1)._replace(rules=named)], pool, NOBODY)
+    assert [placement.agent_id for placement in result.placements] == ["n1", "n2", "n2"]
+    other = compile_rules([], terms=((Expression("level", "Gt", ("7",)),),))
+    assert match([units("f", 1)._replace(rules=other)], pool, NOBODY).diagnoses[0].reasons == {"terms": 2}
+
+
+def test_room_that_is_kept_is_for_its_unit() -> None:
+    pool = cluster(4000)
+    pool.nominate(Nomination("high", "n1", amounts({"cpu": 3000, "pods": 1})))
+    assert match([units("d", 1, cpu=2000)], pool, NOBODY).placements == []
+    with pool.without(["high"]):
+        (placement,) = match([units("high", 1, cpu=3000)], pool, NOBODY).placements
+    claim = pool.usage.rename(Provisional(placement.demand, placement.slot), "high")
+    assert claim is not None
+    assert dict(pool.free("n1") or ())["cpu"] == 1000, "the claim has taken the place of the nomination"
+
+
+def test_no_fact_changes_while_units_are_counted_as_gone() -> None:
+    pool = cluster(4000)
+    user = User("u", "n1", amounts({"cpu": 4000, "pods": 1}))
+    pool.seen(user)
+    with pool.without(["u"]):
+        assert len(match([units("d", 1, cpu=4000)], pool, NOBODY, dry_run=True).placements) == 1
+        for change in (lambda: pool.seen(user), lambda: pool.usage.gone("u"), lambda: pool.all_seen([])):
+            with pytest.raises(FactsDuringPlan):
+                change()
+    assert match([units("d", 1, cpu=4000)], pool, NOBODY).placements == []
+
+
+def test_a_slot_that_has_a_claim_is_refused_and_nothing_is_changed() -> None:
+    pool = cluster(4000)
+    match([units("d", 1, cpu=100)], pool, NOBODY)
+    before = pool.free("n1")
+    with pytest.raises(AlreadyClaimed):
+        match([units("e", 3, cpu=100), units("d", 1, cpu=100)], pool, NOBODY)
+    assert pool.free("n1") == before
+    assert list(pool.usage.claims) == [Provisional("d", 0)]
+
+
+def test_units_on_an_agent_that_is_not_known_yet_are_counted_when_it_comes() -> None:
+    pool = StandingPool(NODE_DIMENSIONS)
+    pool.seen(User("u", "n1", amounts({"cpu": 1500, "pods": 1, "card": 1})))
+    assert pool.free("n1") is None
+    pool.put_node(Node("n1", amounts({"cpu": 4000, "pods": 110, "card": 2})))
+    assert pool.free("n1") == amounts({"cpu": 2500, "pods": 109, "card": 1})
+
+
+def test_names_that_would_be_taken_for_ports_are_refused() -> None:
+    with pytest.raises(ValueError, match="ports"):
+        StandingPool(NODE_DIMENSIONS).put_node(Node("n1", amounts({"ports": 1})))
+
+
+def test_an_answer_that_was_overtaken_does_not_bring_back_a_unit_that_is_gone() -> None:
+    pool = cluster(4000)
+    (placement,) = match([units("d", 1, cpu=1000)], pool, NOBODY).placements
+    claim = pool.usage.rename(Provisional("d", placement.slot), "u")
+    assert claim is not None
+    assert pool.usage.sent("u", 1.0)
+    pool.usage.gone("u")
+    assert not pool.usage.confirmed(User("u", "n1", claim.amounts), claim.decision)
+    assert pool.free("n1") == pool.nodes()[0].allocatable
