@@ -58,11 +58,26 @@ class Offer(NamedTuple):
     received_at: float = 0.0
     """When the core took it in, by the core's clock: set by the core, whoever made the offer."""
 
+    def open(self) -> Offer:
+        """The offer itself, as `SealedOffer.open` gives it."""
+        return self
+
     @property
     def key(self) -> str:
         """How operators name the agent: its InnerIP attribute, else its host name."""
         value = self.attributes.get("InnerIP")
         return value if isinstance(value, str) and value else self.hostname
+
+
+class SealedOffer(Protocol):
+    """An offer that has arrived and may be declined unread: most are, when a cluster of 10,000 agents offers everything
+    for the sake of one taskgroup."""
+
+    @property
+    def id(self) -> str: ...
+
+    def open(self) -> Offer:
+        """What it offers. Raises ValueError if it cannot be understood."""
 
 
 class Decoration(NamedTuple):

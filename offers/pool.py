@@ -103,15 +103,15 @@ class OfferPool:
             self._shrunk(row)
         return taken
 
-    def expire(self, now: float, age: float) -> list[Offer]:
+    def expire(self, now: float, age: float, keep: int = 0) -> list[Offer]:
         """Removes and returns offers that were received `age` seconds ago or earlier, the oldest first, but for those
-        with claims: these are looked at again a moment later."""
+        with claims: these are looked at again a moment later. `keep`: so many offers stay, however old."""
         if self._postponed and now >= self._again_at:
             for entry in self._postponed:
                 heapq.heappush(self._ages, entry)
             self._postponed = []
         old: list[Offer] = []
-        while self._ages and self._ages[0][0] + age <= now:
+        while self._ages and self._ages[0][0] + age <= now and len(self._offers) > keep:
             entry = heapq.heappop(self._ages)
             offer = self._offers.get(entry[2])
             if offer is None or offer.received_at != entry[0]:

@@ -35,6 +35,8 @@ class CoreOptions:
     transactions: Options = field(default_factory=Options)
     scoring: Scoring = "spread"
     offer_hold: float = 5.0
+    offer_reserve: int = 100
+    """Offers kept for `offer_hold` seconds after nothing waits for a place any more (core.controllers.supply)."""
     """How long offers are held that nothing wants; then they are declined."""
     refuse_idle: float = 3600.0
     """Refusal when nothing is pending at all (SUPPRESS goes with it)."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from offers.model import Offer
+from offers.model import SealedOffer
 from store.records import CommandType, ConfigMap, MessageResult, Secret, Version
 
 MesosState = Literal[
@@ -101,7 +101,7 @@ class Superseded(Event, frozen=True, kw_only=True):
 
 
 class OffersArrived(Event, frozen=True, kw_only=True):
-    offers: tuple[Offer, ...]
+    offers: tuple[SealedOffer, ...]
 
 
 class OfferRescinded(Event, frozen=True, kw_only=True):

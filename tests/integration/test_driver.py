@@ -106,7 +106,7 @@ class Framework:
     def _handle(self, event: events.Event) -> None:
         self.seen.append(event)
         if isinstance(event, events.OffersArrived):
-            self.offers.update({offer.id: offer for offer in event.offers})
+            self.offers.update({offer.id: offer.open() for offer in event.offers})
         elif isinstance(event, events.OfferRescinded):
             self.offers.pop(event.offer_id, None)
         elif isinstance(event, events.Subscribed | events.Disconnected):

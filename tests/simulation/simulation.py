@@ -130,6 +130,7 @@ def _options(world: World) -> CoreOptions:
         ),
         scoring=world.pick(("spread", "binpack")),
         offer_hold=world.pick((1.0, 5.0)),
+        offer_reserve=(0, 1, 100)[world.seed % 3],
         refuse_idle=120.0,
         refuse_unfit=world.pick((0.5, 5.0)),
         staging_timeout=15.0,

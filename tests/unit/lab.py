@@ -92,8 +92,15 @@ class Lab:
         ports: tuple[int, int] = (31000, 31099),
         hostname: str = "",
     ) -> None:
+        offer = self.make_offer(agent, cpus=cpus, ports=ports, hostname=hostname)
+        self.turn(events.OffersArrived(offers=(offer,)))
+
+    def make_offer(
+        self, agent: str, *, cpus: int = 16_000, ports: tuple[int, int] = (31000, 31099), hostname: str = ""
+    ) -> Offer:
+        """An offer of a number of its own that nobody has sent yet."""
         self._serial += 1
-        offer = Offer(
+        return Offer(
             id=f"o{self._serial}",
             agent_id=agent,
             hostname=hostname or f"host-of-{agent}",
@@ -104,7 +111,6 @@ class Lab:
             ranges=((Pot("ports", "*"), (ports,)),),
             received_at=self.now,
         )
-        self.turn(events.OffersArrived(offers=(offer,)))
 
     def report(self, group: TaskGroup, state: str, *, tasks: Iterable[int] | None = None, **fields: Any) -> None:
         """The same update for all tasks of a taskgroup, or for some by number; each has a uuid."""

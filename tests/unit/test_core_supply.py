@@ -7,7 +7,8 @@ import pytest
 
 from bcs_scheduler.core import effects, events
 from bcs_scheduler.core.desk import CoreOptions
-from store.definition import Constraint
+from offers.model import Offer
+from store.definition import Amounts, Constraint, Container
 from store.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, running, version
 
@@ -208,3 +209,82 @@ def test_work_after_a_new_subscription_revives_whatever_an_older_decision_suppre
     lab.turn(events.Disconnected(), events.Subscribed(framework_id="framework"))
     lab.scale(2)
     assert len(lab.sent(effects.Revive)) == 1
+
+
+LARGE = Container(command="serve", requests=Amounts(cpus=10**9, mem=32_000, disk=0))
+"""More than any agent has."""
+
+
+class Sealed:
+    """An offer that says whether somebody has looked at it."""
+
+    def __init__(self, offer: Offer) -> None:
+        self.id, self._offer = offer.id, offer
+        self.opened = False
+
+    def open(self) -> Offer:
+        self.opened = True
+        return self._offer
+
+
+def arrive(lab: Lab, count: int) -> list[Sealed]:
+    """So many offers come at once, each of an agent of its own."""
+    offers = [Sealed(lab.make_offer(f"agent-{number}")) for number in range(count)]
+    lab.turn(events.OffersArrived(offers=tuple(offers)))
+    return offers
+
+
+def reserving(count: int) -> Lab:
+    return Lab(CoreOptions(strict=True, offer_reserve=count))
+
+
+def test_what_nobody_waits_for_is_declined_unread_but_for_a_reserve() -> None:
+    lab = reserving(3)
+    offers = arrive(lab, 10)
+    assert [offer.opened for offer in offers] == [True] * 3 + [False] * 7
+    (decline,) = lab.sent(effects.Decline)
+    assert decline.offer_ids == tuple(offer.id for offer in offers[3:])
+    assert decline.refuse_seconds == lab.core.desk.options.refuse_idle
+    assert len(lab.sent(effects.Suppress)) == 1
+
+
+def test_the_reserve_serves_small_work_without_new_offers() -> None:
+    lab = reserving(3)
+    arrive(lab, 10)
+    for number in range(3):
+        lab.turn(other(f"small-{number}"))
+        assert len(lab.sent(effects.Accept)) == 1
+        assert lab.sent(effects.Revive) == []
+    lab.turn(other("one-more"))
+    assert lab.sent(effects.Accept) == []
+    assert len(lab.sent(effects.Revive)) == 1, "the reserve is used up"
+    arrive(lab, 10)
+    assert lab.sent(effects.Accept) != []
+
+
+def test_work_that_the_reserve_does_not_serve_asks_for_all_offers() -> None:
+    lab = reserving(1)
+    arrive(lab, 5)
+    lab.turn(events.CreateApplication(version=version(1, containers=(LARGE,))))
+    assert len(lab.sent(effects.Revive)) == 1
+    assert all(offer.opened for offer in arrive(lab, 5)), "each of them may be the one that fits"
+
+
+def test_the_reserve_is_kept_while_work_comes_and_given_back_after_that() -> None:
+    lab = reserving(3)
+    arrive(lab, 5)
+    hold = lab.core.desk.options.offer_hold
+    for number in range(2):
+        lab.wait(hold * 0.9)
+        lab.turn(other(f"small-{number}"))
+    assert len(lab.core.desk.pool) == 1
+    lab.wait(hold + 1.0)
+    assert len(lab.core.desk.pool) == 0
+    assert len(lab.sent(effects.Decline)) == 1
+
+
+def test_somebody_who_looks_at_offers_sees_all_of_them() -> None:
+    lab = reserving(1)
+    arrive(lab, 5)
+    lab.core._supply.want()
+    assert all(offer.opened for offer in arrive(lab, 5))

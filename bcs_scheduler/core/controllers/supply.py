@@ -1,8 +1,12 @@
 """Offers in, launches out: holds the offers, has the placer work, and tells Mesos whether more are wanted.
 
-While something waits for a place, offers are held and all of them are considered for all open demands. When
-nothing does, they are declined for long and the framework is suppressed, so that others get the resources; new work
-revives it. Offers that no open demand could use for `offer_hold` seconds are declined for a short while.
+While something waits for a place, offers are held and all of them are considered for all open demands. Offers that no
+open demand could use for `offer_hold` seconds are declined for a short while.
+
+When nothing waits, a reserve of offers is kept for `offer_hold` seconds, for what may come next: a cluster in which
+taskgroups fail or are launched all the time need not offer everything for each of them. What comes beyond the reserve
+is declined unread and for long, and the framework is suppressed, so that others get the resources. After that time the
+reserve is declined, too. Work that the offers at hand do not serve revives the framework.
 """
 
 from __future__ import annotations
@@ -14,6 +18,10 @@ from bcs_scheduler.core.pace import Pace
 from bcs_scheduler.core.placement import Placer
 from offers.model import Decoration, Offer
 from store.records import AgentSetting
+
+RESERVE_PART = 20
+"""The reserve: one offer for so many agents, but CoreOptions.offer_reserve at least. On 10,000 agents 500 launches of
+one taskgroup share the cost of one round of offers."""
 
 
 class Supply:
@@ -27,7 +35,11 @@ class Supply:
         self._suppressed = False
         self._renewed = False
         """There has been a subscription since the last look at the demands."""
+        self._asking = False
+        """Work has come that may need more offers than are at hand."""
         self._idle_since = 0.0
+        self._looked_at_until = 0.0
+        """Until then somebody looks at all offers, although nothing waits for a place."""
         self._revived_at = 0.0
 
     def recover(self) -> None:
@@ -52,9 +64,29 @@ class Supply:
         self.placer.void()
 
     def arrived(self, event: OffersArrived) -> None:
-        for offer in event.offers:
-            self._desk.pool.add(offer._replace(received_at=self._desk.now))
-        self._fresh = True
+        desk = self._desk
+        room = len(event.offers) if self._wanted() else max(0, self._reserve() - len(desk.pool))
+        for offer in event.offers[:room]:
+            desk.pool.add(offer.open()._replace(received_at=desk.now))
+        self._fresh = self._fresh or room > 0
+        surplus = tuple(offer.id for offer in event.offers[room:])
+        if surplus:
+            self._suppress()
+            self._refused = True
+            desk.emit(Decline(offer_ids=surplus, refuse_seconds=desk.options.refuse_idle, cause=desk.cause))
+
+    def _wanted(self) -> bool:
+        """All offers are wanted: something waits for a place, or somebody looks at them."""
+        desk = self._desk
+        return bool(desk.engine.demands) or self.placer.planning or desk.now < self._looked_at_until
+
+    def _reserve(self) -> int:
+        return max(self._desk.options.offer_reserve, len(self._desk.agents.agents) // RESERVE_PART)
+
+    def _suppress(self) -> None:
+        if not self._suppressed:
+            self._suppressed = True
+            self._desk.emit(Suppress(cause=self._desk.cause))
 
     def rescinded(self, event: OfferRescinded) -> None:
         self._desk.pool.rescind(event.offer_id)
@@ -79,15 +111,24 @@ class Supply:
     def place(self, pace: Pace) -> bool:
         """Matches demands that have changed, or all of them if offers have come, and launches. True if anything was
         launched."""
-        self._regulate()
-        if not self._desk.connected:
+        desk = self._desk
+        if desk.engine.demands or self.placer.planning:
+            self._idle_since = desk.now
+            self._asking = self._asking or bool(desk.engine.changed_demands) or self._renewed
+        if not desk.connected:
             return False
+        self._renewed = False
         if self._fresh:
             self._fresh = False
             self.placer.try_all()
         else:
             self.placer.try_changed()
-        return self.placer.place(pace)
+        launched = self.placer.place(pace)
+        if self._asking and not self.busy:
+            self._asking = False
+            if desk.engine.demands or self.placer.planning:
+                self._revive()
+        return launched
 
     def _due(self) -> bool:
         engine = self._desk.engine
@@ -95,22 +136,16 @@ class Supply:
 
     # --- wanting more or less ---------------------------------------------------------------------------------
 
-    def _regulate(self) -> None:
-        """REVIVE when work arrives that the present offers may not serve."""
-        desk = self._desk
-        if desk.engine.demands or self.placer.planning:
-            self._idle_since = desk.now
-            changed = bool(desk.engine.changed_demands) or self._renewed
-            if desk.connected and changed and (self._suppressed or self._refused):
-                desk.emit(Revive(cause=desk.cause))
-                self._suppressed = self._refused = False
-        if desk.connected:
-            self._renewed = False
-
     def revive(self) -> None:
         """Asks for offers although nothing is to be launched (a plan wants to look at them)."""
-        self._idle_since = self._desk.now
-        if self._desk.connected and (self._suppressed or self._refused):
+        desk = self._desk
+        self._idle_since = desk.now
+        self._looked_at_until = desk.now + desk.options.offer_hold
+        if desk.connected:
+            self._revive()
+
+    def _revive(self) -> None:
+        if self._suppressed or self._refused:
             self._desk.emit(Revive(cause=self._desk.cause))
             self._suppressed = self._refused = False
 
@@ -118,23 +153,22 @@ class Supply:
         """Something wants to see offers for longer than a moment: they are held and renewed as for open demands."""
         desk = self._desk
         self._idle_since = desk.now
+        self._looked_at_until = desk.now + desk.options.offer_hold
         if self._suppressed or (self._refused and desk.now >= self._revived_at + desk.options.refuse_unfit):
             self._revived_at = desk.now
             self.revive()
 
     def tick(self) -> None:
-        desk = self._desk
+        desk, options = self._desk, self._desk.options
         if not desk.connected:
             return
-        if desk.engine.demands or self.placer.planning:
-            self._decline(desk.pool.expire(desk.now, desk.options.offer_hold), desk.options.refuse_unfit)
-        elif desk.now >= self._idle_since + desk.options.offer_hold:
-            if not self._suppressed:
-                self._suppressed = True
-                desk.emit(Suppress(cause=desk.cause))
-            self._decline(desk.pool.expire(desk.now, 0.0), desk.options.refuse_idle)
+        if self._wanted():
+            self._decline(desk.pool.expire(desk.now, options.offer_hold), options.refuse_unfit)
+        elif desk.now >= self._idle_since + options.offer_hold:
+            self._suppress()
+            self._decline(desk.pool.expire(desk.now, 0.0), options.refuse_idle)
         else:
-            self._decline(desk.pool.expire(desk.now, desk.options.offer_hold), desk.options.refuse_unfit)
+            self._decline(desk.pool.expire(desk.now, options.offer_hold, self._reserve()), options.refuse_unfit)
 
     def _decline(self, offers: list[Offer], refuse_seconds: float) -> None:
         if offers:
