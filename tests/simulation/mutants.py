@@ -294,6 +294,6 @@ MUTANTS = (
     Mutant("keep the first", mutantstandbys.keep_the_first, ("I29", "I30")),
     Mutant("keep everything", mutantkeeping.keep_everything, ("C11",)),
     Mutant("push out the newest", mutantkeeping.push_out_the_newest, ("I11", "I32")),
-    Mutant("end at the first answer", mutantkeeping.end_at_the_first_answer, ("I32", "I17")),
+    Mutant("end at the first answer", mutantkeeping.end_at_the_first_answer, ("I32", "I17", "C11")),
     Mutant("count the gap", mutantclocks.count_the_gap, ("I28", "I11")),
 )
