@@ -49,6 +49,9 @@ OTHERS = 50
 """Taskgroups for each object of every other kind."""
 SPACE = "big"
 CONTAINER = Container(command="serve", requests=Amounts(cpus=100, mem=32_000, disk=0))
+HUGE = Container(command="serve", requests=Amounts(cpus=1_000_000, mem=32_000, disk=0))
+CROWD = "crowd"
+"""Namespace of what waits for a place."""
 POLICY = RestartPolicy(policy="Always", interval=0.0)
 PORTS = (31_000, 31_999)
 
@@ -108,6 +111,35 @@ def applications(taskgroups: int, agents: int, each: int = PER_AGENT) -> Iterato
         )
         for index in range(size):
             yield taskgroup(definition, index, (number + index) % agents, 10**15 + number + index)
+
+
+def waiting(count: int) -> Iterator[Record]:
+    """So many applications of one taskgroup each that is too large for any agent: their launches wait for a place."""
+    for number in range(count):
+        name, operation = f"w{number}", f"application-{10**17 + number}"
+        definition = version(CROWD, name, 1, name=str(10**17 + number), created_at=START, containers=(HUGE,))
+        yield definition
+        yield Application(
+            namespace=CROWD,
+            name=name,
+            instances=1,
+            version=definition.name,
+            status="Operating",
+            operation=operation,
+            created_at=START,
+        )
+        yield Transaction(
+            id=operation,
+            type="LAUNCH",
+            namespace=CROWD,
+            application=name,
+            target=1,
+            version=definition.name,
+            created_at=START,
+            due_at=START,
+            deadline=START + 1e6,
+            history=(Note(at=START, text="accepted"),),
+        )
 
 
 def taskgroup(definition: Version, index: int, agent: int, nano: int) -> TaskGroup:
@@ -214,10 +246,17 @@ def _remembered(number: int) -> Iterator[Record]:
 
 
 class World:
-    """A core whose cluster has `taskgroups` running taskgroups on a tenth as many agents, each with an offer."""
+    """A core whose cluster has `taskgroups` running taskgroups on a tenth as many agents, each with an offer. `queued`
+    launches of one taskgroup wait for a place and fit nowhere."""
 
     def __init__(
-        self, taskgroups: int, each: int = PER_AGENT, options: CoreOptions | None = None, *, offers: bool = True
+        self,
+        taskgroups: int,
+        each: int = PER_AGENT,
+        options: CoreOptions | None = None,
+        *,
+        offers: bool = True,
+        queued: int = 0,
     ) -> None:
         self.agents = max(1, taskgroups // PER_AGENT)
         self.now = START + 10.0
@@ -225,6 +264,7 @@ class World:
             Framework(id="framework", cluster="cluster", created_at=START),
             *applications(taskgroups, self.agents, each),
             *others(taskgroups // OTHERS),
+            *waiting(queued),
         ]
         self.options = options or CoreOptions(strict=True, offer_hold=1e6)
         self.core = Core(records, self.options, self.now)

@@ -13,6 +13,7 @@ from offers.constraints import Rules
 from offers.eligibility import Eligibilities, Eligibility
 from offers.leased import Layouts, LeasedDrawer, LeasedRow
 from offers.model import Claim, Decoration, Demand, Offer
+from offers.resources import SCALARS
 from offers.table import SCORE_UNIT, Table
 
 _PLAIN = Decoration()
@@ -83,6 +84,17 @@ class OfferPool:
         row.claims.clear()
         self._shrunk(row)
         return True
+
+    def room(self, agent_id: str, role: str) -> list[int]:
+        """Scalars of all offers of an agent for a role, in the order of SCALARS, claims included: no taskgroup that
+        needs more fits there. Zeros if there is no offer."""
+        found = dict.fromkeys(SCALARS, 0)
+        row = self._rows.get((agent_id, role))
+        for offer in row.offers.values() if row is not None else ():
+            for pot, amount in offer.scalars:
+                if pot.name in found:
+                    found[pot.name] += amount
+        return list(found.values())
 
     def claims(self, agent_id: str, role: str) -> list[Claim]:
         """What is deducted from the offers of an agent for placements that have not been launched yet. A placement

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable
+from typing import NamedTuple
 
 from offers.model import Demand, Diagnosis
+from offers.resources import amounts_of
 from store.records import Version
+from transactions.injection import Source
+
+
+class Size(NamedTuple):
+    """What demands have in common that the same offers are too small for."""
+
+    role: str
+    amounts: tuple[int, ...]
+    """Scalars of one slot, in the order of offers.resources.SCALARS."""
+    counting: bool
+    """Constraints count other taskgroups, so more than the size of an offer decides."""
 
 
 class Plan:
@@ -35,14 +48,21 @@ class Demands:
         """Version that an open demand launches, by transaction id."""
         self._plans: dict[str, Plan] = {}
         """What is planned for a transaction, by transaction id. Open demands have the other slots."""
+        self.by_size: dict[Size, dict[str, None]] = {}
+        """Ids of the open demands of each size, none of them empty."""
+        self._slots = 0
+        """Of all open demands and plans."""
+        self._sources: dict[str, frozenset[Source]] = {}
+        """Configmaps and secrets that a waiting launch takes something from, by transaction id; nothing if none."""
+        self._takers: dict[Source, dict[str, None]] = {}
+        """Ids of the transactions whose launches take something from a configmap or secret."""
         self._fresh: set[str] = set()
         """Transactions to be put into the queue with the next batch of changes."""
 
     @property
     def pending(self) -> int:
         """Taskgroups that wait for a place or for their launch (any thread)."""
-        waiting = sum([len(demand.slots) for demand in list(self.demands.values())])
-        return waiting + sum([len(plan.slots) for plan in list(self._plans.values())])
+        return self._slots
 
     def plan(self, identity: str, count: int) -> None:
         """The first `count` slots of an open demand have been matched and will be launched: the demand has the others
@@ -51,17 +71,18 @@ class Demands:
         plan = self._plans.get(identity)
         if plan is None:
             plan = self._plans[identity] = Plan(self._version_of[identity])
+        before = len(plan.slots)
         plan.slots.update(demand.slots[:count])
+        self._slots += len(plan.slots) - before
         if count < len(demand.slots):
-            self.demands[identity] = demand._replace(slots=demand.slots[count:])
+            self._open(demand._replace(slots=demand.slots[count:]))
         else:
-            del self.demands[identity]
+            self._close(identity)
 
     def unplan(self, identity: str, slot: Hashable) -> None:
         """A planned slot will not be launched (its offers are gone): the transaction is looked at again."""
-        plan = self._plans.get(identity)
-        if plan is not None:
-            plan.slots.discard(slot)
+        if identity in self._plans:
+            self._unplanned(identity, slot)
             self._fresh.add(identity)
 
     def want(self, demand: Demand, version: Version) -> None:
@@ -69,10 +90,69 @@ class Demands:
         demand = self._without_planned(demand, version)
         self._version_of[demand.id] = version.name
         if not demand.slots:
-            self.demands.pop(demand.id, None)
+            self._close(demand.id)
         elif self.demands.get(demand.id) != demand:
-            self.demands[demand.id] = demand
+            self._open(demand)
             self.changed_demands[demand.id] = None
+
+    def takers(self, source: Source) -> Collection[str]:
+        """Ids of the transactions that launch, or would if they could, what takes something from the configmap or
+        secret."""
+        return self._takers.get(source, ())
+
+    def _takes(self, identity: str, sources: Iterable[Source]) -> None:
+        """What the transaction is going to launch takes something from these."""
+        now = frozenset(sources)
+        before = self._sources.get(identity, frozenset())
+        if now == before:
+            return
+        for source in before - now:
+            members = self._takers[source]
+            del members[identity]
+            if not members:
+                del self._takers[source]
+        for source in now - before:
+            self._takers.setdefault(source, {})[identity] = None
+        if now:
+            self._sources[identity] = now
+        else:
+            del self._sources[identity]
+
+    def _open(self, demand: Demand) -> None:
+        before = self.demands.get(demand.id)
+        self._slots += len(demand.slots) - (len(before.slots) if before is not None else 0)
+        size = _size(demand)
+        if before is not None and _size(before) != size:
+            self._unsize(before)
+        self.by_size.setdefault(size, {})[demand.id] = None
+        self.demands[demand.id] = demand
+
+    def _close(self, identity: str) -> None:
+        before = self.demands.pop(identity, None)
+        if before is not None:
+            self._slots -= len(before.slots)
+            self._unsize(before)
+
+    def _unsize(self, demand: Demand) -> None:
+        size = _size(demand)
+        members = self.by_size[size]
+        del members[demand.id]
+        if not members:
+            del self.by_size[size]
+
+    def _unplanned(self, identity: str, slot: Hashable) -> bool:
+        """The slot is not planned any more; False if it has not been."""
+        plan = self._plans.get(identity)
+        if plan is None or slot not in plan.slots:
+            return False
+        plan.slots.discard(slot)
+        self._slots -= 1
+        return True
+
+    def _drop_plan(self, identity: str) -> None:
+        plan = self._plans.pop(identity, None)
+        if plan is not None:
+            self._slots -= len(plan.slots)
 
     def _without_planned(self, demand: Demand, version: Version) -> Demand:
         """The demand without the slots that are planned. A plan for another version is void, and so are planned slots
@@ -80,16 +160,23 @@ class Demands:
         plan = self._plans.get(demand.id)
         if plan is None:
             return demand
+        before = len(plan.slots)
         plan.slots.intersection_update(demand.slots)
+        self._slots += len(plan.slots) - before
         if plan.version != version.name or not plan.slots:
-            del self._plans[demand.id]
+            self._drop_plan(demand.id)
             return demand
         return demand._replace(slots=tuple([slot for slot in demand.slots if slot not in plan.slots]))
 
     def _drop_demand(self, identity: str) -> None:
         self.missing.pop(identity, None)
-        self.demands.pop(identity, None)
         self.changed_demands.pop(identity, None)
         self.diagnoses.pop(identity, None)
         self._version_of.pop(identity, None)
-        self._plans.pop(identity, None)
+        self._takes(identity, ())
+        self._close(identity)
+        self._drop_plan(identity)
+
+
+def _size(demand: Demand) -> Size:
+    return Size(demand.role, amounts_of(demand.need), bool(demand.rules.live))

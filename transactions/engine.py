@@ -138,8 +138,7 @@ class Engine(Demands):
             return None
         slot: Slot | None = placement.slot  # type: ignore[assignment]
         name = self._version_of.get(identity, "")
-        if plan is not None and slot in plan.slots:
-            plan.slots.discard(slot)
+        if plan is not None and self._unplanned(identity, slot):
             name = plan.version
         elif demand is None:
             return None
@@ -161,7 +160,7 @@ class Engine(Demands):
             words = f"taskgroup {done}, id: {slot.replaces} -> {group.id}"
             self._finish(ctx, restart, "FINISH", words, told=base.REPLACED if restart.inner else "")
         elif plan is None or not plan.slots:
-            self._plans.pop(identity, None)
+            self._drop_plan(identity)
             self._fresh.add(transaction.id)
         created = transaction.due_at if transaction.type == "RESCHEDULE" else transaction.created_at
         kind = "scale" if transaction.type == "INNERSCALE" else transaction.type.lower()
@@ -221,7 +220,7 @@ class Engine(Demands):
             elif kind == "application":
                 self._push(REFRESH, key)
             elif kind in ("configmap", "secret"):
-                self._fresh.update(self._wanting_from(ids.namespace_of(key)))
+                self._fresh.update(self.takers((kind, key)))
 
     def _concern_taskgroup(self, ctx: Context, key: str) -> None:
         app = ids.application_of(key)
@@ -245,11 +244,6 @@ class Engine(Demands):
         elif identity not in self._resting:
             self._resting.add(identity)
             self._wake(at, identity)
-
-    def _wanting_from(self, namespace: str) -> list[str]:
-        """Transactions that launch, or would if they could, what may take something from this namespace."""
-        prefix = f"{namespace}/"
-        return [*self.missing, *(i for i, demand in self.demands.items() if demand.application.startswith(prefix))]
 
     def _register(self, transaction: Transaction) -> None:
         key = f"{transaction.namespace}/{transaction.application}"
@@ -329,14 +323,17 @@ class Engine(Demands):
 
     def _demand(self, ctx: Context, transaction: Transaction, step: Step) -> None:
         version = ctx.state.version(f"{transaction.namespace}/{transaction.application}", step.version)
-        missing = step.missing
-        if step.slots and version is not None and not missing:
-            missing = injection.missing(ctx.state, version)
+        missing, sources = step.missing, frozenset[injection.Source]()
+        if version is not None and (missing or step.slots):
+            lacking, sources = injection.examine(ctx.state, version)
+            missing = missing or lacking
         if not step.slots or version is None or missing:
             self._drop_demand(transaction.id)
             if missing:
+                self._takes(transaction.id, sources)
                 self._wait(ctx, transaction, missing)
             return
+        self._takes(transaction.id, sources)
         self.missing.pop(transaction.id, None)
         self.want(needs.demand(transaction.id, version, step, self.options.role), version)
 

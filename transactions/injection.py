@@ -17,6 +17,9 @@ from transactions.base import Refused
 REFERENCE = "secret::"
 """A value ``secret::<name>||<key>`` stands for what a secret of the namespace holds under the key."""
 
+Source = tuple[str, str]
+"""Kind (configmap or secret) and key of an object that something is taken from."""
+
 
 class Content(NamedTuple):
     """Content for one variable or file: `data` is base64, or `url` is fetched on the agent (basic authentication if
@@ -126,6 +129,17 @@ def refuse_if_missing(state: State, version: Version) -> None:
         raise Refused("invalid", words, problems=tuple(problems))
 
 
+def examine(state: State, version: Version) -> tuple[tuple[str, ...], frozenset[Source]]:
+    """What keeps the version from being launched, as `missing` says, and all configmaps and secrets that a launch takes
+    something from, existing or not. Configmaps name secrets themselves, so a change of one may change the answer."""
+    if not refers(version):
+        return (), frozenset()
+    lookup = _Lookup(state, version.namespace)
+    for container in version.containers:
+        lookup.container(container)
+    return tuple(dict.fromkeys(lookup.missing)), frozenset(lookup.sources)
+
+
 def missing(state: State, version: Version) -> tuple[str, ...]:
     """What keeps the version from being launched, in words; empty if nothing does."""
     try:
@@ -140,6 +154,7 @@ class _Lookup:
         self._state = state
         self._namespace = namespace
         self.missing: list[str] = []
+        self.sources: set[Source] = set()
 
     def container(self, container: Container) -> Injected:
         contents = [self._config(ref.name, item) for ref in container.configmaps for item in ref.items]
@@ -151,7 +166,9 @@ class _Lookup:
         )
 
     def _config(self, name: str, item: Item) -> Content:
-        found = self._state.config_maps.get(f"{self._namespace}/{name}")
+        key = f"{self._namespace}/{name}"
+        self.sources.add(("configmap", key))
+        found = self._state.config_maps.get(key)
         value = found.items.get(item.key) if found is not None else None
         if value is None:
             self._miss("configmap", name, item.key, found is not None)
@@ -165,6 +182,7 @@ class _Lookup:
 
     def _held(self, name: str, key: str) -> str:
         """Base64."""
+        self.sources.add(("secret", f"{self._namespace}/{name}"))
         found = self._state.secrets.get(f"{self._namespace}/{name}")
         value = found.items.get(key) if found is not None else None
         if value is None:

@@ -13,7 +13,10 @@ again.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
+from itertools import islice
+from operator import le
 
 from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import Accept, Decline, Launch
@@ -28,6 +31,11 @@ SLICE = 512
 """Slots matched at once: some milliseconds, against about one that each call of the matcher costs at 5,000 agents."""
 PROMPT_SLICE = 128
 """Slots of prompt demands that are matched at once: the launches of a slice take some 20 ms."""
+
+EXPLAINED = 256
+"""Demands, in the order in which they have been opened, that are matched with every new offer, even one that is too
+small for them: their diagnoses tell of all agents. The diagnosis of another one tells of the agents there were when an
+offer was last large enough for it."""
 
 UNIT = 50
 """Taskgroups written in one unit at most, so that any store takes it whole."""
@@ -58,10 +66,29 @@ class Placer:
         return bool(self._planned)
 
     def try_all(self) -> None:
-        """Offers have come: every open demand is matched again, the oldest first."""
+        """Facts about agents have changed: every open demand is matched again, the oldest first."""
         engine = self._desk.engine
         engine.changed_demands.clear()
         self._try(sorted(engine.demands, key=ids.nanoseconds_of))
+
+    def try_again(self, sites: Iterable[Site]) -> None:
+        """Offers for these sites have come: matches the open demands for which they may be large enough, and those that
+        are new or have changed, the oldest first. Very many demands that fit nowhere must not cost anything whenever an
+        agent offers a little."""
+        engine = self._desk.engine
+        greatest: dict[str, list[int]] = {}
+        for agent, role in sites:
+            room = self._desk.pool.room(agent, role)
+            known = greatest.setdefault(role, room)
+            greatest[role] = list(map(max, known, room))
+        found = dict.fromkeys(engine.changed_demands)
+        engine.changed_demands.clear()
+        found.update(dict.fromkeys(islice(engine.demands, EXPLAINED)))
+        for size, members in engine.by_size.items():
+            room = greatest.get(size.role, [])
+            if size.counting or (room and all(map(le, size.amounts, room))):
+                found.update(members)
+        self._try(sorted(found, key=ids.nanoseconds_of))
 
     def try_changed(self) -> None:
         """Matches demands that are new or have changed."""

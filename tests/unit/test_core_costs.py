@@ -71,6 +71,53 @@ def test_the_cost_of_an_event_does_not_depend_on_the_size_of_the_cluster(worlds:
     )
 
 
+WAITING = {
+    "a_task_starts",
+    "a_report_that_changes_nothing",
+    "a_task_fails",
+    "a_task_is_unreachable",
+    "create_application",
+    "scale_up",
+    "put_config_map",
+    "put_secret",
+    "offers_arrived",
+    "offer_rescinded",
+    "nothing_happens",
+}
+"""Cases of which it matters how many taskgroups wait for a place."""
+
+
+@pytest.fixture(scope="module")
+def crowded() -> Iterator[Worlds]:
+    """The same cluster twice; very many launches wait for a place in the second one."""
+    pair = (World(SMALL, queued=SMALL), World(SMALL, queued=LARGE))
+    assert [world.core.pending for world in pair] == [SMALL, LARGE]
+    assert len({world.agents for world in pair}) == 1
+    gc.collect()
+    gc.freeze()
+    yield pair
+    gc.unfreeze()
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in WAITING], ids=lambda case: case.name)
+def test_the_cost_of_an_event_does_not_depend_on_how_many_taskgroups_wait_for_a_place(
+    crowded: Worlds, case: Case
+) -> None:
+    lines = [_lines(world, case) for world in crowded]
+    small, large = _times(crowded, case)
+    assert lines[1] <= MOST_LINES * lines[0], f"lines executed: {lines[0]} and {lines[1]}"
+    assert large <= MOST_TIME * small + FLOOR, f"processor time: {small * 1e6:.0f} and {large * 1e6:.0f} microseconds"
+
+
+def test_asking_what_is_pending_does_not_walk_over_what_waits(crowded: Worlds) -> None:
+    small, large = (min(_timed(partial(_pending, world)) for _ in range(RUNS)) for world in crowded)
+    assert large <= MOST_TIME * small + ASKED_FLOOR
+
+
+def _pending(world: World) -> int:
+    return world.core.pending
+
+
 def test_asking_when_the_next_turn_is_due_and_what_is_pending_costs_the_same(worlds: Worlds) -> None:
     for ask in (lambda w: w.core.next_wakeup(w.now), lambda w: w.core.pending, lambda w: w.core.open_questions):
         small, large = (min(_timed(partial(ask, world)) for _ in range(RUNS)) for world in worlds)

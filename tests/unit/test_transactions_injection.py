@@ -9,7 +9,7 @@ import pytest
 from store.definition import Container, Item, Reference
 from store.records import ConfigItem, ConfigMap, Secret, Version
 from store.state import State
-from transactions.injection import Content, Credentials, Missing, inject, resolve
+from transactions.injection import Content, Credentials, Missing, examine, inject, resolve
 
 
 def base64(text: str) -> str:
@@ -55,3 +55,24 @@ def test_an_account_is_resolved_in_its_namespace() -> None:
     assert len(refused.value.what) == 1
     with pytest.raises(Missing, match="has no key 'none'"):
         resolve(STATE, "shop", "me", "secret::login||none")
+
+
+def test_a_launch_takes_from_all_it_names_and_from_what_its_configmaps_name() -> None:
+    container = Container(
+        configmaps=(Reference(name="remote", items=(Item(type="file", key="a", target="/a"),)),),
+        secrets=(Reference(name="absent", items=(Item(type="env", key="b", target="B"),)),),
+        image_pull_user="secret::registry||user",
+    )
+    version = Version(namespace="default", application="web", containers=(container,))
+    state = State()
+    named = {("configmap", "default/remote"), ("secret", "default/absent"), ("secret", "default/registry")}
+    missing, sources = examine(state, version)
+    assert len(missing) == 3 and sources == named
+    item = ConfigItem(type="http", content="http://host/a", user="secret::download||user")
+    remote = ConfigMap(namespace="default", name="remote", items={"a": item})
+    state.apply("configmap", remote.key, remote)
+    assert examine(state, version)[1] == named | {("secret", "default/download")}
+    assert examine(state, Version(namespace="default", application="web", containers=(Container(),))) == (
+        (),
+        frozenset(),
+    )

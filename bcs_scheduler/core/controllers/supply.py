@@ -15,7 +15,7 @@ from bcs_scheduler.core.desk import Desk
 from bcs_scheduler.core.effects import AcceptInverseOffers, Decline, Revive, Suppress
 from bcs_scheduler.core.events import InverseOffersArrived, OfferRescinded, OffersArrived
 from bcs_scheduler.core.pace import Pace
-from bcs_scheduler.core.placement import Placer
+from bcs_scheduler.core.placement import Placer, Site
 from offers.model import Decoration, Offer
 from store.records import AgentSetting
 
@@ -28,8 +28,10 @@ class Supply:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self.placer = Placer(desk)
-        self._fresh = False
-        """Offers have come since the last pass."""
+        self._sites: dict[Site, None] = {}
+        """Agents and roles whose offers have come since the last pass."""
+        self._redecorated = False
+        """Facts about agents have changed since the last pass."""
         self._refused = False
         """Filters are set in Mesos that may hide offers from us; REVIVE clears them."""
         self._suppressed = False
@@ -67,8 +69,9 @@ class Supply:
         desk = self._desk
         room = len(event.offers) if self._wanted() else max(0, self._reserve() - len(desk.pool))
         for offer in event.offers[:room]:
-            desk.pool.add(offer.open()._replace(received_at=desk.now))
-        self._fresh = self._fresh or room > 0
+            opened = offer.open()
+            desk.pool.add(opened._replace(received_at=desk.now))
+            self._sites[opened.agent_id, opened.role] = None
         surplus = tuple(offer.id for offer in event.offers[room:])
         if surplus:
             self._suppress()
@@ -99,7 +102,7 @@ class Supply:
     def decorate(self, agent: str) -> None:
         """Brings the settings of an agent into its offers."""
         self._desk.pool.decorate(agent, decoration(self._desk.state.agent_settings.get(agent)))
-        self._fresh = True
+        self._redecorated = True
 
     # --- placing ----------------------------------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class Supply:
         return self._desk.connected and (self.placer.busy or self._due())
 
     def place(self, pace: Pace) -> bool:
-        """Matches demands that have changed, or all of them if offers have come, and launches. True if anything was
+        """Matches demands that have changed, and others if offers have come, and launches. True if anything was
         launched."""
         desk = self._desk
         if desk.engine.demands or self.placer.planning:
@@ -118,11 +121,14 @@ class Supply:
         if not desk.connected:
             return False
         self._renewed = False
-        if self._fresh:
-            self._fresh = False
+        if self._redecorated:
             self.placer.try_all()
+        elif self._sites:
+            self.placer.try_again(self._sites)
         else:
             self.placer.try_changed()
+        self._redecorated = False
+        self._sites.clear()
         launched = self.placer.place(pace)
         if self._asking and not self.busy:
             self._asking = False
@@ -132,7 +138,7 @@ class Supply:
 
     def _due(self) -> bool:
         engine = self._desk.engine
-        return bool(engine.changed_demands) or (self._fresh and bool(engine.demands))
+        return bool(engine.changed_demands) or (bool(engine.demands) and (self._redecorated or bool(self._sites)))
 
     # --- wanting more or less ---------------------------------------------------------------------------------
 
