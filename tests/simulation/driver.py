@@ -24,6 +24,8 @@ from tests.simulation.standby import Standby
 from tests.simulation.store import Client, Store
 from tests.simulation.world import World
 
+SETTLING_TURNS = 20
+"""Turns at one moment after which everything must have been done."""
 CALLS = (
     effects.Accept,
     effects.Decline,
@@ -175,11 +177,13 @@ class Node:
             self.world.after(self.world.between(0.05, 1.5), self._connect, self.term)
 
     def plan(self, command: events.Command) -> list[Unit]:
-        """Hands in a dry run in a turn of its own, right after one that has done all there is to do at this moment, and
+        """Hands in a dry run in a turn of its own, right after all has been done that there is to do at this moment, and
         returns what the dry run made of it."""
         term = self.term
         assert term is not None
-        self._turn(hurried=False)
+        for _ in range(SETTLING_TURNS):  # what ends in one turn may push older records out in the next
+            if not any(unit.changes for unit in self._turn(hurried=False)):
+                break
         self.world.tell(self.name, command)
         term.waiting.append(command.token)
         self._inbox.append(command)
