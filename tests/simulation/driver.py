@@ -177,7 +177,7 @@ class Node:
             self.world.after(self.world.between(0.05, 1.5), self._connect, self.term)
 
     def plan(self, command: events.Command) -> list[Unit]:
-        """Hands in a dry run in a turn of its own, right after all has been done that there is to do at this moment, and
+        """Hands in a dry run in a turn of its own, right after all has been done that is to be done at this moment, and
         returns what the dry run made of it."""
         term = self.term
         assert term is not None
