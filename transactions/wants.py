@@ -7,7 +7,7 @@ of the two sides.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from store.definition import Amounts
@@ -75,26 +75,19 @@ def of_deployment(state: State, deployment: Deployment) -> Wants:
     return _times(max(counts), most)
 
 
-def by_namespace(state: State, only: str | None = None) -> dict[str, Wants]:
-    """One look at everything (any thread); `only`: one namespace."""
-    sums: dict[str, Wants] = {}
-    for namespace, wants in _all(state, only):
-        sums[namespace] = sums.get(namespace, NOTHING).plus(wants)
-    return sums
+def of_namespace(state: State, namespace: str) -> Wants:
+    """The sum over what is in the namespace. Costs nothing for what is in others; any thread may ask."""
+    total = NOTHING
+    for application in _those("application", state, state.applications, namespace):
+        total = total.plus(of_application(state, application))
+    for deployment in _those("deployment", state, state.deployments, namespace):
+        total = total.plus(of_deployment(state, deployment))
+    return total
 
 
-def _all(state: State, only: str | None) -> Iterator[tuple[str, Wants]]:
-    for application in _those("application", state, state.applications, only):
-        yield application.namespace, of_application(state, application)
-    for deployment in _those("deployment", state, state.deployments, only):
-        yield deployment.namespace, of_deployment(state, deployment)
-
-
-def _those(kind: str, state: State, table: Mapping[str, R], only: str | None) -> list[R]:
-    """The records of a kind, or those of one namespace."""
-    if only is None:
-        return list(table.values())
-    return [record for key in list(state.indexes.keys_in(kind, only)) if (record := table.get(key)) is not None]
+def _those(kind: str, state: State, table: Mapping[str, R], namespace: str) -> list[R]:
+    """The records of a kind in the namespace."""
+    return [record for key in list(state.indexes.keys_in(kind, namespace)) if (record := table.get(key)) is not None]
 
 
 def bounds(quota: Quota) -> tuple[tuple[str, int | None], ...]:

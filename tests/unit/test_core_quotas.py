@@ -27,7 +27,7 @@ def put(lab: Lab, **quota: Any) -> effects.Reply:
 
 
 def used(lab: Lab) -> Wants:
-    return wants.by_namespace(lab.core.state, "default").get("default", wants.NOTHING)
+    return wants.of_namespace(lab.core.state, "default")
 
 
 def big(instances: int, cpus: int = 400) -> Version:
@@ -157,13 +157,13 @@ def deployed(**fields: Any) -> State:
 
 
 def test_a_deployment_stands_for_its_applications() -> None:
-    assert wants.by_namespace(deployed()) == {"default": Wants(*(4 * amount for amount in ONE))}
+    assert wants.of_namespace(deployed(), "default") == Wants(*(4 * amount for amount in ONE))
 
 
 def test_a_deployment_that_moves_wants_all_and_the_surge_at_the_greater_need() -> None:
-    moving = wants.by_namespace(deployed(successor="web-v2", previous_instances=3))["default"]
+    moving = wants.of_namespace(deployed(successor="web-v2", previous_instances=3), "default")
     assert moving == Wants(6 * 400, 6 * ONE.mem, 6 * ONE.disk, 6)
-    shrinking = wants.by_namespace(deployed(successor="web-v2", previous_instances=9))["default"]
+    shrinking = wants.of_namespace(deployed(successor="web-v2", previous_instances=9), "default")
     assert shrinking.taskgroups == 11
 
 
@@ -171,7 +171,7 @@ def test_the_wanted_revision_counts_before_its_application_exists() -> None:
     state = deployed()
     revision = Revision(namespace="default", deployment="web", number=1, version=big(4, cpus=700))
     state.apply("revision", revision.key, revision)
-    assert wants.by_namespace(state)["default"].cpus == 4 * 700
+    assert wants.of_namespace(state, "default").cpus == 4 * 700
 
 
 @pytest.mark.parametrize(

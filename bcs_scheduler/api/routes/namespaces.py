@@ -30,12 +30,11 @@ def list_namespaces(call: Call) -> Answer:
     held = contents(state)
     known = dict(state.namespaces.items())
     found = [name for name in {*held, *known} if selected(known[name].labels if name in known else {}, requirements)]
-    used = wants.by_namespace(state)
     return page(
         found,
         lambda name: (name,),
         call.query,
-        lambda name: show_namespace(name, known.get(name), used.get(name, wants.NOTHING), held.get(name, {})),
+        lambda name: show_namespace(name, known.get(name), wants.of_namespace(state, name), held.get(name, {})),
     )
 
 
@@ -45,8 +44,7 @@ def get_namespace(call: Call) -> Answer:
     record, held = state.namespaces.get(name), contents(state, name).get(name, {})
     if record is None and not held:
         raise not_found("namespace", name)
-    used = wants.by_namespace(state, name).get(name, wants.NOTHING)
-    return Answer(show_namespace(name, record, used, held))
+    return Answer(show_namespace(name, record, wants.of_namespace(state, name), held))
 
 
 @table.write(
