@@ -24,6 +24,11 @@ LOST_SHARE = 0.09
 OTHERS = "/namespaces/others/applications"
 LOOK = 0.01
 """Seconds between the looks of another user at a launch."""
+QUICK: dict[str, Any] = {
+    "restartPolicy": {"policy": "Always", "interval": 0, "backoff": 0},
+    "unreachablePolicy": {"replaceAfterSeconds": 1},
+}
+"""Parts of a document: taskgroups are replaced soon, whatever happens to them."""
 LONG_TURN = 0.1
 """Seconds: the bound of a turn of the core."""
 
@@ -106,7 +111,7 @@ class Other:
             self.seconds.append(time.monotonic() - began)
 
     def _launch(self, name: str) -> None:
-        body = document(1, name)
+        body = document(1, name) | QUICK
         body["metadata"]["namespace"] = "others"
         while True:
             answer = self._session.post(self._url, json=body, timeout=TIMEOUT)
@@ -157,10 +162,7 @@ def await_running_tasks(bench: Bench, count: int) -> None:
 
 def _up(bench: Bench, taskgroups: int, other: Other | None = None) -> None:
     """Launches an application whose taskgroups are replaced soon, whatever happens to them."""
-    body: dict[str, Any] = document(taskgroups)
-    body["restartPolicy"] = {"policy": "Always", "interval": 0, "backoff": 0}
-    body["unreachablePolicy"] = {"replaceAfterSeconds": 1}
-    bench.call("POST", APPLICATION, body)
+    bench.call("POST", APPLICATION, document(taskgroups) | QUICK)
     if other is None:
         await_running(bench, taskgroups)
         return
