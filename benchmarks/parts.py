@@ -22,12 +22,13 @@ from bcs_scheduler.mesos.calls import CallMaker
 from bcs_scheduler.mesos.convert import event_of
 from bcs_scheduler.mesos.executorinfo import ExecutorBuilder
 from bcs_scheduler.mesos.proto import mesos_pb2, scheduler_pb2
-from bcs_scheduler.pipeline import estimate
-from bcs_scheduler.series import ApplicationSeries
+from bcs_scheduler.metrics import APPLICATION_SERIES
+from bcs_scheduler.series import ApplicationSeries, Individuals
 from benchmarks.floor import DETAIL, EXECUTOR, VERSION
 from store.base import Change
 from store.codec import encode_changes
 from store.records import Version
+from store.sizes import Sizer
 from store.unit_of_work import Unit
 from store.zookeeper_tree import Address, Tree
 from store.zookeeper_wire import Multi, create
@@ -108,18 +109,18 @@ class Parts:
 
 
 def _count(leaving: list[object]) -> None:
-    series = ApplicationSeries(False)
+    series = ApplicationSeries(False, Individuals(APPLICATION_SERIES), False)
     for effect in leaving:
         if isinstance(effect, effects.Observed):
             series.observe(effect)
 
 
 def _through_pipeline(units: list[Unit]) -> None:
-    """What the commit pipeline does besides waiting: estimates sizes and merges units."""
-    room = 6_000_000
+    """What the commit pipeline does besides waiting: adds up sizes and merges units."""
+    room, sizer = 6_000_000, Sizer(1 << 30)
     merged: dict[tuple[str, str], Change] = {}
     for unit in units:
-        size = sum(map(estimate, unit.changes))
+        size = sum(map(sizer.size, unit.changes))
         room = room - size if room > size else 6_000_000
         for change in unit.changes:
             merged[change.kind, change.key] = change

@@ -1,0 +1,27 @@
+"""The benchmarks fit the code that they measure."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.cases import DEFAULT, parse
+from benchmarks.churn import slope
+from benchmarks.parts import Parts
+from benchmarks.processes import Failure
+
+
+def test_all_cases_that_run_by_default_can_be_parsed() -> None:
+    assert all(agents >= 1 and taskgroups >= 1 for _, taskgroups, agents in map(parse, DEFAULT))
+    with pytest.raises(Failure, match="unknown case"):
+        parse("launch-many")
+
+
+def test_every_part_of_a_launch_is_measured() -> None:
+    parts = Parts(20, 2)
+    parts.run()
+    assert len(parts.seconds) == 10
+    assert all(seconds >= 0 for seconds in parts.seconds.values())
+
+
+def test_the_slope_is_that_of_the_line_through_the_points() -> None:
+    assert slope([(0, 5.0), (10, 7.0), (20, 9.0)]) == pytest.approx(0.2)
