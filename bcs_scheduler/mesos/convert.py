@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import structlog
+
 from bcs_scheduler.core import events
 from bcs_scheduler.mesos import wire
 from bcs_scheduler.mesos.proto import master_pb2, scheduler_pb2
@@ -18,6 +20,8 @@ _REASONS = {number: name for name, number in pb.TaskStatus.Reason.items()}
 _NANO = 1e9
 _FAILED_OVER = "Framework failed over"
 """What a master says to the older of two subscriptions (master.cpp, Master::failoverFramework)."""
+log = structlog.get_logger(__name__)
+
 _FETCH_FAILED = "Failed to fetch all URIs for container"
 MESSAGE_LENGTH = 4096
 """Characters kept of a status message: it is stored with its taskgroup, and an executor may write a book."""
@@ -141,7 +145,11 @@ class OfferMessage:
         self.id: str = message.id.value
 
     def open(self) -> Offer:
-        return offer(self._message)
+        try:
+            return offer(self._message)
+        except (ValueError, LookupError, OverflowError) as error:
+            log.warning("mesos.offer.unreadable", offer=self.id, error=repr(error))
+            raise ValueError(f"offer {self.id}: {error!r}") from error
 
 
 def offer(item: pb.Offer) -> Offer:

@@ -288,3 +288,19 @@ def test_somebody_who_looks_at_offers_sees_all_of_them() -> None:
     arrive(lab, 5)
     lab.core._supply.want()
     assert all(offer.opened for offer in arrive(lab, 5))
+
+
+class Garbled(Sealed):
+    """An offer that cannot be understood."""
+
+    def open(self) -> Offer:
+        raise ValueError("no number")
+
+
+def test_an_offer_that_cannot_be_understood_is_declined_and_the_others_are_used() -> None:
+    lab = Lab()
+    lab.create(2)
+    offers = [Garbled(lab.make_offer("bad")), Sealed(lab.make_offer("good"))]
+    lab.turn(events.OffersArrived(offers=tuple(offers)))
+    assert [decline.offer_ids for decline in lab.sent(effects.Decline)] == [(offers[0].id,)]
+    assert [accept.agent_id for accept in lab.sent(effects.Accept)] == ["good"]

@@ -68,15 +68,21 @@ class Supply:
     def arrived(self, event: OffersArrived) -> None:
         desk = self._desk
         room = len(event.offers) if self._wanted() else max(0, self._reserve() - len(desk.pool))
+        unusable: list[str] = []
         for offer in event.offers[:room]:
-            opened = offer.open()
+            try:
+                opened = offer.open()
+            except ValueError:  # the others must not be lost with it
+                unusable.append(offer.id)
+                continue
             desk.pool.add(opened._replace(received_at=desk.now))
             self._sites[opened.agent_id, opened.role] = None
-        surplus = tuple(offer.id for offer in event.offers[room:])
+        surplus = [offer.id for offer in event.offers[room:]]
         if surplus:
             self._suppress()
+        if declined := (*unusable, *surplus):
             self._refused = True
-            desk.emit(Decline(offer_ids=surplus, refuse_seconds=desk.options.refuse_idle, cause=desk.cause))
+            desk.emit(Decline(offer_ids=declined, refuse_seconds=desk.options.refuse_idle, cause=desk.cause))
 
     def _wanted(self) -> bool:
         """All offers are wanted: something waits for a place, or somebody looks at them."""
