@@ -82,3 +82,19 @@ def down(bench: Bench, name: str = "load") -> None:
 def _gone(bench: Bench, name: str) -> bool:
     answer = bench.session.get(f"{bench.scheduler.url}/v4/scheduler/mesos{APPLICATION}/{name}", timeout=60)
     return answer.status_code == 404 and bench.metric("bkbcs_scheduler_queue_depth", queue="commit") == 0
+
+
+def of_parts(
+    case: str, bench: Bench, taskgroups: int, seconds: float, parts: dict[str, float], **fields: float
+) -> Result:
+    """The line of a case that consists of parts. `fields`: further ones of the line."""
+    return Result(
+        case=case,
+        store=bench.store,
+        agents=bench.agents,
+        taskgroups=taskgroups,
+        seconds=seconds,
+        per_second=0.0,
+        parts={name: round(value, 4) for name, value in parts.items()},
+        **{"rss_mb": bench.scheduler.peak_rss(), **fields},
+    )

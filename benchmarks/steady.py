@@ -13,7 +13,7 @@ from statistics import median
 import requests
 
 from benchmarks.floor import load_floor_seconds
-from benchmarks.load import APPLICATION, PAUSE, Result, await_running, document, up
+from benchmarks.load import APPLICATION, PAUSE, Result, await_running, document, of_parts, up
 from benchmarks.processes import API, Bench, Failure, await_
 
 ROUNDS = 5
@@ -39,7 +39,9 @@ def steady(case: str, bench: Bench, taskgroups: int) -> Result:
     }
     used = bench.scheduler.cpu_seconds() - cpu
     parts["scrape_mb"] = len(bench.session.get(bench.scheduler.url + "/metrics", timeout=60).content) / 1e6
-    return _result(case, bench, taskgroups, sum(parts[name] for name in parts if name != "scrape_mb"), parts, used)
+    return of_parts(
+        case, bench, taskgroups, sum(parts[name] for name in parts if name != "scrape_mb"), parts, cpu_us=used * 1e6
+    )
 
 
 def restart(case: str, bench: Bench, taskgroups: int) -> Result:
@@ -54,7 +56,7 @@ def restart(case: str, bench: Bench, taskgroups: int) -> Result:
     _launch(bench, "first")
     parts["first_launch"] = time.monotonic() - began
     await_running(bench, taskgroups + 1, "load", shown=taskgroups)
-    result = _result(case, bench, taskgroups, parts["leads"], parts, bench.scheduler.cpu_seconds())
+    result = of_parts(case, bench, taskgroups, parts["leads"], parts, cpu_us=bench.scheduler.cpu_seconds() * 1e6)
     floor = load_floor_seconds(taskgroups, bench.agents, bench.store)
     return replace(result, floor_seconds=floor, ratio=parts["leads"] / floor)
 
@@ -73,7 +75,7 @@ def takeover(case: str, bench: Bench, taskgroups: int) -> Result:
     parts = {"ready": time.monotonic() - killed - SESSION}
     _launch(bench, "first")
     parts["first_launch"] = time.monotonic() - killed - SESSION
-    return _result(case, bench, taskgroups, parts["ready"], parts, standby.cpu_seconds())
+    return of_parts(case, bench, taskgroups, parts["ready"], parts, cpu_us=standby.cpu_seconds() * 1e6)
 
 
 def standby(case: str, bench: Bench, taskgroups: int) -> Result:
@@ -99,7 +101,9 @@ def standby(case: str, bench: Bench, taskgroups: int) -> Result:
         "standby_rss_mb": other.peak_rss(),
         "leader_rss_mb": bench.scheduler.peak_rss(),
     }
-    return _result(case, bench, taskgroups, parts["read"], parts, other.cpu_seconds(), other.peak_rss())
+    return of_parts(
+        case, bench, taskgroups, parts["read"], parts, cpu_us=other.cpu_seconds() * 1e6, rss_mb=other.peak_rss()
+    )
 
 
 def leads(url: str) -> bool:
@@ -172,26 +176,3 @@ def _elapsed(action: Callable[[], object]) -> float:
     began = time.monotonic()
     action()
     return time.monotonic() - began
-
-
-def _result(
-    case: str,
-    bench: Bench,
-    taskgroups: int,
-    seconds: float,
-    parts: dict[str, float],
-    cpu: float,
-    rss: float | None = None,
-) -> Result:
-    """`cpu_us` is that of the whole case."""
-    return Result(
-        case=case,
-        store=bench.store,
-        agents=bench.agents,
-        taskgroups=taskgroups,
-        seconds=seconds,
-        per_second=0.0,
-        cpu_us=cpu * 1e6,
-        rss_mb=rss or bench.scheduler.peak_rss(),
-        parts={name: round(value, 4) for name, value in parts.items()},
-    )

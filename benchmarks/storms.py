@@ -14,7 +14,7 @@ from typing import Any
 
 import requests
 
-from benchmarks.load import APPLICATION, PAUSE, TIMEOUT, Result, await_running, document
+from benchmarks.load import APPLICATION, PAUSE, TIMEOUT, Result, await_running, document, of_parts
 from benchmarks.processes import API, Bench, Failure, Tasks, await_
 
 FAILURES = 200
@@ -50,7 +50,7 @@ def storm(case: str, bench: Bench, taskgroups: int) -> Result:
         other.await_launches(len(other.seconds) + 5)
     parts |= other.figures("resubscription_others")
     seconds = sum(parts[name] for name in ("failures", "lost"))
-    return _result(case, bench, taskgroups, seconds, parts)
+    return of_parts(case, bench, taskgroups, seconds, parts)
 
 
 def fair(case: str, bench: Bench, taskgroups: int) -> Result:
@@ -64,7 +64,7 @@ def fair(case: str, bench: Bench, taskgroups: int) -> Result:
         _up(bench, taskgroups, other)
         parts["launch"] = time.monotonic() - began
     parts |= other.figures("others")
-    return _result(case, bench, taskgroups, parts["launch"], parts)
+    return of_parts(case, bench, taskgroups, parts["launch"], parts)
 
 
 class Other:
@@ -192,16 +192,3 @@ def _turns(bench: Bench) -> dict[float, float]:
     prefix = 'bkbcs_scheduler_turn_duration_seconds_bucket{le="'
     lines = (line.removeprefix(prefix) for line in text.splitlines() if line.startswith(prefix))
     return {float(line.partition('"')[0]): float(line.rpartition(" ")[2]) for line in lines}
-
-
-def _result(case: str, bench: Bench, taskgroups: int, seconds: float, parts: dict[str, float]) -> Result:
-    return Result(
-        case=case,
-        store=bench.store,
-        agents=bench.agents,
-        taskgroups=taskgroups,
-        seconds=seconds,
-        per_second=0.0,
-        rss_mb=bench.scheduler.peak_rss(),
-        parts={name: round(value, 4) for name, value in parts.items()},
-    )
