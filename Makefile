@@ -1,24 +1,30 @@
 # make demo    shows the main job working: an application document in, running taskgroups out (under a minute)
 # make test    sets up ZooKeeper and a real Mesos for the tests (Debian packages, needs root once) and runs all tests
-#              in two processes: tests with the real Mesos in one, those with ZooKeeper in the other, the rest in both; PYTEST_ARGS="-n 0" runs them one by one
+#              in three processes (on two cores: most of them wait); PYTEST_ARGS="-n 0" runs them one by one
+# make check   lint, the fast tests and a short simulation: under a minute, for every change
+# make coverage   the share of lines and branches that unit tests, component tests and the simulation run
+# make release-check   builds the packages of a release, installs and starts them; RELEASE_ARGS=--draft before the release
 # make soak MINUTES=30   faults on a real Mesos and a real ensemble for that long; one rule is checked after every round
 # Others: venv lint bench executor proto mesos clean. Needs Debian or Ubuntu with Python 3.11+ and make.
 
 PYTHON ?= python3
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 3
 BENCH_ARGS ?=
 MINUTES ?= 30
+RELEASE_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
 MESOS := tests/integration/mesos
+# Without its dependencies: one of them does not compile (docs/decisions/0036-foreign-frameworks.md).
+PYMESOS := pymesos>=0.3.15
 
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv demo test soak haproxy lint format bench executor proto mesos clean
+.PHONY: help venv demo test check coverage release-check soak haproxy lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -33,6 +39,7 @@ $(READY): setup.cfg pyproject.toml
 		echo "Python's venv module is missing. Install it: apt-get install python3-venv" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet -e '.[test]'
+	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
 	@touch $@
 
 $(DEV_READY): $(READY)
@@ -46,6 +53,21 @@ demo: $(READY)
 test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) mesos haproxy
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Fast tests need neither ZooKeeper nor Mesos, and start no thread, process or server (tests/unit/conftest.py).
+check: lint
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" tests/unit
+	@$(BIN)/python -m tests.simulation --seeds 20 --steps 300 --jobs 2
+
+# Mutants of the simulation and tests of costs are left out: the former are not the program, the latter would measure
+# the measurement.
+coverage: $(DEV_READY)
+	@$(BIN)/python -m pytest -q -n 2 --timeout 1500 -m "not slow and not costs" -k "not mutants" --cov --cov-report=json:build/coverage.json \
+		tests/unit tests/component tests/simulation
+	@$(BIN)/python -m tests.coverage_table build/coverage.json
+
+release-check: $(DEV_READY)
+	@$(BIN)/python -m tests.release_check $(RELEASE_ARGS)
 
 soak: $(READY) mesos
 	@$(BIN)/python -m tests.integration.soak --minutes $(MINUTES)
@@ -85,5 +107,5 @@ haproxy:
 		echo "HAProxy is missing and can be installed by root only. As root, once: make haproxy" >&2; exit 1; }
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from bcs_scheduler import collector, keeping
-from bcs_scheduler.commandline import fail, read_settings, with_settings
-from bcs_scheduler.config import ConfigError, Settings
+from bcs_scheduler.admin import commands
 from bcs_scheduler.local.cluster import LocalCluster
+from bcs_scheduler.local.kept import AgentPlace, KeptCluster, places_of, running_tasks
 from bcs_scheduler.local.main import local_mesos
-from bcs_scheduler.local.settings import ClusterSettings
-from bcs_scheduler.logs import configure_logging
+from bcs_scheduler.local.settings import USUAL_PORTS, ClusterSettings
+from bcs_scheduler.loop import gc_tuning
+from bcs_scheduler.observability.logs import configure_logging
 from bcs_scheduler.service import Service
+from bcs_scheduler.settings.command_line import SettingsCommand, fail, read_settings, with_settings
+from bcs_scheduler.settings.sections import ConfigError, Settings
 from bcs_scheduler.version import VERSION
 
 SETTINGS_HELP = "Every setting has a flag, an environment variable BCS_<SECTION>_<NAME>, and a line in the TOML file."
@@ -27,8 +30,19 @@ Try, in another terminal:
   export BCS_SERVER={url}
   bcs apply -f conf/examples/web.json
   bcs get taskgroups
-  bcs explain web
-Stop with Ctrl-C."""
+  bcs explain web"""
+ENDS_ALL = """\
+Ctrl-C ends the scheduler, the cluster and all tasks. Objects stay in {data}: the next
+`bcs-scheduler dev` with this folder starts their taskgroups again. Delete the folder to start without objects."""
+KEEPS = """\
+Ctrl-C ends the scheduler only: the cluster (process {pid}) and all tasks continue to run. To resume:
+  bcs-scheduler dev --keep --data {data}
+Without --keep, the command resumes too, and its Ctrl-C ends the cluster and all tasks."""
+KEPT = """\
+The cluster (process {pid}) continues to run, with {tasks}. To resume:
+  bcs-scheduler dev --keep --data {data}
+To end the cluster and all tasks: run the command without --keep, and then press Ctrl-C."""
+USUAL_API = Settings().api.listen
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -37,62 +51,117 @@ def main() -> None:
     """A framework scheduler for Apache Mesos."""
 
 
-@main.command(epilog=SETTINGS_HELP)
+@main.command(cls=SettingsCommand, epilog=SETTINGS_HELP)
 @with_settings
 def serve(config: Path | None, **flags: Any) -> None:
-    """Run the scheduler. Several may run on one store: one leads, the others stand by."""
+    """Run the scheduler. Several schedulers may run on one store: one leads, the others are standbys."""
     settings = read_settings(config, flags)
     configure_logging(settings.log)
     end = EndSignal()
     service = made(settings, end.fail)
     started(service)
-    collector.relax()
+    gc_tuning.tune_process()
     click.echo(f"api {service.url}")
     end.wait(service.reload)
     service.stop()
-    end.tell()
+    end.exit_on_failure()
 
 
 @main.command()
-@click.option("--agents", default=3, show_default=True, help="Number of embedded agents.")
+@click.option("--agents", default=ClusterSettings().agents, show_default=True, help="Number of embedded agents.")
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), default=Path("data"), show_default=True)
-@click.option("--api", "listen", default="127.0.0.1:8080", show_default=True, metavar="HOST:PORT")
 @click.option(
-    "--ports", default="21000-21999", show_default=True, help="Of the first agent; the next ones 1000 higher."
+    "--api",
+    "listen",
+    metavar="HOST:PORT",
+    help=f"Address of the API. Default: {USUAL_API}, or a free port if that one is taken.",
+)
+@click.option(
+    "--ports",
+    default="",
+    metavar="RANGE",
+    envvar="BCS_DEV_PORTS",
+    help="Task ports of the first agent; those of each further agent are 1000 higher. "
+    f"Default: {USUAL_PORTS}, or the next ranges that are free. Variable: BCS_DEV_PORTS.",
+)
+@click.option(
+    "--keep", is_flag=True, help="At the end leave the cluster and its tasks running; the next start resumes them."
 )
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
-def dev(agents: int, data: Path, listen: str, ports: str, log_level: str) -> None:
-    """Run everything embedded: SQLite store and a small cluster that runs real processes, kept in --data."""
+@click.pass_context
+def dev(
+    ctx: click.Context, agents: int, data: Path, listen: str | None, ports: str, keep: bool, log_level: str
+) -> None:
+    """Run everything embedded: SQLite store and a small cluster that runs real processes, kept in --data.
+
+    API, master and agents listen on 127.0.0.1, on the addresses that are printed.
+    """
     data = data.absolute()
     try:
         data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         fail(f"--data {data}: {error.strerror}")
-    cluster = LocalCluster(
-        ClusterSettings(
-            agents=agents, data=data / "mesos", ports=ports, attributes="rack:r{n};zone:z{n%2}", cluster="dev"
-        )
-    )
+    folder = data / "mesos"
+    wanted = ClusterSettings(agents=agents, data=folder, ports=ports, attributes="rack:r{n};zone:z{n%2}", cluster="dev")
+    given = [name for name in ("agents", "ports") if ctx.get_parameter_source(name) is not ParameterSource.DEFAULT]
+    cluster = KeptCluster(wanted, given) if keep or KeptCluster.runs(folder) else LocalCluster(wanted)
     end = EndSignal()
     try:
         cluster.start()
+        places = places_of(cluster.url)
     except Exception as error:
         fail(f"cannot start the embedded cluster: {error}")
+    goes_on = isinstance(cluster, KeptCluster) and cluster.resumed  # also if the scheduler cannot start
     # Everything is on this machine here, webhooks too.
-    given = {"store.url": f"sqlite:///{data}/state.db", "mesos.url": cluster.url, "webhooks.local": "true"}
+    embedded = {"store.url": f"sqlite:///{data}/state.db", "mesos.url": cluster.url, "webhooks.local": "true"}
     try:
-        settings = read_settings(None, {**given, "api.listen": listen, "log.level": log_level})
+        settings = read_settings(None, {**embedded, "api.listen": listen or _free_api(), "log.level": log_level})
         configure_logging(settings.log)
         service = made(settings, end.fail)
         started(service)
         click.echo(f"api {service.url}")
-        click.echo(f"mesos {cluster.url} ({agents} agents), data in {data}")
-        click.echo(FIRST_COMMANDS.format(url=service.url))
+        _introduce(cluster, places, service.url, data, keep=keep)
         end.wait(service.reload)
         service.stop()
+        goes_on = keep
     finally:
-        cluster.stop()
-    end.tell()
+        if not goes_on:
+            cluster.stop()
+    if isinstance(cluster, KeptCluster) and keep:
+        tasks = _counted(running_tasks(cluster.url), "task")
+        click.echo(KEPT.format(pid=cluster.pid, tasks=tasks, data=data))
+    end.exit_on_failure()
+
+
+def _introduce(
+    cluster: LocalCluster | KeptCluster, places: list[AgentPlace], url: str, data: Path, *, keep: bool
+) -> None:
+    """Says what runs and where it listens, and what Ctrl-C does."""
+    resumed = isinstance(cluster, KeptCluster) and cluster.resumed
+    click.echo(
+        f"mesos {cluster.url} ({'resumed, ' if resumed else ''}{_counted(len(places), 'agent')}), data in {data}"
+    )
+    for place in places:
+        click.echo(f"{place.hostname} {place.url}, ports of tasks {place.task_ports}")
+    click.echo(FIRST_COMMANDS.format(url=url))
+    if keep and isinstance(cluster, KeptCluster):
+        click.echo(KEEPS.format(pid=cluster.pid, data=data))
+    else:
+        click.echo(ENDS_ALL.format(data=data))
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _free_api() -> str:
+    """The usual address of the API, or one with a free port."""
+    host, _, port = USUAL_API.rpartition(":")
+    try:
+        with socket.create_server((host, int(port))):
+            return USUAL_API
+    except OSError:
+        return f"{host}:0"
 
 
 def made(settings: Settings, failed: Callable[[str], object]) -> Service:
@@ -131,7 +200,7 @@ class EndSignal:
         self.failure = self.failure or reason
         self._written.send(bytes((signal.SIGTERM,)))
 
-    def tell(self) -> None:
+    def exit_on_failure(self) -> None:
         """Ends the process with exit code 1 after a failure: unlike 2, the supervisor starts it again."""
         if self.failure:
             click.echo(f"bcs-scheduler: {self.failure}", err=True)
@@ -143,7 +212,7 @@ class EndSignal:
             hangup()
 
 
-for command in (local_mesos, *keeping.COMMANDS):
+for command in (local_mesos, *commands.COMMANDS):
     main.add_command(command)
 
 if __name__ == "__main__":

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import cast
 
 import structlog
 
-from bcs_scheduler.addresses import parse_address, without_account
-from bcs_scheduler.alarms import Alarms
 from bcs_scheduler.api.admission import Admission
-from bcs_scheduler.api.app import create_app
-from bcs_scheduler.api.operation import ApiSettings
-from bcs_scheduler.api.routes import executor
-from bcs_scheduler.api.server import ApiServer
-from bcs_scheduler.config import Settings
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.core.events import Event
-from bcs_scheduler.gateway import Check, Gateway
-from bcs_scheduler.guard import Guard, tell_who_may
-from bcs_scheduler.mesos.builders import AnyExecutorBuilder
+from bcs_scheduler.api.http.app import create_app
+from bcs_scheduler.api.http.operation import ApiSettings
+from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.api.routes.cluster import executor
+from bcs_scheduler.authentication import Authentication, log_access
+from bcs_scheduler.core.interface.cluster_manager import ClusterManager
+from bcs_scheduler.core.interface.inputs import Input
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.leadership.gateway import Check, Gateway
+from bcs_scheduler.leadership.runtime import Runtime
+from bcs_scheduler.leadership.term import ProberFactory, PublisherFactory
 from bcs_scheduler.mesos.driver import Driver
-from bcs_scheduler.mesos.executorinfo import ExecutorOptions
-from bcs_scheduler.mesos.reach import reaches_master
+from bcs_scheduler.mesos.launches.builders import AnyExecutorBuilder
+from bcs_scheduler.mesos.launches.executor_info import ExecutorOptions
 from bcs_scheduler.mesos.settings import MesosSettings
-from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.mesos.transport.reach import reaches_master
+from bcs_scheduler.net.addresses import parse_address, without_account
+from bcs_scheduler.observability.alarms import Alarms
+from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
 from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import parse_target
-from bcs_scheduler.runtime import Runtime
-from bcs_scheduler.storage import store_of, tell_what_is_sealed
-from bcs_scheduler.term import MesosDriver, ProberFactory, PublisherFactory
+from bcs_scheduler.settings.policies import policy_of_settings
+from bcs_scheduler.settings.sections import Settings
+from bcs_scheduler.settings.storage import log_encryption, store_of
 from bcs_scheduler.version import VERSION
 from transactions.base import Options, Periods
 
@@ -52,30 +55,24 @@ class Service:
             application_series=settings.metrics.application_series,
             application_histograms=settings.metrics.application_histograms,
         )
-        self._guard = Guard(settings, self.metrics)
-        self._gateway = _LateGateway(self._guard)
+        self._authentication = Authentication(settings, self.metrics)
+        self._gateway = _LateGateway(self._authentication)
         self._server = ApiServer(
             create_app(
                 cast(Gateway, self._gateway),
-                ApiSettings(
-                    max_body=settings.api.max_body_bytes,
-                    command_timeout=settings.api.request_timeout,
-                    version=VERSION,
-                    default_executor=settings.executor.default,
-                    answer_timeout=settings.executor.answer_timeout,
-                    reserve=settings.executor.reserve,
-                ),
-                self._guard.door,
+                api_options(settings),
+                self._authentication.gate,
                 Admission(
                     local=settings.webhooks.local,
                     total=settings.webhooks.total_timeout,
                     limit=settings.api.max_body_bytes,
                     asked=self.metrics.webhook_asked,
                 ),
+                self.metrics,
             ),
             address.host,
             address.port,
-            self._guard.tls.context if self._guard.tls else None,
+            self._authentication.tls.context if self._authentication.tls else None,
             failed,
         )
         self.runtime: Runtime | None = None
@@ -90,8 +87,8 @@ class Service:
         ConfigError for its files."""
         store = store_of(self._settings.store)
         self._server.bind()
-        tell_who_may(self._settings)  # what cannot start says why and nothing else
-        tell_what_is_sealed(self._settings.store)
+        log_access(self._settings)  # what cannot start says why and nothing else
+        log_encryption(self._settings.store)
         url = self._settings.api.advertise or self._server.url
         if self._settings.alarms.url:
             self._alarms = Alarms(self._settings.alarms, self._settings.cluster, url, self.metrics.alarmed)
@@ -117,8 +114,8 @@ class Service:
 
     def reload(self) -> None:
         """Reads again what may have changed beside the settings: certificates, tokens; opens the audit log again."""
-        self._guard.reload()
-        log.info("certificates and tokens were looked at, the audit log was opened again")
+        self._authentication.reload()
+        log.info("certificates and tokens reloaded, audit log reopened")
 
     def stop(self) -> None:
         """Steps down first, so that another scheduler takes over while the last answers are still sent."""
@@ -127,7 +124,7 @@ class Service:
         if self._alarms is not None:
             self._alarms.stop()
         self._server.stop()
-        self._guard.close()
+        self._authentication.close()
 
 
 class _LateGateway:
@@ -136,14 +133,29 @@ class _LateGateway:
 
     runtime: Runtime
 
-    def __init__(self, guard: Guard) -> None:
-        self._guard = guard
+    def __init__(self, authentication: Authentication) -> None:
+        self._authentication = authentication
 
     def checks(self) -> list[Check]:
-        return [*self.runtime.checks(), *self._guard.checks()]
+        return [*self.runtime.checks(), *self._authentication.checks()]
 
     def __getattr__(self, name: str) -> object:
         return getattr(self.runtime, name)
+
+
+def api_options(settings: Settings) -> ApiSettings:
+    return ApiSettings(
+        max_body=settings.api.max_body_bytes,
+        command_timeout=settings.api.request_timeout,
+        version=VERSION,
+        default_executor=settings.executor.default,
+        executor_python=settings.executor.python,
+        sessions=settings.api.sessions,
+        session_idle=settings.api.session_idle,
+        answer_timeout=settings.executor.answer_timeout,
+        reserve=settings.executor.reserve,
+        overhead=Driver.traits.overhead,
+    )
 
 
 def core_options(settings: Settings) -> CoreOptions:
@@ -158,6 +170,7 @@ def core_options(settings: Settings) -> CoreOptions:
                 delete=periods.inner_delete,
                 inner_reschedule=periods.inner_reschedule,
                 restart_reset=periods.restart_reset,
+                queued=periods.queued,
                 update_delay=periods.update_delay,
                 retention=scheduler.transaction_retention,
             ),
@@ -167,6 +180,9 @@ def core_options(settings: Settings) -> CoreOptions:
             keep_total=scheduler.transaction_keep_total,
         ),
         scoring=scheduler.scoring,
+        policy=policy_of_settings(scheduler.policy, scheduler.policy_file),
+        session_period=scheduler.session_period,
+        session_clock=None if scheduler.policy == "simple" else time.monotonic,
         offer_hold=scheduler.offer_hold,
         refuse_idle=scheduler.refuse_seconds_idle,
         staging_timeout=scheduler.staging_timeout,
@@ -174,10 +190,19 @@ def core_options(settings: Settings) -> CoreOptions:
         reconcile_interval=scheduler.reconcile_interval,
         kill_retry=scheduler.kill_retry,
         kill_retry_max=scheduler.kill_retry_max,
+        validate=scheduler.validate,
         executor=settings.executor.default,
+        traits=Driver.traits,
         answer_timeout=settings.executor.answer_timeout,
         command_keep=scheduler.command_keep,
         command_keep_total=scheduler.command_keep_total,
+        output_keep=scheduler.output_keep,
+        output_keep_total=scheduler.output_keep_total,
+        output_retention=scheduler.output_retention,
+        queue_requests=scheduler.queue_requests,
+        queue_total=scheduler.queue_total,
+        command_open=scheduler.command_open,
+        command_open_total=scheduler.command_open_total,
         events_retention=settings.events.retention,
         events_keep=settings.events.keep,
     )
@@ -204,7 +229,7 @@ def mesos_settings(settings: Settings, api_url: str) -> MesosSettings:
     return MesosSettings(
         master=mesos.url,
         framework_name=mesos.framework_name,
-        user=mesos.user or "root",
+        user=mesos.user or MesosSettings.user,
         roles=mesos.roles,
         principal=mesos.principal,
         secret=mesos.secret(),
@@ -217,7 +242,7 @@ def mesos_settings(settings: Settings, api_url: str) -> MesosSettings:
     )
 
 
-def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Event], None]], MesosDriver]:
+def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Input], None]], ClusterManager]:
     presented = mesos_settings(settings, api_url)
     options = executor_options(settings, api_url)
     if _is_local(options.uri) and not _is_local(settings.mesos.url):

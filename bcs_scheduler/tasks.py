@@ -26,6 +26,11 @@ def background(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
     return task
 
 
+def running(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
+    """Begins in the event loop that runs. The caller awaits the task and handles its errors."""
+    return asyncio.get_running_loop().create_task(work, name=name)
+
+
 def _ended(task: asyncio.Task[Any]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is not None:

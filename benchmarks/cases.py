@@ -21,12 +21,19 @@ storm-N        beside N running taskgroups: failures one after the other and 200
 churn-N        N taskgroups of 20 applications that fail and are scaled down and up: growth of the memory (parts)
 fair-N         a launch of N taskgroups and the launches of another user beside it (parts)
 place-N-A, place-constrained-N-A    the placement alone (benchmarks.placement)
+place-statements-N-A    the same, each demand tried, every other one undone and tried again: placements tried per
+               second; fails below half of those of a plain pass, measured in turn
+policy-...-N-A one session of placement policies alone, N tasks on A agents; the cases and their bounds are in
+               benchmarks.policies
+queues-...-N-A hierarchical queues alone, N tasks on A agents; the cases and their bounds are in benchmarks.queues
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
 services-N     N services of 10 taskgroups (benchmarks.services): from a failure to a watcher that knows, median of 200;
                fails above 0.1 s, and above one record per change
 executor-start the one-file executor from its start to the first RUNNING (benchmarks.starting), median of several runs;
                fails above 0.5 s, and above 25 MB for executor or warden in any of them
+bcs-start      processor time of `bcs --help`, of completions and of `bcs get app` with answer and table
+               (benchmarks.commandline), the least of several runs; fails above 0.15 s
 """
 
 from __future__ import annotations
@@ -37,11 +44,11 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import churn, claims, steady, storms
+from benchmarks import churn, claims, policies, queues, steady, storms
 from benchmarks.creating import creating
 from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
-from benchmarks.placement import place
+from benchmarks.placement import place, place_statements
 from benchmarks.processes import Bench, Failure, StoreKind
 from benchmarks.rollouts import START_DELAY
 from benchmarks.services import EACH
@@ -64,12 +71,18 @@ DEFAULT = (
     "events-5000",
     "list-10000",
     *(f"{kind}-10000-{a}" for a in (100, 1000, 5000) for kind in ("place", "place-constrained")),
+    "place-statements-10000-5000",
+    *policies.CASES,
+    *queues.CASES,
     "command-200",
     "probe-1000",
     "services-1000",
     "executor-start",
+    "bcs-start",
 )
 REAL_AGENTS = 4
+STATEMENTS_COST = 2.0
+"""A plain pass may try so many times as many placements in a second as one with statements."""
 SMALL_HEAP, LARGE_HEAP = 384, 1024
 """MB of ZooKeeper for up to 50,000 taskgroups, and for more (docs/operations.md)."""
 WARM_UP = 300
@@ -78,9 +91,11 @@ WARM_UP = 300
 
 def parse(case: str) -> tuple[str, int, int]:
     """Kind, taskgroups, agents. Raises Failure for a name that is not a case."""
-    if case == "executor-start":
+    if case in ("executor-start", "bcs-start"):
         return case, 1, 1
-    match = re.fullmatch(r"(launch|scale|delete|place|place-constrained)-(\d+)-(\d+)", case)
+    placing = ("place", "place-constrained", "place-statements")
+    kinds = "|".join(("launch", "scale", "delete", *placing, *policies.KINDS, *queues.KINDS))
+    match = re.fullmatch(rf"({kinds})-(\d+)-(\d+)", case)
     if case == "events-5000":
         return "events", 1000, 100
     if other := re.fullmatch(r"(probe|command|list)-(\d+)", case):
@@ -100,12 +115,18 @@ def parse(case: str) -> tuple[str, int, int]:
 def run(case: str, store: StoreKind, source: Path | None = None) -> Result:
     """`source`: another checkout, whose scheduler is measured in place of this one's."""
     kind, taskgroups, agents = parse(case)
+    if kind.startswith("policy"):
+        return policies.policies(case, kind, taskgroups, agents)
+    if kind.startswith("queues"):
+        return queues.queues(case, kind, taskgroups, agents)
     if kind.startswith("place"):
         return _place(case, kind, taskgroups, agents)
     if kind == "probe":
         return claims.probe(case, taskgroups)
     if kind == "executor-start":
         return claims.executor_start(case)
+    if kind == "bcs-start":
+        return claims.bcs_start(case)
     heap = SMALL_HEAP if taskgroups <= 50_000 else LARGE_HEAP
     per_agent = -(-taskgroups * 6 // 5 // agents) + 2
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:
@@ -197,5 +218,10 @@ def _writes(bench: Bench) -> float:
 
 
 def _place(case: str, kind: str, taskgroups: int, agents: int) -> Result:
+    if kind == "place-statements":
+        measured = place_statements(taskgroups, agents)
+        if measured["slower"] > STATEMENTS_COST:
+            raise Failure(f"{case}: slower than a plain pass by {measured['slower']:.2f}, {STATEMENTS_COST} at most")
+        return Result(case, "none", agents, taskgroups, measured["seconds"], measured["per_second"])
     measured = place(taskgroups, agents, "mixed" if kind == "place-constrained" else None)
     return Result(case, "none", agents, taskgroups, measured["seconds"], measured["per_second"])

@@ -7,7 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks import following
+from benchmarks import commandline, following
 from benchmarks.load import PAUSE, TIMEOUT, Result, document, down, up
 from benchmarks.probing import INTERVAL, WINDOW, Cost
 from benchmarks.processes import Bench, Failure, Process, await_
@@ -27,6 +27,8 @@ PROBE_SHARE = 1e-4
 START_SECONDS = 0.5
 START_MB = 25.0
 """What the executor may take to start, beyond the program's own start; executor and warden each."""
+BCS_SECONDS = 0.15
+"""Processor time that the start of a command of `bcs` may take."""
 COMMAND = "/command/application/bench/load"
 COMMANDS = 3
 
@@ -74,6 +76,15 @@ def executor_start(case: str) -> Result:
         per_second=1 / typical.seconds,
         rss_mb=worst.executor_mb,
     )
+
+
+def bcs_start(case: str) -> Result:
+    found = commandline.measure()
+    print(", ".join(f"{name} {seconds:.3f} s" for name, seconds in found._asdict().items()), file=sys.stderr)
+    slowest = max(found.help, found.completion, found.completed_name, found.get)
+    if slowest > BCS_SECONDS:
+        raise Failure(f"{slowest:.3f} s of processor time")
+    return Result(case=case, store="", agents=1, taskgroups=1, seconds=slowest, per_second=1 / slowest, rss_mb=0.0)
 
 
 def command(case: str, bench: Bench, taskgroups: int) -> Result:

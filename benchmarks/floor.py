@@ -15,16 +15,17 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 
-from bcs_scheduler.core.effects import Accept, Acknowledge, Kill, Launch
+from bcs_scheduler.core.interface.cluster_manager import Acknowledge, Launch, LaunchOnAgent
 from bcs_scheduler.mesos.calls import CallMaker
-from bcs_scheduler.mesos.executorinfo import ExecutorBuilder, ExecutorOptions
+from bcs_scheduler.mesos.ends import Kill
+from bcs_scheduler.mesos.launches.executor_info import ExecutorBuilder, ExecutorOptions
 from bcs_scheduler.mesos.proto import mesos_pb2, scheduler_pb2
 from benchmarks.processes import StoreKind, running_store
-from offers.model import Claim, Pot
+from offers.model import Allocation, ResourceKey
 from store.base import Change, Store, Term
-from store.definition import Amounts, Container, EnvVar, Port
 from store.factory import open_store
 from store.records import BoundPort, Task, TaskGroup, Version
+from store.records.definition import Amounts, Container, EnvVar, Port
 
 BATCH = 400
 """Records per commit; the best measured for both stores with records of about a kilobyte."""
@@ -49,9 +50,9 @@ VERSION = Version(
 EXECUTOR = ExecutorOptions(uri="http://127.0.0.1:8080/v4/scheduler/mesos/executor/bcs-executor-0123456789ab.pyz")
 DETAIL = b'{"v": 1, "pid": 4711, "container_ip": "127.0.0.1", "exit_code": null, "started_at": 1700000000.0}'
 """What an executor says of a task beside its state."""
-CLAIM = Claim(
-    scalars=((Pot("cpus", "*"), 100), (Pot("mem", "*"), 96_000), (Pot("disk", "*"), 64_000)),
-    ranges=((Pot("ports", "*"), ((31000, 31000),)),),
+CLAIM = Allocation(
+    scalars=((ResourceKey("cpus", "*"), 100), (ResourceKey("mem", "*"), 96_000), (ResourceKey("disk", "*"), 64_000)),
+    ranges=((ResourceKey("ports", "*"), ((31000, 31000),)),),
 )
 
 
@@ -101,7 +102,7 @@ def _updates(kind: str, groups: list[TaskGroup]) -> Iterator[bytes]:
 def _messages(kind: str, groups: list[TaskGroup], agents: int, incoming: list[bytes]) -> float:
     """Parses what comes in; makes and writes what goes out."""
     maker = CallMaker("framework", ExecutorBuilder(EXECUTOR))
-    with _sink() as target:
+    with _Sink() as target:
         began = time.perf_counter()
         for data in incoming:
             event = scheduler_pb2.Event.FromString(data)
@@ -114,8 +115,8 @@ def _messages(kind: str, groups: list[TaskGroup], agents: int, incoming: list[by
                 for group in members:
                     target.sendall(maker.call(Kill(task_id=group.tasks[0].id, agent_id=group.agent_id)))
             elif members:
-                launches = tuple(Launch(taskgroup=g, version=VERSION, claim=CLAIM) for g in members)
-                accept = Accept(agent_id=f"agent-{agent}", offer_ids=(f"offer-{agent}",), launches=launches)
+                launches = tuple(Launch(taskgroup=g, version=VERSION, allocation=CLAIM) for g in members)
+                accept = LaunchOnAgent(agent_id=f"agent-{agent}", offer_ids=(f"offer-{agent}",), launches=launches)
                 target.sendall(maker.accept(accept)[0])
         return time.perf_counter() - began
 
@@ -166,7 +167,7 @@ def _leading(store: StoreKind) -> Iterator[tuple[Store, int]]:
             target.close()
 
 
-class _sink:
+class _Sink:
     """A loopback connection whose other end reads and forgets."""
 
     def __enter__(self) -> socket.socket:

@@ -15,23 +15,23 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.mesos.calls import CallMaker
 from bcs_scheduler.mesos.convert import event_of
-from bcs_scheduler.mesos.executorinfo import ExecutorBuilder
+from bcs_scheduler.mesos.launches.executor_info import ExecutorBuilder
 from bcs_scheduler.mesos.proto import mesos_pb2, scheduler_pb2
-from bcs_scheduler.metrics import APPLICATION_SERIES
-from bcs_scheduler.series import ApplicationSeries, Individuals
+from bcs_scheduler.observability.series import ApplicationSeries, TrackedObjects
+from bcs_scheduler.settings.sections import MetricsSettings
 from benchmarks.floor import DETAIL, EXECUTOR, VERSION
 from store.base import Change
-from store.codec import encode_changes
+from store.encoding.codec import encode_changes
+from store.encoding.sizes import Sizer
 from store.records import Version
-from store.sizes import Sizer
-from store.unit_of_work import Unit
-from store.zookeeper_tree import Address, Tree
-from store.zookeeper_wire import Multi, create
+from store.state.unit_of_work import Unit
+from store.zookeeper.tree import Address, Tree
+from store.zookeeper.wire import Multi, create
 
 NOW = 1.7e9
 REPEATS = 5
@@ -48,7 +48,7 @@ class Parts:
 
     def run(self) -> None:
         core = Core([], CoreOptions(), NOW)
-        core.turn([events.Subscribed(framework_id="framework"), self._command()], NOW)
+        core.turn([cluster_manager.Connected(framework_id="framework"), self._command()], NOW)
         offers = self._timed("parse offers", partial(_parse_all, self._offers()))
         placing = self._timed("core: place and record", lambda: core.turn(offers, NOW + 1))
         self._outgoing(placing)
@@ -67,14 +67,14 @@ class Parts:
         self.seconds[part] = self.seconds.get(part, 0.0) + time.thread_time() - began
         return result
 
-    def _command(self) -> events.Event:
+    def _command(self) -> inputs.Input:
         version = Version(
             namespace=VERSION.namespace,
             application=VERSION.application,
             instances=self.taskgroups,
             containers=VERSION.containers,
         )
-        return events.CreateApplication(version=version, token=1)
+        return requests.CreateApplication(version=version, token=1)
 
     def _offers(self) -> list[bytes]:
         event = scheduler_pb2.Event(type=scheduler_pb2.Event.OFFERS)
@@ -95,8 +95,8 @@ class Parts:
         leaving = [effect for unit in units for effect in unit.effects]
         self._timed("count what happened", lambda: _count(leaving))
         maker = CallMaker("framework", ExecutorBuilder(EXECUTOR))
-        accepts = [effect for effect in leaving if isinstance(effect, effects.Accept)]
-        acknowledgements = [effect for effect in leaving if isinstance(effect, effects.Acknowledge)]
+        accepts = [effect for effect in leaving if isinstance(effect, cluster_manager.LaunchOnAgent)]
+        acknowledgements = [effect for effect in leaving if isinstance(effect, cluster_manager.Acknowledge)]
         self._timed("make ACCEPT", lambda: [maker.accept(effect) for effect in accepts])
         self._timed("make ACKNOWLEDGE", lambda: [maker.call(effect) for effect in acknowledgements])
 
@@ -109,7 +109,7 @@ class Parts:
 
 
 def _count(leaving: list[object]) -> None:
-    series = ApplicationSeries(False, Individuals(APPLICATION_SERIES), False)
+    series = ApplicationSeries(False, TrackedObjects(MetricsSettings().application_series), False)
     for effect in leaving:
         if isinstance(effect, effects.Observed):
             series.observe(effect)
@@ -136,7 +136,7 @@ def _multi(batch: list[Change]) -> bytes:
     return Multi([create(tree.record(Address(c.kind, c.key)), b"") for c in batch]).serialize()
 
 
-def _parse_all(wire: list[bytes]) -> list[events.Event]:
+def _parse_all(wire: list[bytes]) -> list[inputs.Input]:
     found = [event_of(scheduler_pb2.Event.FromString(data), "mesos:1") for data in wire]
     return [event for event in found if event is not None]
 

@@ -3,28 +3,28 @@
     python -m benchmarks.placement
 
 A deterministic cluster of varied agents (three sizes, partly used, racks of 20 in three zones), and applications of
-five sizes with a random port per taskgroup. Timed is `offers.matcher.match` as the scheduler calls it, from demands to
-placements with claims and ports; filling the pool is not. What was placed is checked to be complete.
+five sizes with a random port per taskgroup. Timed is `offers.matching.matcher.match` as the scheduler calls it, from
+demands to placements with claims and ports; filling the pool is not. What was placed is checked to be complete.
 """
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from offers.constraints import EMPTY_RULES, Rules, RuleSpec, compile_rules
-from offers.matcher import Scoring, match
-from offers.model import Demand, Need, Offer, Pot
-from offers.pool import OfferPool
+from offers.leased.pool import OfferPool
+from offers.matching.matcher import Scoring, Statement, match
+from offers.model import Demand, Offer, Placement, ResourceKey, ResourceRequest
+from offers.rules.constraints import EMPTY_RULES, Rules, RuleSpec, compile_rules
 
 SIZES = ((16, 32), (32, 64), (64, 256))
 """Cores and GB of the kinds of agents."""
 ZONES = ("a", "b", "c")
 NEEDS = ((100, 128), (200, 256), (250, 512), (500, 512), (100, 64))
 """Thousandths of a core and MB of the kinds of taskgroups; the mean fits 10,000 of them on 100 agents."""
-CPUS, MEM, DISK, PORTS = (Pot(name, "*") for name in ("cpus", "mem", "disk", "ports"))
+CPUS, MEM, DISK, PORTS = (ResourceKey(name, "*") for name in ("cpus", "mem", "disk", "ports"))
 
 REPEATS = 5
 
@@ -38,8 +38,8 @@ class NoCensus:
     def total(self, application: str) -> int:
         return 0
 
-    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
-        return frozenset()
+    def agents_with_label(self, pair: str, except_application: str) -> Mapping[str, int]:
+        return {}
 
     def extended_used(self, agent_id: str, name: str) -> int:
         return 0
@@ -90,10 +90,10 @@ def rules_of(constrained: str | None, size: int, agents: int) -> Rules:
     raise ValueError(constrained)
 
 
-def demands_of(taskgroups: int, applications: int, agents: int, constrained: str | None) -> list[Demand]:
+def demands_of(taskgroups: int, applications: int, agents: int, constrained: str | None) -> list[Demand[int]]:
     """As many equally large applications; with the constraint "mixed" they take UNIQUE, MAXPER and GROUPBY in turn."""
     size = taskgroups // applications
-    demands: list[Demand] = []
+    demands: list[Demand[int]] = []
     for number in range(applications):
         cpus, mem = NEEDS[number % len(NEEDS)]
         constraint = CONSTRAINTS[number % 3] if constrained == "mixed" else constrained
@@ -102,7 +102,7 @@ def demands_of(taskgroups: int, applications: int, agents: int, constrained: str
                 id=f"t{number}",
                 application=f"bench/app-{number}",
                 slots=tuple(range(size)),
-                need=Need(cpus=cpus, mem=mem * 1000, random_ports=1),
+                request=ResourceRequest(cpus=cpus, mem=mem * 1000, random_ports=1),
                 rules=rules_of(constraint, size, agents),
             )
         )
@@ -114,7 +114,31 @@ class Timing(NamedTuple):
     placed: int
 
 
-def timed(pool: OfferPool, demands: list[Demand], scoring: Scoring) -> Timing:
+Run = Callable[[list[Demand[int]], OfferPool, Scoring], list[Placement[int]]]
+
+
+def plainly(demands: list[Demand[int]], pool: OfferPool, scoring: Scoring) -> list[Placement[int]]:
+    """As the placement pass does."""
+    return match(demands, pool, NoCensus(), scoring).placements
+
+
+def tentatively(demands: list[Demand[int]], pool: OfferPool, scoring: Scoring) -> list[Placement[int]]:
+    """Each demand is tried; every other one is undone and tried again. All are kept in the end."""
+    placements: list[Placement[int]] = []
+    with Statement(pool, NoCensus(), scoring) as statement:
+        for number, demand in enumerate(demands):
+            point = statement.savepoint()
+            placed = statement.place(demand)
+            if number % 2:
+                statement.undo(point)
+                placed = statement.place(demand)
+            statement.keep(point)
+            placements += placed
+        statement.commit()
+    return placements
+
+
+def timed(pool: OfferPool, demands: list[Demand[int]], scoring: Scoring, run: Run = plainly) -> Timing:
     """The best of several passes over the same pool; the first one also warms the pool's columns, as in life.
 
     The garbage collector stays on, but the cluster and the demands are frozen: they are the set-up, not the pass.
@@ -124,12 +148,12 @@ def timed(pool: OfferPool, demands: list[Demand], scoring: Scoring) -> Timing:
         gc.collect()
         gc.freeze()
         start = time.perf_counter()
-        result = match(demands, pool, NoCensus(), scoring)
+        placements = run(demands, pool, scoring)
         best = min(best, time.perf_counter() - start)
         gc.unfreeze()
-        placed = len(result.placements)
+        placed = len(placements)
         # Give the offers back, as they would come again from Mesos.
-        used = {placement.agent_id for placement in result.placements}
+        used = {placement.agent_id for placement in placements}
         for offer in [offer for agent_id in used for offer in pool.take(agent_id)]:
             pool.add(offer)
     return Timing(best, placed)
@@ -158,6 +182,27 @@ def place(
     }
 
 
+def place_statements(taskgroups: int, agents: int, rounds: int = 3) -> dict[str, Any]:
+    """The same applications of 10 taskgroups placed plainly and tentatively, alternating. Returns the seconds of a
+    tentative run, the placements that it tries per second (half as many again as it keeps), and as `slower` by what
+    factor a plain run makes more of them."""
+    pool = synthetic_pool(agents, taskgroups)
+    demands = demands_of(taskgroups, max(1, taskgroups // 10), agents, None)
+    plain = tentative = float("inf")
+    tried = sum(len(demand.slots) * (1 + number % 2) for number, demand in enumerate(demands))
+    for _ in range(rounds):
+        for run in (plainly, tentatively):
+            timing = timed(pool, demands, "spread", run)
+            if timing.placed != taskgroups:
+                raise RuntimeError(f"only {timing.placed} of {taskgroups} taskgroups found a place")
+            if run is plainly:
+                plain = min(plain, timing.seconds)
+            else:
+                tentative = min(tentative, timing.seconds)
+    rate = tried / tentative
+    return {"seconds": tentative, "per_second": rate, "slower": taskgroups / plain / rate}
+
+
 def main() -> None:
     print(f"{'applications':>12} {'agents':>7} {'constraint':>10} {'scoring':>8} {'seconds':>9} {'decisions/s':>12}")
     for scoring in ("spread", "binpack"):
@@ -171,6 +216,8 @@ def main() -> None:
                         f" {got['seconds']:>9.4f} {got['per_second']:>12,.0f}",
                         flush=True,
                     )
+    got = place_statements(10_000, 5000)
+    print(f"statements: {got['per_second']:,.0f} placements tried/s, {got['slower']:.2f} times as many without")
     for constrained in (None, "UNIQUE", "MAXPER", "GROUPBY"):
         got = place(1, 5000, constrained, 1)
         print(f"one taskgroup on 5,000 agents, {constrained or 'unconstrained'}: {got['seconds'] * 1e6:,.0f} us")

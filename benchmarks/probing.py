@@ -13,12 +13,12 @@ from typing import cast
 import msgspec
 import uvloop
 
-from bcs_scheduler.core.events import HealthReported
-from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.core.interface.inputs import HealthReported
+from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
-from store.definition import Container, HealthCheck
 from store.records import Application, BoundPort, CheckResult, Record, Task, TaskGroup, Version
+from store.records.definition import Container, HealthCheck
 from store.state import State
 
 INTERVAL = 10.0

@@ -28,8 +28,11 @@ class Failure(Exception):
     """A process did not start, or a case did not come to its end in time."""
 
 
-def await_(what: str, condition: Callable[[], Any], timeout: float, pause: float = 0.02) -> Any:
-    """The first true value of the condition. Raises Failure after `timeout` seconds."""
+def await_(
+    what: str, condition: Callable[[], Any], timeout: float, pause: float = 0.02, looking: float = LOOKING
+) -> Any:
+    """The first true value of the condition. Raises Failure after `timeout` seconds. `looking`: pause between two
+    looks, in durations of a look, `pause` seconds at least: what is found late by that much counts as late."""
     end = time.monotonic() + timeout
     while True:
         began = time.monotonic()
@@ -38,7 +41,7 @@ def await_(what: str, condition: Callable[[], Any], timeout: float, pause: float
             return value
         if time.monotonic() > end:
             raise Failure(f"{what}: not within {timeout:.0f} s")
-        time.sleep(max(pause, LOOKING * (time.monotonic() - began)))
+        time.sleep(max(pause, looking * (time.monotonic() - began)))
 
 
 def cpu_seconds(pid: int) -> float:

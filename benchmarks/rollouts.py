@@ -54,12 +54,13 @@ def measure(bench: Bench, application: dict[str, Any], taskgroups: int) -> Rollo
 
 
 def _slowest_start(bench: Bench, groups: set[str]) -> float:
-    """From "placed" to "Running", as the events of these taskgroups tell."""
+    """From TaskGroupPlaced to TaskGroupRunning, as the events of these taskgroups tell."""
     moments: dict[str, dict[str, datetime]] = {group: {} for group in groups}
-    for event in bench.call("GET", "/namespaces/bench/events?kind=taskgroup&reason=placed,Running&limit=100000"):
+    wanted = "kind=taskgroup&reason=TaskGroupPlaced,TaskGroupRunning&limit=100000"
+    for event in bench.call("GET", f"/namespaces/bench/events?{wanted}"):
         if event["name"] in moments:
             moments[event["name"]][event["reason"]] = datetime.fromisoformat(event["time"])
-    return max((found["Running"] - found["placed"]).total_seconds() for found in moments.values())
+    return max((found["TaskGroupRunning"] - found["TaskGroupPlaced"]).total_seconds() for found in moments.values())
 
 
 def _stands(bench: Bench, taskgroups: int, revision: int, counts: list[int] | None = None) -> bool:

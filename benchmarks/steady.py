@@ -91,7 +91,7 @@ def standby(case: str, bench: Bench, taskgroups: int) -> Result:
     for number in range(ROUNDS):
         bench.call("POST", APPLICATION, document(1, f"seen-{number}"))
         wanted = f"{other.url}{API}{APPLICATION}/seen-{number}"
-        lags.append(_elapsed(lambda url=wanted: await_("the change", lambda: _there(bench, url), 60.0, 0.005)))
+        lags.append(_elapsed(lambda url=wanted: await_("the change", lambda: _there(bench, url), 60.0, 0.005, 1.0)))
     parts = {
         "read": median(reads),
         "read_most": max(reads),

@@ -10,11 +10,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from offers.model import Attribute, Offer, Pot
-from store.definition import Amounts, Container, RestartPolicy
+from offers.agents import ListedAgent
+from offers.model import Attribute, Offer, ResourceKey
 from store.records import (
     AgentSetting,
     Application,
@@ -41,6 +41,7 @@ from store.records import (
     Version,
     Webhook,
 )
+from store.records.definition import Amounts, Container, RestartPolicy
 
 START = 1_700_000_000.0
 PER_AGENT = 10
@@ -75,18 +76,18 @@ def attributes(number: int) -> dict[str, Attribute]:
     return {"InnerIP": f"10.{number >> 16}.{(number >> 8) & 255}.{number & 255}", "rack": f"r{number // 20}"}
 
 
-def listed(numbers: Iterable[int]) -> tuple[dict[str, Any], ...]:
+def listed(numbers: Iterable[int]) -> tuple[ListedAgent, ...]:
     """Agents as the Mesos master lists them."""
     return tuple(
-        {
-            "id": agent_name(number),
-            "hostname": f"host-{number}",
-            "ip": str(attributes(number)["InnerIP"]),
-            "attributes": attributes(number),
-            "total": {"cpus": 32_000, "mem": 64_000_000, "disk": 64_000_000},
-            "allocated": {},
-            "active": True,
-        }
+        ListedAgent(
+            id=agent_name(number),
+            hostname=f"host-{number}",
+            ip=str(attributes(number)["InnerIP"]),
+            attributes=attributes(number),
+            total={"cpus": 32_000, "mem": 64_000_000, "disk": 64_000_000},
+            allocated={},
+            active=True,
+        )
         for number in numbers
     )
 
@@ -275,8 +276,8 @@ class World:
         """What is to be done when the turn that was prepared is over."""
         self._asked: deque[effects.Effect] = deque()
         self._serial = 0
-        self.turn(events.AgentsListed(agents=listed(range(self.agents))))
-        self.turn(events.Subscribed(framework_id="framework", cluster="cluster"))
+        self.turn(cluster_manager.AgentsListed(agents=listed(range(self.agents))))
+        self.turn(cluster_manager.Connected(framework_id="framework", cluster="cluster"))
         self.reconciled()
         if offers:
             self.all_offers()
@@ -284,7 +285,7 @@ class World:
 
     # --- turns ------------------------------------------------------------------------------------------------
 
-    def turn(self, *batch: events.Event, after: float = 0.0001) -> None:
+    def turn(self, *batch: inputs.Input, after: float = 0.0001) -> None:
         """One turn, `after` so many seconds."""
         self.now += after
         self.take(self.core.turn(batch, self.now))
@@ -296,7 +297,7 @@ class World:
             for effect in unit.effects:
                 if isinstance(effect, effects.Reply):
                     self.replies.append(effect)
-                elif isinstance(effect, effects.Accept | effects.Decline | effects.Kill):
+                elif isinstance(effect, cluster_manager.LaunchOnAgent | leased.Decline | cluster_manager.End):
                     self._asked.append(effect)
 
     def rest(self) -> None:
@@ -308,18 +309,18 @@ class World:
             self.turn(*batch)
         raise AssertionError("the core does not come to rest")
 
-    def answers(self) -> list[events.Event]:
+    def answers(self) -> list[inputs.Input]:
         """What Mesos says to all that it has been asked."""
-        batch: list[events.Event] = []
+        batch: list[inputs.Input] = []
         while self._asked:
             effect = self._asked.popleft()
-            if isinstance(effect, effects.Accept):
+            if isinstance(effect, cluster_manager.LaunchOnAgent):
                 for launch in effect.launches:
-                    batch += self.reports(launch.taskgroup, "TASK_RUNNING")
+                    batch += self.reports(launch.taskgroup, "RUNNING")
                 number = int(effect.agent_id.rpartition("-")[2])
-                batch.append(events.OffersArrived(offers=(self.offer(number),)))
-            elif isinstance(effect, effects.Kill):
-                batch.append(self.report(effect.task_id, effect.agent_id, "TASK_KILLED"))
+                batch.append(leased.OffersArrived(offers=(self.offer(number),)))
+            elif isinstance(effect, cluster_manager.End):
+                batch += [self.report(task, effect.agent_id, "KILLED") for task in effect.tasks]
         return batch
 
     # --- what Mesos says --------------------------------------------------------------------------------------
@@ -327,7 +328,7 @@ class World:
     def offer(self, number: int) -> Offer:
         """An offer of an agent with plenty of room, whatever runs there."""
         self._serial += 1
-        pots = {name: Pot(name, "*") for name in ("cpus", "mem", "disk", "ports")}
+        resource_amounts = {name: ResourceKey(name, "*") for name in ("cpus", "mem", "disk", "ports")}
         known = attributes(number)
         return Offer(
             id=f"offer-{self._serial}",
@@ -336,42 +337,46 @@ class World:
             ip=str(known["InnerIP"]),
             role="*",
             attributes=known,
-            scalars=((pots["cpus"], 31_000), (pots["mem"], 60_000_000), (pots["disk"], 64_000_000)),
-            ranges=((pots["ports"], (PORTS,)),),
+            scalars=(
+                (resource_amounts["cpus"], 31_000),
+                (resource_amounts["mem"], 60_000_000),
+                (resource_amounts["disk"], 64_000_000),
+            ),
+            ranges=((resource_amounts["ports"], (PORTS,)),),
             received_at=self.now,
         )
 
-    def report(self, task_id: str, agent_id: str, state: str, **fields: Any) -> events.StatusUpdate:
+    def report(self, task_id: str, agent_id: str, state: str, **fields: Any) -> cluster_manager.StatusUpdate:
         self._serial += 1
         uuid = b"u%d" % self._serial
-        return events.StatusUpdate(task_id=task_id, agent_id=agent_id, state=state, uuid=uuid, **fields)
+        return cluster_manager.StatusUpdate(task_id=task_id, agent_id=agent_id, state=state, uuid=uuid, **fields)
 
-    def reports(self, group: TaskGroup, state: str, **fields: Any) -> list[events.StatusUpdate]:
+    def reports(self, group: TaskGroup, state: str, **fields: Any) -> list[cluster_manager.StatusUpdate]:
         return [self.report(task.id, group.agent_id, state, **fields) for task in group.tasks]
 
     def reconciled(self) -> None:
         """Mesos answers for every task after a subscription."""
         groups = list(self.core.state.taskgroups.values())
         for first in range(0, len(groups), 2000):
-            batch = [report for group in groups[first : first + 2000] for report in self.reports(group, "TASK_RUNNING")]
+            batch = [report for group in groups[first : first + 2000] for report in self.reports(group, "RUNNING")]
             self.turn(*batch)
 
     def connected(self) -> None:
         """Subscribes again if there is no subscription."""
-        if not self.core.desk.connected:
-            self.turn(events.Subscribed(framework_id="framework", cluster="cluster"))
+        if not self.core.turn_context.connected:
+            self.turn(cluster_manager.Connected(framework_id="framework", cluster="cluster"))
         if self.core.open_questions:
             self.reconciled()
-        if not len(self.core.desk.pool):
+        if not len(self.core.turn_context.pool):
             self.all_offers()
 
     def all_offers(self) -> None:
         """Every agent offers what it has."""
-        self.turn(events.OffersArrived(offers=tuple(map(self.offer, range(self.agents)))))
+        self.turn(leased.OffersArrived(offers=tuple(map(self.offer, range(self.agents)))))
 
     def agent_back(self, number: int) -> None:
         """An agent that was away registers again, with all its tasks and an offer."""
         groups = list(self.core.state.groups_on(agent_name(number)).values())
-        self.turn(*[report for group in groups for report in self.reports(group, "TASK_RUNNING")])
-        self.turn(events.OffersArrived(offers=(self.offer(number),)))
+        self.turn(*[report for group in groups for report in self.reports(group, "RUNNING")])
+        self.turn(leased.OffersArrived(offers=(self.offer(number),)))
         self.rest()

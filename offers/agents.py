@@ -1,19 +1,46 @@
-"""The agents of the cluster as the Mesos master lists them: what is known of an agent without an offer of it."""
+"""The agents of the cluster as the cluster manager lists them, with the facts that are known without an offer."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from offers.model import Attribute
+from offers.names import name_of
 
 REMEMBERED = 20_000
 """Agents that are not listed any more, of which it is remembered that they were: twice the largest cluster."""
 
 
+class ListedAgent(NamedTuple):
+    """One agent as the cluster manager lists it. Amounts are in thousandths of the unit of their dimension."""
+
+    id: str
+    hostname: str
+    ip: str = ""
+    """Address that users see: the attribute InnerIP, else where the agent listens; empty = not known."""
+    port: int = 0
+    """Port of the agent's own API; 0 = not known."""
+    active: bool = True
+    """False: the agent is disconnected or deactivated, so nothing can be launched on it."""
+    attributes: Mapping[str, Attribute] = {}
+    total: Mapping[str, int] = {}
+    allocated: Mapping[str, int] = {}
+    ports: Sequence[tuple[int, int]] = ()
+    """Ranges of ports, both ends included."""
+    registered_time: float = 0.0
+    """Unix seconds of the latest registration of the agent, by the clock of the cluster manager; 0.0 = not known."""
+
+    @property
+    def key(self) -> str:
+        """The name under which operators' settings are stored, as offers.model.Offer.key: the attribute InnerIP, else
+        the host name."""
+        return name_of(self.attributes, self.hostname)
+
+
 class Agent(NamedTuple):
-    """`key`: how operators name it, as offers.model.Offer.key."""
+    """The part of a listed agent that decides which taskgroups may run there. `key`: see ListedAgent.key."""
 
     id: str
     key: str
@@ -21,23 +48,17 @@ class Agent(NamedTuple):
     attributes: Mapping[str, Attribute]
 
 
-def agent_key(listed: Mapping[str, Any]) -> str:
-    """Of an agent as the Mesos master lists it: its InnerIP attribute, else its host name."""
-    inner = listed.get("attributes", {}).get("InnerIP")
-    return inner if isinstance(inner, str) and inner else str(listed.get("hostname", ""))
-
-
 class Names:
-    """Whom operators mean by a name. A key means the agent it belongs to and nobody else; an id, host name or address
-    means every agent that has it."""
+    """Finds agents by the names that operators use. A key names the agent that has this key and no other agent; an id,
+    host name or address names every agent that has it."""
 
-    def __init__(self, listed: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, listed: Iterable[ListedAgent]) -> None:
         self._keys: set[str] = set()
         self._called: defaultdict[str, set[str]] = defaultdict(set)
         for agent in listed:
-            key = agent_key(agent)
+            key = agent.key
             self._keys.add(key)
-            for name in (agent["id"], agent.get("hostname", ""), agent.get("ip", "")):
+            for name in (agent.id, agent.hostname, agent.ip):
                 if name:
                     self._called[name].add(key)
 
@@ -47,7 +68,7 @@ class Names:
 
 
 class Directory:
-    """Kept by one thread. Until the first list has come, nothing is known about any agent."""
+    """The listed agents. Only one thread changes it. Before the first list has arrived, no agent is known."""
 
     def __init__(self) -> None:
         self.listed = False
@@ -59,9 +80,9 @@ class Directory:
         """Keys that were listed and are not now, the latest to go at the end."""
         self._absent: dict[str, float] = {}
 
-    def learn(self, listed: Iterable[Mapping[str, Any]]) -> list[str]:
+    def learn(self, listed: Iterable[ListedAgent]) -> list[str]:
         """Takes a list over (events.AgentsListed); returns the ids of agents that were not in the one before."""
-        found = {agent["id"]: _agent(agent) for agent in listed}
+        found = {agent.id: _agent(agent) for agent in listed}
         before = self.agents
         new = [identity for identity in found if identity not in before]
         if self._moved is not None:
@@ -93,11 +114,13 @@ class Directory:
         return self._keys.get(key, set())
 
     def was_key(self, key: str) -> bool:
-        """Whether an agent that is or was listed here has this key: it may be away for a moment only."""
+        """Returns True if an agent that is or was listed has this key. An agent that is not listed now may be absent
+        for a moment only."""
         return key in self._keys or key in self._away
 
     def absent_for(self, agent_id: str, now: float) -> float:
-        """Seconds for which an agent has been asked for here while it was not listed; 0 if it is listed."""
+        """Seconds since an agent was first asked for here without being listed; 0 if the agent is listed. `now`: Unix
+        seconds."""
         if not self.listed or agent_id in self.agents:
             return 0.0
         return now - self._absent.setdefault(agent_id, now)
@@ -108,6 +131,5 @@ def _cut(known: dict[str, Any]) -> None:
         del known[key]
 
 
-def _agent(listed: Mapping[str, Any]) -> Agent:
-    attributes = dict(listed.get("attributes", {}))
-    return Agent(listed["id"], agent_key(listed), str(listed.get("hostname", "")), attributes)
+def _agent(listed: ListedAgent) -> Agent:
+    return Agent(listed.id, listed.key, listed.hostname, listed.attributes)

@@ -7,7 +7,8 @@ a plain count.
 
 Amounts of several dimensions are (name, integer) pairs, sorted by name, without zeros and without a name twice, so that
 equal amounts are equal values. `Dimensions.amounts_of` reads them from an object with one integer attribute per
-dimension: `store.definition.Amounts` and `offers.model.Need` are such objects for the dimensions `THOUSANDTHS`.
+dimension: `store.records.definition.Amounts` and `offers.model.ResourceRequest` are such objects for the dimensions
+`THOUSANDTHS`.
 """
 
 from __future__ import annotations
@@ -32,6 +33,15 @@ class Dimension(NamedTuple):
     unit: int = 1
     symbol: str = ""
 
+    def displayed(self, amount: int) -> float:
+        """An amount in displayed units, as a number."""
+        return amount / self.unit
+
+    def shown(self, amount: int) -> str:
+        """An amount as users read it, in displayed units with at most three decimals: ``1.5 cores``, ``-2``."""
+        number = f"{self.displayed(amount):.3f}".rstrip("0").rstrip(".") if self.unit > 1 else str(amount)
+        return f"{'0' if number == '-0' else number} {self.symbol}".rstrip()
+
 
 class Dimensions:
     """The dimensions of a cluster in their order; immutable. The first two, CPU and memory, make the score of an
@@ -44,12 +54,13 @@ class Dimensions:
         self.known = tuple(known)
         self._by_name = {dimension.name: dimension for dimension in self.known}
         if len(self._by_name) < len(self.known):
-            raise ValueError("a dimension is named twice")
+            raise ValueError("duplicate dimension")
         if any(dimension.unit < 1 for dimension in self.known):
             raise ValueError("the unit of a dimension is at least 1")
 
     @property
     def names(self) -> tuple[str, ...]:
+        """Names of the dimensions in the order in which they became known."""
         return tuple(self._by_name)
 
     def __iter__(self) -> Iterator[Dimension]:
@@ -83,19 +94,21 @@ class Dimensions:
         """The amounts of an object with one integer attribute per dimension. Raises AttributeError if one lacks."""
         return amounts((name, getattr(record, name)) for name in self._by_name)
 
+    def displayed(self, record: object) -> dict[str, float]:
+        """The amounts of an object with one integer attribute per dimension, in displayed units by name."""
+        return {name: dimension.displayed(getattr(record, name)) for name, dimension in self._by_name.items()}
+
     def at_least(self, name: str, quantity: Fraction | int) -> int:
-        """A quantity in displayed units as integer units, rounded up: for requests."""
+        """Converts a quantity in displayed units to integer units and rounds up: for resource requests."""
         return -int(-Fraction(quantity) * self.get(name).unit // 1)
 
     def at_most(self, name: str, quantity: Fraction | int) -> int:
-        """A quantity in displayed units as integer units, rounded down: for what an agent has."""
+        """Converts a quantity in displayed units to integer units and rounds down: for the capacity of an agent."""
         return int(Fraction(quantity) * self.get(name).unit // 1)
 
     def shown(self, name: str, amount: int) -> str:
-        """An amount as users read it, in displayed units with at most three decimals: ``1.5 cores``, ``-2``."""
-        dimension = self.get(name)
-        number = f"{amount / dimension.unit:.3f}".rstrip("0").rstrip(".") if dimension.unit > 1 else str(amount)
-        return f"{'0' if number == '-0' else number} {dimension.symbol}".rstrip()
+        """Formats an amount for users (see `Dimension.shown`)."""
+        return self.get(name).shown(amount)
 
 
 THOUSANDTHS = Dimensions(
@@ -107,6 +120,14 @@ THOUSANDTHS = Dimensions(
     )
 )
 """The four scalars of three decimals that documents ask for and records hold."""
+
+
+def recorded(name: str) -> Dimension:
+    """The dimension in which records, leased capacity and diagnoses hold an amount of this name: `THOUSANDTHS`, a plain
+    count of ports, and thousandths without a word for every extended resource."""
+    if name in THOUSANDTHS:
+        return THOUSANDTHS.get(name)
+    return Dimension(name) if name == "ports" else Dimension(name, 1000)
 
 
 # --- arithmetic -----------------------------------------------------------------------------------------------
@@ -126,7 +147,7 @@ def plus(*several: Amounts) -> Amounts:
 
 
 def minus(whole: Amounts, part: Amounts) -> Amounts:
-    """What is left of `whole` without `part`. Raises Shortage if a dimension of `part` exceeds that of `whole`."""
+    """Subtracts `part` from `whole`. Raises Shortage if a dimension of `part` exceeds that of `whole`."""
     left = dict(whole)
     for name, amount in part:
         if amount > left.get(name, 0):
@@ -136,7 +157,8 @@ def minus(whole: Amounts, part: Amounts) -> Amounts:
 
 
 def fits(wanted: Amounts, free: Amounts) -> bool:
-    """Whether every positive amount that is wanted is at most what is free; a dimension that is not there has 0."""
+    """Returns True if every positive amount that is wanted is at most the free amount; a dimension that is missing in
+    the free amounts counts as 0."""
     there = dict(free)
     return all(amount <= there.get(name, 0) for name, amount in wanted if amount > 0)
 
@@ -159,7 +181,7 @@ def scaled(one: Amounts, factor: Fraction | int) -> Amounts:
 
 
 def share(part: int, whole: int) -> Fraction:
-    """The share of one dimension, exactly: nothing of nothing is 0, something of nothing is 1."""
+    """Returns the exact share of a part in a whole; 0 of 0 is 0, more than 0 of 0 is 1."""
     if whole:
         return Fraction(part, whole)
     return Fraction(1 if part else 0)

@@ -1,10 +1,13 @@
 """The errors of placement.
 
 OfferError
-  Shortage        a claim or need exceeds what is there
-  BadConstraint   a constraint that can never be evaluated (malformed pattern, unknown operator)
-  AlreadyClaimed  a second claim is made for a unit
-  FactsDuringPlan a fact changes while a plan counts some units as gone
+  Shortage          a claim or need exceeds the free amounts
+  BadConstraint     a constraint that can never be evaluated (malformed pattern, unknown operator)
+  AlreadyAllocated  a second claim is made for a unit
+  FactsDuringPlan   a fact changes while a plan counts some units as gone
+  StaleSavepoint    a statement is to be undone to a savepoint that it does not know (any more)
+  StillSetAside     a statement is committed that counts some units as gone
+  IllegalEvent      an event that the state machine of an object does not allow (offers.policy.applications.machines)
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ class BadConstraint(OfferError):
     """A constraint that cannot be compiled. The API refuses these earlier, naming the field."""
 
 
-class AlreadyClaimed(OfferError):
+class AlreadyAllocated(OfferError):
     """A unit of standing capacity has a claim or a place already. `unit` is its name."""
 
     def __init__(self, unit: str) -> None:
@@ -39,3 +42,18 @@ class FactsDuringPlan(OfferError):
 
     def __init__(self) -> None:
         super().__init__("no fact can change while units are counted as gone")
+
+
+class StaleSavepoint(OfferError):
+    """A savepoint of another statement, or one that was forgotten. A mistake of the caller."""
+
+    def __init__(self) -> None:
+        super().__init__("the statement does not know this savepoint (any more)")
+
+
+class StillSetAside(OfferError):
+    """Placements cannot be committed while units are set aside, because they may use the resources of these units. A
+    mistake of the caller."""
+
+    def __init__(self) -> None:
+        super().__init__("a statement cannot be committed while units are set aside")

@@ -7,15 +7,18 @@ an immutable value.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from offers.constraints import Rules
 from offers.dimensions import Amounts
-from offers.hostports import HostPort
+from offers.host_ports import HostPort
+from offers.names import name_of
+from offers.rules.constraints import Rules
 
+SlotT = TypeVar("SlotT", bound=Hashable)
+"""Type of the slots of a demand: the caller chooses it, and each placement names one slot."""
 Ranges = tuple[tuple[int, int], ...]
 Attribute = str | float | Ranges
-"""A Mesos attribute: TEXT, SCALAR or RANGES. SET attributes do not exist on agents."""
+"""An attribute: TEXT, SCALAR or RANGES. SET attributes do not exist on agents."""
 
 
 class Reservation(NamedTuple):
@@ -27,23 +30,24 @@ class Reservation(NamedTuple):
     labels: tuple[tuple[str, str], ...] = ()
 
 
-class Pot(NamedTuple):
-    """Identity of a part of an offer: two amounts can be added only if they come from equal pots."""
+class ResourceKey(NamedTuple):
+    """Identity of a part of an offer: two amounts can be added only if their resource keys are equal."""
 
     name: str
     role: str  # allocation_info.role
     reservations: tuple[Reservation, ...] = ()
 
 
-class Claim(NamedTuple):
-    """What a placement takes out of an agent's offers: concrete pots, so that the ACCEPT can name them."""
+class Allocation(NamedTuple):
+    """The part of the offers of an agent that a placement uses, by resource key, so that the launch can name it."""
 
-    scalars: tuple[tuple[Pot, int], ...] = ()
-    ranges: tuple[tuple[Pot, Ranges], ...] = ()
+    scalars: tuple[tuple[ResourceKey, int], ...] = ()
+    ranges: tuple[tuple[ResourceKey, Ranges], ...] = ()
 
 
 class Offer(NamedTuple):
-    """One offer of Mesos, reduced to what can be used (no persistent volumes, shared or revocable resources)."""
+    """One offer of the cluster manager, reduced to the usable resources (no persistent volumes, shared or revocable
+    resources)."""
 
     id: str
     agent_id: str
@@ -51,12 +55,13 @@ class Offer(NamedTuple):
     ip: str
     role: str
     attributes: Mapping[str, Attribute]
-    scalars: tuple[tuple[Pot, int], ...]
-    ranges: tuple[tuple[Pot, Ranges], ...]
+    scalars: tuple[tuple[ResourceKey, int], ...]
+    ranges: tuple[tuple[ResourceKey, Ranges], ...]
     unavailable_from: float = 0.0
     """Unix seconds from which maintenance is planned; 0.0 = none."""
     received_at: float = 0.0
-    """When the core took it in, by the core's clock: set by the core, whoever made the offer."""
+    """Unix seconds at which the core received the offer, by the core's clock. The core sets the time for offers of
+    every source."""
 
     def open(self) -> Offer:
         """The offer itself, as `SealedOffer.open` gives it."""
@@ -64,9 +69,8 @@ class Offer(NamedTuple):
 
     @property
     def key(self) -> str:
-        """How operators name the agent: its InnerIP attribute, else its host name."""
-        value = self.attributes.get("InnerIP")
-        return value if isinstance(value, str) and value else self.hostname
+        """The key by which operators name the agent: its InnerIP attribute, else its host name."""
+        return name_of(self.attributes, self.hostname)
 
 
 class SealedOffer(Protocol):
@@ -74,14 +78,15 @@ class SealedOffer(Protocol):
     for the sake of one taskgroup."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The id of the offer, known without decoding the offer."""
 
     def open(self) -> Offer:
-        """What it offers. Raises ValueError if it cannot be understood."""
+        """Decodes the offer. Raises ValueError if the offer cannot be understood."""
 
 
-class Decoration(NamedTuple):
-    """What operators set about an agent, merged into its offers."""
+class AgentOverrides(NamedTuple):
+    """Settings of operators for an agent, which are merged into its offers."""
 
     disabled: bool = False
     attributes: Mapping[str, Attribute] = {}
@@ -90,9 +95,9 @@ class Decoration(NamedTuple):
     """Capacity of extended resources, in thousandths."""
 
 
-class Need(NamedTuple):
-    """What one taskgroup needs on its agent, in thousandths; ports in numbers. `amounts` and `host_ports` are for
-    agents whose capacity has other dimensions than the four scalars, and whose ports are held per protocol."""
+class ResourceRequest(NamedTuple):
+    """The resources that one taskgroup uses on its agent, in thousandths; ports as numbers. `amounts` and `host_ports`
+    are for agents whose capacity has other dimensions than the four scalars, and whose ports are held per protocol."""
 
     cpus: int = 0
     mem: int = 0
@@ -107,13 +112,13 @@ class Need(NamedTuple):
     """Ports of the host that must not be taken."""
 
 
-class Demand(NamedTuple):
+class Demand(NamedTuple, Generic[SlotT]):
     """A number of identical taskgroups that want a place: one per entry of `slots`."""
 
     id: str
     application: str  # "<namespace>/<name>", the unit that constraints count over
-    slots: tuple[Hashable, ...]
-    need: Need
+    slots: tuple[SlotT, ...]
+    request: ResourceRequest
     rules: Rules
     role: str = "*"
     only_host: str = ""
@@ -126,28 +131,47 @@ class Demand(NamedTuple):
     """Ids of the only agents that are acceptable; empty = any."""
     except_agents: frozenset[str] = frozenset()
     """Ids of agents that are not acceptable."""
+    queue: str = ""
+    """Name of the queue that the demand waits in; empty = the default queue. It does not change the order yet."""
+    priority: int = 0
+    """Priority, greater = more urgent. It does not change the order yet: demands are placed in the given order."""
+    min_members: int = 0
+    """Size of the gang: if fewer slots than this find a place, none of them is placed. 0 = every slot counts alone."""
 
 
-class Placement(NamedTuple):
-    """One slot of one demand on one agent. `ports` are the drawn random ports, in the order of the need."""
+class Placement(NamedTuple, Generic[SlotT]):
+    """One slot of one demand on one agent. `ports` are the drawn random ports, in the order of the resource request."""
 
     demand: str
-    slot: Hashable
+    slot: SlotT
     agent_id: str
     hostname: str
     ip: str
-    claim: Claim
+    allocation: Allocation
     ports: tuple[int, ...]
     attributes: Mapping[str, Attribute]
-    """Of the agent, decoration included, plus ``hostname``."""
+    """Attributes of the agent with the settings of operators, plus ``hostname``."""
+
+
+class HeldBack(NamedTuple):
+    """A queue that holds a demand back although agents have room. Amounts are pairs of dimension and integer."""
+
+    queue: str
+    at_limit: bool
+    """True: a hard limit of the queue; False: the queue has what it deserves, and the room is for others."""
+    allocated: tuple[tuple[str, int], ...]
+    deserved: tuple[tuple[str, int], ...]
 
 
 class Diagnosis(NamedTuple):
-    """Why a demand was not (fully) placed, judged at the end of the pass.
+    """The reasons why a demand was not (fully) placed, determined at the end of the pass.
 
-    `reasons` counts agents by the first test each failed, e.g. {"cpus": 7, "constraint UNIQUE hostname": 3}; the sum
-    is `agents`. `closest` says for each scarce resource the greatest amount free on any agent that passed every other
-    test, as (name, needed, greatest free).
+    `reasons` counts agents by the first test that each agent failed, e.g. {"cpus": 7, "constraint UNIQUE hostname": 3};
+    the sum is `agents`. `closest` gives for each scarce resource the greatest amount that is free on any agent that
+    passed every other test, as (name, needed, greatest free).
+
+    For a gang that did not reach its minimum, the diagnosis is made with the `reached` placed members still in their
+    places; these are given back afterwards, and `placed` is 0.
     """
 
     demand: str
@@ -156,10 +180,53 @@ class Diagnosis(NamedTuple):
     agents: int
     reasons: Mapping[str, int]
     closest: tuple[tuple[str, int, int], ...] = ()
+    min_members: int = 0
+    """Minimum members of the demand."""
+    reached: int = 0
+    """Members of a gang that would have found a place; 0 if the demand is no gang, or if the gang was placed."""
+    held_back: HeldBack | None = None
+    """The queue that holds the demand back; None if no queue does."""
+
+
+class Provisional(NamedTuple):
+    """Name of a unit between the match and the moment at which its own name is known."""
+
+    demand: str
+    slot: Hashable
+
+
+Unit = str | Provisional
+"""Name of a thing that is placed as a whole: of a taskgroup, or of a claim that was not launched yet."""
+
+
+class Occupant(NamedTuple):
+    """A unit on an agent, with its resources and its part in the counts of constraints; enough for plans that assume
+    the unit gone."""
+
+    unit: Unit
+    agent_id: str
+    application: str = ""
+    """Key ``namespace/name`` of the application; empty if constraints do not count the unit."""
+    role: str = "*"
+    hostname: str = ""
+    ip: str = ""
+    amounts: Amounts = ()
+    """Amounts by dimension, in the unit of the dimension; ports are not among them."""
+    ports: Ranges = ()
+    counted: Mapping[str, str | float] = {}
+    """Attributes of the agent as the census counts the unit under them, the host name included."""
+    labels: tuple[str, ...] = ()
+    """Labels as ``key:value``."""
+    extended: tuple[tuple[str, int], ...] = ()
+    """Extended resources in thousandths, each name once."""
+    attributes: Mapping[str, Attribute] = {}
+    """All attributes of the agent, for an agent that has not been offered."""
+    allocation: Allocation | None = None
+    """Allocation of leased capacity if the unit is planned and not launched yet; else None."""
 
 
 class Census(Protocol):
-    """What constraints must know about taskgroups that exist already. Only live ones count (not ended)."""
+    """Counts of existing taskgroups that constraints need. Only live taskgroups count (not ended)."""
 
     def attribute_counts(self, application: str, attribute: str) -> Mapping[str | float, int]:
         """Live taskgroups of the application by the value of this attribute of their agents."""
@@ -167,13 +234,16 @@ class Census(Protocol):
     def total(self, application: str) -> int:
         """All live taskgroups of the application."""
 
-    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
-        """Ids of agents that run a live taskgroup of another application carrying the label ``key:value``."""
+    def agents_with_label(self, pair: str, except_application: str) -> Mapping[str, int]:
+        """Number of live taskgroups of other applications that carry the label ``key:value``, by the id of their agent.
+        No number is 0."""
 
     def extended_used(self, agent_id: str, name: str) -> int:
         """Thousandths of the extended resource held by live taskgroups on the agent."""
 
 
-class MatchResult(NamedTuple):
-    placements: list[Placement]
+class MatchResult(NamedTuple, Generic[SlotT]):
+    """Placements in the order in which they were found, and one diagnosis per demand that has slots without a place."""
+
+    placements: list[Placement[SlotT]]
     diagnoses: list[Diagnosis]

@@ -1,8 +1,8 @@
 """Exact arithmetic over the resources of offers. Everything here is a pure function of values.
 
-Scalars are integer thousandths, as Mesos counts; ranges are inclusive (begin, end) pairs, sorted and disjoint, with
-neighbours merged. A pot is a part of an offer with an identity of its own (name, role, reservations): amounts of
-different pots are summed to see whether something fits, but what is claimed must name the pots.
+Scalars are integer thousandths, as the cluster manager counts; ranges are inclusive (begin, end) pairs, sorted and
+disjoint, with neighbours merged. A resource key (name, role, reservations) is the identity of a part of an
+offer: amounts of different resource keys are summed to see whether something fits, but an allocation names the keys.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import NamedTuple
 
 from offers.dimensions import THOUSANDTHS
 from offers.errors import Shortage
-from offers.model import Claim, Need, Offer, Pot, Ranges
+from offers.model import Allocation, Offer, Ranges, ResourceKey, ResourceRequest
 
 SCALARS = THOUSANDTHS.names
 PORTS = "ports"
 
 
-class Pots(NamedTuple):
-    """What there is, pot by pot, in the order in which it is drawn. No pot is empty."""
+class ResourceMap(NamedTuple):
+    """Amounts by resource key, in the order in which they are used. No amount is zero."""
 
-    scalars: Mapping[Pot, int]
-    ranges: Mapping[Pot, Ranges]
+    scalars: Mapping[ResourceKey, int]
+    ranges: Mapping[ResourceKey, Ranges]
 
 
 # --- ranges ---------------------------------------------------------------------------------------------------
@@ -43,11 +43,12 @@ def normalise(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def size(ranges: Ranges) -> int:
-    """How many numbers the ranges hold."""
+    """Number of integers that the ranges contain."""
     return sum(end - begin + 1 for begin, end in ranges)
 
 
 def holds(ranges: Ranges, number: int) -> bool:
+    """Returns True if the number lies in one of the ranges."""
     return any(begin <= number <= end for begin, end in ranges)
 
 
@@ -95,136 +96,156 @@ def split_lowest(ranges: Ranges, count: int) -> tuple[Ranges, Ranges]:
     return tuple(taken), ()
 
 
-# --- pots -----------------------------------------------------------------------------------------------------
+# --- resource keys ----------------------------------------------------------------------------------------------------
 
 
-def gather(offers: Iterable[Offer]) -> Pots:
-    """Everything in these offers, equal pots added up. Reserved pots come first: what only we may use is used first."""
-    scalars: dict[Pot, int] = {}
-    ranges: dict[Pot, Ranges] = {}
+def gather(offers: Iterable[Offer]) -> ResourceMap:
+    """Everything in these offers; amounts of equal resource keys are added. Reserved resources come first, because only
+    this scheduler may use them."""
+    scalars: dict[ResourceKey, int] = {}
+    ranges: dict[ResourceKey, Ranges] = {}
     for offer in offers:
-        for pot, amount in offer.scalars:
-            scalars[pot] = scalars.get(pot, 0) + amount
-        for pot, part in offer.ranges:
-            ranges[pot] = normalise((*ranges[pot], *part)) if pot in ranges else part
+        for resource_key, amount in offer.scalars:
+            scalars[resource_key] = scalars.get(resource_key, 0) + amount
+        for resource_key, part in offer.ranges:
+            ranges[resource_key] = normalise((*ranges[resource_key], *part)) if resource_key in ranges else part
     return _tidy(scalars, ranges)
 
 
-def _tidy(scalars: dict[Pot, int], ranges: dict[Pot, Ranges]) -> Pots:
+def _tidy(scalars: dict[ResourceKey, int], ranges: dict[ResourceKey, Ranges]) -> ResourceMap:
     if all(scalars.values()) and all(ranges.values()) and all(map(_unreserved, (*scalars, *ranges))):
-        return Pots(scalars, ranges)
-    return Pots(
-        {pot: scalars[pot] for pot in sorted(scalars, key=_unreserved) if scalars[pot] > 0},
-        {pot: ranges[pot] for pot in sorted(ranges, key=_unreserved) if ranges[pot]},
+        return ResourceMap(scalars, ranges)
+    return ResourceMap(
+        {
+            resource_key: scalars[resource_key]
+            for resource_key in sorted(scalars, key=_unreserved)
+            if scalars[resource_key] > 0
+        },
+        {
+            resource_key: ranges[resource_key]
+            for resource_key in sorted(ranges, key=_unreserved)
+            if ranges[resource_key]
+        },
     )
 
 
-def _unreserved(pot: Pot) -> bool:
-    return not pot.reservations
+def _unreserved(resource_key: ResourceKey) -> bool:
+    return not resource_key.reservations
 
 
-def amount_of(pots: Pots, name: str) -> int:
-    """Sum of a scalar over all pots of this name."""
-    return sum(amount for pot, amount in pots.scalars.items() if pot.name == name)
+def amount_of(resources: ResourceMap, name: str) -> int:
+    """Sum of a scalar over all resource keys of this name."""
+    return sum(amount for resource_key, amount in resources.scalars.items() if resource_key.name == name)
 
 
-def ports_of(pots: Pots) -> Ranges:
-    """All free ports, whatever the pot."""
-    return normalise(part for pot, ranges in pots.ranges.items() if pot.name == PORTS for part in ranges)
+def ports_of(resources: ResourceMap) -> Ranges:
+    """All free ports of all resource keys."""
+    return normalise(
+        part for resource_key, ranges in resources.ranges.items() if resource_key.name == PORTS for part in ranges
+    )
 
 
-def add(pots: Pots, claim: Claim) -> Pots:
-    """The pots with a claim put back."""
-    scalars, ranges = dict(pots.scalars), dict(pots.ranges)
-    for pot, amount in claim.scalars:
-        scalars[pot] = scalars.get(pot, 0) + amount
-    for pot, part in claim.ranges:
-        ranges[pot] = normalise((*ranges.get(pot, ()), *part))
+def add(resources: ResourceMap, allocation: Allocation) -> ResourceMap:
+    """The resources with an allocation put back."""
+    scalars, ranges = dict(resources.scalars), dict(resources.ranges)
+    for resource_key, amount in allocation.scalars:
+        scalars[resource_key] = scalars.get(resource_key, 0) + amount
+    for resource_key, part in allocation.ranges:
+        ranges[resource_key] = normalise((*ranges.get(resource_key, ()), *part))
     return _tidy(scalars, ranges)
 
 
-def subtract(pots: Pots, claim: Claim) -> Pots:
-    """The pots without a claim. Raises Shortage if the claim holds anything that is not there."""
-    scalars, ranges = dict(pots.scalars), dict(pots.ranges)
-    for pot, amount in claim.scalars:
-        if amount > scalars.get(pot, 0):
-            raise Shortage(pot.name, amount, scalars.get(pot, 0))
-        scalars[pot] -= amount
-    for pot, part in claim.ranges:
-        there = ranges.get(pot, ())
+def subtract(resources: ResourceMap, allocation: Allocation) -> ResourceMap:
+    """The resources without an allocation. Raises Shortage if the allocation holds anything that is not there."""
+    scalars, ranges = dict(resources.scalars), dict(resources.ranges)
+    for resource_key, amount in allocation.scalars:
+        if amount > scalars.get(resource_key, 0):
+            raise Shortage(resource_key.name, amount, scalars.get(resource_key, 0))
+        scalars[resource_key] -= amount
+    for resource_key, part in allocation.ranges:
+        there = ranges.get(resource_key, ())
         rest = without(there, part)
         if size(rest) + size(part) != size(there):
-            raise Shortage(pot.name, size(part), size(there))
-        ranges[pot] = rest
+            raise Shortage(resource_key.name, size(part), size(there))
+        ranges[resource_key] = rest
     return _tidy(scalars, ranges)
 
 
-def remaining(pots: Pots, claims: Iterable[Claim]) -> Pots:
-    """What is left of the pots when claims hold on to what they name, even if part of it has been taken back."""
-    scalars, ranges = dict(pots.scalars), dict(pots.ranges)
-    for claim in claims:
-        for pot, amount in claim.scalars:
-            scalars[pot] = max(scalars.get(pot, 0) - amount, 0)
-        for pot, part in claim.ranges:
-            ranges[pot] = without(ranges.get(pot, ()), part)
+def remaining(resources: ResourceMap, allocations: Iterable[Allocation]) -> ResourceMap:
+    """Subtracts the allocations from the resources. An amount never falls below 0, because a part of the resources may
+    have been taken back in the meantime."""
+    scalars, ranges = dict(resources.scalars), dict(resources.ranges)
+    for allocation in allocations:
+        for resource_key, amount in allocation.scalars:
+            scalars[resource_key] = max(scalars.get(resource_key, 0) - amount, 0)
+        for resource_key, part in allocation.ranges:
+            ranges[resource_key] = without(ranges.get(resource_key, ()), part)
     return _tidy(scalars, ranges)
 
 
 # --- needs ----------------------------------------------------------------------------------------------------
 
 
-def amounts_of(need: Need) -> tuple[int, int, int, int]:
+def amounts_of(request: ResourceRequest) -> tuple[int, int, int, int]:
     """The scalars of a need in the order of SCALARS."""
-    if need.amounts:
-        cpus, mem, disk, gpus = (requested(need)[name] for name in SCALARS)
+    if request.amounts:
+        cpus, mem, disk, gpus = (requested(request)[name] for name in SCALARS)
         return cpus, mem, disk, gpus
-    return need.cpus, need.mem, need.disk, need.gpus
+    return request.cpus, request.mem, request.disk, request.gpus
 
 
-def requested(need: Need) -> dict[str, int]:
+def requested(request: ResourceRequest) -> dict[str, int]:
     """Amounts of a need by the name of the dimension, the four scalars and the number of ports included. Where random
     ports are drawn beside ports of certain protocols, the latter count as if they were drawn too."""
-    found = {"cpus": need.cpus, "mem": need.mem, "disk": need.disk, "gpus": need.gpus}
-    for name, amount in need.amounts:
+    found = {"cpus": request.cpus, "mem": request.mem, "disk": request.disk, "gpus": request.gpus}
+    for name, amount in request.amounts:
         found[name] = found.get(name, 0) + amount
-    special = len({port.port for port in need.host_ports}) if need.random_ports else 0
-    found[PORTS] = need.random_ports + len(frozenset(need.fixed_ports)) + special
+    special = len({port.port for port in request.host_ports}) if request.random_ports else 0
+    found[PORTS] = request.random_ports + len(frozenset(request.fixed_ports)) + special
     return found
 
 
-def fits(pots: Pots, need: Need) -> bool:
-    """Whether a need (leaving aside its extended resources) can be drawn."""
-    if any(amount_of(pots, name) < wanted for name, wanted in zip(SCALARS, amounts_of(need), strict=True)):
+def summed(amounts: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Amounts by name, equal names added up."""
+    sums: dict[str, int] = {}
+    for name, amount in amounts:
+        sums[name] = sums.get(name, 0) + amount
+    return sums
+
+
+def fits(resources: ResourceMap, request: ResourceRequest) -> bool:
+    """Returns True if the request, without its extended resources, can be drawn from the resources."""
+    if any(amount_of(resources, name) < wanted for name, wanted in zip(SCALARS, amounts_of(request), strict=True)):
         return False
-    ports = ports_of(pots)
-    fixed = frozenset(need.fixed_ports)
-    return all(holds(ports, port) for port in fixed) and size(ports) >= need.random_ports + len(fixed)
+    ports = ports_of(resources)
+    fixed = frozenset(request.fixed_ports)
+    return all(holds(ports, port) for port in fixed) and size(ports) >= request.random_ports + len(fixed)
 
 
-def draw(pots: Pots, need: Need) -> tuple[Claim, tuple[int, ...], Pots]:
-    """Takes a need out of pots: (claim, random ports, rest). Raises Shortage.
-
-    Pots are emptied in their order; random ports are the lowest free ones of a pot that the need does not fix.
-    """
-    scalars: list[tuple[Pot, int]] = []
-    for name, wanted in zip(SCALARS, amounts_of(need), strict=True):
-        scalars += draw_scalar([part for part in pots.scalars.items() if part[0].name == name], name, wanted)
+def draw(resources: ResourceMap, request: ResourceRequest) -> tuple[Allocation, tuple[int, ...], ResourceMap]:
+    """Takes a resource request out of the resources: (allocation, random ports, rest). Scalars are taken in the order
+    of the resource keys; random ports are the lowest free ones that the request does not name. Raises Shortage."""
+    scalars: list[tuple[ResourceKey, int]] = []
+    for name, wanted in zip(SCALARS, amounts_of(request), strict=True):
+        scalars += draw_scalar([part for part in resources.scalars.items() if part[0].name == name], name, wanted)
     ranges, ports = draw_ports(
-        [(pot, part) for pot, part in pots.ranges.items() if pot.name == PORTS], need.random_ports, need.fixed_ports
+        [(resource_key, part) for resource_key, part in resources.ranges.items() if resource_key.name == PORTS],
+        request.random_ports,
+        request.fixed_ports,
     )
-    claim = Claim(tuple(scalars), ranges)
-    return claim, ports, subtract(pots, claim)
+    allocation = Allocation(tuple(scalars), ranges)
+    return allocation, ports, subtract(resources, allocation)
 
 
-def draw_scalar(pots: Sequence[tuple[Pot, int]], name: str, wanted: int) -> list[tuple[Pot, int]]:
-    """The parts of a scalar that are taken from pots of one name. Raises Shortage."""
-    taken: list[tuple[Pot, int]] = []
+def draw_scalar(resources: Sequence[tuple[ResourceKey, int]], name: str, wanted: int) -> list[tuple[ResourceKey, int]]:
+    """The parts of a scalar that are taken from resource keys of one name. Raises Shortage."""
+    taken: list[tuple[ResourceKey, int]] = []
     missing = wanted
-    for pot, amount in pots:
+    for resource_key, amount in resources:
         if missing <= 0:
             break
         part = min(amount, missing)
-        taken.append((pot, part))
+        taken.append((resource_key, part))
         missing -= part
     if missing > 0:
         raise Shortage(name, wanted, wanted - missing)
@@ -232,21 +253,22 @@ def draw_scalar(pots: Sequence[tuple[Pot, int]], name: str, wanted: int) -> list
 
 
 def draw_ports(
-    pots: Sequence[tuple[Pot, Ranges]], random_ports: int, fixed_ports: Sequence[int]
-) -> tuple[tuple[tuple[Pot, Ranges], ...], tuple[int, ...]]:
-    """(what is claimed of each pot, the random ports ascending pot by pot). Raises Shortage."""
+    resources: Sequence[tuple[ResourceKey, Ranges]], random_ports: int, fixed_ports: Sequence[int]
+) -> tuple[tuple[tuple[ResourceKey, Ranges], ...], tuple[int, ...]]:
+    """Returns the ranges taken of each resource key, and the random ports in ascending order per resource key. Raises
+    Shortage."""
     fixed = normalise((port, port) for port in fixed_ports)
-    claimed: list[tuple[Pot, Ranges]] = []
+    claimed: list[tuple[ResourceKey, Ranges]] = []
     drawn: list[int] = []
     found = 0
-    for pot, ranges in pots:
+    for resource_key, ranges in resources:
         loose = without(ranges, fixed) if fixed else ranges
         held = without(ranges, loose) if fixed else ()
         lowest, _ = split_lowest(loose, random_ports - len(drawn))
         found += size(held)
         drawn += numbers(lowest)
         if held or lowest:
-            claimed.append((pot, normalise((*held, *lowest)) if held else lowest))
+            claimed.append((resource_key, normalise((*held, *lowest)) if held else lowest))
     if len(drawn) < random_ports or found < size(fixed):
         raise Shortage(PORTS, random_ports + size(fixed), len(drawn) + found)
     return tuple(claimed), tuple(drawn)

@@ -4,11 +4,11 @@ Exception tree:
 
     StoreError
       StoreUnavailable     the store cannot be reached or did not answer; worth a retry
-      StaleEpoch           somebody else leads now; nothing was changed; step down
+      StaleEpoch           another scheduler leads now; nothing was changed; step down
       RecordTooLarge       one change does not fit the store's limits; nothing was changed
         BatchTooLarge      the changes of one commit do not fit together; nothing was changed
-      RecordUnencodable    a record holds what cannot be written; nothing was changed
-      RecordKept           a record that cannot be read now would be overwritten; nothing was changed
+      RecordUnencodable    a record holds a value that cannot be written; nothing was changed
+      RecordUnreadable     a record that cannot be read now would be overwritten; nothing was changed
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from store.records import Record
 
 if TYPE_CHECKING:
-    from store.sizes import Sizer
+    from store.encoding.sizes import Sizer
+
+SESSION_TIMEOUT = 10.0
+"""Seconds after which a store that several schedulers share gives up a silent leader, if nothing else is set."""
 
 
 class StoreError(Exception):
@@ -36,7 +39,7 @@ class StaleEpoch(StoreError):
 
 
 class RecordTooLarge(StoreError):
-    """A change exceeds what the store can hold. `kind` and `key` name it."""
+    """A change is larger than the store accepts. `kind` and `key` name its record."""
 
     def __init__(self, kind: str, key: str, size: int, limit: int) -> None:
         super().__init__(f"{kind} {key} has {size} bytes, the store takes at most {limit}")
@@ -64,7 +67,7 @@ class RecordUnencodable(StoreError):
         self.kind, self.key = kind, key
 
 
-class RecordKept(StoreError):
+class RecordUnreadable(StoreError):
     """A stored record that cannot be read must not be replaced: the missing key may come back, a newer scheduler or an
     operator may read it."""
 
@@ -76,16 +79,16 @@ class Change(NamedTuple):
     key: str
     record: Record | None
     data: bytes | None = None
-    """The record's encoding, not sealed, where it is known already (store.sizes). None: it is encoded when it is
-    written."""
+    """The record's encoding, not sealed, where it is known already (store.encoding.sizes). None: it is encoded when
+    it is written."""
     bound: int = 0
     """Bytes that the encoding has at most, for records that are replaced too often to be encoded each time; 0: not
     known."""
 
 
 class Quarantined(NamedTuple):
-    """A stored record that could not be decoded: where it is and why. It stays in the store untouched. `sealed`: for
-    want of a key, which may come back."""
+    """A stored record that could not be decoded: kind, key and the error. The record stays in the store untouched.
+    `sealed`: True if the record is encrypted with a key that this process does not have; the key may be given later."""
 
     kind: str
     key: str
@@ -94,28 +97,32 @@ class Quarantined(NamedTuple):
 
 
 class Loaded(NamedTuple):
+    """Result of `Store.load`: the records that could be decoded, and the others with their errors."""
+
     records: list[Record]
     quarantined: list[Quarantined]
 
 
 class Followed(NamedTuple):
-    """What a follower has found: records as they are stored now."""
+    """One portion of a follower's read: records as they are stored now; a change with record None says that the record
+    does not exist any more."""
 
     changes: list[Change]
     """Records that may have changed; `record` None: it does not exist, or cannot be decoded."""
     quarantined: list[Quarantined]
-    """Those that exist and cannot be decoded. They are among the changes, too."""
+    """Records that exist and cannot be decoded. They are among the changes, too."""
 
 
 class Position(NamedTuple):
-    """How far a follower has come: all commits up to `number` of the term `epoch`, and of all terms before."""
+    """The position of a follower: it has read all commits up to `number` of the term `epoch`, and of all terms
+    before."""
 
     epoch: int
     number: int
 
 
 class Leader(NamedTuple):
-    """Who leads: `url` of its HTTP API (http://host:port), and the epoch."""
+    """The present leader: `url` of its HTTP API (http://host:port), and its epoch."""
 
     url: str
     epoch: int
@@ -131,29 +138,27 @@ class Term(NamedTuple):
 
 
 class Follower(Protocol):
-    """Reads what changes in a store, without leadership. One thread at a time may use it."""
+    """Reads the changes of a store, without leadership. Only one thread at a time may use it."""
 
     def read(self, again: Collection[tuple[str, str]] = ()) -> Iterator[Followed]:
-        """Everything that has been committed since the last read that was taken to its end, in portions; the first read
-        yields all records. Afterwards each record told last is at least as new as the begin of the read. While somebody
-        else writes, the records are not of one moment; after a read that began when nobody but this process could
-        write, what was told equals what is stored.
-
-        A record that has changed many times is told once. A follower that has been away for so long that the store does
-        not remember what has changed tells all records again, and as None those that it has told and that do not exist
-        any more. `again`: kind and key of records that are told whether they have changed or not, in case somebody has
-        repaired them past the store. Raises StoreUnavailable; the next read then starts where this one did."""
+        """Yields in portions the changes committed since the last complete read; the first read yields all records.
+        After a complete read, each record is at least as new as at the begin of the read. While another process writes,
+        the records are not of one moment; a read that began when only this process could write gives exactly the stored
+        records. A record that has changed several times is yielded once. If the store does not remember all changes,
+        all records are yielded again, and records that were yielded before and do not exist any more as None. `again`:
+        kind and key of records that are yielded in any case, because they may have been repaired outside the store.
+        Raises StoreUnavailable; the next read then starts where this one did."""
 
     @property
     def position(self) -> Position | None:
-        """Of the last read that was taken to its end; None before the first, and while all records must be read."""
+        """Position of the last complete read; None before the first one, and while all records must be read."""
 
     def lead(self, epoch: int) -> None:
-        """This process leads with `epoch`, and has read since it was elected: gives the store what the follower knows,
-        which spares it a listing before the first commit, and closes the follower."""
+        """Gives the store the knowledge of the follower, which saves the store a listing before the first commit, and
+        closes the follower. The caller has been elected with `epoch` and has completed a read since then."""
 
     def close(self) -> None:
-        """Frees what the follower holds. It is not used afterwards."""
+        """Frees the connection and the memory of the follower. The follower must not be used afterwards."""
 
 
 class Store(Protocol):
@@ -166,7 +171,7 @@ class Store(Protocol):
     batch_bytes: int
     """Encoded size up to which the changes of one commit are packed into one atomic write."""
     sizer: Sizer
-    """Says before a commit what its changes take of `batch_bytes`, exactly."""
+    """Computes the exact size of changes in a batch of `batch_bytes` before a commit."""
 
     def open(self) -> None:
         """Connects; raises StoreUnavailable if that is impossible now (may be called again)."""
@@ -192,23 +197,24 @@ class Store(Protocol):
         """Notes of all other candidates, the leader among them, by url. Raises StoreUnavailable."""
 
     def leader(self) -> Leader | None:
-        """Who leads now, as far as known; None while nobody does."""
+        """The present leader as far as known; None while there is none."""
 
     def load(self) -> Loaded:
         """Reads all records (also without leadership). Raises StoreUnavailable."""
 
     def follow(self) -> Follower:
-        """Begins to follow what is stored. Raises StoreUnavailable."""
+        """Begins to follow the stored records. Raises StoreUnavailable."""
 
     def commit(self, changes: Sequence[Change], epoch: int) -> Future[None]:
-        """Writes the changes atomically. The future raises StaleEpoch, StoreUnavailable (outcome decided: not
-        applied; a store retries unclear outcomes itself until it knows), RecordTooLarge, or RecordUnencodable.
+        """Writes the changes atomically. The future raises StaleEpoch, StoreUnavailable (the changes were not applied;
+        a store resolves unclear outcomes itself), RecordTooLarge, or RecordUnencodable.
 
-        What is refused for its size or its contents is refused before the call returns, so that nobody commits
-        anything beside it."""
+        Changes that are refused for their size or contents are refused before the call returns, so no commit of the
+        same caller overtakes the refusal.
+        """
 
     def healthy(self) -> bool:
-        """The connection works as far as known."""
+        """Returns True if the connection works as far as known. Does not ask the store."""
 
     def erase(self) -> None:
-        """Removes all records and the epoch. For tests and tools only."""
+        """Removes all records and the epoch. Only tests and tools call it. Raises StoreUnavailable."""

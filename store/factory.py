@@ -1,8 +1,7 @@
-"""From a URL to a store.
+"""Opens the store that a URL names.
 
-zk://host:port[,host:port...]/path    ZooKeeper; all records below /path
-sqlite:///file                        SQLite; a file relative to the working directory
-sqlite:////folder/file                SQLite; an absolute path (four slashes)
+zk://host:port[,host:port...]/path    ZooKeeper; all records below /path sqlite:///file                        SQLite; a
+file relative to the working directory sqlite:////folder/file                SQLite; an absolute path (four slashes)
 memory:                               nothing survives the process
 """
 
@@ -10,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from store.base import Store
+from store.base import SESSION_TIMEOUT, Store
+from store.encoding.seal import UNSEALED, Sealer
 from store.memory import MemoryStore
-from store.seal import UNSEALED, Sealer
-from store.sqlite import SqliteStore
+from store.sqlite.store import SqliteStore
 
 _HOST = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):(?P<port>[0-9]{1,5})")
 _PATH = re.compile(r"(?:/[^/\s]+)+")
@@ -21,12 +20,12 @@ _FORMS = "zk://host:port[,host:port]/path, sqlite:///file or memory:"
 
 
 def open_store(
-    url: str, session_timeout: float = 10.0, *, sealer: Sealer = UNSEALED, user: str = "", password: str = ""
+    url: str, session_timeout: float = SESSION_TIMEOUT, *, sealer: Sealer = UNSEALED, user: str = "", password: str = ""
 ) -> Store:
-    """The store that `url` names, not connected yet (call its `open`). Raises ValueError with one line that says
-    what is wrong. `session_timeout` (seconds): how long ZooKeeper waits for a silent leader before another one may
-    take over; the other stores know at once. `sealer` encrypts what may be confidential. With `user`, ZooKeeper's nodes
-    are for that user alone; the other stores have no users."""
+    """Returns the store that `url` names; the caller connects it with `open`. Raises ValueError with a one-line
+    explanation. `session_timeout` (seconds): how long ZooKeeper waits for a silent leader before another one may take
+    over; the other stores notice at once. `sealer` encrypts records that may be confidential. With `user`, only that
+    user may use ZooKeeper's nodes; the other stores have no users."""
     if url == "memory:":
         return MemoryStore(sealer=sealer)
     if url.startswith("sqlite:///"):
@@ -40,8 +39,8 @@ def open_store(
 
 
 def _zookeeper(url: str, session_timeout: float, sealer: Sealer, user: str, password: str) -> Store:
-    from store.zookeeper import ZooKeeperStore
-    from store.zookeeper_session import Login
+    from store.zookeeper.session import Login
+    from store.zookeeper.store import ZooKeeperStore
 
     hosts, slash, path = url.removeprefix("zk://").partition("/")
     for host in hosts.split(","):

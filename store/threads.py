@@ -1,10 +1,10 @@
-"""All threads of the process begin here, so none of them ends unnoticed because of an unexpected error.
+"""The only module that makes threads, so that no thread ends unnoticed because of an unexpected error.
 
     lasting   for a loop in the background: the error is logged, and the loop begins again after a pause
-    ending    for what must not begin again: the error is logged, and `failed` ends the role that rests on the thread
+    ending    for work that must not begin again: the error is logged, and `failed` ends the role of the thread
 
 Every line that is logged here has the event ``thread.failed``, the name of the thread and the traceback.
-tests/unit/test_threads.py reads the source: no thread is made elsewhere.
+tests/component/test_threads.py reads the source: no thread is made elsewhere.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ def lasting(name: str, run: Callable[[], object], over: Over) -> threading.Threa
 
 
 def ending(name: str, run: Callable[[], object], failed: Callable[[str], object] | None = None) -> threading.Thread:
-    """A thread, not started, that calls `run` once. `failed` is told of an unexpected error, in words; None = nothing
-    waits for the thread and nothing rests on it."""
+    """A thread, not started, that calls `run` once. `failed` is called with the text of an unexpected error; None: no
+    other part waits for the thread."""
     return threading.Thread(target=_once, args=(name, run, failed), name=name, daemon=True)
 
 
 def persist(name: str, run: Callable[[], object], over: Over) -> None:
-    """What a thread of `lasting` does, for one that has something to do afterwards."""
+    """Runs the body of a thread of `lasting` in the calling thread, for a thread that has other work afterwards."""
     pause = FIRST_PAUSE
     while not over(0.0):
         began = monotonic()
@@ -56,7 +56,8 @@ def persist(name: str, run: Callable[[], object], over: Over) -> None:
 
 
 def harmless(name: str, action: Callable[[], object]) -> None:
-    """Calls what may fail without harm to the caller; its error is logged."""
+    """Calls `action` and logs its error; the caller does not see the error. `name`: the part that is named in the log
+    line."""
     try:
         action()
     except Exception:
@@ -64,7 +65,8 @@ def harmless(name: str, action: Callable[[], object]) -> None:
 
 
 def each(name: str, actions: Iterable[Callable[[], object]]) -> None:
-    """Calls all of them in order, also if one raises: the end of something that has several parts."""
+    """Calls all actions in order, also if one of them raises; errors are logged. Used to end something that has several
+    parts."""
     for action in actions:
         harmless(name, action)
 

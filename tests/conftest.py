@@ -1,23 +1,20 @@
-"""How tests are shared out when several processes run them (`pytest -n 2`).
+"""How tests are shared out when several processes run them (`pytest -n 3`).
 
-Every test belongs to one group, and a group runs in one process, in its order:
+The tests of one file run in one process, in their order, for the sake of the fixtures that they share. Each process has
+a Mesos cluster, a ZooKeeper server and an ensemble of its own (fixtures of scope "session"), with ports of its own: no
+test can kill what a test of another process uses.
 
-    mesos        every test with the real Mesos: its clusters are shared, and a test may kill what another would miss
-    zookeeper    the tests with the real ZooKeeper and without the real Mesos, for the same reason
-    <file>       all others, with those of the same file, for the sake of the fixtures that they share
+Tests of tests/integration mostly wait, the others mostly compute. So both kinds are mixed from the begin to the end of
+a run: then three processes use two cores well. Within each kind the long files come first, so that the processes end at
+about the same time.
 
-The two groups that cannot be divided are begun first, one in each process; files fill up what is left.
-
-The process that shares the tests out knows only their ids. The processes that run them know the markers, so they leave
-the groups in a file. (`--dist loadgroup` of xdist does not work with pytest 9.2: it changes ids that are fixed there.)
+The process that shares the tests out knows only their ids. The processes that run them know the markers, so they sort
+the tests. (`--dist loadfile` of xdist would do the rest, if it did not sort the files by their number of tests.)
 """
 
 from __future__ import annotations
 
-import json
-import tempfile
-from pathlib import Path
-from typing import Any
+import signal
 
 import hypothesis
 import pytest
@@ -27,42 +24,47 @@ from xdist.scheduler import LoadScopeScheduling
 hypothesis.settings.register_profile("no-deadline", deadline=None)
 hypothesis.settings.load_profile("no-deadline")
 
-SHARED = {
-    "mesos": {"real_mesos", "ha_mesos", "own_mesos", "big_mesos"},
-    "zookeeper": {"zookeeper", "zookeeper_ensemble", "shared_ensemble"},
-}
-"""Groups of tests that use one shared part, in the order in which they are begun: their marker, which is the name of
-the group, and the fixtures that give the part. A test of both groups belongs to the first."""
-GROUPS_FILE = "groups_file"
-"""Key of what a worker process is given."""
+# A shell without job control starts background jobs with SIGINT ignored. The programs under test would inherit this.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+WAITING = "tests/integration/"
+"""Where the tests are that wait more than they compute."""
+LONG = ("slow", "mesos", "zookeeper")
+"""Markers of tests that take long, the longest first."""
+SINGLE = ("tests/simulation/test_simulation.py",)
+"""Files whose tests share nothing: each test is given to a process by itself, at the end of the run, so that no process
+computes for minutes when the others have ended."""
 
 
 class Sharing(LoadScopeScheduling):
-    """Shares out whole groups."""
-
-    def __init__(self, config: pytest.Config, log: Any) -> None:
-        super().__init__(config, log)
-        self.groups: dict[str, str] = {}
-        """By id of the test."""
-
-    def add_node_collection(self, node: Any, collection: Any) -> None:
-        self.groups = self.groups or json.loads(Path(node.workerinput[GROUPS_FILE]).read_text())
-        super().add_node_collection(node, collection)
+    """Gives whole files to processes, and the tests of SINGLE, in the order in which they were collected."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return self.groups[nodeid]
+        file = nodeid.partition("::")[0]
+        return nodeid if file in SINGLE else file
 
 
-def group_of(item: pytest.Item) -> str:
-    """The name of the group that the test belongs to."""
-    used = set(getattr(item, "fixturenames", ()))
-    shared = (name for name, parts in SHARED.items() if item.get_closest_marker(name) is not None or used & parts)
-    return next(shared, item.nodeid.partition("::")[0])
+def file_of(item: pytest.Item) -> str:
+    """The file of the test, relative to the root folder: the unit that is given to a process."""
+    return item.nodeid.partition("::")[0]
 
 
-def _rank(item: pytest.Item) -> int:
-    group = group_of(item)
-    return list(SHARED).index(group) if group in SHARED else len(SHARED)
+def rank_of(item: pytest.Item) -> int:
+    """Tests of lower rank begin earlier."""
+    if file_of(item) in SINGLE:
+        return len(LONG) + 1
+    return next((rank for rank, name in enumerate(LONG) if item.get_closest_marker(name) is not None), len(LONG))
+
+
+def order_of(files: dict[str, int]) -> list[str]:
+    """Files in the order in which they begin; `files` has the lowest rank of the tests of each. Both kinds are mixed in
+    proportion to their numbers."""
+    ranked = sorted(files, key=lambda file: files[file])
+    waiting = [file for file in ranked if file.startswith(WAITING)]
+    computing = [file for file in ranked if not file.startswith(WAITING)]
+    places = [((number + 0.5) / len(kind), file) for kind in (waiting, computing) for number, file in enumerate(kind)]
+    return [file for _, file in sorted(places, key=lambda place: place[0])]
 
 
 # --- hooks of pytest and xdist ----------------------------------------------------------------------------------------
@@ -73,23 +75,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=_rank)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_finish(session: pytest.Session) -> None:
-    given = getattr(session.config, "workerinput", None)
-    if given is not None:
-        Path(given[GROUPS_FILE]).write_text(json.dumps({item.nodeid: group_of(item) for item in session.items}))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    folder = node.config.stash.setdefault(_FOLDER, tempfile.TemporaryDirectory(prefix="test-groups-"))
-    node.workerinput[GROUPS_FILE] = f"{folder.name}/{node.gateway.id}.json"
-
-
-_FOLDER: pytest.StashKey[tempfile.TemporaryDirectory[str]] = pytest.StashKey()
+    ranks: dict[str, int] = {}
+    for item in items:
+        ranks[file_of(item)] = min(rank_of(item), ranks.get(file_of(item), len(LONG) + 1))
+    places = {file: place for place, file in enumerate(order_of(ranks))}
+    items.sort(key=lambda item: places[file_of(item)])
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 POLL = 0.02
 
 
-def wait_for(condition: Callable[[], T], seconds: float = 30.0, what: str | Callable[[], str] = "the condition") -> T:
+def wait_for(condition: Callable[[], T], seconds: float = 60.0, what: str | Callable[[], str] = "the condition") -> T:
     """The first true value of `condition`. Fails the test after `seconds`, saying `what` was waited for."""
     deadline = time.monotonic() + seconds
     while True:

@@ -1,1 +1,1 @@
-"""What is being done: the life of every operation. Pure: state in, changes and demands out."""
+"""The life of every operation. Pure: state in, changes and demands out."""

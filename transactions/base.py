@@ -1,8 +1,8 @@
-"""The life of a transaction: time box, delay, verdict; and what every kind of transaction works with.
+"""The life of a transaction: time box, delay, verdict; and the tools of every kind of transaction.
 
-A transaction is a record (store.records.Transaction). Its kind's module looks at the actual taskgroups, changes records
-through the unit of work, and says with a Step what it still wants. Nothing here keeps state of its own, so a step may
-be repeated at will, and after a failover the stored records are all that is needed.
+A transaction is a record (store.records.Transaction). The module of its kind examines the actual taskgroups, changes
+records through the unit of work, and returns the slots that are still wanted as a Step. No object here keeps state of
+its own, so a step may be repeated at any time, and after a failover the stored records are sufficient.
 
 Exception tree:
 
@@ -11,37 +11,49 @@ Exception tree:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
 from offers.agents import Directory
 from store.ids import transaction_id
+from store.reasons import TRANSACTION_ENDED, EventReason, Level
 from store.records import (
     Application,
     Executor,
     Note,
+    NoteCode,
+    Payload,
+    Queued,
+    TaskGroup,
     Transaction,
     TransactionKind,
     TransactionStatus,
 )
+from store.records.definition import Amounts
+from store.records.transactions import NOTHING
 from store.state import State
-from store.unit_of_work import UnitOfWork
+from store.state.reader import StateReader
+from store.state.unit_of_work import UnitOfWork
+from transactions.text import operation
 
-REPLACED = "replaced"
-"""Reason of the story line about the end of a restart that has replaced its taskgroup. The event of the new taskgroup
-("restarted", "relaunched") says so to users, so the line is for the log only."""
 HISTORY_LIMIT = 50
 """Notes kept per transaction; the record is written whole, so its history must stay small."""
 
 
-class Refused(Exception):
-    """The request cannot be honoured. `reason` is one of not_found, exists, conflict, quota_exceeded, invalid;
-    `problems` are (path, message) pairs, one for each thing that is wrong if they can be told apart."""
+Refusal = Literal["not_found", "exists", "conflict", "quota_exceeded", "too_many_open", "invalid"]
+"""Codes for refused requests, which clients compare (docs/api.md)."""
 
-    def __init__(self, reason: str, message: str, path: str = "", problems: tuple[tuple[str, str], ...] = ()) -> None:
+
+class Refused(Exception):
+    """The request cannot be honoured. `problems` are (path, message) pairs, one for each fault that can be reported on
+    its own."""
+
+    def __init__(
+        self, reason: Refusal, message: str, path: str = "", problems: tuple[tuple[str, str], ...] = ()
+    ) -> None:
         super().__init__(message)
         self.reason, self.message = reason, message
         self.problems = problems or (((path, message),) if path else ())
@@ -49,7 +61,8 @@ class Refused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """Life periods and delays in seconds: the figures of the original's first generation (bcs_internals 4.2)."""
+    """Life periods and delays in seconds: the figures of the original's first generation
+    (docs/original.md#life-periods)."""
 
     default: float = 480.0
     launch: float = 1800.0
@@ -57,41 +70,53 @@ class Periods:
     rolling_down: float = 7500.0
     delete: float = 7500.0
     inner_reschedule: float = 86400.0
-    """Restarts after failures, and what daemonsets do to have their taskgroups."""
+    """Seconds for restarts after failures, and for launches and updates of daemonsets."""
     restart_reset: float = 1800.0
     """A taskgroup that ran this long starts its restart count anew."""
+    queued: float = 86400.0
+    """Seconds that a request waits at most until its operation begins (`onConflict=queue`)."""
     update_delay: float = 0.0
     reschedule_delay: float = 0.0
     retention: float = 86400.0
-    """How long an ended transaction stays readable, unless too many newer ones have ended (`Options`)."""
-
-    def life(self, kind: TransactionKind, *, inner: bool, down: bool = False) -> float:
-        match kind:
-            case "LAUNCH" | "UPDATE" if inner:
-                return self.inner_reschedule
-            case "LAUNCH":
-                return self.launch
-            case "DELETE":
-                return self.delete
-            case "INNERSCALE":
-                return self.rolling_down if down else self.rolling_up
-            case "RESCHEDULE" if inner:
-                return self.inner_reschedule
-        return self.default
+    """Seconds for which an ended transaction stays readable, unless too many newer ones have ended (`Options`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What an operator can set about transactions."""
+    """Settings of operators for transactions."""
 
     periods: Periods = field(default_factory=Periods)
     role: str = "*"
-    """Mesos role used where a version names none."""
+    """Role used where a version names none."""
     version_history: int = 10
     keep_each: int = 50
     """Ended transactions kept of one application that users began, and as many that the scheduler itself began."""
     keep_total: int = 20_000
     """Ended transactions kept in all: about 1 kB each in the store, and 2 kB of memory."""
+
+
+class Overhead(NamedTuple):
+    """The resources that a taskgroup uses beside its containers, in thousandths of a core and of a MB. They depend on
+    the cluster manager: an executor uses resources, a pod uses none."""
+
+    cpus: int = 0
+    mem: int = 0
+    disk: int = 0
+    spared_from: int = 0
+    """The first container that requests at least so many thousandths of a core, no fewer than `cpus`, spares `cpus` out
+    of its request. If there is none, `cpus` counts on top of the requests; 0: always."""
+
+    def sparing(self, requests: Sequence[Amounts]) -> int | None:
+        """Number of the container that spares `cpus`; None: `cpus` counts on top. `requests`: by container."""
+        for number, request in enumerate(requests):
+            if 0 < self.spared_from <= request.cpus:
+                return number
+        return None
+
+    @property
+    def amounts(self) -> Amounts:
+        """The resources by themselves."""
+        return Amounts(cpus=self.cpus, mem=self.mem, disk=self.disk)
 
 
 class Ids:
@@ -101,6 +126,7 @@ class Ids:
         self._last = floor
 
     def next(self, now: float) -> int:
+        """Unix nanoseconds of `now` (Unix seconds), or one more than the last number if that is greater."""
         self._last = max(self._last + 1, int(now * 1e9))
         return self._last
 
@@ -116,18 +142,19 @@ Verdict = tuple[TransactionStatus, str]
 
 
 class Step(NamedTuple):
-    """What one look at a transaction found.
+    """The result of one look at a transaction.
 
-    `slots` want a place (with `version`); `verdict` ends it; `wake_at` asks for another look at that moment at the
-    latest (changes of its application's taskgroups and its deadline cause one anyway).
+    `slots` ask for places (for taskgroups of `version`); `verdict` ends the transaction; `wake_at` (Unix seconds, 0.0 =
+    no time) is the latest time of the next look. Changes of the application's taskgroups and the deadline cause a look
+    as well.
     """
 
     slots: tuple[Slot, ...] = ()
     version: str = ""
     verdict: Verdict | None = None
     wake_at: float = 0.0
-    again: bool = False
-    """The step had no time for all there is to do (`Context.enough`): another look is needed soon."""
+    unfinished: bool = False
+    """The step had no time for all there is to do (`Context.time_is_up`): another look is needed soon."""
     only_host: str = ""
     per_agent: bool = False
     """No two of the slots on one agent."""
@@ -135,97 +162,153 @@ class Step(NamedTuple):
     """Ids of the agents that are acceptable; empty = any."""
     except_agents: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
-    """Configuration without which it cannot go on, in words (transactions.injection)."""
+    """Messages about missing configuration without which the transaction cannot continue (transactions.injection)."""
 
 
 IDLE = Step()
 
 
-def _simply(kind: str, key: str, work: Callable[[], None]) -> str:
+class Progress(NamedTuple):
+    """Progress of an operation: numbers of taskgroups, agents or victims, depending on the kind."""
+
+    done: int
+    remaining: int
+
+
+class BasicKind(Protocol):
+    """The part of a kind that begins and ends transactions, and that kinds ask of each other. transactions.kinds.kind
+    has the whole interface."""
+
+    @property
+    def type(self) -> TransactionKind:
+        """The kind as the record names it."""
+
+    @property
+    def exclusive(self) -> bool:
+        """True if no other operation may work on the application at the same time."""
+
+    @property
+    def can_be_superseded(self) -> bool:
+        """True if a newer operation on the same application may replace a transaction of this kind."""
+
+    def life(self, periods: Periods, *, inner: bool) -> float:
+        """Seconds from the due time of a transaction of this kind to its deadline. `inner`: the scheduler itself has
+        begun the transaction."""
+
+    def replaces(self, transaction: Transaction, group: TaskGroup) -> bool:
+        """Returns True if the transaction itself will replace this taskgroup."""
+
+    def progress(self, state: StateReader, transaction: Transaction) -> Progress:
+        """Returns the progress of an active transaction. Any thread may call."""
+
+
+class Terms(NamedTuple):
+    """The arguments of a new transaction of any kind."""
+
+    target: int = 0
+    version: str = ""
+    inner: bool = False
+    """The scheduler itself begins it."""
+    delay: float = 0.0
+    """Seconds until it is due."""
+    life: float = 0.0
+    """Seconds from then on until it runs out of time; 0.0: as its kind says."""
+    note: str = "accepted"
+    """First line of its history."""
+
+
+class RecordEvent(Protocol):
+    """Records an event of the object (kind, key), as bcs_scheduler.core.context does. `level` None: the level that the
+    table of reasons names. `transaction`: id of the operation that caused the event, if that is not the one that owns
+    the application of the object."""
+
+    def __call__(
+        self, kind: str, key: str, reason: EventReason, message: str, level: Level | None = None, transaction: str = ""
+    ) -> None:
+        """Records one event; see the class."""
+
+
+def _record_nothing(
+    kind: str, key: str, reason: EventReason, message: str, level: Level | None = None, transaction: str = ""
+) -> None:
+    """Default of `Context.record_event`: records nothing."""
+
+
+def _run_directly(_kind: str, _key: str, work: Callable[[], None]) -> str:
     work()
     return ""
 
 
 @dataclass(slots=True)
 class Context:
-    """What a step may use: the state, the unit of work, the time, ids, and the options. No I/O."""
+    """Everything that a step may use: the state, the unit of work, the time (Unix seconds), ids, and the options.
+    Nothing in the context does I/O."""
 
     state: State
     uow: UnitOfWork
     now: float
     ids: Ids
     options: Options
+    kind_of: Callable[[StateReader, Transaction], BasicKind]
+    """The registry of kinds (transactions.kinds.registry)."""
+    overhead: Overhead
+    """Resources that a taskgroup uses beside its containers under this cluster manager."""
     executor: Executor = "bcs"
-    """What runs taskgroups whose version does not say."""
+    """Executor of taskgroups whose version does not name one."""
     agents: Directory = field(default_factory=Directory)
-    """The agents Mesos lists."""
+    """The agents the cluster manager lists."""
     cause: str = ""
-    tell: Callable[..., None] = lambda kind, key, reason, message, level="info", transaction="": None
-    """Story line: (kind, key, reason, message); as in bcs_scheduler.core.desk."""
+    queued: Transaction | None = None
+    """The transaction whose turn has come: the operation that it asks for begins under its id."""
+    record_event: RecordEvent = _record_nothing
     count: Callable[[str, tuple[str, ...], float], None] = lambda name, labels, value: None
-    attempt: Callable[[str, str, Callable[[], None]], str] = _simply
-    """Runs work on the object (kind, key) as a unit of its own. If it fails unexpectedly, it is undone, and its error
-    is returned in words; else an empty string."""
+    attempt: Callable[[str, str, Callable[[], None]], str] = _run_directly
+    """Runs work on the object (kind, key) as a unit of its own. If the work fails unexpectedly, it is undone and its
+    error is returned as a message; else an empty string is returned."""
     checkpoint: Callable[[], None] = lambda: None
     """The changes so far are consistent in themselves: a big unit of work may be cut here."""
 
-    enough: Callable[[], bool] = lambda: False
+    time_is_up: Callable[[], bool] = lambda: False
     """The time of this turn for steps is used up: a step over many taskgroups stops at a consistent point and says
-    `Step.again`."""
+    `Step.unfinished`."""
 
     def application(self, transaction: Transaction) -> Application | None:
-        return self.state.applications.get(f"{transaction.namespace}/{transaction.application}")
+        """The application of the transaction; None if it has been removed."""
+        return self.state.applications.get(transaction.application_key)
 
 
 def begin(
-    ctx: Context,
-    kind: TransactionKind,
-    application: Application,
-    *,
-    delay: float = 0.0,
-    inner: bool = False,
-    down: bool = False,
-    target: int = 0,
-    version: str = "",
-    taskgroup: str = "",
-    host_retain: str = "",
-    host_retain_time: float = 0.0,
-    force: bool = False,
-    enforce: bool = False,
-    restarts: int = 0,
-    drained: str = "",
-    max_unavailable: int = 0,
-    victims: tuple[str, ...] = (),
-    life: float = 0.0,
-    note: str = "",
+    ctx: Context, kind: BasicKind, application: Application, terms: Terms, payload: Payload = NOTHING
 ) -> Transaction:
-    """Writes the intent: a new active transaction. Its life counts from the end of its delay; 0.0: as `Periods` say."""
+    """Writes a new active transaction. Its life counts from the end of its delay. `payload`: of the class that
+    store.records.transactions.PAYLOADS names for the kind; by default, the transaction gets the default payload of the
+    kind."""
     now = ctx.now
-    due = now + max(0.0, delay)
+    due = now + max(0.0, terms.delay)
+    waited = None
+    if not terms.inner:
+        waited, ctx.queued = ctx.queued, None
     transaction = Transaction(
-        id=transaction_id(ctx.ids.next(now)),
-        type=kind,
+        id=transaction_id(ctx.ids.next(now)) if waited is None else waited.id,
+        type=kind.type,
         namespace=application.namespace,
         application=application.name,
         cause=ctx.cause,
-        created_at=now,
+        created_at=now if waited is None else waited.created_at,
         due_at=due,
-        deadline=due + (life or ctx.options.periods.life(kind, inner=inner, down=down)),
-        target=target,
-        version=version,
-        inner=inner,
-        enforce=enforce,
-        taskgroup=taskgroup,
-        host_retain=host_retain,
-        host_retain_until=now + host_retain_time if host_retain else 0.0,
-        force=force,
-        restarts=restarts,
-        drained=drained,
-        max_unavailable=max_unavailable,
-        victims=victims,
-        history=(Note(at=now, text=note or "accepted"),),
+        deadline=due + (terms.life or kind.life(ctx.options.periods, inner=terms.inner)),
+        target=terms.target,
+        version=terms.version,
+        inner=terms.inner,
+        payload=payload,
+        history=(*(() if waited is None else waited.history), Note(at=now, text=terms.note)),
     )
-    ctx.tell("transaction", transaction.id, "begin", f"{kind} of {application.key}: {note or 'accepted'}")
+    ctx.record_event(
+        "transaction",
+        transaction.id,
+        "TransactionStarted",
+        f"{operation(kind.type)} of {application.key}: {terms.note}",
+    )
     return ctx.uow.put(transaction)
 
 
@@ -236,19 +319,20 @@ def end(
     message: str,
     progress: int,
     *,
-    told: str = "",
+    event_reason: EventReason | None = None,
 ) -> Transaction:
-    """Writes the verdict. The record stays readable for the retention time. `told`: reason of the story line; empty =
-    the status."""
+    """Writes the verdict and returns the ended transaction. The record stays readable for the retention time.
+    `event_reason`: reason of the event; None: the reason that belongs to the status."""
     ended = msgspec.structs.replace(
         transaction,
         status=status,
         message=message,
         progress=progress,
         finished_at=ctx.now,
+        queued=None if transaction.queued is None else Queued(deployment=transaction.queued.deployment),
         history=(*transaction.history[: HISTORY_LIMIT - 1], Note(at=ctx.now, text=f"{status}: {message}")),
     )
-    ctx.tell("transaction", transaction.id, told or status.lower(), message)
+    ctx.record_event("transaction", transaction.id, event_reason or TRANSACTION_ENDED[status], message)
     ctx.count(
         "operate_application",
         (transaction.namespace, transaction.application, transaction.type.lower()),
@@ -257,14 +341,14 @@ def end(
     return ctx.uow.put(ended)
 
 
-def note(ctx: Context, transaction: Transaction, text: str) -> Transaction:
-    """Adds a line to the history (the record is written again, so for rare turns only)."""
-    history = (*transaction.history[-(HISTORY_LIMIT - 2) :], Note(at=ctx.now, text=text))
+def note(ctx: Context, transaction: Transaction, text: str, code: NoteCode = "") -> Transaction:
+    """Adds a line to the history. The whole record is written again, so this is for rare events only."""
+    history = (*transaction.history[-(HISTORY_LIMIT - 2) :], Note(at=ctx.now, text=text, code=code))
     return ctx.uow.put(msgspec.structs.replace(transaction, history=history))
 
 
-def own(ctx: Context, application: Application, transaction: Transaction, message: str) -> Application:
-    """The application as Operating, owned by the transaction (the caller stores it)."""
+def mark_operating(ctx: Context, application: Application, transaction: Transaction, message: str) -> Application:
+    """Returns the application with status Operating, owned by the transaction; the caller stores the result."""
     return msgspec.structs.replace(
         application,
         status="Operating",
@@ -275,12 +359,18 @@ def own(ctx: Context, application: Application, transaction: Transaction, messag
     )
 
 
-def refuse_if_busy(ctx: Context, application: Application, what: str, *, inner: bool = False) -> None:
-    """One operation at a time works on an application (W-24); raises Refused naming the one that runs. `inner`
-    operations are steps of a rolling update, which keeps all others away. Restarts of taskgroups go on beside, and so
-    does what a daemonset launches."""
+def exclusive_operations(ctx: Context, application: Application) -> tuple[Transaction, ...]:
+    """Returns the active operations of the application whose kinds are `exclusive`, oldest first. They keep other
+    exclusive operations from starting."""
     active = ctx.state.active_of(application.key).values()
-    running = next((t for t in active if t.type != "RESCHEDULE" and not (t.inner and t.type == "LAUNCH")), None)
+    found = [t for t in active if ctx.kind_of(ctx.state, t).exclusive]
+    return tuple(sorted(found, key=lambda transaction: transaction.id))
+
+
+def refuse_if_busy(ctx: Context, application: Application, what: str, *, inner: bool = False) -> None:
+    """One operation at a time works on an application (docs/original.md#one-operation); raises Refused naming the
+    one that runs. `inner` operations are steps of a rolling update, which keeps all others away."""
+    running = next(iter(exclusive_operations(ctx, application)), None)
     if running is not None or (application.status == "RollingUpdate" and not inner):
         raise Refused(
             "conflict",

@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from offers.model import Placement
-from store.definition import AttributeValue
 from store.ids import TaskGroupId
-from store.records import Application, BoundPort, Executor, Remnant, Task, TaskGroup, Transaction, Version
-from transactions import health, lifecycle, needs
+from store.records import (
+    Application,
+    BoundPort,
+    EndCause,
+    Executor,
+    OrphanedTask,
+    Task,
+    TaskGroup,
+    Version,
+)
+from store.records.definition import AttributeValue
 from transactions.base import Context, Slot
+from transactions.resources import resource_request
+from transactions.rules.application_types import bound_to_agents
+from transactions.rules.taskgroups import endings, health
+
+Remember = Callable[[TaskGroup, tuple[str, ...]], None]
+"""Records which tasks may still run of a taskgroup whose record is removed, until they are known to be gone. Without
+such a function, an OrphanedTask is written."""
 
 
 def build(
@@ -17,12 +34,11 @@ def build(
     application: Application,
     version: Version,
     slot: Slot,
-    placement: Placement,
-    transaction: Transaction | None = None,
+    placement: Placement[Slot],
+    remember: Remember | None = None,
 ) -> TaskGroup:
     """Writes the record of a new taskgroup (status Staging) on the agent of the placement and removes the one it
-    replaces. The id is new, the index stays. `transaction`: the RESCHEDULE of the old taskgroup, whose record remembers
-    the tasks that may be left; None = a Remnant remembers them."""
+    replaces. The id is new, the index stays. `remember`: see `Remember`."""
     cluster = ctx.state.framework.cluster
     identity = TaskGroupId.make(slot.index, application.name, application.namespace, cluster, ctx.ids.next(ctx.now))
     old = ctx.state.taskgroups.get(slot.replaces) if slot.replaces else None
@@ -39,33 +55,39 @@ def build(
         executor=_executor(ctx, application, version),
         message="all tasks are staging",
         tasks=_tasks(version, identity, placement, ctx.now),
-        resources=needs.amounts(version),
-        extended=needs.extended(version),
+        resources=resource_request.amounts(version, ctx.overhead),
+        extended=resource_request.extended(version),
         attributes=_attributes(version, placement),
         created_at=ctx.now,
         updated_at=ctx.now,
     )
     if old is not None:
-        _forget(ctx, old, transaction)
-        ctx.tell("taskgroup", old.id, "replaced", f"replaced by {group.id}")
+        _forget(ctx, old, remember)
+        ctx.record_event("taskgroup", old.id, "TaskGroupReplaced", f"replaced by {group.id}")
     words = f"on {group.hostname}, version {version.name}" + (f", replaces {old.id}" if old is not None else "")
-    ctx.tell("taskgroup", group.id, "placed", words, transaction=placement.demand)
+    ctx.record_event("taskgroup", group.id, "TaskGroupPlaced", words, transaction=placement.demand)
     return ctx.uow.put(group)
 
 
 def _executor(ctx: Context, application: Application, version: Version) -> Executor:
     """Host processes are driven by commands of their own, which only our executor knows."""
-    processes = application.type == "process" or any(container.process is not None for container in version.containers)
-    return "bcs" if processes else version.executor or ctx.executor
+    if application.type == "process":
+        return "bcs"
+    for container in version.containers:
+        if container.process is not None:
+            return "bcs"
+    return version.executor or ctx.executor
 
 
-def _tasks(version: Version, taskgroup: TaskGroupId, placement: Placement, now: float) -> tuple[Task, ...]:
+def _tasks(version: Version, taskgroup: TaskGroupId, placement: Placement[Slot], now: float) -> tuple[Task, ...]:
     drawn = iter(placement.ports)
     tasks = []
     for number, container in enumerate(version.containers):
         ports = []
         for port in container.ports:
-            host = next(drawn) if needs.is_random(version, port) else needs.fixed_port(version, port)
+            host = (
+                next(drawn) if resource_request.is_random(version, port) else resource_request.fixed_port(version, port)
+            )
             inside = port.container_port if port.container_port > 0 and version.network_mode != "HOST" else host
             ports.append(BoundPort(name=port.name, protocol=port.protocol, container_port=inside, host_port=host))
         tasks.append(
@@ -80,7 +102,9 @@ def _tasks(version: Version, taskgroup: TaskGroupId, placement: Placement, now: 
     return tuple(tasks)
 
 
-def _attributes(version: Version, placement: Placement) -> dict[str, AttributeValue]:
+def _attributes(version: Version, placement: Placement[Slot]) -> dict[str, AttributeValue]:
+    if not version.constraints:
+        return {}
     names = {c.name for union in version.constraints for c in union if c.operator in ("UNIQUE", "MAXPER", "GROUPBY")}
     found: dict[str, AttributeValue] = {}
     for name in sorted(names):
@@ -92,48 +116,50 @@ def _attributes(version: Version, placement: Placement) -> dict[str, AttributeVa
     return found
 
 
-def beyond(application: Application, index: int) -> bool:
-    """The application does not want an index as high as this. On the sides of a rolling update and for daemonsets the
-    indexes say nothing."""
-    return not application.rolling and application.type != "daemonset" and index >= application.instances
+def is_surplus(application: Application, index: int) -> bool:
+    """Returns True if the index is higher than the application wants. Always False for the sides of a rolling update
+    and for daemonsets, whose indexes have no meaning."""
+    return not application.rolling and not bound_to_agents(application) and index >= application.instances
 
 
 def still_open(ctx: Context, application: str, slot: Slot) -> bool:
-    """Nobody else has filled the slot since the demand was made: the last word on "one taskgroup per index"."""
+    """Returns True if no transaction has filled the slot since the demand was made. This is the final test for "one
+    taskgroup per index"."""
     if slot.replaces:
         return slot.replaces in ctx.state.taskgroups
     return slot.index not in ctx.state.indexes_of(application)
 
 
-def end(ctx: Context, group: TaskGroup, reason: str) -> TaskGroup:
-    """Marks a taskgroup as unwanted; the core then kills it (and repeats that) until it has ended."""
+def end(ctx: Context, group: TaskGroup, cause: EndCause, detail: str = "") -> TaskGroup:
+    """Marks a taskgroup as unwanted; the core then kills it, and repeats that until the taskgroup has ended. A
+    taskgroup that is being ended or has ended is returned unchanged. `detail`: see
+    `transactions.rules.taskgroups.endings.describe`."""
     if group.killing_since or group.ended:
         return group
-    ctx.tell("taskgroup", group.id, "kill", reason)
-    return ctx.uow.put(msgspec.structs.replace(group, killing_since=ctx.now, kill_reason=reason))
+    return replace_end_cause(ctx, group, cause, detail)
 
 
-def choose(ctx: Context, group: TaskGroup) -> TaskGroup:
-    """Marks a taskgroup as one that a rolling update removes, whatever it was to end for before."""
-    if group.kill_reason == lifecycle.ROLLED:
+def replace_end_cause(ctx: Context, group: TaskGroup, cause: EndCause, detail: str = "") -> TaskGroup:
+    """Like `end`, but also for a taskgroup that is being ended for another cause: the new cause replaces the old
+    one."""
+    if group.end_cause == cause:
         return group
-    ctx.tell("taskgroup", group.id, "kill", lifecycle.ROLLED)
+    words = endings.describe(cause, detail)
+    ctx.record_event("taskgroup", group.id, "TaskGroupEnding", words)
     since = group.killing_since or ctx.now
-    return ctx.uow.put(msgspec.structs.replace(group, killing_since=since, kill_reason=lifecycle.ROLLED))
+    return ctx.uow.put(msgspec.structs.replace(group, killing_since=since, end_cause=cause, kill_reason=words))
 
 
 def remove(ctx: Context, group: TaskGroup, reason: str) -> None:
-    """Removes the record of a taskgroup. What may be left of the taskgroup is killed until it is known to be gone."""
-    ctx.tell("taskgroup", group.id, "removed", reason)
+    """Removes the record of a taskgroup. Tasks that may still run are killed until they are known to be gone."""
+    ctx.record_event("taskgroup", group.id, "TaskGroupRemoved", reason)
     _forget(ctx, group)
 
 
-def _forget(ctx: Context, group: TaskGroup, transaction: Transaction | None = None) -> None:
-    """Removes the record. The tasks that may still run stay recorded, until they are known to be gone: in the
-    transaction, which is written in the same unit anyway, or in a record of their own."""
+def _forget(ctx: Context, group: TaskGroup, remember: Remember | None = None) -> None:
     ctx.uow.delete(group)
     tasks = tuple([task.id for task in group.tasks if not task.ended])
-    if tasks and transaction is not None:
-        ctx.uow.put(msgspec.structs.replace(transaction, left_agent=group.agent_id, left_tasks=tasks))
+    if tasks and remember is not None:
+        remember(group, tasks)
     elif tasks:
-        ctx.uow.put(Remnant(id=group.id, agent_id=group.agent_id, tasks=tasks, since=ctx.now))
+        ctx.uow.put(OrphanedTask(id=group.id, agent_id=group.agent_id, tasks=tasks, since=ctx.now))

@@ -1,7 +1,6 @@
-"""What a version takes from configmaps and secrets, looked up at the moment of launch.
+"""Values that a version takes from configmaps and secrets, looked up at the moment of launch.
 
-Nothing here may end up in a log, a story, an error or a read model: the words of `missing` name objects and keys, never
-contents.
+No content may appear in a log, an event, an error or a view: the messages of `missing` name objects and keys only.
 """
 
 from __future__ import annotations
@@ -9,13 +8,14 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import NamedTuple
 
-from store.definition import Container, Item
+from store.ids import object_key
 from store.records import ConfigItem, Version
-from store.state import State
+from store.records.definition import Container, Item
+from store.state.reader import StateReader
 from transactions.base import Refused
 
 REFERENCE = "secret::"
-"""A value ``secret::<name>||<key>`` stands for what a secret of the namespace holds under the key."""
+"""A value ``secret::<name>||<key>`` stands for the value of this key in a secret of the namespace."""
 
 Source = tuple[str, str]
 """Kind (configmap or secret) and key of an object that something is taken from."""
@@ -56,7 +56,7 @@ class Injected(NamedTuple):
 
 
 class Missing(Exception):
-    """A referenced object or key does not exist. `what` lists all of them, in words a user can act on."""
+    """A referenced object or key does not exist. `what` lists all of them, as messages that a user can act on."""
 
     def __init__(self, what: tuple[str, ...]) -> None:
         super().__init__("; ".join(what))
@@ -64,7 +64,7 @@ class Missing(Exception):
 
 
 def refers(version: Version) -> bool:
-    """Whether a launch of the version needs anything from configmaps, secrets or credentials."""
+    """Returns True if a launch of the version needs anything from configmaps, secrets or credentials."""
     return any(map(_refers, version.containers))
 
 
@@ -77,7 +77,7 @@ def _refers(container: Container) -> bool:
     )
 
 
-def inject(state: State, version: Version) -> tuple[Injected, ...]:
+def inject(state: StateReader, version: Version) -> tuple[Injected, ...]:
     """One Injected per container, or nothing if none refers to anything. Raises Missing."""
     if not refers(version):
         return ()
@@ -88,7 +88,7 @@ def inject(state: State, version: Version) -> tuple[Injected, ...]:
     return found
 
 
-def resolve(state: State, namespace: str, user: str, password: str) -> Credentials:
+def resolve(state: StateReader, namespace: str, user: str, password: str) -> Credentials:
     """Credentials of which either part may be a reference to a secret of the namespace. Raises Missing."""
     lookup = _Lookup(state, namespace)
     found = lookup.credentials(user, password)
@@ -100,12 +100,13 @@ def resolve(state: State, namespace: str, user: str, password: str) -> Credentia
 class Injections:
     """Lookups of one placement pass: a version that is launched a thousand times is looked up once."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateReader) -> None:
         self._state = state
         self._known: dict[str, tuple[Injected, ...] | None] = {}
 
     def of(self, version: Version) -> tuple[Injected, ...] | None:
-        """None if something it refers to does not exist."""
+        """Returns the injected values of each container of the version; None if an object that the version refers to
+        does not exist."""
         if not refers(version):
             return ()
         if version.key not in self._known:
@@ -116,7 +117,7 @@ class Injections:
         return self._known[version.key]
 
 
-def refuse_if_missing(state: State, version: Version) -> None:
+def refuse_if_missing(state: StateReader, version: Version) -> None:
     """Raises Refused naming every configmap, secret and key that the version refers to in vain."""
     problems: list[tuple[str, str]] = []
     part = "processes" if any(c.process is not None for c in version.containers) else "containers"
@@ -129,9 +130,10 @@ def refuse_if_missing(state: State, version: Version) -> None:
         raise Refused("invalid", words, problems=tuple(problems))
 
 
-def examine(state: State, version: Version) -> tuple[tuple[str, ...], frozenset[Source]]:
-    """What keeps the version from being launched, as `missing` says, and all configmaps and secrets that a launch takes
-    something from, existing or not. Configmaps name secrets themselves, so a change of one may change the answer."""
+def examine(state: StateReader, version: Version) -> tuple[tuple[str, ...], frozenset[Source]]:
+    """Returns the missing configuration of the version (see `missing`), and the keys of all configmaps and secrets that
+    a launch reads, existing or not. A configmap may name secrets itself, so a changed configmap may change the
+    result."""
     if not refers(version):
         return (), frozenset()
     lookup = _Lookup(state, version.namespace)
@@ -140,8 +142,9 @@ def examine(state: State, version: Version) -> tuple[tuple[str, ...], frozenset[
     return tuple(dict.fromkeys(lookup.missing)), frozenset(lookup.sources)
 
 
-def missing(state: State, version: Version) -> tuple[str, ...]:
-    """What keeps the version from being launched, in words; empty if nothing does."""
+def missing(state: StateReader, version: Version) -> tuple[str, ...]:
+    """Returns one message for each object or key that the version refers to and that does not exist; empty if the
+    version can be launched."""
     try:
         inject(state, version)
     except Missing as error:
@@ -150,7 +153,7 @@ def missing(state: State, version: Version) -> tuple[str, ...]:
 
 
 class _Lookup:
-    def __init__(self, state: State, namespace: str) -> None:
+    def __init__(self, state: StateReader, namespace: str) -> None:
         self._state = state
         self._namespace = namespace
         self.missing: list[str] = []
@@ -166,7 +169,7 @@ class _Lookup:
         )
 
     def _config(self, name: str, item: Item) -> Content:
-        key = f"{self._namespace}/{name}"
+        key = object_key(self._namespace, name)
         self.sources.add(("configmap", key))
         found = self._state.config_maps.get(key)
         value = found.items.get(item.key) if found is not None else None
@@ -182,8 +185,8 @@ class _Lookup:
 
     def _held(self, name: str, key: str) -> str:
         """Base64."""
-        self.sources.add(("secret", f"{self._namespace}/{name}"))
-        found = self._state.secrets.get(f"{self._namespace}/{name}")
+        self.sources.add(("secret", object_key(self._namespace, name)))
+        found = self._state.secrets.get(object_key(self._namespace, name))
         value = found.items.get(key) if found is not None else None
         if value is None:
             self._miss("secret", name, key, found is not None)
@@ -194,16 +197,16 @@ class _Lookup:
         return Credentials(self._value(user), self._value(password))
 
     def _value(self, text: str) -> str:
-        """Text as it is, or what the secret it refers to holds."""
+        """Returns the text as it is, or the value of the secret that the text refers to."""
         if not text.startswith(REFERENCE):
             return text
         name, _, key = text.removeprefix(REFERENCE).partition("||")
         try:
             return b64decode(self._held(name, key)).decode()
         except UnicodeDecodeError:
-            self.missing.append(f"secret {self._namespace}/{name}: what key {key!r} holds is not text")
+            self.missing.append(f"secret {object_key(self._namespace, name)}: the content of key {key!r} is not text")
             return ""
 
     def _miss(self, kind: str, name: str, key: str, exists: bool) -> None:
-        where = f"{kind} {self._namespace}/{name}"
+        where = f"{kind} {object_key(self._namespace, name)}"
         self.missing.append(f"{where} has no key {key!r}" if exists else f"{where} does not exist")

@@ -1,9 +1,9 @@
-"""Admission: webhooks are asked about a document before it is taken (bcs_api 4.6, W68).
+"""Admission: webhooks are asked about a document before it is taken (docs/original.md#webhooks).
 
-Those that may change the document are asked first, so that those that judge it see what would be taken. Within both,
-configurations are asked ordered by namespace and name, the webhooks of each in the order of its list. Each receives the
-document as those before left it. What comes out is read and validated by the route exactly as if the user had sent it.
-This happens in the API's event loop; the core never waits for a webhook.
+Mutating webhooks are asked first, so that validating webhooks see the document that would be taken. Within both groups,
+configurations are asked in the order of namespace and name, the webhooks of each in the order of its list. Each webhook
+receives the document with the changes of the webhooks before. The route reads and validates the result exactly as if
+the user had sent it. This happens in the API's event loop; the core never waits for a webhook.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from typing import Any, Literal, NamedTuple, get_args, get_type_hints
 import msgspec
 import structlog
 
-from bcs_scheduler.api import body, errors
-from bcs_scheduler.api.documents.extensions import TARGETS
-from bcs_scheduler.api.errors import ApiError
-from bcs_scheduler.api.operation import Call, Operation
-from bcs_scheduler.core.effects import Problem, Reason
-from bcs_scheduler.gateway import Busy
-from bcs_scheduler.posting import Answer, PostFailed, post
+from bcs_scheduler.api.documents.kinds.extensions import TARGETS
+from bcs_scheduler.api.http import body, errors
+from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.api.http.operation import ApiSettings, Call, Operation
+from bcs_scheduler.core.interface.effects import Problem, Reason
+from bcs_scheduler.leadership.gateway import Busy
+from bcs_scheduler.net.http_post import Answer, PostFailed, post
+from store.ids import object_key, part_key
 from store.records import Hook, Webhook
-from store.state import State
+from store.state.reader import StateReader
+from transactions.text import duration
 
 log = structlog.get_logger(__name__)
 OPERATIONS = {"POST": "Create", "PUT": "Update"}
@@ -35,18 +37,18 @@ MESSAGE_LENGTH = 1000
 
 Outcome = Literal["unchanged", "changed", "allowed", "refused", "failed"]
 Asked = Callable[[str, Outcome, float], None]
-"""Told of every call: webhook as namespace/configuration/name, what came of it, seconds."""
+"""Reported for every call: webhook as namespace/configuration/name, outcome, seconds."""
 
 
 class Identity(NamedTuple):
-    """What a document is about. No webhook may change it."""
+    """The kind, namespace and name of a document. No webhook may change them."""
 
     kind: str
     namespace: str
     name: str
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
+        return f"{self.kind} {object_key(self.namespace, self.name)}"
 
 
 class Admitted(NamedTuple):
@@ -63,18 +65,18 @@ class Admission:
 
     local: bool = False
     total: float = 30.0
-    limit: int = 1024 * 1024
+    limit: int = ApiSettings().max_body
     asked: Asked = field(default=lambda webhook, outcome, seconds: None)
 
     async def admit(self, operation: Operation, call: Call) -> Admitted:
-        """What is to be taken instead of the body of the call. Raises ApiError (admission)."""
+        """Returns the document that replaces the body of the call. Raises ApiError (admission)."""
         document = call.body
         kinds = kinds_of(operation)
         if not kinds:
             return Admitted(document)
         identity = identify(document, call.path.get("ns", ""))
         if identity is None or identity.kind not in kinds:
-            return Admitted(document)  # the route refuses it, and says why
+            return Admitted(document)  # the route refuses the document with the reason
         wanted = OPERATIONS[operation.method]
         hooks = matching(_everything(call), wanted, identity)
         if not hooks:
@@ -90,13 +92,15 @@ class Admission:
         deadline = time.monotonic() + self.total
         current, changed_by = _filled(document, identity), []
         for webhook, hook in hooks:
-            name = f"{webhook.key}/{hook.name}"
+            name = part_key(webhook.key, hook.name)
             patience = min(hook.timeout, deadline - time.monotonic())
             started = time.monotonic()
             outcome: Outcome = "failed"
             try:
                 if patience <= 0:
-                    raise PostFailed(f"not asked: the webhooks of this request have taken {self.total:g} s already")
+                    raise PostFailed(
+                        f"not called: the webhooks of this request have already taken {duration(self.total)}"
+                    )
                 sent = msgspec.json.encode(current)
                 answer = await self._post(hook, sent, headers, patience)
                 refusal = _refusal(webhook, answer)
@@ -120,7 +124,7 @@ class Admission:
         return await post(hook.url, document, headers, timeout=patience, ca=hook.ca, local=self.local, limit=self.limit)
 
 
-def _everything(call: Call) -> State:
+def _everything(call: Call) -> StateReader:
     """The whole state: webhooks are asked whether or not the caller may see them."""
     try:
         return call.gateway.state()
@@ -128,8 +132,9 @@ def _everything(call: Call) -> State:
         raise ApiError(Reason.UNAVAILABLE, str(busy)) from busy
 
 
-def blamed(error: ApiError, admitted: Admitted) -> ApiError:
-    """A document that was changed by webhooks and is not accepted: says whose doing it may be."""
+def with_webhooks_named(error: ApiError, admitted: Admitted) -> ApiError:
+    """Returns the error with the names of the webhooks that have changed the document, if the document is invalid after
+    their changes."""
     if not admitted.changed_by or error.reason != Reason.INVALID:
         return error
     words = f"{error.message} (after changes by admission webhook {', '.join(admitted.changed_by)})"
@@ -138,8 +143,8 @@ def blamed(error: ApiError, admitted: Admitted) -> ApiError:
 
 @lru_cache(maxsize=1024)
 def kinds_of(operation: Operation) -> tuple[str, ...]:
-    """Kinds of documents the operation takes that webhooks may be asked about: told by the type of its body, so that a
-    new route cannot forget them."""
+    """Kinds of documents that the operation accepts and that webhooks may judge. The type of the body determines the
+    kinds, so that a new route cannot forget them."""
     if operation.method not in OPERATIONS or not isinstance(operation.body, type):
         return ()
     if not issubclass(operation.body, msgspec.Struct) or "metadata" not in operation.body.__struct_fields__:
@@ -149,8 +154,8 @@ def kinds_of(operation: Operation) -> tuple[str, ...]:
 
 
 def identify(document: Any, namespace: str) -> Identity | None:
-    """As the routes will read it: keys in any case, the path's namespace where there is none. None: it has no complete
-    identity, so no route takes it."""
+    """Identity in the form that the routes will read: keys in any case, the namespace of the path if the document names
+    none. None: the document has no complete identity, so no route accepts it."""
     metadata = _member(document, "metadata")
     kind, name = _member(document, "kind"), _member(metadata, "name")
     own = _member(metadata, "namespace") or namespace
@@ -159,8 +164,8 @@ def identify(document: Any, namespace: str) -> Identity | None:
     return Identity(kind, own, name)
 
 
-def matching(state: State, operation: str, identity: Identity) -> list[tuple[Webhook, Hook]]:
-    """Whom to ask, in order."""
+def matching(state: StateReader, operation: str, identity: Identity) -> list[tuple[Webhook, Hook]]:
+    """The webhooks to ask, in order."""
     webhooks = [w for w in list(state.webhooks.values()) if (w.operation, w.target) == (operation, identity.kind)]
     return [
         (webhook, hook)
@@ -179,7 +184,7 @@ def _member(value: Any, key: str) -> Any:
 
 
 def _filled(document: Any, identity: Identity) -> Any:
-    """With its namespace, which webhooks are entitled to know."""
+    """Returns the document with its namespace, because webhooks need the namespace."""
     metadata_key = next(key for key in document if key.lower() == "metadata")
     metadata = document[metadata_key]
     if _member(metadata, "namespace"):
@@ -196,7 +201,7 @@ def _refusal(webhook: Webhook, answer: Answer) -> str | None:
 
 
 async def _read(webhook: Webhook, answer: Answer, identity: Identity) -> Any:
-    """The changed document; None = it stays as it is. Raises PostFailed."""
+    """Reads the changed document from the answer; None = the document is unchanged. Raises PostFailed."""
     if 300 <= answer.status < 400:
         raise PostFailed(f"HTTP {answer.status}: redirects are not followed")
     if answer.status not in (200, 204):
@@ -204,21 +209,21 @@ async def _read(webhook: Webhook, answer: Answer, identity: Identity) -> Any:
     if not webhook.mutating or answer.status == 204 or not answer.body.strip():
         return None
     try:
-        changed = await asyncio.to_thread(body.parse, answer.body)
+        changed = await asyncio.to_thread(body.parse, answer.body, "the answer")
     except ApiError as error:
-        raise PostFailed(error.message.replace("the body", "its answer", 1)) from None
+        raise PostFailed(error.message) from None
     if changed is None:
         return None
     if not isinstance(changed, dict):
-        raise PostFailed("its answer is no document")
+        raise PostFailed("the answer is not a document")
     now = identify(changed, identity.namespace)
     if now != identity:
-        raise PostFailed(f"its answer is {now or 'a document without an identity'}, not {identity}")
+        raise PostFailed(f"the answer is {now or 'a document without an identity'}, not {identity}")
     return changed
 
 
 def _words(content: bytes) -> str:
-    """What a webhook says to the user: `message` of a JSON object, or the text itself."""
+    """The message of a webhook to the user: `message` of a JSON object, or the text itself."""
     text = content[: 4 * MESSAGE_LENGTH].decode("utf-8", "replace")
     try:
         said = msgspec.json.decode(content)
@@ -234,5 +239,5 @@ def _refused(name: str, identity: Identity, words: str) -> ApiError:
 
 
 def _unanswered(name: str, identity: Identity, failure: PostFailed) -> ApiError:
-    message = f"admission webhook {name} must be asked about {identity} and failed: {failure}"
+    message = f"admission webhook {name} is required for {identity} and failed: {failure}"
     return ApiError(errors.ADMISSION, message, (Problem("$", str(failure)),))

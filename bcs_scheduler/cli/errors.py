@@ -1,13 +1,13 @@
-"""What can go wrong for a user of `bcs`, with the exit code scripts see.
+"""Errors of `bcs`, with their exit codes.
 
 Exception tree:
 
     CliError           1  failed or refused
       UsageError       2  the command line or a document given to it is wrong
       NotFound         3  the object does not exist
-      TimedOut         4  it did not happen in time
-      Unreachable      5  no server answered, or none that can take the command
-      Conflict         6  the state of the object, or another operation on it, forbids this now
+      TimedOut         4  the operation did not end in time
+      Unreachable      5  no server answered, or no server can execute the request now
+      Conflict         6  the state of the object, or another operation on it, forbids the request now
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells give it to a program ended by SIGINT."""
+"""Exit code after Ctrl-C: 128 plus the number of SIGINT."""
 
 
 class Problem(NamedTuple):
-    """One thing that is wrong with a document: its JSON path and what it is."""
+    """One defect of a document: its JSON path and a description."""
 
     path: str
     message: str
 
 
 class CliError(Exception):
-    """`problems` are printed one per line under the message."""
+    """`problems` are printed under the message, one per line. `reason`: code of the server; empty if there is none."""
 
     exit_code: ClassVar[int] = 1
 
@@ -60,4 +60,4 @@ class Conflict(CliError):
 
 EXIT_CODES = """\
 Exit codes: 0 done, 1 failed or refused, 2 wrong usage, 3 not found, 4 timed out, 5 server unreachable,
-6 conflict (wrong state, or another operation runs), 130 interrupted."""
+6 conflict (the state of the object or another operation forbids it), 130 interrupted."""

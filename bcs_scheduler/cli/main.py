@@ -1,130 +1,112 @@
-"""`bcs`, the command users type. Exit codes: bcs_scheduler.cli.errors."""
+"""`bcs`: the table of all commands, and the run of one. Exit codes: bcs_scheduler.cli.errors."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Sequence
-from importlib import metadata
-from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
-from rich.console import Console
 
-from bcs_scheduler.cli import (
-    agentsettings,
-    changes,
-    configure,
-    copying,
-    describe,
-    difference,
-    draining,
-    execute,
-    follow,
-    generate,
-    get,
-    logs,
-    messages,
-    operate,
-    rollout,
-    top,
-)
-from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError, Problem, Unreachable
-from bcs_scheduler.cli.options import Session, chosen_format, connection_options, output_option, pass_session
-from bcs_scheduler.cli.output import print_data
+from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError
+from bcs_scheduler.cli.lazy import COMPLETION, Entry, LazyGroup, Sections
+from bcs_scheduler.cli.options import connection_options
 
-COMPLETION = "_BCS_COMPLETE"
-"""Set by the shell that asks for completions."""
 STANDARD_OUTPUT = 1
+CHANGING = "bcs_scheduler.cli.commands.changing"
+READING = "bcs_scheduler.cli.commands.reading"
+TASKGROUPS = "bcs_scheduler.cli.commands.taskgroups"
+AGENTS = "bcs_scheduler.cli.commands.agents"
+ABOUT = "bcs_scheduler.cli.commands.about"
+
+COMMANDS: Sections = {
+    "Documents": {
+        "apply": Entry(f"{CHANGING}.apply", "apply", "Create or update the objects of documents."),
+        "diff": Entry(f"{CHANGING}.diff", "diff", "Show the changes that `bcs apply` would make."),
+        "create": Entry(f"{CHANGING}.create", "create", "Create an object from options."),
+        "update": Entry(f"{CHANGING}.apply", "update", "Update existing objects from documents."),
+        "edit": Entry(f"{CHANGING}.editing", "edit", "Edit the document of an object."),
+        "patch": Entry(f"{CHANGING}.editing", "patch", "Change fields of an object."),
+        "label": Entry(f"{CHANGING}.editing", "label", "Set or remove labels of an object."),
+        "delete": Entry(f"{CHANGING}.apply", "delete", "Delete objects."),
+    },
+    "Objects": {
+        "get": Entry(f"{READING}.get", "get", "List objects of one kind, or show one."),
+        "describe": Entry(f"{READING}.describe", "describe", "Show one object in detail."),
+        "explain": Entry(f"{READING}.describe", "explain", "Show why a workload is not running."),
+        "top": Entry(f"{READING}.top", "top", "Show used and allocated resources."),
+        "wait": Entry(f"{CHANGING}.transactions", "wait", "Wait for a workload or a transaction."),
+        "cancel": Entry(f"{CHANGING}.transactions", "cancel", "Cancel a transaction."),
+        "follow": Entry(f"{READING}.follow", "follow", "Render a file from the endpoints of services."),
+    },
+    "Workloads": {
+        "run": Entry(f"{CHANGING}.running", "run", "Run an image or a command as an application."),
+        "scale": Entry(f"{CHANGING}.apply", "scale", "Change the number of taskgroups."),
+        "rollout": Entry(f"{CHANGING}.rollout", "rollout", "Manage updates of deployments and daemonsets."),
+        "rollback": Entry(f"{CHANGING}.apply", "rollback", "Return to an earlier version."),
+    },
+    "Taskgroups": {
+        "logs": Entry(f"{READING}.logs", "logs", "Print the output of taskgroups."),
+        "exec": Entry(f"{TASKGROUPS}.execute", "execute", "Run a command in taskgroups."),
+        "attach": Entry(f"{TASKGROUPS}.attaching", "attach", "Follow the output of a running task."),
+        "port-forward": Entry(f"{TASKGROUPS}.forwarding", "port_forward", "Forward local ports to a taskgroup."),
+        "cp": Entry(f"{TASKGROUPS}.copying", "copy", "Copy a file to or from taskgroups."),
+        "signal": Entry(f"{TASKGROUPS}.messages", "signal", "Send a signal to processes."),
+        "restart": Entry(f"{TASKGROUPS}.messages", "restart", "Restart the tasks of taskgroups in place."),
+        "reload": Entry(f"{TASKGROUPS}.messages", "reload", "Make tasks reload their configuration."),
+        "env": Entry(f"{TASKGROUPS}.messages", "env", "Set an environment variable of tasks."),
+        "commit": Entry(f"{TASKGROUPS}.messages", "commit", "Create an image from a container."),
+        "reschedule": Entry(f"{CHANGING}.transactions", "reschedule", "Replace one taskgroup."),
+    },
+    "Queues": {
+        "queue": Entry("bcs_scheduler.cli.commands.queue", "queue", "List, show and change queues."),
+    },
+    "Agents": {
+        "cordon": Entry(f"{AGENTS}.scheduling", "cordon", "Place no new taskgroups on agents."),
+        "uncordon": Entry(f"{AGENTS}.scheduling", "uncordon", "Place taskgroups on agents again."),
+        "drain": Entry(f"{AGENTS}.drain", "drain", "Move all taskgroups away from agents."),
+        "taint": Entry(f"{AGENTS}.scheduling", "taint", "Set or remove taints of agents."),
+        "set": Entry(f"{AGENTS}.settings", "settings", "Set attributes and extended resources of agents."),
+        "enable": Entry(f"{AGENTS}.scheduling", "enable", "Old name of uncordon.", hidden=True),
+        "disable": Entry(f"{AGENTS}.scheduling", "disable", "Old name of cordon.", hidden=True),
+    },
+    "Other": {
+        "config": Entry("bcs_scheduler.cli.commands.config", "config", "Choose and change contexts."),
+        "version": Entry(ABOUT, "version", "Print the versions of client and server."),
+        "completion": Entry(ABOUT, "completion", "Print the completion script of a shell."),
+    },
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, epilog=EXIT_CODES)
+@click.group(
+    cls=LazyGroup,
+    sections=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=f"""{EXIT_CODES}
+
+\b
+Examples:
+  bcs apply -f web.json --wait      create or update objects of documents
+  bcs run nginx --port http:80      run an image, or a command after --
+  bcs get all                       list workloads, taskgroups and services
+  bcs describe deploy/web --events  show one object with its events
+  bcs logs web -f                   follow the output of all taskgroups
+  bcs config use-context prod       choose another server""",
+)
+@click.version_option(package_name="bcs-scheduler", message="bcs %(version)s", help="Print the version of bcs.")
 @connection_options
 def bcs() -> None:
-    """Run applications on Apache Mesos with bcs-scheduler."""
+    """Run applications on Apache Mesos with bcs-scheduler.
 
-
-@click.command()
-@click.option("--client", "client_only", is_flag=True, help="Do not ask the server.")
-@output_option
-@connection_options
-@pass_session
-def version(session: Session, client_only: bool, output: str | None) -> None:
-    """Print the versions of this command and of the server."""
-    found: dict[str, Any] = {"client": metadata.version("bcs-scheduler")}
-    unreachable = None
-    if not client_only:
-        try:
-            found["server"] = session.client.server_version()
-        except Unreachable as error:
-            unreachable = error
-    form = chosen_format(output)
-    if form in ("json", "yaml"):
-        print_data(session.out, found, form)
-    else:
-        server = found.get("server", {})
-        session.say(f"client {found['client']}")
-        if server:
-            session.say(f"server {server.get('version', server)} at {session.server}")
-    if unreachable is not None:
-        raise unreachable
-
-
-@click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script of SHELL.
-
-    For bash: eval "$(bcs completion bash)" in ~/.bashrc; zsh likewise; fish: bcs completion fish | source
+    `bcs COMMAND --help` shows the options of a command, with examples.
     """
-    made = get_completion_class(shell)
-    assert made is not None
-    click.echo(made(bcs, {}, "bcs", COMPLETION).source())
-
-
-for command in (
-    changes.apply,
-    difference.diff,
-    get.get,
-    describe.describe,
-    changes.scale,
-    changes.update,
-    changes.rollback,
-    changes.delete,
-    configure.create,
-    rollout.rollout,
-    follow.follow,
-    logs.logs,
-    execute.execute,
-    copying.copy,
-    messages.signal,
-    messages.restart,
-    messages.reload,
-    messages.env,
-    messages.commit,
-    operate.reschedule,
-    operate.cancel,
-    describe.explain,
-    operate.wait,
-    operate.enable,
-    operate.disable,
-    draining.drain,
-    operate.cordon,
-    operate.uncordon,
-    operate.taint,
-    agentsettings.settings,
-    top.top,
-    version,
-    completion,
-):
-    bcs.add_command(command)
-configure.create.add_command(generate.application)
-configure.create.add_command(generate.deployment)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs one command line and returns its exit code; whatever goes wrong ends in a message, not a traceback."""
+    """Runs one command line and returns its exit code. Expected failures end in a message, not in a traceback.
+
+    `arguments`: without the name of the program; None = those of the process.
+    """
     try:
         code = bcs.main(args=None if arguments is None else list(arguments), prog_name="bcs", standalone_mode=False)
     except CliError as error:
@@ -141,29 +123,20 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as leaving:
         if COMPLETION in os.environ:
             return leaving.code if isinstance(leaving.code, int) else 0
-        # So click and rich answer a closed pipe: its reader (head, less) has seen enough, which is no fault. What is
-        # buffered must not be flushed into it at exit.
+        # click and rich exit so when the reader of a pipe (head, less) has closed it, which is no failure. Buffered
+        # output must not be written to the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), STANDARD_OUTPUT)
         return 0
     except (KeyError, TypeError, ValueError) as error:
-        _print_error(CliError(f"the server's answer is not understood: {type(error).__name__}: {error}"))
+        _print_error(CliError(f"the answer of the server has an unexpected form: {type(error).__name__}: {error}"))
         return CliError.exit_code
     return code if isinstance(code, int) else 0
 
 
 def _print_error(error: CliError) -> None:
-    console = Console(file=sys.stderr, highlight=False, soft_wrap=True)
-    console.print("[bold red]error:[/] ", end="")
-    console.print(error.message, markup=False)
-    for problem in error.problems:
-        line = f"{problem.path}: {problem.message}" if problem.path else problem.message
-        if line != error.message and (len(error.problems) > 1 or _points_somewhere(problem)):
-            console.print(f"  {line}", markup=False)
+    from bcs_scheduler.cli.session import Session
 
-
-def _points_somewhere(problem: Problem) -> bool:
-    """Its path says more than that the whole document, or a parameter that the message names, is meant."""
-    return problem.path != "$" and not problem.path.startswith("?")
+    Session().fail(error)
 
 
 def main() -> None:

@@ -1,31 +1,29 @@
-"""What the commands have in common: options, the session made from them, durations."""
+"""Options, formats and help texts that commands have in common."""
 
 from __future__ import annotations
 
 import functools
-import ipaddress
 import os
 import re
-import sys
-import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar, cast
 
 import click
-from rich.console import Console, RenderableType
 
-from bcs_scheduler.cli.client import DEFAULT_NAMESPACE, DEFAULT_SERVER, Client
-from bcs_scheduler.cli.credentials import Credentials, read_credentials
-from bcs_scheduler.cli.output import print_data
+from bcs_scheduler.cli.client.types import DEFAULT_NAMESPACE, DEFAULT_SERVER
+from bcs_scheduler.cli.errors import CliError
+from bcs_scheduler.cli.output.formats import FormType
+from bcs_scheduler.cli.session import Session
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Command = TypeVar("Command", bound=Callable[..., Any])
-
-FORMATS = ("table", "wide", "json", "yaml")
-UNBOUNDED = 10_000
-RETRY_LIMIT, WAIT_LIMIT = 30.0, 120.0
+Parameters = ParamSpec("Parameters")
+COMPLETION_PATIENCE = 0.5
+"""Seconds during which a request of a completion is repeated."""
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "": 1.0}
+"""Seconds of each unit of a duration."""
 
 
 class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.3
@@ -41,115 +39,126 @@ class Duration(click.ParamType):  # type: ignore[type-arg]  # generic only since
         return sum(float(number) * UNITS[unit] for number, _, unit in re.findall(r"(\d+(\.\d+)?)([a-z]*)", value))
 
 
-@dataclass
-class Session:
-    """One run of the command: where to, as whom, and how to print."""
+FILE: dict[str, Any] = {"metavar": "FILE", "type": click.Path()}
+ELSEWHERE = "`bcs --help` shows the options for server, namespace, time limit and credentials, such as -n and --server."
 
-    server: str = field(default_factory=lambda: os.environ.get("BCS_SERVER") or DEFAULT_SERVER)
-    namespace: str = field(default_factory=lambda: os.environ.get("BCS_NAMESPACE") or DEFAULT_NAMESPACE)
-    namespace_given: bool = False
-    timeout: float | None = None
-    ca_file: str | None = None
-    token_file: str | None = None
-    client_cert: str | None = None
-    client_key: str | None = None
-    insecure_skip_verify: bool = False
-    changes: list[dict[str, Any]] = field(default_factory=list)
-    """What was done, for programs."""
-    change_format: str = "text"
 
-    @functools.cached_property
-    def credentials(self) -> Credentials:
-        return read_credentials(
-            os.environ,
-            token_file=self.token_file,
-            ca_file=self.ca_file,
-            insecure=self.insecure_skip_verify,
-            certificate=self.client_cert,
-            key=self.client_key,
-        )
+class ConnectionOption(click.Option):
+    """An option that all commands accept and that only `bcs --help` shows."""
 
-    @functools.cached_property
-    def client(self) -> Client:
-        self._warn(self.credentials)
-        patience = RETRY_LIMIT if self.timeout is None else self.timeout
-        return Client(self.server, patience, credentials=self.credentials)
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        return super().get_help_record(ctx) if ctx.parent is None and isinstance(ctx.command, click.Group) else None
 
-    def _warn(self, credentials: Credentials) -> None:
-        parts = urlsplit(self.server if "://" in self.server else f"http://{self.server}")
-        if parts.scheme == "https" and not credentials.verify:
-            warnings.filterwarnings("ignore", "Unverified HTTPS request")
-            self.err.print("[yellow]warning:[/] the server's certificate is not verified")
-        if parts.scheme == "http" and credentials.token and not _local(parts.hostname or ""):
-            self.err.print(f"[yellow]warning:[/] the token travels in clear text to {parts.hostname}")
 
-    @property
-    def wait_limit(self) -> float:
-        """Seconds an operation is waited for."""
-        return WAIT_LIMIT if self.timeout is None else self.timeout
+def namespace_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Namespaces that the server knows; none after an error."""
+    from click.shell_completion import CompletionItem
 
-    @functools.cached_property
-    def out(self) -> Console:
-        # Tables for a file or a pipe are as wide as their content: a cut id would be useless there.
-        return Console(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else UNBOUNDED)
+    session = session_of(ctx)
+    try:
+        session.complete()
+        found = session.new_client(COMPLETION_PATIENCE).namespaces()
+        names = [str(one["metadata"]["name"]) for one in found]
+    except (CliError, KeyError, TypeError):
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
-    @functools.cached_property
-    def err(self) -> Console:
-        return Console(file=sys.stderr, highlight=False, soft_wrap=True)
 
-    @property
-    def interactive(self) -> bool:
-        """Somebody is watching: progress bars make sense."""
-        return sys.stdout.isatty() and sys.stderr.isatty()
+def context_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Contexts of the file; none if the file cannot be read."""
+    from click.shell_completion import CompletionItem
 
-    def show(self, renderable: RenderableType) -> None:
-        """A table or the like. Off a terminal without the blanks that fill up its lines."""
-        if sys.stdout.isatty():
-            self.out.print(renderable)
-            return
-        with self.out.capture() as captured:
-            self.out.print(renderable)
-        sys.stdout.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
+    from bcs_scheduler.cli.client import contexts
 
-    def report(self, kind: str, name: str, done: str, note: str = "", plan: Any = None, **more: Any) -> None:
-        """What a change did: a line at once, or an element of the data printed at the end (`reporting`)."""
-        self.changes.append({"kind": kind, "name": name, "done": done, **more, **({"plan": plan} if plan else {})})
-        if self.change_format == "text":
-            self.say(f"{kind}/{name} {done}{f' ({note})' if note else ''}")
+    try:
+        names = contexts.contexts_of(contexts.read_config())
+    except CliError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
-    def warn(self, text: str) -> None:
-        """About what was done all the same. Object names are taken literally."""
-        self.err.print("[yellow]warning:[/] ", end="")
-        self.err.print(text, markup=False)
 
-    def say(self, text: str) -> None:
-        """A line about what was done. Object names are taken literally, not as markup."""
-        self.out.print(text, markup=False, soft_wrap=True)
+class WholeHelp(click.Group):
+    """A group whose --help shows the descriptions of its commands in full."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = [(name, command) for name in self.list_commands(ctx) if not (command := self.commands[name]).hidden]
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, command.get_short_help_str(limit=1000)) for name, command in shown])
+
+
+class RenamedOption(click.Option):
+    """An option with former names. They are accepted, but not shown by --help."""
+
+    def __init__(self, *arguments: Any, former: Sequence[str], **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.former = list(former)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        shown, self.opts = self.opts, [*self.opts, *self.former]
+        try:
+            super().add_to_parser(parser, ctx)
+        finally:
+            self.opts = shown
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text: where the connection options are, and one example per line, not wrapped."""
+    return f"{ELSEWHERE}\n\n\b\nExamples:\n" + "\n".join(f"  {line}" for line in lines)
 
 
 def connection_options(command: Command) -> Command:
-    """--server, --namespace, --timeout and what the server is shown and known by: before or after the name of the
-    command; the later wins."""
+    """Options for server, namespace, timeout and credentials.
+
+    They are accepted before and after the name of the command; the last value counts.
+    """
     for flags, extra, text in (
-        (("--insecure-skip-verify",), {"is_flag": True, "default": None}, "Take any certificate of the server."),
-        (("--client-key",), {"metavar": "FILE"}, "Key of the client certificate; or BCS_CLIENT_KEY."),
-        (("--client-cert",), {"metavar": "FILE"}, "Client certificate, PEM; or BCS_CLIENT_CERT."),
-        (("--token-file",), {"metavar": "FILE"}, "File with the token; or BCS_TOKEN_FILE, or BCS_TOKEN itself."),
-        (("--ca-file",), {"metavar": "FILE"}, "Certificates of the authorities to trust, PEM; or BCS_CA_FILE."),
-        (("--timeout",), {"type": Duration()}, "How long to wait: for a busy server (30s), for an operation (120s)."),
-        (("-n", "--namespace"), {"metavar": "NS"}, f"Namespace; or BCS_NAMESPACE. Default {DEFAULT_NAMESPACE}."),
-        (("--server",), {"metavar": "URL"}, f"URL of the scheduler; or BCS_SERVER. Default {DEFAULT_SERVER}."),
+        (("--insecure-skip-verify",), {"is_flag": True, "default": None}, "Do not verify the server certificate."),
+        (
+            ("--client-key",),
+            FILE,
+            "Key of the client certificate. Environment: BCS_CLIENT_KEY.",
+        ),
+        (
+            ("--client-cert",),
+            FILE,
+            "Client certificate (PEM). Environment: BCS_CLIENT_CERT.",
+        ),
+        (
+            ("--token-file",),
+            FILE,
+            "File with the token. Environment: BCS_TOKEN_FILE, BCS_TOKEN.",
+        ),
+        (
+            ("--ca-file",),
+            FILE,
+            "Trusted certificate authorities (PEM). Environment: BCS_CA_FILE.",
+        ),
+        (
+            ("--timeout",),
+            {"type": Duration()},
+            "Time limit, such as 90s or 2m. Default: 30s for a busy server, 120s for an operation.",
+        ),
+        (
+            ("-n", "--namespace"),
+            {"metavar": "NS", "shell_complete": namespace_names},
+            f"Namespace. Environment: BCS_NAMESPACE. Default: {DEFAULT_NAMESPACE}.",
+        ),
+        (
+            ("--context",),
+            {"metavar": "NAME", "shell_complete": context_names},
+            "Context of `bcs config`. Environment: BCS_CONTEXT. Default: the current one.",
+        ),
+        (
+            ("--server",),
+            {"metavar": "URL"},
+            f"URL of the scheduler. Environment: BCS_SERVER. Default: that of the context, or {DEFAULT_SERVER}.",
+        ),
     ):
         remember = _remember(flags[-1].removeprefix("--").replace("-", "_"))
-        command = click.option(*flags, expose_value=False, callback=remember, help=text, **extra)(command)
+        command = click.option(*flags, cls=ConnectionOption, expose_value=False, callback=remember, help=text, **extra)(
+            command
+        )
     return command
-
-
-def _local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def session_of(ctx: click.Context) -> Session:
@@ -169,35 +178,108 @@ def _remember(name: str) -> Callable[[click.Context, click.Parameter, Any], None
     return callback
 
 
-pass_session = click.make_pass_decorator(Session, ensure=True)
+def pass_session(command: Callable[Concatenate[Session, Parameters], Any]) -> Callable[Parameters, Any]:
+    """Calls a command with its session as the first argument. Raises UsageError for a context that does not exist."""
+
+    @functools.wraps(command)
+    def wrapped(*arguments: Parameters.args, **options: Parameters.kwargs) -> Any:
+        session = session_of(click.get_current_context())
+        session.complete()
+        return command(session, *arguments, **options)
+
+    return wrapped
+
 
 output_option = click.option(
-    "-o", "--output", type=click.Choice(FORMATS), help="Default: table on a terminal, json otherwise."
+    "-o",
+    "--output",
+    type=FormType(),
+    metavar="FORMAT",
+    help="Output format: table, wide, json, yaml, name, custom-columns=TITLE:PATH,…, jsonpath=EXPRESSION, or "
+    "template=JINJA. Environment: BCS_OUTPUT. Default: table.",
 )
+
+
+def list_options(command: Command) -> Command:
+    """Options of commands that print lists."""
+    for option in (
+        click.option("--no-headers", is_flag=True, help="Print tables without the line of titles."),
+        click.option(
+            "--sort-by",
+            default="",
+            metavar="TITLE|PATH",
+            help="Sort by a column of the table such as age, or by a JSONPath expression such as .metadata.name.",
+        ),
+        output_option,
+    ):
+        command = option(command)
+    return command
+
+
 file_option = click.option(
-    "-f", "--filename", "files", multiple=True, required=True, metavar="FILE", help="JSON or YAML, a folder, or -."
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="JSON or YAML file, directory, or - for standard input. May be repeated.",
 )
-wait_option = click.option("--wait", is_flag=True, help="Wait until the operation has ended.")
+validate_option = click.option(
+    "--validate",
+    type=click.Choice(("strict", "warn", "ignore")),
+    expose_value=False,
+    callback=_remember("validate"),
+    help="Fields without effect: refuse, warn of or ignore them. Default: warn.",
+)
+ON_CONFLICT = ("supersede", "queue", "fail")
+"""Values of the parameter onConflict of the API; the first one is the default."""
+on_conflict_option = click.option(
+    "--on-conflict",
+    type=click.Choice(ON_CONFLICT),
+    expose_value=False,
+    callback=_remember("on_conflict"),
+    help="Effect on an operation in progress on the same workload: supersede it, queue behind it, or fail. "
+    f"Default: {ON_CONFLICT[0]}.",
+)
+_wait_option = click.option("--wait", is_flag=True, help="Wait until the operation has ended or failed.")
+
+
+def wait_option(command: Command) -> Command:
+    """--wait, and the time for which a workload must run then."""
+    stable = click.option(
+        "--stable",
+        type=Duration(),
+        expose_value=False,
+        callback=_remember("stable"),
+        help="With --wait: wait until the taskgroups have run for this time without a failure, such as 5s.",
+    )
+    return _wait_option(stable(command))
+
+
+dry_run_option = click.option("--dry-run", is_flag=True, help="Show the changes, and change nothing.")
 
 
 def reporting(command: Command) -> Command:
-    """-o for a command that changes something. Data is printed once, at the end, also if it failed half way."""
+    """Adds -o to a command that changes objects. JSON and YAML are printed once, at the end, also after a failure."""
 
     @functools.wraps(command)
     def wrapped(session: Session, *arguments: Any, output: str | None, **options: Any) -> Any:
-        form = "text" if output == "table" else output
-        session.change_format = form or ("text" if sys.stdout.isatty() else "json")
+        form = output or os.environ.get("BCS_OUTPUT", "")
+        session.change_format = form if form in ("json", "yaml", "name") else "text"
         try:
             return command(session, *arguments, **options)
         finally:
-            if session.change_format != "text" and session.changes:
+            if session.change_format == "name":
+                for name in dict.fromkeys(f"{change['kind']}/{change['name']}" for change in session.changes):
+                    session.say(name)
+            elif session.change_format != "text" and session.changes:
+                from bcs_scheduler.cli.output.data import print_data
+
                 print_data(session.out, session.changes, session.change_format)
 
-    forms = click.Choice(("text", "table", "json", "yaml"))
-    words = "Default: text (also called table) on a terminal, json otherwise."
+    forms = click.Choice(("text", "table", "json", "yaml", "name"))
+    words = "Output format; table is the same as text. Environment: BCS_OUTPUT. Default: text."
     option = click.option("-o", "--output", type=forms, help=words)
     return cast(Command, option(wrapped))
-
-
-def chosen_format(output: str | None) -> str:
-    return output or ("table" if sys.stdout.isatty() else "json")

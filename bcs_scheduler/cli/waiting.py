@@ -1,4 +1,4 @@
-"""Waiting for what was asked for: polls the server, shows a bar to whoever watches, gives up in time."""
+"""Waiting for the end of an operation: polls the server, shows a progress bar on a terminal, ends at a time limit."""
 
 from __future__ import annotations
 
@@ -7,18 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from bcs_scheduler.cli.client import Json
-from bcs_scheduler.cli.errors import CliError, NotFound, TimedOut, Unreachable
-from bcs_scheduler.cli.options import Session
+from bcs_scheduler.cli.client.lookup import short_names
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.crashes import CrashWatch
+from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, TimedOut, Unreachable
+from bcs_scheduler.cli.output.text import counted, duration, verdict
+from bcs_scheduler.cli.session import Session
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
-SETTLED = {"Running": "running", "Finish": "finished"}
+REACHED = {"Running": "running", "Finish": "finished", "Stopped": "stopped"}
 
 
 class Look(NamedTuple):
-    """What one look found: `done` of `total`, in words, and whether the waiting is over."""
+    """Result of one poll: `done` of `total`, a status text, and whether the operation has ended."""
 
     done: int
     total: int
@@ -29,15 +30,16 @@ class Look(NamedTuple):
 def wait_until(
     session: Session, label: str, look: Callable[[], Look], limit: float | None = None, late: float = 0.0
 ) -> Look:
-    """Looks until it has ended. Raises TimedOut after `limit` seconds or the session's limit, and what `look` raises.
-    What is to give up by itself at the limit has `late` seconds more to say so.
+    """Polls with `look` until the operation has ended, and returns the last result.
 
-    A server that is away for a moment (a change of leaders) is waited for like everything else.
+    `limit`: seconds; None = the limit of the session. `late`: seconds beyond the limit, for an operation that ends by
+    itself at the limit and reports that. An unreachable server (a change of leaders) counts as an unfinished poll.
+    Raises TimedOut, and the errors of `look`.
     """
     limit = session.wait_limit if limit is None else limit
     deadline = time.monotonic() + limit + late
     pause = FIRST_PAUSE
-    text = "nothing was seen"
+    text = "no answer from the server"
     with _bar(session, label) as show:
         while True:
             try:
@@ -49,8 +51,8 @@ def wait_until(
             except Unreachable as error:
                 text = error.message
             if time.monotonic() + pause > deadline:
-                more = f" and {late:g}s more" if late else ""
-                raise TimedOut(f"{label}: not done after {limit:g}s{more}: {text}")
+                more = f" and {duration(late)} more" if late else ""
+                raise TimedOut(f"{label}: not done after {duration(limit)}{more}: {text}")
             time.sleep(pause)
             pause = min(pause * 1.5, LONGEST_PAUSE)
 
@@ -60,39 +62,55 @@ def _bar(session: Session, label: str) -> Iterator[Callable[[Look], None]]:
     if not session.interactive:
         yield lambda seen: None
         return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
     columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, TextColumn("[dim]{task.fields[text]}"), console=session.err, transient=True) as progress:
+    # The text gets the places that are left, and is cut; it must not squeeze the bar and the numbers.
+    text_column = TextColumn(
+        "[dim]{task.fields[text]}", table_column=Column(ratio=1, no_wrap=True, overflow="ellipsis")
+    )
+    with Progress(*columns, text_column, console=session.err.console, transient=True, expand=True) as progress:
         task = progress.add_task(label, total=None, text="")
         yield lambda seen: progress.update(task, completed=seen.done, total=seen.total or None, text=seen.text)
 
 
-def wait_for_transaction(session: Session, namespace: str, transaction: str) -> None:
-    """Until it has ended. Raises CliError if it ended badly."""
-    label = transaction
+def wait_for_transaction(session: Session, namespace: str, transaction: str, watch: CrashWatch | None = None) -> None:
+    """Waits for the end of a transaction. Raises CliError if it did not succeed, or when `watch` finds a failure."""
 
     def look() -> Look:
+        if watch is not None:
+            watch.look()
         found = session.client.transaction(namespace, transaction)
         status, message = str(found["status"]), str(found.get("message") or "")
+        if status == "SUPERSEDED":
+            raise Conflict(f"transaction {transaction} ended: {message or verdict(status)}")
         if status in ("FAIL", "TIMEOUT", "CANCEL"):
-            raise CliError(f"transaction {transaction} ended {status}: {message}")
+            raise CliError(f"transaction {transaction} {verdict(status)}: {message}")
         done, total = int(found.get("progress") or 0), int(found.get("target") or 0)
-        return Look(done, total, message or _standing(status, done, total), ended=status == "FINISH")
+        return Look(done, total, message or _transaction_state(status, done, total), ended=status == "FINISH")
 
-    wait_until(session, label, look)
+    wait_until(session, f"transaction {short_names([transaction])[0]}", look)
 
 
-def wait_until_running(session: Session, namespace: str, name: str) -> str:
-    """Until the wanted number of taskgroups is Running, or has finished its work: says which, in a word."""
+def wait_until_running(session: Session, namespace: str, name: str, watch: CrashWatch | None = None) -> str:
+    """Waits until the defined number of taskgroups runs, or until all have finished. Returns ``running``,
+    ``finished``, or ``stopped`` for 0 taskgroups.
+
+    Raises CliError with the reason when a taskgroup has failed meanwhile, or within the time of --stable after that.
+    """
     reached = ""
+    watch = watch or CrashWatch(session, namespace, name)
 
     def look() -> Look:
         nonlocal reached
         found = session.client.application(namespace, name)
         wanted, running = int(found["DefineInstances"]), int(found["RunningInstances"])
         status = str(found["Status"])
-        reached = SETTLED.get(status, "")
+        reached = REACHED.get(status, "")
         settled = bool(reached) and (running == wanted or status == "Finish") and found["Instances"] == wanted
-        return Look(running, wanted, _state(found), ended=settled)
+        stable = watch.stable(found, settled)
+        return Look(running, wanted, _state(found), ended=settled and (stable or status in ("Finish", "Stopped")))
 
     wait_until(session, name, look)
     return reached
@@ -104,14 +122,14 @@ def wait_until_gone(session: Session, namespace: str, name: str) -> None:
             found = session.client.application(namespace, name)
         except NotFound:
             return Look(1, 1, "deleted", ended=True)
-        return Look(0, 0, f"{found['Instances']} taskgroups left, {_state(found)}")
+        return Look(0, 0, f"{counted(int(found['Instances']), 'taskgroup')} left, {_state(found)}")
 
     wait_until(session, name, look)
 
 
-def _standing(status: str, done: int, total: int) -> str:
-    """What is known of an operation that has no message yet. Why it waits is for `explain` to say."""
-    return f"{done} of {total}, `bcs explain` says what is missing" if total else status
+def _transaction_state(status: str, done: int, total: int) -> str:
+    """Status text of a transaction without a message."""
+    return f"{done} of {total}; `bcs explain` shows the reasons" if total else verdict(status)
 
 
 def _state(application: Json) -> str:

@@ -1,9 +1,9 @@
-"""The one object that owns the state: events in, units of changes and effects out.
+"""The one object that owns the state: inputs in, units of changes and effects out.
 
-Pure: no I/O, no clock, no randomness; the time is an argument, ids are made from it. One thread calls it. `turn`
-handles a batch of events, lets timers and transactions take their steps, runs the placement pass, and returns the units
-in the order in which they must become durable; the effects of a unit may leave only then, and only while the epoch
-still holds, also if the unit changes nothing: a deposed leader that kills what it does not know would kill work of its
+Pure: no I/O, no clock, no randomness; the time is an argument, ids are made from it. One thread calls the core. `turn`
+handles a batch of inputs, lets timers and transactions take their steps, runs the placement pass, and returns the units
+in the order in which they must become durable. The effects of a unit may leave only then, and only while the epoch
+still holds, also if the unit changes nothing: a deposed leader that kills unknown tasks would kill work of its
 successor.
 """
 
@@ -12,386 +12,389 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core import events, orders
-from bcs_scheduler.core.beginning import MARK_EVERY, beginning
-from bcs_scheduler.core.commands import Commands
-from bcs_scheduler.core.controllers.checker import Checker
-from bcs_scheduler.core.controllers.daemonsets import Daemonsets
-from bcs_scheduler.core.controllers.deployments import Deployments
-from bcs_scheduler.core.controllers.drains import Drains
-from bcs_scheduler.core.controllers.health import Health
-from bcs_scheduler.core.controllers.history import History
-from bcs_scheduler.core.controllers.janitor import Janitor
-from bcs_scheduler.core.controllers.killer import Killer
-from bcs_scheduler.core.controllers.messenger import Messenger
-from bcs_scheduler.core.controllers.outcomes import Outcomes
-from bcs_scheduler.core.controllers.remnants import Remnants
-from bcs_scheduler.core.controllers.reports import Reports
-from bcs_scheduler.core.controllers.services import Services
-from bcs_scheduler.core.controllers.supply import Supply
-from bcs_scheduler.core.desk import CoreOptions, Desk
-from bcs_scheduler.core.effects import Reason, Reply
-from bcs_scheduler.core.errands import Errands
-from bcs_scheduler.core.pace import COMMANDS, EVENTS, LAUNCHES, STEPS, UNHURRIED, Pace
-from bcs_scheduler.core.planner import plan
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster.drains import Drains
+from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
+from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
+from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
+from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
+from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
+from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
+from bcs_scheduler.core.controllers.controller import Controller
+from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
+from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
+from bcs_scheduler.core.controllers.retention.garbage_collector import GarbageCollector
+from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
+from bcs_scheduler.core.controllers.workloads.daemonsets import Daemonsets
+from bcs_scheduler.core.controllers.workloads.deployments import Deployments
+from bcs_scheduler.core.controllers.workloads.health import Health
+from bcs_scheduler.core.controllers.workloads.queued_requests import QueuedRequests
+from bcs_scheduler.core.controllers.workloads.services import Services
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
+from bcs_scheduler.core.interface.effects import Reason, Reply
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.requests.dry_run import PLACING, plan
+from bcs_scheduler.core.requests.handler import RequestHandler
+from bcs_scheduler.core.requests.sliced import SlicedRequests
+from bcs_scheduler.core.structures.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
+from bcs_scheduler.core.term_start import MARK_EVERY, start_of_term
+from offers.agents import ListedAgent
 from offers.model import Diagnosis, Offer
+from store.encoding.times import moved_back
 from store.ids import UNNAMED, safe_cluster
 from store.records import Framework, Record
 from store.state import State
-from store.times import moved_back
-from store.unit_of_work import Unit
-from transactions.progress import progress
+from store.state.unit_of_work import Unit
+from store.state.validation import validate
+from transactions.text import duration
 
 TICK = 1.0
 """Longest pause in seconds between two turns: timers of the controllers have this grain."""
 PLAN_PATIENCE = 3.0
 """Seconds a plan waits for offers if none are held."""
 ROUNDS = 8
-"""Bound on placement passes per turn; each further one only follows from what the one before placed."""
-
-
-PLACING = (
-    events.CreateApplication,
-    events.UpdateApplication,
-    events.RollbackApplication,
-    events.ScaleApplication,
-    events.RescheduleTaskGroup,
-    events.DeleteApplication,
-    events.CancelTransaction,
-    orders.CreateDeployment,
-    orders.UpdateDeployment,
-    orders.ControlDeployment,
-    orders.RollbackDeployment,
-    orders.ScaleDeployment,
-    orders.CreateDaemonset,
-    orders.UpdateDaemonset,
-    orders.RollbackDaemonset,
-    orders.RestartDaemonset,
-)
-"""Commands whose plans need offers to look at."""
-
-
-class Follower(Protocol):
-    """A controller that reacts to changed records, through the same unit of work."""
-
-    def recover(self) -> None:
-        """Derives what it holds from the state, once, after an election."""
-
-    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
-        """(kind, key) of what has changed; called until nothing changes any more."""
-
-    def tick(self) -> None:
-        """Once per turn. What is sent with the turn's last unit, like messages, is asked at its end."""
-
-    def next_timer(self) -> float | None:
-        """When it wants a turn at the latest (Unix seconds)."""
+"""Greatest number of placement passes per turn; each further pass places only demands that the previous one made
+possible."""
 
 
 class Core:
-    """The scheduler without the world around it."""
+    """The part of the scheduler that decides, without the cluster manager, the store and the API."""
 
     def __init__(
         self,
         records: State | Iterable[Record],
         options: CoreOptions,
         wall: float,
-        kept: Mapping[tuple[str, str], str] | None = None,
+        unreadable: Mapping[tuple[str, str], str] | None = None,
         elapsed: float | None = None,
     ) -> None:
         """`records`: all that are stored, or a state made of them, which is the core's from now on. `wall`, `elapsed`:
-        as in bcs_scheduler.core.beginning; the times of the turns go on from `began.now`. `kept`: see
-        store.state.State.kept; None = every stored record could be read."""
+        as in bcs_scheduler.core.term_start; the times of the turns continue from `began.now`. `unreadable`: see
+        store.state.State.unreadable; None = every stored record could be read."""
         self.options = options
         self.state = records if isinstance(records, State) else State(records)
-        self.state.kept.update(kept or {})
-        self.began = beginning(self.state, wall, elapsed)
-        self.desk = Desk(self.state, options)
-        self.desk.start(self.began.now, "takeover")
+        self.state.unreadable.update(unreadable or {})
+        self.began = start_of_term(self.state, wall, elapsed)
+        self.turn_context = TurnContext(self.state, options)
+        self.turn_context.start(self.began.now, "takeover")
         self._bring_times_back()
-        self.agents: list[dict[str, Any]] = []
+        self.agents: list[ListedAgent] = []
         self.fatal = ""
-        """Why Mesos will not have this framework any more: nothing is launched until an operator acts (W-07)."""
-        self._checker = Checker(self.desk)
-        self._remnants = Remnants(self.desk)
-        self._messenger = Messenger(self.desk)
-        self._health = Health(self.desk)
-        self._reports = Reports(self.desk, self._checker, self._remnants, self._messenger, self._health)
-        self._killer = Killer(self.desk)
-        self._supply = Supply(self.desk)
-        self._janitor = Janitor(self.desk)
-        self._services = Services(self.desk)
-        self._controllers: tuple[Follower, ...] = (
-            self._killer,
-            self._remnants,
-            self._checker,
-            Daemonsets(self.desk),
-            Deployments(self.desk),
-            Drains(self.desk, self._supply),
-            History(self.desk, self._remnants),
-            Outcomes(self.desk),
+        """Reason for which the cluster manager rejects this framework for good; empty = it does not. Nothing is
+        launched until an operator acts (docs/original.md#framework-removed)."""
+        self._reconciler = Reconciler(self.turn_context)
+        self._orphaned_tasks = OrphanedTasks(self.turn_context)
+        self._message_sender = MessageSender(self.turn_context)
+        self._health = Health(self.turn_context)
+        self.outputs = KeptOutputs(self.turn_context)
+        self._status_updates = StatusUpdates(
+            self.turn_context, self._reconciler, self._orphaned_tasks, self._message_sender, self._health, self.outputs
         )
-        """In the order in which they are asked. Each belongs to one kind of object."""
-        self._followers: tuple[Follower, ...] = (*self._controllers, self._messenger, self._services)
-        self._commands = Commands(self.desk, self._supply, self._health)
-        self._errands = Errands(self.desk)
-        self._plans: list[tuple[float, events.Command]] = []
-        self._orders: deque[events.Event] = deque()
-        self._reported: deque[events.Event] = deque()
-        """Commands and other events that the last turn had no time for."""
-        self._handlers: dict[type[events.Event], Callable[[Any], None]] = {
-            events.StatusUpdate: self._reports.status,
-            events.TasksReported: self._reports.steady,
-            events.HealthReported: self._health.probed,
-            events.MessageAnswered: self._messenger.answered,
-            events.OffersArrived: self._supply.arrived,
-            events.OfferRescinded: self._supply.rescinded,
-            events.InverseOffersArrived: self._supply.inverse,
-            events.Subscribed: self._subscribed,
-            events.Disconnected: self._disconnected,
-            events.FrameworkRemoved: self._framework_removed,
-            events.AcceptFailed: self._reports.accept_failed,
-            events.ExecutorTerminated: self._reports.executor_terminated,
-            events.AgentRemoved: self._reports.agent_removed,
-            events.AgentsListed: self._agents_listed,
-            events.Tick: lambda event: None,
+        self._task_killer = TaskKiller(self.turn_context)
+        self._offer_manager = OfferManager(self.turn_context)
+        self._garbage_collector = GarbageCollector(self.turn_context)
+        self._services = Services(self.turn_context)
+        self._request_handler = RequestHandler(self.turn_context, self._offer_manager, self._health)
+        self._controllers: tuple[Controller, ...] = (
+            self._task_killer,
+            self._orphaned_tasks,
+            self._reconciler,
+            Daemonsets(self.turn_context),
+            Deployments(self.turn_context),
+            QueuedRequests(self.turn_context, self._request_handler.carry_out),
+            Drains(self.turn_context, self._offer_manager),
+            EndedTransactions(self.turn_context, self._orphaned_tasks),
+            EndedCommands(self.turn_context),
+            self.outputs,
+        )
+        """Controllers with a `tick`, in the order in which they are called. Each works on one kind of object."""
+        self._all_controllers: tuple[Controller, ...] = (*self._controllers, self._message_sender, self._services)
+        self._sliced_requests = SlicedRequests(self.turn_context)
+        self._plans: list[tuple[float, requests.Request]] = []
+        self._invalid: set[str] = set()
+        """Faults of the state that have been logged."""
+        self._requests: deque[inputs.Input] = deque()
+        self._reported: deque[inputs.Input] = deque()
+        """Requests and other inputs that the last turn had no time for."""
+        self._handlers: dict[type[inputs.Input], Callable[[Any], None]] = {
+            cluster_manager.StatusUpdate: self._status_updates.status,
+            cluster_manager.TasksReported: self._status_updates.steady,
+            inputs.HealthReported: self._health.probed,
+            cluster_manager.MessageAnswered: self._message_sender.answered,
+            cluster_manager.OutputReported: self.outputs.reported,
+            leased.OffersArrived: self._offer_manager.arrived,
+            leased.OfferRescinded: self._offer_manager.rescinded,
+            leased.InverseOffersArrived: self._offer_manager.inverse,
+            cluster_manager.Connected: self._subscribed,
+            cluster_manager.Disconnected: self._disconnected,
+            cluster_manager.RegistrationRevoked: self._registration_revoked,
+            cluster_manager.LaunchFailed: self._status_updates.launch_failed,
+            cluster_manager.ExecutorTerminated: self._status_updates.executor_terminated,
+            cluster_manager.AgentRemoved: self._status_updates.agent_removed,
+            cluster_manager.AgentsListed: self._agents_listed,
+            inputs.Tick: lambda event: None,
         }
-        self.desk.engine.recover(self.state)
-        self._supply.recover()
-        for follower in self._followers:
-            follower.recover()
+        self.turn_context.engine.recover(self.state)
+        self._offer_manager.recover()
+        for controller in self._all_controllers:
+            controller.recover()
 
     # --- entry points -----------------------------------------------------------------------------------------
 
-    def turn(self, batch: Iterable[events.Event], now: float, pace: Pace = UNHURRIED) -> list[Unit]:
-        """Handles the commands in order, then the other events in order, and everything that follows from them and from
-        the time, for as long as `pace` allows. What is left is done in the next turns (`busy`)."""
+    def turn(self, batch: Iterable[inputs.Input], now: float, pace: TimeBudget = UNLIMITED) -> list[Unit]:
+        """Handles the requests in order, then the other inputs in order, and everything that follows from them and from
+        the time, as long as `pace` allows. The next turns do the rest (`busy`)."""
         for event in batch:
-            (self._orders if isinstance(event, events.Command) else self._reported).append(event)
-        self.desk.context.enough = lambda: pace.spent() >= STEPS
-        for waiting, share in ((self._orders, COMMANDS), (self._reported, EVENTS)):
+            (self._requests if isinstance(event, requests.Request) else self._reported).append(event)
+        self.turn_context.context.time_is_up = lambda: pace.spent() >= STEPS
+        for waiting, share in ((self._requests, COMMANDS), (self._reported, EVENTS)):
             while waiting:
                 self._one(waiting.popleft(), now)
                 if pace.spent() >= share:
                     break
-            if waiting is self._orders:
-                self._errands.go_on(now, pace)
-        self.desk.start(now, "turn")
+            if waiting is self._requests:
+                self._sliced_requests.go_on(now, pace)
+        self.turn_context.start(now, "turn")
         self._rounds()
         self._advance(pace)
-        units, self.desk.units = self.desk.units, []
+        if self.turn_context.options.validate:
+            self._validate()
+        units, self.turn_context.units = self.turn_context.units, []
         return units
 
-    def _one(self, event: events.Event, now: float) -> None:
-        self.desk.start(now, event.cause)
-        failure = self.desk.attempt("event", event.cause, partial(self._handle, event))
-        if failure and isinstance(event, events.Command):
-            self.desk.emit(Reply(token=event.token, error=Reason.INTERNAL, message=failure, cause=event.cause))
-        self.desk.cut()
+    def _validate(self) -> None:
+        """Reports each fault of the state once as an event. Raises AssertionError instead with `strict`."""
+        for words in validate(self.state):
+            if self.turn_context.options.strict:
+                raise AssertionError(words)
+            if words not in self._invalid:
+                self._invalid.add(words)
+                self.turn_context.record_event("core", "state", "StateInvalid", words)
+        self.turn_context.cut()
+
+    def _one(self, event: inputs.Input, now: float) -> None:
+        self.turn_context.start(now, event.cause)
+        failure = self.turn_context.attempt("event", event.cause, partial(self._handle, event))
+        if not failure:
+            self.turn_context.close()
+            return
+        if isinstance(event, requests.Request):
+            self.turn_context.emit(Reply(token=event.token, error=Reason.INTERNAL, message=failure, cause=event.cause))
+        self.turn_context.cut()
 
     @property
     def unhandled(self) -> tuple[int, int]:
-        """Commands and other events that the last turn had no time for."""
-        return len(self._orders), len(self._reported)
+        """Requests and other inputs that the last turn had no time for."""
+        return len(self._requests), len(self._reported)
 
     @property
     def busy(self) -> bool:
         """The last turn ended before everything was done."""
-        return bool(any(self.unhandled) or self._errands or self.desk.engine.busy or self._supply.busy)
+        parts = (self._sliced_requests, self.turn_context.engine.busy, self._offer_manager.busy, self._services.busy)
+        return any(self.unhandled) or any(parts)
 
     def next_wakeup(self, now: float) -> float:
-        """When the next turn is due at the latest, without any event (Unix seconds of the term's clock)."""
+        """Returns the Unix seconds (clock of the term) at which the next turn must begin at the latest if no input
+        arrives. `now`: Unix seconds."""
         if self.busy:
             return now
-        timers = (self.desk.engine.next_timer(), *(follower.next_timer() for follower in self._followers))
+        timers = (
+            self.turn_context.engine.next_timer(),
+            self._offer_manager.next_timer(),
+            *(controller.next_timer() for controller in self._all_controllers),
+        )
         return min([now + TICK, *(timer for timer in timers if timer is not None)])
 
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first (any thread)."""
-        return self.desk.pool.offers()
+        return self.turn_context.pool.offers()
 
     @property
     def pending(self) -> int:
         """Taskgroups that wait for a place (any thread)."""
-        return self.desk.engine.pending
+        return self.turn_context.engine.pending
 
     @property
     def open_questions(self) -> int:
-        """Tasks whose state Mesos has been asked for and has not told yet (any thread)."""
-        return self._checker.open_questions
+        """Number of tasks whose state the cluster manager was asked for and has not reported yet (any thread)."""
+        return self._reconciler.open_questions
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
-        """Why taskgroups of an operation are not placed (any thread). If it waits for configmaps, secrets or keys that
-        do not exist, they are the reasons, in words, and no agent has been asked."""
-        missing = self.desk.engine.missing.get(transaction_id)
-        if missing is None:
-            return self.desk.engine.diagnoses.get(transaction_id)
-        transaction = self.state.transactions.get(transaction_id)
-        wanted = progress(self.state, transaction).remaining if transaction is not None else 0
-        return Diagnosis(transaction_id, wanted, 0, 0, dict.fromkeys(missing, 0))
+        """Like `Placer.diagnosis`."""
+        return self.turn_context.placer.diagnosis(transaction_id)
 
     def _bring_times_back(self) -> None:
-        """Times far ahead would hold up what they decide for as long: restarts, time-outs, retention."""
+        """Moves stored times back that are far ahead; they would delay restarts, time-outs and retention."""
         if not self.began.back:
             return
-        desk = self.desk
+        turn = self.turn_context
         for record in self.state.records():
             moved = moved_back(record, self.began.now, self.began.back)
             if moved is not record:
-                desk.uow.put(moved)
-                desk.checkpoint()
-        words = f"stored times were up to {self.began.back:.0f} s ahead and have been moved back by as much"
-        desk.tell("framework", self.state.framework.id, "times-moved", words, "warning")
-        desk.cut()
+                turn.uow.put(moved)
+                turn.checkpoint()
+        words = f"stored times were up to {duration(self.began.back)} ahead and have been moved back by as much"
+        turn.record_event("framework", self.state.framework.id, "TimesMoved", words)
+        turn.cut()
 
     def _mark(self) -> None:
         """Keeps in the records when a leader was last at work."""
-        framework, now = self.state.framework, self.desk.now
+        framework, now = self.state.framework, self.turn_context.now
         if framework.id and now >= framework.seen_at + MARK_EVERY:
-            self.desk.uow.put(msgspec.structs.replace(framework, seen_at=now))
-            self.desk.cut()
+            self.turn_context.uow.put(msgspec.structs.replace(framework, seen_at=now))
+            self.turn_context.cut()
 
     # --- one event --------------------------------------------------------------------------------------------
 
-    def _handle(self, event: events.Event) -> None:
-        if isinstance(event, events.Command):
+    def _handle(self, event: inputs.Input) -> None:
+        if isinstance(event, requests.Request):
             self._command(event)
             return
         handler = self._handlers.get(type(event))
         if handler is None:
-            raise TypeError(f"the core knows no event {type(event).__name__}")
+            raise TypeError(f"unknown input {type(event).__name__}")
         handler(event)
 
-    def _command(self, command: events.Command) -> None:
-        if command.dry_run and isinstance(command, PLACING) and self.desk.connected and not self.desk.pool:
-            self._supply.revive()
-            self._plans.append((self.desk.now + PLAN_PATIENCE, command))
+    def _command(self, command: requests.Request) -> None:
+        if (
+            command.dry_run
+            and isinstance(command, PLACING)
+            and self.turn_context.connected
+            and not self.turn_context.pool
+        ):
+            self._offer_manager.revive()
+            self._plans.append((self.turn_context.now + PLAN_PATIENCE, command))
             return
         self._answer(command)
 
-    def _answer(self, command: events.Command) -> None:
-        run = partial(plan, self.desk, self._commands) if command.dry_run else self._commands.run
-        self._errands.carry_out(command, run)
+    def _answer(self, command: requests.Request) -> None:
+        run = partial(plan, self.turn_context, self._request_handler) if command.dry_run else self._request_handler.run
+        self._sliced_requests.carry_out(command, run)
 
-    def _subscribed(self, event: events.Subscribed) -> None:
-        desk = self.desk
+    def _subscribed(self, event: cluster_manager.Connected) -> None:
+        turn = self.turn_context
         known = self.state.framework
         if known.id and known.id != event.framework_id:
-            self._framework_removed(
-                events.FrameworkRemoved(message=f"Mesos registered {event.framework_id}, the stored id is {known.id}")
+            self._registration_revoked(
+                cluster_manager.RegistrationRevoked(
+                    message=f"The cluster manager registered {event.framework_id}, the stored id is {known.id}"
+                )
             )
             return
         cluster = known.cluster if known.id and known.cluster != UNNAMED else safe_cluster(event.cluster)
-        created = known.created_at or desk.now
-        desk.uow.put(Framework(id=event.framework_id, cluster=cluster, created_at=created, seen_at=desk.now))
-        desk.tell("framework", event.framework_id, "subscribed", f"with {event.master}")
-        desk.connected = True
+        created = known.created_at or turn.now
+        turn.uow.put(Framework(id=event.framework_id, cluster=cluster, created_at=created, seen_at=turn.now))
+        turn.record_event("framework", event.framework_id, "FrameworkSubscribed", f"with {event.master}")
+        turn.connected = True
         self.fatal = ""
-        self._supply.subscribed()
-        self._checker.subscribed()
-        self._killer.resend()
-        self._remnants.resend()
-        self._messenger.subscribed()
+        self._offer_manager.subscribed()
+        self._reconciler.subscribed()
+        self._task_killer.resend()
+        self._orphaned_tasks.resend()
+        self._message_sender.subscribed()
 
-    def _disconnected(self, event: events.Disconnected) -> None:
-        self.desk.connected = False
-        self.desk.tell("framework", self.state.framework.id, "disconnected", event.reason)
-        self._supply.disconnected()
-        self._checker.disconnected()
+    def _disconnected(self, event: cluster_manager.Disconnected) -> None:
+        self.turn_context.connected = False
+        self.turn_context.record_event("framework", self.state.framework.id, "FrameworkDisconnected", event.reason)
+        self._offer_manager.disconnected()
+        self._reconciler.disconnected()
 
-    def _framework_removed(self, event: events.FrameworkRemoved) -> None:
-        self.desk.connected = False
+    def _registration_revoked(self, event: cluster_manager.RegistrationRevoked) -> None:
+        self.turn_context.connected = False
         self.fatal = event.message
-        self.desk.tell("framework", self.state.framework.id, "removed", event.message)
-        self._supply.disconnected()
+        self.turn_context.record_event("framework", self.state.framework.id, "FrameworkRemoved", event.message)
+        self._offer_manager.disconnected()
 
-    def _agents_listed(self, event: events.AgentsListed) -> None:
-        self._tell_of_agents(event.agents)
+    def _agents_listed(self, event: cluster_manager.AgentsListed) -> None:
+        self._record_agent_changes(event.agents)
         self.agents = list(event.agents)
-        self.desk.agents.learn(event.agents)
-        returned = self._checker.listed(event.agents, event.clock)
-        self._killer.returned(returned)
-        self._remnants.returned(returned)
-        self._commands.agents.learn(event.agents)
-        # The score of an agent is what it has free of all it has, which its offers alone do not tell.
-        self.desk.pool.learn_totals(
-            {agent["id"]: (agent["total"].get("cpus", 0), agent["total"].get("mem", 0)) for agent in event.agents}
+        self.turn_context.agents.learn(event.agents)
+        returned = self._reconciler.listed(event.agents, event.clock)
+        self._task_killer.returned(returned)
+        self._orphaned_tasks.returned(returned)
+        self._request_handler.agents.learn(event.agents)
+        # The score of an agent is its free share of its total, which its offers alone do not show.
+        self.turn_context.pool.learn_totals(
+            {agent.id: (agent.total.get("cpus", 0), agent.total.get("mem", 0)) for agent in event.agents}
         )
 
-    def _tell_of_agents(self, listed: Sequence[dict[str, Any]]) -> None:
-        """Which have come and gone; the first list after an election says neither."""
-        known = {agent["id"] for agent in self.agents}
-        present = {agent["id"] for agent in listed}
+    def _record_agent_changes(self, listed: Sequence[ListedAgent]) -> None:
+        """Records which agents have been added and removed; the first list after an election shows neither."""
+        known = {agent.id for agent in self.agents}
+        present = {agent.id for agent in listed}
         for agent in listed:
-            if known and agent["id"] not in known:
-                self.desk.tell("agent", agent["ip"], "joined", f"{agent['hostname']}, id {agent['id']}")
-                self.desk.checkpoint()
+            if known and agent.id not in known:
+                self.turn_context.record_event("agent", agent.ip, "AgentJoined", f"{agent.hostname}, id {agent.id}")
+                self.turn_context.checkpoint()
         for agent in self.agents:
-            if agent["id"] not in present:
-                self.desk.tell("agent", agent["ip"], "left", f"{agent['hostname']}, id {agent['id']}", "warning")
-                self.desk.checkpoint()
+            if agent.id not in present:
+                self.turn_context.record_event("agent", agent.ip, "AgentLeft", f"{agent.hostname}, id {agent.id}")
+                self.turn_context.checkpoint()
 
-    # --- what follows -----------------------------------------------------------------------------------------
+    # --- work of a turn ---------------------------------------------------------------------------------------
 
     def _rounds(self) -> None:
         self._mark()
-        for group in self._checker.take_silent():
-            self._reports.lose(group, "long time not report status, and Mesos does not answer for it", ended=False)
-            self.desk.checkpoint()
+        for group in self._reconciler.take_silent():
+            self._status_updates.lose(
+                group, "long time not report status, and the cluster manager does not answer for it", ended=False
+            )
+            self.turn_context.checkpoint()
         for controller in self._controllers:
-            self.desk.attempt("core", type(controller).__name__.lower(), controller.tick)
-        self.desk.attempt("core", "janitor", self._janitor.tick)
-        self.desk.cut()
+            self.turn_context.attempt("core", type(controller).__name__.lower(), controller.tick)
+        self.turn_context.attempt("core", "garbagecollector", self._garbage_collector.tick)
+        self.turn_context.cut()
 
-    def _advance(self, pace: Pace) -> None:
-        """Transactions step, demands are placed, and what was placed lets transactions step again."""
-        desk = self.desk
+    def _advance(self, pace: TimeBudget) -> None:
+        """Lets transactions step and places demands; then the transactions of placed demands step again."""
+        turn = self.turn_context
         self._settle(pace)
         for _ in range(ROUNDS):
-            if not self._supply.place(pace):
+            if not self._offer_manager.place(pace):
                 break
             self._settle(pace)
-            if pace.spent() >= LAUNCHES or pace.pressed():
+            if pace.spent() >= LAUNCHES or pace.is_congested():
                 break
         self._plan_waiting()
-        self._notice()
-        self._supply.tick()
-        self._messenger.tick()
+        self._offer_manager.tick()
+        self._message_sender.tick()
+        self._notice()  # the message sender writes records; no controller needs those that the services write
         self._services.flush()
-        desk.cut()
+        turn.cut()
 
-    def _settle(self, pace: Pace) -> None:
+    def _settle(self, pace: TimeBudget) -> None:
         """Transactions step and controllers react until nothing changes any more, or the time for steps is used up. The
         controllers, whose reactions cost little, have seen every change at the end."""
-        desk = self.desk
+        turn = self.turn_context
         for _ in range(ROUNDS):
             self._notice()
-            if not desk.engine.busy:
+            if not turn.engine.busy:
                 break
-            desk.engine.settle(desk.context)
+            turn.engine.settle(turn.context)
             if pace.spent() >= STEPS:
                 break
         self._notice()
 
     def _notice(self) -> None:
-        desk = self.desk
         for _ in range(ROUNDS):
-            changed = desk.take_changed()
-            desk.engine.notice(desk.context, changed)
-            for follower in self._followers:
-                follower.notice(changed)
-            if not (desk.uow.changed() or desk.changed):
+            turn, changed = self.turn_context, self.turn_context.take_changed()
+            turn.engine.notice(turn.context, changed)
+            self._offer_manager.notice(changed)
+            for controller in self._all_controllers:
+                controller.notice(changed)
+            if not (turn.uow.changed() or turn.changed):
                 break
 
     def _plan_waiting(self) -> None:
         waiting, self._plans = self._plans, []
         for until, command in waiting:
-            if self.desk.now < until and self.desk.connected and not self.desk.pool:
+            if self.turn_context.now < until and self.turn_context.connected and not self.turn_context.pool:
                 self._plans.append((until, command))
             else:
-                self.desk.start(self.desk.now, command.cause)
+                self.turn_context.start(self.turn_context.now, command.cause)
                 self._answer(command)
-                self.desk.cut()
+                self.turn_context.cut()

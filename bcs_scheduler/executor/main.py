@@ -1,19 +1,23 @@
-"""Entry point of the executor. The warden is forked off before anything else is imported."""
+"""Entry point of the executor. The supervisor is forked off before anything else is imported."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from . import warden
+from . import supervisor
 
 
 def main() -> int:
-    watched = warden.split()
+    if sys.argv[1:] == ["session"]:
+        from .sessions import enter
+
+        return enter.main()
+    watched = supervisor.split()
 
     import logging
 
-    from .session import Session
+    from .agent.session import Session
     from .settings import Settings, SettingsError
 
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")

@@ -1,7 +1,7 @@
 """The documents that come with a launch, read and checked (docs/executor-protocol.md, section Launch).
 
-Amounts are integer thousandths (of a core, of a MB), durations seconds. Unknown fields are ignored; what is missing
-has a default; what is of the wrong kind raises ProtocolError, which names the path and never shows the content.
+Amounts are integer thousandths (of a core, of a MB), durations seconds. Unknown fields are ignored; a missing field has
+a default; a value of the wrong kind raises ProtocolError, which names the path and never shows the content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHOWN = 40
 
 
 class ProtocolError(Exception):
-    """A document cannot be used; the message says where and why."""
+    """A document cannot be used; the message names place and reason."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,8 @@ class Container:
     registry: Registry = Registry()
     network_mode: str = "HOST"
     network: str = ""
+    addresses: tuple[str, ...] = ()
+    egress_kbps: int = 0
     hostname: str = ""
     privileged: bool = False
     parameters: tuple[tuple[str, str], ...] = ()
@@ -165,6 +167,7 @@ class Task:
     working_dir: str = ""
     user: str = ""
     env: dict[str, str] = field(default_factory=dict, repr=False)
+    address_env: tuple[str, ...] = ()
     remote_env: tuple[RemoteVariable, ...] = ()
     files: tuple[File, ...] = ()
     uris: tuple[Uri, ...] = ()
@@ -177,7 +180,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Message:
-    """A message of the scheduler (section Messages to the executor). `body` is checked by whoever carries it out."""
+    """A message of the scheduler (section Messages to the executor). `body` is checked by the handler of the kind."""
 
     id: str = ""
     kind: str = ""
@@ -189,7 +192,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a message for one task."""
+    """The result of a message for one task."""
 
     task: str
     ok: bool
@@ -212,7 +215,7 @@ class CheckState:
 
 @dataclass(frozen=True)
 class Detail:
-    """What is known of a task beside its Mesos state."""
+    """The known state of a task beside its Mesos state."""
 
     pid: int = 0
     container_id: str = ""
@@ -266,7 +269,7 @@ def _convert(hint: Any, value: Any, path: str) -> Any:
         inner = get_args(hint)[1]
         return {key: value[key] if inner is Any else _convert(inner, value[key], f"{path}.{key}") for key in value}
     if hint is float and isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not -MOST <= value <= MOST:  # also what is no number, NaN
+        if not -MOST <= value <= MOST:  # also NaN, which is no number
             raise ProtocolError(f"{path}: not a number that can be used")
         return float(value)
     if isinstance(hint, type) and hasattr(hint, "__dataclass_fields__"):
@@ -302,5 +305,6 @@ def message_of(data: bytes) -> Message:
 
 
 def _shown(value: object) -> str:
-    """Of what should be one of a few words; what is no word may be anything, also confidential."""
+    """Shows a value that should be one of a few words. A value that is no string may be anything, also confidential, so
+    only its type is shown."""
     return repr(value[:SHOWN]) if isinstance(value, str) else type(value).__name__

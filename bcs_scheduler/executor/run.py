@@ -15,22 +15,22 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from . import proctree
+from .processes import process_tree
 from .runtime import Output, TaskError
 
 CHUNK = 65536
 TICK = 0.02
 """Seconds between two looks at a command that is silent."""
 DRAIN = 0.2
-"""Seconds for what is still in the pipes of a command that has ended."""
+"""Seconds for the rest in the pipes of a command that has ended."""
 MARK = "BCS_COMMAND_RUN"
-"""Variable by which what a command started is recognized wherever it has gone."""
+"""Variable that marks all processes that a command started, wherever they have gone."""
 KILLING = 5.0
 """Seconds until processes that do not even end by SIGKILL (waiting for a dead disk) are left alone."""
 
 
 class Identity(NamedTuple):
-    """Who a process runs as."""
+    """The user and groups of a process."""
 
     uid: int
     gid: int
@@ -39,14 +39,14 @@ class Identity(NamedTuple):
 
     @property
     def own(self) -> bool:
-        """Whether the executor is this user already, so that nothing has to be changed."""
+        """True if the executor is this user already, so that nothing has to be changed."""
         return self.uid == os.geteuid() and self.gid == os.getegid()
 
 
 def identity(user: str) -> Identity:
-    """Of a user by name, number, or `user:group`; "" is the executor's own.
+    """The identity of a user by name, number, or `user:group`; "" is the executor's own.
 
-    Raises TaskError for users that do not exist and such that the executor may not become.
+    Raises TaskError for users that do not exist and users that the executor may not become.
     """
     if not user:
         return Identity(os.geteuid(), os.getegid(), tuple(os.getgroups()), os.path.expanduser("~"))
@@ -93,10 +93,11 @@ def run(
 ) -> Output:
     """Runs a command to its end, at most `timeout` seconds; of each stream the first `limit` bytes are kept.
 
-    At the time-out it is killed with all it started. What it leaves running when it ends by itself is killed too unless
-    `keep`, for commands whose purpose is to start a daemon. `setup` runs in the child, before it becomes `user`; it
-    must make system calls only (other threads may hold locks). `stopping` ends it early. `below` is the child subreaper
-    that everything it starts stays below; 0 = there is none, so that all of /proc has to be searched.
+    At the time-out the command is killed with all processes that it started. Processes that it leaves running when it
+    ends by itself are killed too unless `keep`, for commands whose purpose is to start a daemon. `setup` runs in the
+    child, before it becomes `user`; it must make system calls only (other threads may hold locks). `stopping` ends it
+    early. `below` is the child subreaper that everything it starts stays below; 0 = there is none, so that all of /proc
+    has to be searched.
 
     Raises TaskError if it cannot be started, or was given up because of `stopping`.
     """
@@ -186,7 +187,7 @@ def _reaped(process: subprocess.Popen[bytes]) -> int | None:
 
 
 class _Streams:
-    """Both outputs of a command: read without bound, so that it never blocks, kept up to the limit."""
+    """The two outputs of a command: read without bound, so that it never blocks, kept up to the limit."""
 
     def __init__(self, process: subprocess.Popen[bytes], limit: int) -> None:
         self._limit = limit
@@ -233,7 +234,8 @@ class _Streams:
 
 def kill_session(leader: int, mark: str = "", below: int = 0) -> None:
     """Kills the session of that process, which must not have been reaped yet, all that descends from its members, and
-    what was started since with `mark` in its environment: daemons that left the session and lost their parents.
+    processes that were started since with `mark` in their environment: daemons that left the session and lost their
+    parents.
 
     Members are looked for again until there are none, because they may be starting others meanwhile.
     """
@@ -250,7 +252,7 @@ def kill_session(leader: int, mark: str = "", below: int = 0) -> None:
 
 def _members(leader: int, mark: bytes, below: int) -> list[int]:
     """Living processes that belong to the session. Zombies lead to their children but need no killing."""
-    table = {item.pid: item for item in (proctree.descendants(below) if below else proctree.every())}
+    table = {item.pid: item for item in (process_tree.descendants(below) if below else process_tree.every())}
     children: dict[int, list[int]] = {}
     for pid, process in table.items():
         children.setdefault(process.parent, []).append(pid)

@@ -1,16 +1,23 @@
-"""How the executor drives one task, whatever it is made of: the seam between taskgroup, processes and containers.
+"""The interface through which the executor drives one task of any kind: between taskgroup, processes and containers.
 
 A Runtime is used by several threads: one starts it and waits for its end, others probe it, carry out messages, or stop
-it. All methods may be called at any time; what makes no sense at the moment raises TaskError with words for the user.
+it. All methods may be called at any time; a call that is not possible at the moment raises TaskError with a message for
+the user.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from .model import Detail
+
+if TYPE_CHECKING:
+    from socket import socket
+
+    from .sessions.attached import Attached
+    from .sessions.contexts import Context, SessionRequest
 
 
 class TaskError(Exception):
@@ -19,7 +26,7 @@ class TaskError(Exception):
 
 @dataclass(frozen=True)
 class Exit:
-    """How a task ended by itself, or when stopped. `code` negative = by that signal, None = not known."""
+    """The end of a task, by itself or when stopped. `code` negative = ended by that signal, None = not known."""
 
     code: int | None
     message: str = ""
@@ -28,7 +35,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class Output:
-    """What a command run beside a task did. Streams are cut to the limit that was asked for."""
+    """The result of a command that ran beside a task. Streams are cut to the limit that was asked for."""
 
     code: int | None
     stdout: bytes = b""
@@ -38,6 +45,10 @@ class Output:
 
 
 class Runtime(Protocol):
+    @property
+    def attached(self) -> Attached:
+        """The readers that follow the output."""
+
     def start(self) -> None:
         """Fetches, prepares and starts; returns when it runs. Raises TaskError. `stop` makes it give up early."""
 
@@ -45,14 +56,15 @@ class Runtime(Protocol):
         """Blocks until the task has ended and nothing of it is left. A restart on request is no end."""
 
     def stop(self, grace: float) -> None:
-        """Asks it to end, after `grace` seconds kills all of it; returns when nothing of it is left. May be called
-        again with a shorter grace, also while the first call is waiting. Raises TaskError if it does not die."""
+        """Asks the task to end, kills all its processes after `grace` seconds; returns when nothing of it is left. May
+        be called again with a shorter grace, also while the first call is waiting. Raises TaskError if processes do not
+        die."""
 
     def detail(self) -> Detail:
-        """What is known now, without its checks."""
+        """The known state of the task now, without its checks."""
 
     def address(self) -> str:
-        """Where its ports are reached from the agent (HTTP and TCP checks)."""
+        """Address at which its ports are reached from the agent (HTTP and TCP checks)."""
 
     def execute(
         self,
@@ -68,24 +80,31 @@ class Runtime(Protocol):
         """Runs a command beside the task, in its environment; after `timeout` seconds it is killed with all it started.
         Raises TaskError if it cannot be started or the task does not run."""
 
+    def context(self, wanted: SessionRequest) -> Context:
+        """Returns the context in which a program of a session runs beside the task. Raises TaskError."""
+
+    def guard(self, wanted: SessionRequest, connection: socket) -> None:
+        """Ends the command `wanted.guard` of the container engine when the connection ends. Owns the connection."""
+
     def put(self, path: str, data: bytes, mode: int, owner: str) -> None:
         """Writes a file, whole or not at all. Raises TaskError."""
 
     def signal(self, number: int, process: str) -> None:
-        """To the main process, or to all processes of the task with that name. Raises TaskError if there is none."""
+        """Sends a signal to the main process, or to all processes of the task with that name. Raises TaskError if there
+        is none."""
 
     def set_env(self, name: str, value: str) -> None:
-        """From the next restart on."""
+        """Sets a variable, from the next restart on."""
 
     def restart(self, timeout: float) -> None:
-        """In place; returns when it runs again. Raises TaskError."""
+        """Restarts the task in place; returns when it runs again. Raises TaskError."""
 
     def reload(self, timeout: float) -> None:
         """Raises TaskError."""
 
     def limit(self, cpus: int, mem: int) -> str:
-        """New limits in thousandths (0 = unchanged), at once. Raises TaskError if memory cannot be limited to that;
-        what else is not enforced here is returned in words, empty = nothing."""
+        """Sets new limits in thousandths (0 = unchanged), at once. Raises TaskError if memory cannot be limited to
+        that; returns a message about other limits that are not enforced here, empty = none."""
 
     def commit(self, target: str, user: str, password: str, timeout: float) -> str:
         """Makes an image of a container and pushes it; returns its id. Raises TaskError."""

@@ -1,4 +1,5 @@
-"""What the agent tells an executor through its environment (Mesos documentation, executor HTTP API)."""
+"""The settings that the agent passes to an executor through its environment (Mesos documentation, executor HTTP
+API)."""
 
 from __future__ import annotations
 
@@ -16,11 +17,11 @@ UNITS = {
     "days": 86400.0,
     "weeks": 604800.0,
 }
-"""As Mesos writes durations (stout, duration.hpp)."""
+"""Seconds by the units with which Mesos writes durations (stout, duration.hpp)."""
 
 
 class SettingsError(Exception):
-    """The environment is not that of an executor; the message says what is wrong."""
+    """The environment is not that of an executor; the message names the fault."""
 
 
 def duration(text: str) -> float:

@@ -1,7 +1,8 @@
 """All threads of the executor begin here, so none of them ends unnoticed because of an unexpected error.
 
-As store/threads.py of the scheduler, with the standard library alone: the executor is shipped by itself. The text of an
-unexpected error may quote what must not be shown, so the log names its type and the place, not the text.
+This module replaces store/threads.py of the scheduler with the standard library alone: the executor is shipped as one
+file. The text of an unexpected error may quote confidential content, so the log names its type and the place, not the
+text.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Over = Callable[[float], object]
 
 
 def never(seconds: float) -> bool:
-    """For a thread that lives as long as the process."""
+    """Waits without an end. Runs in a thread that lives as long as the process."""
     threading.Event().wait(seconds)
     return False
 

@@ -7,27 +7,29 @@ import json
 import logging
 import tempfile
 import threading
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
 import uvloop
 
-from bcs_scheduler.local.agent_server import AgentServer
+from bcs_scheduler.local.agents.agent_server import AgentServer
+from bcs_scheduler.local.agents.files import Files
+from bcs_scheduler.local.agents.process_agent import ProcessAgent
+from bcs_scheduler.local.agents.processes.custom_executor import ExecutorServices
+from bcs_scheduler.local.agents.processes.fetcher import Fetcher
+from bcs_scheduler.local.agents.processes.process import Launcher
+from bcs_scheduler.local.agents.synthetic import SyntheticAgent
 from bcs_scheduler.local.control import Control
-from bcs_scheduler.local.custom_executor import Surroundings
 from bcs_scheduler.local.errors import LocalClusterError, SettingsError
-from bcs_scheduler.local.fetcher import Fetcher
-from bcs_scheduler.local.files import Files
-from bcs_scheduler.local.http import Handler, HttpServer, Request, Stream, response
-from bcs_scheduler.local.master import Master
-from bcs_scheduler.local.operator_api import OperatorApi
-from bcs_scheduler.local.process import Launcher
-from bcs_scheduler.local.process_agent import ProcessAgent
-from bcs_scheduler.local.scheduler_api import SchedulerApi
+from bcs_scheduler.local.master.apis.operator_api import OperatorApi
+from bcs_scheduler.local.master.apis.scheduler_api import SchedulerApi
+from bcs_scheduler.local.master.master import Master
+from bcs_scheduler.local.objects.ports import PortClaim
 from bcs_scheduler.local.settings import ClusterSettings, agent_specs
-from bcs_scheduler.local.synthetic import SyntheticAgent
+from bcs_scheduler.local.transport.http import Answer, Handler, HttpServer, Request, response
 from store import threads
-from store.filelock import FileLock
+from store.sqlite.file_lock import FileLock
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +45,7 @@ class Cluster:
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
         self._specs = agent_specs(settings)
+        self._claim = PortClaim()
         self._server = HttpServer(self._handle)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: FileLock | None = None
@@ -63,6 +66,7 @@ class Cluster:
             "/master/health": operator_api.health,
             "/state": operator_api.state,
             "/master/state": operator_api.state,
+            "/version": operator_api.version,
             "/metrics/snapshot": operator_api.metrics,
             "/flags": operator_api.flags,
             "/master/flags": operator_api.flags,
@@ -76,6 +80,8 @@ class Cluster:
 
     async def start(self) -> None:
         data = self._data_directory()
+        if not self.settings.ports and not self.settings.synthetic:
+            self._specs = agent_specs(replace(self.settings, ports=self._claim.take(self.settings.agents)))
         ids = agent_ids(data, len(self._specs), self.master.id)
         if not self.settings.synthetic:
             await self._launcher.start()
@@ -97,7 +103,7 @@ class Cluster:
     async def _add_process_agents(self, ids: list[str], data: Path) -> None:
         for agent_id, spec in zip(ids, self._specs, strict=True):
             fetcher = Fetcher(data / "fetched" / spec.hostname)
-            around = Surroundings(self.master.tasks, self._launcher, fetcher, self.settings)
+            around = ExecutorServices(self.master.tasks, self._launcher, fetcher, self.settings)
             agent = ProcessAgent(agent_id, spec, around, data / "sandboxes")
             await agent.listen()
             self._agents.append(agent)
@@ -111,6 +117,7 @@ class Cluster:
         await self._shared_server.stop()
         for agent in self._agents:
             await agent.close()
+        self._claim.close()
         if self._lock is not None:
             self._lock.close()
         if self._temporary is not None:
@@ -122,14 +129,14 @@ class Cluster:
             directory = Path(self._temporary.name)
             directory.chmod(0o711)  # tasks of other users must reach their sandboxes
             return directory
-        directory = self.settings.data.absolute()  # executors are told of their sandboxes and run elsewhere
+        directory = self.settings.data.absolute()  # executors get the paths of their sandboxes and run elsewhere
         directory.mkdir(parents=True, exist_ok=True)
         self._lock = FileLock(directory / LOCK)
         if not self._lock.try_acquire():
             raise SettingsError(f"data: another cluster runs in {self.settings.data}")
         return directory
 
-    def _handle(self, request: Request) -> bytes | Stream:
+    def _handle(self, request: Request) -> Answer:
         handler = self._routes.get(request.path)
         return handler(request) if handler is not None else response(404)
 
@@ -161,7 +168,8 @@ class LocalCluster:
         self.url = ""
 
     def start(self) -> LocalCluster:
-        """Returns when the cluster answers. Raises what kept it from starting (SettingsError, OSError)."""
+        """Starts the cluster and returns when it answers. Raises the error that prevented the start (SettingsError,
+        OSError)."""
         self._thread = threads.ending("local-mesos", self._run)
         self._thread.start()
         if not self._ready.wait(START_TIMEOUT):

@@ -2,16 +2,17 @@
 
 An agent is named by its id or host name, a task by its id. `action` is one of
 
-    kill_agent         agent                  The machine fails: its tasks die, it is marked unreachable.
-    partition_agent    agent                  It is marked unreachable, but its tasks go on.
-    restart_agent      agent                  It registers again under the same id: tasks that ran on come back, those
-                                              that died are reported TASK_FAILED.
-    gone_agent         agent                  The operator gives it up (TASK_GONE_BY_OPERATOR).
-    bounce_agent       agent, [seconds]       Its process ends and starts again after that time. Custom executors of
-                                              frameworks that checkpoint live on and must come back in time, or are
-                                              killed; others end at once.
-    pause_api          agent, [seconds]       It does not answer executors and readers of files, for that time or until
-    resume_api         agent                  this.
+    kill_agent         agent                  The machine fails: its tasks die, the agent is marked unreachable.
+    partition_agent    agent                  The agent is marked unreachable, but its tasks continue.
+    restart_agent      agent                  The agent registers again under the same id: tasks that still run come
+                                              back, dead tasks are reported TASK_FAILED.
+    gone_agent         agent                  The operator gives the agent up (TASK_GONE_BY_OPERATOR).
+    bounce_agent       agent, [seconds]       The agent's process ends and starts again after that time. Custom
+                                              executors of frameworks that checkpoint live on and must come back in
+                                              time, or are killed; others end at once.
+    pause_api          agent, [seconds]       The agent does not answer executors and readers of files, for that time
+                                              or until `resume_api`.
+    resume_api         agent                  Ends `pause_api`.
     drop_updates       count                  The next status updates are lost on their way to the master.
     duplicate_updates  count                  The next status updates arrive twice.
     delay_updates      count, seconds         The next status updates are late.
@@ -25,10 +26,10 @@ An agent is named by its id or host name, a task by its id. `action` is one of
     maintenance        agent, start, [duration]   Planned from `start` (Unix seconds): inverse offers go out.
     end_maintenance    agent
     tasks                                     Counts tasks by state, and those with updates that are not acknowledged.
-    processes                                 Lists what runs: task (of default executors), taskgroup, agent, pid,
-                                              sandbox.
+    processes                                 Lists running processes: task (of default executors), taskgroup, agent,
+                                              pid, sandbox.
 
-The answer is 200 with a JSON object (what was hit), or 400 with {"error": ...}.
+The answer is 200 with a JSON object (the affected objects), or 400 with {"error": ...}: then nothing was changed.
 """
 
 from __future__ import annotations
@@ -39,22 +40,25 @@ import random
 import signal
 from collections import Counter
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from bcs_scheduler.local.agent import Agent
+from bcs_scheduler.local.agents.process_agent import ProcessAgent
+from bcs_scheduler.local.agents.processes.process import Process
+from bcs_scheduler.local.agents.synthetic import SyntheticAgent
 from bcs_scheduler.local.errors import ControlError
-from bcs_scheduler.local.http import Request, response
-from bcs_scheduler.local.master import Master
-from bcs_scheduler.local.model import TERMINAL, Executor, Task
-from bcs_scheduler.local.process import Process
-from bcs_scheduler.local.process_agent import ProcessAgent
-from bcs_scheduler.local.stream import JSON
-from bcs_scheduler.local.synthetic import SyntheticAgent
+from bcs_scheduler.local.master.master import Master
+from bcs_scheduler.local.objects.model import TERMINAL, Agent, Executor, Task
+from bcs_scheduler.local.transport.http import Request, response
+from bcs_scheduler.local.transport.stream import JSON
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.tasks import background
 
 Arguments = dict[str, Any]
+
+MOST = 9e9
+"""Seconds, counts and Unix times of arguments at most: nanoseconds of it do not overflow."""
 
 
 class Control:
@@ -80,14 +84,15 @@ class Control:
             return _answer(200, self._act(request))
         except ControlError as error:
             return _answer(400, {"error": str(error)})
-        except (KeyError, TypeError, ValueError) as error:
-            return _answer(400, {"error": f"{type(error).__name__}: {error}"})
 
     def _act(self, request: Request) -> Arguments:
         if request.method != "POST":
             raise ControlError("only POST is understood")
-        arguments = json.loads(request.body)
-        if not isinstance(arguments, dict) or arguments.get("action") not in self._actions:
+        try:
+            arguments = json.loads(request.body)
+        except (ValueError, RecursionError) as error:
+            raise ControlError(f"the body is not JSON: {error}") from None
+        if not isinstance(arguments, dict) or arguments.get("action") not in tuple(self._actions):
             raise ControlError(f"action must be one of {', '.join(self._actions)}")
         return self._actions[arguments["action"]](arguments)
 
@@ -95,7 +100,7 @@ class Control:
 
     def _agent(self, arguments: Arguments) -> Agent:
         """Raises ControlError if there is none of that name, or it is gone for good."""
-        master, name = self._master, arguments["agent"]
+        master, name = self._master, _text(arguments, "agent")
         for agent in [*master.agents.values(), *(lost.agent for lost in master.unreachable.values())]:
             if name in (agent.id, agent.spec.hostname):
                 return agent
@@ -131,9 +136,9 @@ class Control:
         return {"agent": agent.id}
 
     def _bounce_agent(self, arguments: Arguments) -> Arguments:
-        agent = self._process_agent(arguments)
+        agent, seconds = self._process_agent(arguments), _number(arguments, "seconds", 0.0)
         self._master.bounce(agent)
-        self._start(self._come_back(agent, float(arguments.get("seconds", 0.0))))
+        self._start(self._come_back(agent, seconds))
         return {"agent": agent.id}
 
     async def _come_back(self, agent: ProcessAgent, seconds: float) -> None:
@@ -143,10 +148,10 @@ class Control:
 
     def _pause_api(self, arguments: Arguments) -> Arguments:
         agent = self._process_agent(arguments)
-        seconds = arguments.get("seconds")
+        seconds = _number(arguments, "seconds") if "seconds" in arguments else None
         agent.pause_api()
         if seconds is not None:
-            self._start(self._resume_after(agent, float(seconds)))
+            self._start(self._resume_after(agent, seconds))
         return {"agent": agent.id}
 
     async def _resume_after(self, agent: ProcessAgent, seconds: float) -> None:
@@ -171,7 +176,8 @@ class Control:
 
     def _maintenance(self, arguments: Arguments) -> Arguments:
         agent = self._registered(arguments)
-        self._master.plan_maintenance(agent, float(arguments["start"]), arguments.get("duration"))
+        duration = _number(arguments, "duration") if arguments.get("duration") is not None else None
+        self._master.plan_maintenance(agent, _number(arguments, "start"), duration)
         return {"agent": agent.id}
 
     def _end_maintenance(self, arguments: Arguments) -> Arguments:
@@ -182,20 +188,20 @@ class Control:
     # --- messages ---
 
     def _drop_updates(self, arguments: Arguments) -> Arguments:
-        self._master.tasks.faults.drop = int(arguments["count"])
+        self._master.tasks.faults.drop = _count(arguments)
         return {}
 
     def _duplicate_updates(self, arguments: Arguments) -> Arguments:
-        self._master.tasks.faults.duplicate = int(arguments["count"])
+        self._master.tasks.faults.duplicate = _count(arguments)
         return {}
 
     def _delay_updates(self, arguments: Arguments) -> Arguments:
         faults = self._master.tasks.faults
-        faults.delay_count, faults.delay_seconds = int(arguments["count"]), float(arguments["seconds"])
+        faults.delay_count, faults.delay_seconds = _count(arguments), _number(arguments, "seconds")
         return {}
 
     def _drop_messages(self, arguments: Arguments) -> Arguments:
-        self._master.tasks.faults.drop_messages = int(arguments["count"])
+        self._master.tasks.faults.drop_messages = _count(arguments)
         return {}
 
     def _rescind_offers(self, arguments: Arguments) -> Arguments:
@@ -227,21 +233,30 @@ class Control:
             "unacknowledged": sum(1 for task in tasks if task.pending),
         }
 
-    def _fail_tasks(self, arguments: Arguments) -> Arguments:
+    def _chosen(self, arguments: Arguments) -> list[Task]:
         tasks = self._running()
         if "tasks" in arguments:
-            tasks = [task for task in tasks if task.id in arguments["tasks"]]
-        elif "taskgroup" in arguments:
-            tasks = [task for task in tasks if task.executor.id == arguments["taskgroup"]]
-        else:
-            count = round(len(tasks) * float(arguments["fraction"]))
-            tasks = random.Random(arguments.get("seed")).sample(tasks, count)
-        state = pb.TaskState.Value(arguments.get("state", "TASK_FAILED"))
-        if state not in TERMINAL:
+            if not isinstance(arguments["tasks"], list):
+                raise ControlError("tasks must be a list")
+            return [task for task in tasks if task.id in arguments["tasks"]]
+        if "taskgroup" in arguments:
+            return [task for task in tasks if task.executor.id == arguments["taskgroup"]]
+        fraction, seed = _number(arguments, "fraction"), arguments.get("seed")
+        if fraction > 1:
+            raise ControlError("fraction must be from 0 to 1")
+        if not isinstance(seed, int | float | str | None):
+            raise ControlError("seed must be a number or a text")
+        return random.Random(seed).sample(tasks, round(len(tasks) * fraction))
+
+    def _fail_tasks(self, arguments: Arguments) -> Arguments:
+        tasks = self._chosen(arguments)
+        state = pb.TaskState.DESCRIPTOR.values_by_name.get(_text(arguments, "state", "TASK_FAILED"))
+        if state is None or state.number not in TERMINAL:
             raise ControlError("state must be terminal")
+        message = _text(arguments, "message", "")
         for task in tasks:
             if isinstance(task.agent, SyntheticAgent):
-                task.agent.end(task, state, arguments.get("message", ""))
+                task.agent.end(task, state.number, message)
             elif isinstance(task.agent, ProcessAgent):
                 task.agent.strike(task, signal.SIGKILL)
         return {"tasks": [task.id for task in tasks]}
@@ -253,6 +268,30 @@ class Control:
         ]
         executors = [_process(run.executor, run.process, run.sandbox) for a in agents for run in a.custom_executors]
         return {"processes": [entry for entry in tasks + executors if entry["pid"]]}
+
+
+def _number(arguments: Arguments, name: str, default: float | None = None) -> float:
+    """Of the argument, which is finite and not negative. Raises ControlError."""
+    value = arguments.get(name, default)
+    if isinstance(value, str):  # of a shell
+        with suppress(ValueError):
+            value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST:
+        raise ControlError(f"{name} must be a number from 0 to {MOST:g}")
+    return float(value)
+
+
+def _count(arguments: Arguments) -> int:
+    """Raises ControlError."""
+    return int(_number(arguments, "count"))
+
+
+def _text(arguments: Arguments, name: str, default: str | None = None) -> str:
+    """Raises ControlError."""
+    value = arguments.get(name, default)
+    if not isinstance(value, str):
+        raise ControlError(f"{name} must be a text")
+    return value
 
 
 def _process(executor: Executor, process: Process, sandbox: Path, task: str = "") -> Arguments:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from bcs_scheduler.local.model import Task
-from bcs_scheduler.local.updates import Deliver
+from bcs_scheduler.local.agents.updates import Deliver
+from bcs_scheduler.local.objects.model import Task
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
 
@@ -22,7 +22,7 @@ class Faults:
         self.drop_messages = 0
 
     def lose_message(self) -> bool:
-        """Whether the message that is about to be delivered, in either direction, is lost. Nobody repeats it."""
+        """True if the message that is about to be delivered, in either direction, is lost. Nobody repeats it."""
         lost = self.drop_messages > 0
         self.drop_messages -= lost
         return lost

@@ -11,11 +11,13 @@ import uvloop
 
 from bcs_scheduler.local.cluster import Cluster
 from bcs_scheduler.local.errors import LocalClusterError
-from bcs_scheduler.local.settings import ClusterSettings
+from bcs_scheduler.local.settings import USUAL_PORTS, ClusterSettings
+
+DEFAULTS = ClusterSettings()
 
 
 @click.command("local-mesos")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--host", default=DEFAULTS.host, show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -23,23 +25,28 @@ from bcs_scheduler.local.settings import ClusterSettings
     show_default=True,
     help="Port to listen on; 0 takes a free one.",
 )
-@click.option("--agents", default=3, show_default=True, help="Number of agents.")
-@click.option("--cpus", default=4.0, show_default=True, help="Cores of each agent.")
-@click.option("--mem", default=4096.0, show_default=True, help="Memory of each agent in MB.")
-@click.option("--disk", default=8192.0, show_default=True, help="Disk of each agent in MB.")
-@click.option("--gpus", default=0.0, show_default=True, help="GPUs of each agent.")
+@click.option("--agents", default=DEFAULTS.agents, show_default=True, help="Number of agents.")
+@click.option("--cpus", default=DEFAULTS.cpus, show_default=True, help="Cores of each agent.")
+@click.option("--mem", default=DEFAULTS.mem, show_default=True, help="Memory of each agent in MB.")
+@click.option("--disk", default=DEFAULTS.disk, show_default=True, help="Disk of each agent in MB.")
+@click.option("--gpus", default=DEFAULTS.gpus, show_default=True, help="GPUs of each agent.")
 @click.option(
     "--ports",
-    default="21000-21999",
-    show_default=True,
-    help="Port ranges of the first agent; with real processes those of each further one begin 1000 later.",
+    default=DEFAULTS.ports,
+    help="Port ranges of the first agent; with real processes those of each further one begin 1000 later. "
+    f"Default: {USUAL_PORTS}, or with real processes the next ranges that are free.",
 )
 @click.option("--attributes", default="", help='Such as "rack:r{n%4};zone:z1"; {n} is the number of the agent, from 1.')
 @click.option("--reservations", default="", help='Static reservations, such as "web=cpus:1;mem:512".')
-@click.option("--synthetic", is_flag=True, help="Start no processes; the agents only say what a task would do.")
-@click.option("--start-delay", default=0.0, show_default=True, help="Seconds until a synthetic task starts.")
+@click.option("--cluster", default=DEFAULTS.cluster, show_default=True, help="Name of the cluster.")
+@click.option("--synthetic", is_flag=True, help="Start no processes; the agents only report the states of tasks.")
+@click.option(
+    "--start-delay", default=DEFAULTS.start_delay, show_default=True, help="Seconds until a synthetic task starts."
+)
 @click.option("--data", type=click.Path(file_okay=False, path_type=Path), help="Keep agent ids and sandboxes here.")
-@click.option("--allocation-interval", default=0.5, show_default=True, help="Seconds between offers.")
+@click.option(
+    "--allocation-interval", default=DEFAULTS.allocation_interval, show_default=True, help="Seconds between offers."
+)
 def local_mesos(**options: object) -> None:
     """Run a Mesos-compatible cluster, master and agents in one process, until SIGTERM or SIGINT."""
     settings = ClusterSettings(**options)  # type: ignore[arg-type]

@@ -12,6 +12,9 @@ from bcs_scheduler.local.errors import SettingsError
 PORT_STRIDE = 1000
 """Real agents share one machine, so the port range of each begins this much after that of the one before."""
 
+USUAL_PORTS = "21000-21999"
+"""Below the range from which Linux takes the local ports of outgoing connections (32768 on): a program that wants a
+port of it may find it taken."""
 MOST = 1e12
 """Of any resource of one agent, so that thousandths of it are still exact in a double."""
 
@@ -37,9 +40,8 @@ class ClusterSettings:
     mem: float = 4096.0
     disk: float = 8192.0
     gpus: float = 0.0
-    ports: str = "21000-21999"
-    """Below the range from which Linux takes the local ports of outgoing connections (32768 on): a program that wants a
-    port of it may find it taken."""
+    ports: str = ""
+    """Empty: USUAL_PORTS. Of agents that run processes: the next ranges that are free, if those are taken."""
     attributes: str = ""
     reservations: str = ""
     synthetic: bool = False
@@ -62,13 +64,13 @@ class ClusterSettings:
     executor_reregistration_timeout: float = 2.0
     """How long a restarted agent waits for its executors; those that do not come back are killed."""
     executor_recovery_timeout: float = 900.0
-    """How long an executor waits for its agent; it is told so and keeps to it by itself."""
+    """How long an executor waits for its agent; the executor gets this value and applies it by itself."""
     executor_heartbeat_interval: float = 1800.0
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSpec:
-    """What one agent has. Scalars are thousandths, port ranges inclusive."""
+    """The properties of one agent. Scalars are thousandths, port ranges inclusive."""
 
     number: int
     hostname: str
@@ -83,7 +85,7 @@ def agent_specs(settings: ClusterSettings) -> list[AgentSpec]:
     """One spec per agent. Raises SettingsError naming the setting that is wrong."""
     if settings.agents < 1:
         raise SettingsError("agents: at least one is needed")
-    ports = parse_ranges("ports", settings.ports)
+    ports = parse_ranges("ports", settings.ports or USUAL_PORTS)
     reserved = _parse_reservations(settings.reservations)
     amounts = {name: getattr(settings, name) for name in ("cpus", "mem", "disk", "gpus")}
     for name, amount in amounts.items():

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bcs_scheduler.core import effects
-from bcs_scheduler.mesos import wire
+from bcs_scheduler.core.interface import cluster_manager, effects, leased
+from bcs_scheduler.mesos.ends import Kill, Shutdown
 from bcs_scheduler.mesos.errors import LaunchError
+from bcs_scheduler.mesos.launches import wire
+from bcs_scheduler.mesos.launches.task_info import TaskBuilder
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
-from bcs_scheduler.mesos.taskinfo import TaskBuilder
 
 Call = scheduler_pb2.Call
 OUTPUT_LIMIT = 16_384
@@ -28,16 +29,17 @@ class CallMaker:
         self._acknowledgement = Call(type=Call.ACKNOWLEDGE, framework_id=self._framework)
 
     def call(self, effect: effects.Effect) -> bytes:
-        """The serialized call of any effect other than Accept. Raises KeyError for one that is not for Mesos."""
-        if isinstance(effect, effects.Acknowledge):
+        """The serialized call of any effect other than LaunchOnAgent; an End has been taken apart before
+        (bcs_scheduler.mesos.ends). Raises KeyError for an effect that is not for Mesos."""
+        if isinstance(effect, cluster_manager.Acknowledge):
             return self._acknowledge(effect)
-        if isinstance(effect, effects.SendMessage):
+        if isinstance(effect, cluster_manager.SendMessage):
             return self._message(effect)
         call = _MAKERS[type(effect)](effect)
         call.framework_id.CopyFrom(self._framework)
         return call.SerializeToString()
 
-    def accept(self, effect: effects.Accept) -> tuple[bytes, tuple[str, ...], list[tuple[str, str]]]:
+    def accept(self, effect: cluster_manager.LaunchOnAgent) -> tuple[bytes, tuple[str, ...], list[tuple[str, str]]]:
         """The call, the taskgroups it launches, and (taskgroup, reason) for those that cannot be expressed: one bad
         definition must not keep its neighbours from being launched."""
         call = Call(type=Call.ACCEPT, framework_id=self._framework)
@@ -56,14 +58,14 @@ class CallMaker:
                 launched.append(launch.taskgroup.id)
         return call.SerializeToString(), tuple(launched), failed
 
-    def _acknowledge(self, effect: effects.Acknowledge) -> bytes:
+    def _acknowledge(self, effect: cluster_manager.Acknowledge) -> bytes:
         acknowledge = self._acknowledgement.acknowledge
         acknowledge.agent_id.value = effect.agent_id
         acknowledge.task_id.value = effect.task_id
         acknowledge.uuid = effect.uuid
         return self._acknowledgement.SerializeToString()
 
-    def _message(self, effect: effects.SendMessage) -> bytes:
+    def _message(self, effect: cluster_manager.SendMessage) -> bytes:
         message = Call.Message(
             agent_id=pb.AgentID(value=effect.agent_id),
             executor_id=pb.ExecutorID(value=effect.executor_id),
@@ -73,7 +75,10 @@ class CallMaker:
 
 
 def is_call(effect: effects.Effect) -> bool:
-    return isinstance(effect, effects.Acknowledge | effects.Accept | effects.SendMessage) or type(effect) in _MAKERS
+    return (
+        isinstance(effect, cluster_manager.Acknowledge | cluster_manager.LaunchOnAgent | cluster_manager.SendMessage)
+        or type(effect) in _MAKERS
+    )
 
 
 def _offer_ids(ids: Sequence[str]) -> list[pb.OfferID]:
@@ -84,17 +89,17 @@ def _filters(refuse_seconds: float) -> pb.Filters:
     return pb.Filters(refuse_seconds=refuse_seconds)
 
 
-def _decline(effect: effects.Decline) -> Call:
+def _decline(effect: leased.Decline) -> Call:
     decline = Call.Decline(offer_ids=_offer_ids(effect.offer_ids), filters=_filters(effect.refuse_seconds))
     return Call(type=Call.DECLINE, decline=decline)
 
 
-def _accept_inverse(effect: effects.AcceptInverseOffers) -> Call:
+def _accept_inverse(effect: leased.AcceptInverseOffers) -> Call:
     accepted = Call.AcceptInverseOffers(inverse_offer_ids=_offer_ids(effect.offer_ids))
     return Call(type=Call.ACCEPT_INVERSE_OFFERS, accept_inverse_offers=accepted)
 
 
-def _kill(effect: effects.Kill) -> Call:
+def _kill(effect: Kill) -> Call:
     grace = pb.DurationInfo(nanoseconds=round(effect.grace_period * 1e9))
     kill = Call.Kill(task_id=pb.TaskID(value=effect.task_id), kill_policy=pb.KillPolicy(grace_period=grace))
     if effect.agent_id:
@@ -102,14 +107,14 @@ def _kill(effect: effects.Kill) -> Call:
     return Call(type=Call.KILL, kill=kill)
 
 
-def _shutdown(effect: effects.Shutdown) -> Call:
+def _shutdown(effect: Shutdown) -> Call:
     shutdown = Call.Shutdown(
         executor_id=pb.ExecutorID(value=effect.executor_id), agent_id=pb.AgentID(value=effect.agent_id)
     )
     return Call(type=Call.SHUTDOWN, shutdown=shutdown)
 
 
-def _reconcile(effect: effects.Reconcile) -> Call:
+def _reconcile(effect: cluster_manager.Reconcile) -> Call:
     reconcile = Call.Reconcile()
     for task_id, agent_id in effect.tasks:
         task = reconcile.tasks.add()
@@ -119,20 +124,20 @@ def _reconcile(effect: effects.Reconcile) -> Call:
     return Call(type=Call.RECONCILE, reconcile=reconcile)
 
 
-def _suppress(effect: effects.Suppress) -> Call:
+def _suppress(effect: leased.Suppress) -> Call:
     return Call(type=Call.SUPPRESS, suppress=Call.Suppress())
 
 
-def _revive(effect: effects.Revive) -> Call:
+def _revive(effect: leased.Revive) -> Call:
     return Call(type=Call.REVIVE, revive=Call.Revive())
 
 
 _MAKERS: dict[type[effects.Effect], Callable[..., Call]] = {
-    effects.Decline: _decline,
-    effects.AcceptInverseOffers: _accept_inverse,
-    effects.Kill: _kill,
-    effects.Shutdown: _shutdown,
-    effects.Reconcile: _reconcile,
-    effects.Suppress: _suppress,
-    effects.Revive: _revive,
+    leased.Decline: _decline,
+    leased.AcceptInverseOffers: _accept_inverse,
+    Kill: _kill,
+    Shutdown: _shutdown,
+    cluster_manager.Reconcile: _reconcile,
+    leased.Suppress: _suppress,
+    leased.Revive: _revive,
 }

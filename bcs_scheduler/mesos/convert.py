@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import structlog
 
-from bcs_scheduler.core import events
-from bcs_scheduler.mesos import wire
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased
+from bcs_scheduler.mesos.launches import wire
+from bcs_scheduler.mesos.launches.resources import attributes_of, ranges_of, resource_amounts, totals
 from bcs_scheduler.mesos.proto import master_pb2, scheduler_pb2
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
-from bcs_scheduler.mesos.resources import attributes_of, pots, ranges_of, totals
-from offers.model import Attribute, Offer
+from bcs_scheduler.net.addresses import HostPort
+from offers.agents import ListedAgent
+from offers.model import Offer
+from offers.names import name_of
+from transactions.rules.taskgroups.task_states import TaskState
 
-_STATES = {number: name for name, number in pb.TaskState.items()}
+_STATES = {number: TaskState(name.removeprefix("TASK_")) for name, number in pb.TaskState.items()}
 _SOURCES = {number: name for name, number in pb.TaskStatus.Source.items()}
 _REASONS = {number: name for name, number in pb.TaskStatus.Reason.items()}
 _NANO = 1e9
 _FAILED_OVER = "Framework failed over"
-"""What a master says to the older of two subscriptions (master.cpp, Master::failoverFramework)."""
+"""Message of a master to the older of two subscriptions (master.cpp, Master::failoverFramework)."""
 log = structlog.get_logger(__name__)
 
 _FETCH_FAILED = "Failed to fetch all URIs for container"
@@ -31,24 +34,24 @@ Unreadable = Callable[[str, wire.UnreadableKind], None]
 """Takes executor id and kind of a document that could not be read."""
 
 
-def pass_over(executor_id: str, kind: wire.UnreadableKind) -> None:
-    """For those who do not count what cannot be read."""
+def ignore_unreadable(executor_id: str, kind: wire.UnreadableKind) -> None:
+    """Default of `event_of` for callers that do not count unreadable messages."""
 
 
-def event_of(event: scheduler_pb2.Event, cause: str, unreadable: Unreadable = pass_over) -> events.Event | None:
-    """The core's event, or None for what the core has no use for (heartbeats, messages that cannot be read, types of a
-    newer Mesos). SUBSCRIBED is the driver's own business. Raises ValueError."""
+def event_of(event: scheduler_pb2.Event, cause: str, unreadable: Unreadable = ignore_unreadable) -> inputs.Input | None:
+    """The core's event, or None for messages that the core does not use (heartbeats, messages that cannot be read,
+    types of a newer Mesos). SUBSCRIBED is the driver's own business. Raises ValueError."""
     kind = event.type
     if kind == scheduler_pb2.Event.UPDATE:
         return status_update(event.update.status, cause, unreadable)
     if kind == scheduler_pb2.Event.MESSAGE:
         return _message(event.message, cause, unreadable)
     if kind == scheduler_pb2.Event.OFFERS:
-        return events.OffersArrived(offers=tuple(map(OfferMessage, event.offers.offers)), cause=cause)
+        return leased.OffersArrived(offers=tuple(map(OfferMessage, event.offers.offers)), cause=cause)
     if kind == scheduler_pb2.Event.RESCIND:
-        return events.OfferRescinded(offer_id=event.rescind.offer_id.value, cause=cause)
+        return leased.OfferRescinded(offer_id=event.rescind.offer_id.value, cause=cause)
     if kind == scheduler_pb2.Event.INVERSE_OFFERS:
-        return events.InverseOffersArrived(
+        return leased.InverseOffersArrived(
             offers=tuple(
                 (item.id.value, item.agent_id.value, item.unavailability.start.nanoseconds / _NANO)
                 for item in event.inverse_offers.inverse_offers
@@ -59,18 +62,20 @@ def event_of(event: scheduler_pb2.Event, cause: str, unreadable: Unreadable = pa
         return _failure(event.failure, cause)
     if kind == scheduler_pb2.Event.ERROR:
         if event.error.message == _FAILED_OVER:
-            return events.Superseded(cause=cause)
-        return events.FrameworkRemoved(message=event.error.message, cause=cause)
+            return cluster_manager.Superseded(cause=cause)
+        return cluster_manager.RegistrationRevoked(message=event.error.message, cause=cause)
     return None
 
 
-def status_update(status: pb.TaskStatus, cause: str, unreadable: Unreadable = pass_over) -> events.StatusUpdate:
+def status_update(
+    status: pb.TaskStatus, cause: str, unreadable: Unreadable = ignore_unreadable
+) -> cluster_manager.StatusUpdate:
     """Absent source, reason and health stay empty: their default numbers mean something else. Raises ValueError for a
     state we do not know, which would read as TASK_STARTING for the same reason. A detail that cannot be read takes
     nothing from the rest."""
     if not status.HasField("state"):
         raise ValueError(f"status of {status.task_id.value!r} has no known state")
-    return events.StatusUpdate(
+    return cluster_manager.StatusUpdate(
         task_id=status.task_id.value,
         state=_STATES[status.state],
         agent_id=status.agent_id.value,
@@ -84,6 +89,8 @@ def status_update(status: pb.TaskStatus, cause: str, unreadable: Unreadable = pa
         container_ip=_container_ip(status.container_status) if status.HasField("container_status") else "",
         detail=_detail(status, unreadable) if status.data else None,
         unfetched=_is_unfetched(status),
+        answer=status.HasField("reason") and status.reason == pb.TaskStatus.REASON_RECONCILIATION,
+        out_of_memory=status.HasField("reason") and status.reason == pb.TaskStatus.REASON_CONTAINER_LIMITATION_MEMORY,
         cause=cause,
     )
 
@@ -107,7 +114,7 @@ def _container_ip(status: pb.ContainerStatus) -> str:
     return ""
 
 
-def _detail(status: pb.TaskStatus, unreadable: Unreadable) -> events.TaskDetail | None:
+def _detail(status: pb.TaskStatus, unreadable: Unreadable) -> cluster_manager.TaskDetail | None:
     try:
         return wire.task_detail(status.data)
     except wire.Unreadable as error:
@@ -115,7 +122,7 @@ def _detail(status: pb.TaskStatus, unreadable: Unreadable) -> events.TaskDetail 
         return None
 
 
-def _message(message: scheduler_pb2.Event.Message, cause: str, unreadable: Unreadable) -> events.Event | None:
+def _message(message: scheduler_pb2.Event.Message, cause: str, unreadable: Unreadable) -> inputs.Input | None:
     executor_id = message.executor_id.value
     try:
         return wire.message(message.data, message.agent_id.value, executor_id, cause)
@@ -124,15 +131,15 @@ def _message(message: scheduler_pb2.Event.Message, cause: str, unreadable: Unrea
         return None
 
 
-def _failure(failure: scheduler_pb2.Event.Failure, cause: str) -> events.Event:
+def _failure(failure: scheduler_pb2.Event.Failure, cause: str) -> inputs.Input:
     if failure.HasField("executor_id"):
-        return events.ExecutorTerminated(
+        return cluster_manager.ExecutorTerminated(
             agent_id=failure.agent_id.value,
             executor_id=failure.executor_id.value,
             status=failure.status,
             cause=cause,
         )
-    return events.AgentRemoved(agent_id=failure.agent_id.value, cause=cause)
+    return cluster_manager.AgentRemoved(agent_id=failure.agent_id.value, cause=cause)
 
 
 class OfferMessage:
@@ -154,13 +161,13 @@ class OfferMessage:
 
 def offer(item: pb.Offer) -> Offer:
     role = item.allocation_info.role or "*"
-    scalars, ranges = pots(item.resources, role)
+    scalars, ranges = resource_amounts(item.resources, role)
     attributes = attributes_of(item.attributes)
     return Offer(
         id=item.id.value,
         agent_id=item.agent_id.value,
         hostname=item.hostname,
-        ip=_agent_ip(attributes, item.url.address.ip),
+        ip=name_of(attributes, item.url.address.ip),
         role=role,
         attributes=attributes,
         scalars=scalars,
@@ -169,34 +176,44 @@ def offer(item: pb.Offer) -> Offer:
     )
 
 
-def _agent_ip(attributes: dict[str, Attribute], address: str) -> str:
-    """Operators name the address that users shall see by the attribute InnerIP; else it is where the agent listens."""
-    inner = attributes.get("InnerIP")
-    return inner if isinstance(inner, str) and inner else address
+def agents(response: master_pb2.Response, cause: str, clock: float = 0.0) -> cluster_manager.AgentsListed:
+    """Converts the list of agents. `clock`: Unix time of the master in seconds; 0.0 = not known."""
+    return cluster_manager.AgentsListed(agents=tuple(map(_agent, response.get_agents.agents)), clock=clock, cause=cause)
 
 
-def agents(response: master_pb2.Response, cause: str, clock: float = 0.0) -> events.AgentsListed:
-    """`clock`: Unix time of the master; 0.0 = not known."""
-    return events.AgentsListed(agents=tuple(map(_agent, response.get_agents.agents)), clock=clock, cause=cause)
+def files_addresses(listed: Iterable[ListedAgent]) -> dict[str, HostPort]:
+    """Addresses of the active agents at which they serve files of sandboxes, by agent id."""
+    return {agent.id: HostPort(agent.ip, agent.port) for agent in listed if agent.active and agent.ip and agent.port}
 
 
-def _agent(agent: master_pb2.Response.GetAgents.Agent) -> dict[str, Any]:
-    """``{id, hostname, ip, port, active, attributes, total, allocated, ports, registered_time}``: scalars as
-    ``{name: thousandths}``, `ports` as ranges, `registered_time` in Unix seconds."""
+def fetched_output(asked: cluster_manager.FetchOutput, data: bytes) -> cluster_manager.OutputReported:
+    """The answer to FetchOutput. `data`: as bcs_scheduler.wire.kept_output packs it."""
+    return cluster_manager.OutputReported(
+        agent_id=asked.agent_id,
+        executor_id=asked.executor_id,
+        task_id=asked.task_id,
+        name=asked.name,
+        data=data,
+        fetched=True,
+        cause=asked.cause,
+    )
+
+
+def _agent(agent: master_pb2.Response.GetAgents.Agent) -> ListedAgent:
     info = agent.agent_info
     attributes = attributes_of(info.attributes)
-    return {
-        "id": info.id.value,
-        "hostname": info.hostname,
-        "ip": _agent_ip(attributes, _pid_ip(agent.pid)),
-        "port": info.port,
-        "active": agent.active and not agent.deactivated,
-        "attributes": attributes,
-        "total": totals(agent.total_resources),
-        "allocated": totals(agent.allocated_resources),
-        "ports": _port_ranges(agent.total_resources),
-        "registered_time": (agent.reregistered_time.nanoseconds or agent.registered_time.nanoseconds) / _NANO,
-    }
+    return ListedAgent(
+        id=info.id.value,
+        hostname=info.hostname,
+        ip=name_of(attributes, _pid_ip(agent.pid)),
+        port=info.port,
+        active=agent.active and not agent.deactivated,
+        attributes=attributes,
+        total=totals(agent.total_resources),
+        allocated=totals(agent.allocated_resources),
+        ports=_port_ranges(agent.total_resources),
+        registered_time=(agent.reregistered_time.nanoseconds or agent.registered_time.nanoseconds) / _NANO,
+    )
 
 
 def _port_ranges(resources: Iterable[pb.Resource]) -> list[tuple[int, int]]:
@@ -204,5 +221,5 @@ def _port_ranges(resources: Iterable[pb.Resource]) -> list[tuple[int, int]]:
 
 
 def _pid_ip(pid: str) -> str:
-    """From ``slave(1)@10.0.0.1:5051``."""
+    """Returns the address in a pid such as ``slave(1)@10.0.0.1:5051``."""
     return pid.rpartition("@")[2].rpartition(":")[0].strip("[]")

@@ -1,7 +1,8 @@
 """Keeps one subscription to the leading master, turns its events into events of the core and effects into calls.
 
 Four threads: `mesos-stream` detects, subscribes and reads; `mesos-calls` makes and writes calls; `mesos-answers` (of
-the connection) reads their answers; `mesos-side` delivers what the other two have to report, and lists the agents.
+the connection) reads their answers; `mesos-side` delivers the reports of the other two, and lists the agents. The
+threads of LastOutputs read output of failed tasks from agents.
 Reports take this detour because delivering may block until the core has room, and the core may be waiting for us to
 take its calls.
 """
@@ -13,33 +14,34 @@ import queue
 import random
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import structlog
 from google.protobuf.message import DecodeError
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.mesos import convert, wire
-from bcs_scheduler.mesos.agentwatch import AgentWatch
+from bcs_scheduler.agentapi.last_outputs import LastOutputs
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs
+from bcs_scheduler.core.interface.cluster_manager import Traits
+from bcs_scheduler.mesos import convert
+from bcs_scheduler.mesos.agent_watch import AgentWatch
 from bcs_scheduler.mesos.calls import CallMaker, is_call
-from bcs_scheduler.mesos.clustername import ClusterName
-from bcs_scheduler.mesos.detect import make_detector
+from bcs_scheduler.mesos.cluster_name import ClusterName
+from bcs_scheduler.mesos.ends import calls_of
 from bcs_scheduler.mesos.errors import MesosError
+from bcs_scheduler.mesos.launches import wire
+from bcs_scheduler.mesos.launches.task_info import TaskBuilder
 from bcs_scheduler.mesos.proto import scheduler_pb2
-from bcs_scheduler.mesos.session import Session
 from bcs_scheduler.mesos.settings import MesosSettings
-from bcs_scheduler.mesos.stream import EventStream
-from bcs_scheduler.mesos.taskinfo import TaskBuilder
+from bcs_scheduler.mesos.transport.call_queue import CallQueue
+from bcs_scheduler.mesos.transport.detect import make_detector
+from bcs_scheduler.mesos.transport.session import Session
+from bcs_scheduler.mesos.transport.stream import EventStream
 from store import threads
+from transactions.resources.resource_request import EXECUTOR
 
 log = structlog.get_logger(__name__)
 
-QUEUE = 20_000
-"""Effects waiting to be sent before send() blocks."""
-SLICE = 1024
-"""Effects sent before the subscription is looked at again."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts to subscribe: the first is made at once, then doubling, with full jitter."""
 STABLE = 5.0
@@ -56,7 +58,9 @@ def _always() -> bool | None:
 class Driver:
     """One start() and one stop() per object. `deliver` is called from several threads and may block."""
 
-    def __init__(self, settings: MesosSettings, deliver: Callable[[events.Event], None], builder: TaskBuilder) -> None:
+    traits = Traits(capacity="leased", messages=True, complete_lists=False, loses_news=True, overhead=EXECUTOR)
+
+    def __init__(self, settings: MesosSettings, deliver: Callable[[inputs.Input], None], builder: TaskBuilder) -> None:
         """Raises SettingsError for a master URL that cannot be used."""
         self._settings = settings
         self._deliver = deliver
@@ -71,16 +75,18 @@ class Driver:
         self._session: Session | None = None
         """Set while subscribed: SUBSCRIBED has been seen, the stream is not known to be broken."""
         self._heard_at = 0.0
+        self._outputs: LastOutputs[cluster_manager.FetchOutput] = LastOutputs(
+            lambda asked, data: self._deliver(convert.fetched_output(asked, data))
+        )
         self._agents = AgentWatch(self._headers, settings.agents_interval)
         self._error = ""
         self._counts = {"events": 0, "unreadable": 0, "calls": 0, "dropped": 0, "refused": 0, "subscriptions": 0}
         self._garbage: dict[str, int] = dict.fromkeys(wire.UNREADABLE, 0)
-        """Documents of executors by what is wrong with them."""
+        """Number of unreadable documents of executors by the kind of fault."""
         self._stopping = threading.Event()
         self._wake = threading.Event()
-        self._queue: deque[effects.Effect] = deque()
-        self._room = threading.Condition()
-        self._side: queue.SimpleQueue[events.Event | None] = queue.SimpleQueue()
+        self._queue = CallQueue(self._stopping)
+        self._side: queue.SimpleQueue[inputs.Input | None] = queue.SimpleQueue()
         self._threads: list[threading.Thread] = []
 
     # --- for the runtime ------------------------------------------------------------------------------------------
@@ -91,8 +97,8 @@ class Driver:
         """Begins to subscribe, as the framework of this id or, if it is empty, as a new one. Does not block.
 
         `cluster`: stored name of the Mesos cluster; without one the master is asked. `may_subscribe` is called before
-        every attempt to subscribe, in a thread of the driver, and may block for seconds: True = go on, False = never
-        again (somebody else leads), None = not known now, ask again later. Without it every attempt is made.
+        every attempt to subscribe, in a thread of the driver, and may block for seconds: True = subscribe, False =
+        never again (another scheduler leads), None = not known now, ask again later. Without it every attempt is made.
         """
         self._framework_id = framework_id
         self._cluster.remember(cluster)
@@ -102,14 +108,16 @@ class Driver:
             thread = threads.lasting(f"mesos-{name}", run, self._stopping.wait)
             self._threads.append(thread)
             thread.start()
+        self._outputs.start()
 
     def stop(self) -> None:
-        """Ends the subscription without tearing the framework down: its tasks go on. Effects not yet sent are gone."""
+        """Ends the subscription without tearing the framework down: its tasks continue. Effects not yet sent are
+        gone."""
         self._stopping.set()
         self._wake.set()
-        with self._room:
-            self._room.notify_all()
+        self._queue.wake()
         self._side.put(None)
+        self._outputs.stop()
         if self._stream is not None:
             self._stream.close()
         self._detector.stop()
@@ -120,25 +128,30 @@ class Driver:
         """Queues the calls of these effects, in order; any thread. Blocks while the queue is full.
 
         Without a subscription an Accept comes back as AcceptFailed (certain), and every other call is dropped: Mesos
-        repeats what needs an acknowledgement, offers are void anyway, and the core repeats the rest.
-        """
-        if any(isinstance(effect, effects.ListAgents) for effect in batch):
-            batch = [effect for effect in batch if not isinstance(effect, effects.ListAgents)]
+        repeats updates without an acknowledgement, offers are void anyway, and the core repeats the rest."""
+        calls: list[effects.Effect] = []
+        listed = False
+        for effect in batch:
+            if is_call(effect):
+                calls.append(effect)
+            elif isinstance(effect, cluster_manager.End):
+                calls.extend(calls_of(effect))
+            elif isinstance(effect, cluster_manager.ListAgents):
+                listed = True
+            elif isinstance(effect, cluster_manager.FetchOutput):
+                self._outputs.put(effect)
+            else:
+                raise TypeError(f"not a call to Mesos: {type(effect).__name__}")
+        if listed:
             self._agents.ask()
             self._side.put(None)
-        for effect in batch:
-            if not is_call(effect):
-                raise TypeError(f"not a call to Mesos: {type(effect).__name__}")
-        with self._room:
-            while len(self._queue) >= QUEUE and not self._stopping.is_set():
-                self._room.wait()
-            self._queue.extend(batch)
-            self._room.notify_all()
+        self._queue.put(calls)
 
     def status(self) -> dict[str, Any]:
-        """For /readyz and metrics: ``connected, master, framework_id, last_heartbeat_age`` (seconds since anything
-        was heard, None if not connected), ``error`` (the last), ``queued``, ``outstanding``, ``garbage`` (documents of
-        executors that could not be read, by kind), counters since start()."""
+        """Returns the status for /readyz and metrics: ``connected, master, framework_id, last_heartbeat_age`` (seconds
+        since the last message, None if not connected), ``error`` (the latest), ``queued``, ``outstanding``, ``garbage``
+        (documents of executors that could not be read, by kind), ``outputs`` (reads of last outputs by result), and
+        counters since start()."""
         session = self._session
         return {
             "connected": session is not None,
@@ -149,6 +162,7 @@ class Driver:
             "queued": len(self._queue),
             "outstanding": session.outstanding if session is not None else 0,
             "garbage": dict(self._garbage),
+            "outputs": self._outputs.results(),
             **self._counts,
             "refused": self._counts["refused"] + (session.refused if session is not None else 0),
         }
@@ -167,7 +181,7 @@ class Driver:
                 self._error = str(error)
                 log.warning("mesos.subscribe.failed", error=self._error)
             except Exception as error:
-                # Without this thread there is never a subscription again, and nobody would notice.
+                # Without this thread there is never a subscription again, and no check would detect that.
                 self._error = f"{type(error).__name__}: {error}"
                 log.exception("mesos.stream.failed")
             failures = 0 if time.monotonic() - began > STABLE else failures + 1
@@ -190,7 +204,7 @@ class Driver:
 
     def _subscribe(self) -> EventStream:
         """At the first candidate that lets us. Raises MesosError."""
-        problem = MesosError("no master to subscribe at")
+        problem = MesosError("no Mesos master is known")
         for master in self._detector.candidates():
             self._stream = stream = EventStream(master)
             if self._stopping.is_set():
@@ -217,7 +231,7 @@ class Driver:
                 if event.type == scheduler_pb2.Event.SUBSCRIBED:
                     session = session or self._subscribed(stream, event.subscribed)
                     if session is None:
-                        final, reason = True, "Mesos took us for another framework"
+                        final, reason = True, "Mesos answered for another framework"
                         break
                 else:
                     self._handle(event)
@@ -229,13 +243,13 @@ class Driver:
         except Exception as error:
             reason = f"an event could not be handled: {type(error).__name__}: {error}"
             log.exception("mesos.stream.failed")
-        finally:
-            stream.close()
         session = session or self._session
+        self._session = None
+        # Whatever fails here, the core has to hear that there is no subscription any more.
+        threads.harmless("stream", stream.close)
         if session is not None:
             reason = session.end_reason or reason
-            self._session = None
-            session.close()
+            threads.harmless("calls", session.close)
             self._counts["refused"] += session.refused
         if self._stopping.is_set():
             log.info("mesos.unsubscribed")
@@ -243,16 +257,16 @@ class Driver:
         self._error = reason
         log.warning("mesos.stream.ended", reason=reason, final=final)
         if session is not None:
-            self._deliver(events.Disconnected(reason=reason, cause=self._cause()))
+            self._deliver(cluster_manager.Disconnected(reason=reason, cause=self._cause()))
         return final
 
     def _subscribed(self, stream: EventStream, event: scheduler_pb2.Event.Subscribed) -> Session | None:
-        """Opens for business. None if Mesos took us for another framework than we are (W-03): going on would orphan
-        every task of the real one."""
+        """Opens for business. None if Mesos answered for another framework than we are
+        (docs/original.md#framework-id): to continue would orphan every task of the real one."""
         framework_id = event.framework_id.value
         if self._framework_id and framework_id != self._framework_id:
             message = f"subscribed as framework {self._framework_id}, but Mesos answered for {framework_id}"
-            self._deliver(events.FrameworkRemoved(message=message, cause=self._cause()))
+            self._deliver(cluster_manager.RegistrationRevoked(message=message, cause=self._cause()))
             return None
         interval = event.heartbeat_interval_seconds or DEFAULT_HEARTBEAT
         stream.set_timeout(interval * self._settings.missed_heartbeats)
@@ -260,14 +274,14 @@ class Driver:
         self._framework_id, self._error = framework_id, ""
         self._counts["subscriptions"] += 1
         maker = CallMaker(framework_id, self._builder, self._settings.output_limit)
-        session = Session(stream, maker, self._headers, self._side.put, self._requeue)
+        session = Session(stream, maker, self._headers, self._side.put, self._queue.requeue)
         log.info("mesos.subscribed", master=str(stream.master), framework_id=framework_id, cluster=cluster)
-        # What waits belongs to the subscription before. From here on calls are sent: the first of this subscription
-        # follow from the event below and may come before its delivery has returned.
-        self._drop(self._queued())
+        # The waiting calls belong to the previous subscription. From here on calls are sent: the first ones of this
+        # subscription follow from the event below and may come before its delivery has returned.
+        self._drop(self._queue.take_all())
         self._session = session
         self._deliver(
-            events.Subscribed(
+            cluster_manager.Connected(
                 framework_id=framework_id,
                 heartbeat_interval=interval,
                 master=str(stream.master),
@@ -311,7 +325,7 @@ class Driver:
         return f"mesos:{next(self._counter)}"
 
     def _leader_changed(self) -> None:
-        """From the detector. The stream of a deposed master usually ends by itself, but not if it is cut off from
+        """Called by the detector. The stream of a deposed master usually ends by itself, but not if it is cut off from
         ZooKeeper alone."""
         self._wake.set()
         session = self._session
@@ -327,7 +341,7 @@ class Driver:
     # --- sending --------------------------------------------------------------------------------------------------
 
     def _calls_loop(self) -> None:
-        while batch := self._next_batch():
+        while batch := self._queue.next_batch():
             session = self._session
             if session is None:
                 self._drop(batch)
@@ -344,38 +358,13 @@ class Driver:
         """Effects for which there is no subscription."""
         self._counts["dropped"] += len(batch)
         for effect in batch:
-            if isinstance(effect, effects.Accept) and effect.launches:
+            if isinstance(effect, cluster_manager.LaunchOnAgent) and effect.launches:
                 taskgroups = tuple(launch.taskgroup.id for launch in effect.launches)
                 self._side.put(
-                    events.AcceptFailed(
+                    cluster_manager.LaunchFailed(
                         taskgroups=taskgroups, reason="not subscribed", certain=True, cause=effect.cause
                     )
                 )
-
-    def _queued(self) -> list[effects.Effect]:
-        """Takes everything that waits to be sent."""
-        with self._room:
-            waiting = list(self._queue)
-            self._queue.clear()
-            self._room.notify_all()
-        return waiting
-
-    def _next_batch(self) -> list[effects.Effect]:
-        """Waits for effects; empty when stopping."""
-        with self._room:
-            while not self._queue and not self._stopping.is_set():
-                self._room.wait()
-            if self._stopping.is_set():
-                return []
-            batch = [self._queue.popleft() for _ in range(min(len(self._queue), SLICE))]
-            self._room.notify_all()
-            return batch
-
-    def _requeue(self, effect: effects.Effect) -> None:
-        """Like send(), but never blocks: for the thread that makes room."""
-        with self._room:
-            self._queue.append(effect)
-            self._room.notify_all()
 
     # --- reports and agents ---------------------------------------------------------------------------------------
 
@@ -392,6 +381,7 @@ class Driver:
         if session is not None:
             listed = self._agents.look(session.stream.master, self._cause)
             if listed is not None:
+                self._outputs.know(self._framework_id, convert.files_addresses(listed.agents))
                 self._deliver(listed)
         pause = self._agents.pause() if self._session is not None else None
         try:

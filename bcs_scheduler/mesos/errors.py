@@ -1,4 +1,5 @@
-"""What can go wrong between the scheduler and Mesos. One tree, so that the driver can tell retryable from final."""
+"""Errors between the scheduler and Mesos. They form one tree, so that the driver can distinguish retryable from final
+ones."""
 
 from __future__ import annotations
 

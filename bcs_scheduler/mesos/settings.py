@@ -1,4 +1,4 @@
-"""How the scheduler presents itself to Mesos."""
+"""Settings of the scheduler's registration with Mesos."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import socket
 from dataclasses import dataclass
 
 from bcs_scheduler.mesos.calls import OUTPUT_LIMIT
-from bcs_scheduler.mesos.http import basic_authorization
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
+from bcs_scheduler.mesos.transport.http import basic_authorization
 
 CAPABILITIES = ("MULTI_ROLE", "PARTITION_AWARE", "TASK_KILLING_STATE", "RESERVATION_REFINEMENT")
 WEEK = 604800.0
@@ -16,24 +16,25 @@ WEEK = 604800.0
 
 @dataclass(frozen=True)
 class MesosSettings:
-    """`master`: ``http://host:port[,host:port]`` or ``zk://host:port,.../path``. Times in seconds."""
+    """Settings of the driver. `master`: ``http://host:port[,host:port]`` or ``zk://host:port,.../path``. Times are
+    seconds."""
 
     master: str
     framework_name: str = "bcs"
     user: str = "root"
-    """Whom tasks run as unless their container names somebody."""
+    """User of tasks whose container names none."""
     roles: tuple[str, ...] = ("*",)
     principal: str = ""
     secret: str = ""
-    """With a principal and a secret, every request carries HTTP basic authentication."""
+    """Secret of the principal. With both, every request carries HTTP basic authentication."""
     failover_timeout: float = WEEK
-    """How long Mesos keeps the tasks of a framework whose scheduler is gone."""
+    """Seconds for which Mesos keeps the tasks of a framework without a scheduler."""
     hostname: str = ""
     """Shown by Mesos; empty = the name of this host."""
     webui_url: str = ""
     gpus: bool = False
     """Ask for offers of agents with GPUs, which Mesos keeps from frameworks that do not."""
-    missed_heartbeats: float = 3.0
+    missed_heartbeats: int = 5
     """Silence of this many heartbeat intervals means that the stream is broken."""
     agents_interval: float = 240.0
     """Between two listings of all agents."""

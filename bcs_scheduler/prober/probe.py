@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 import httptools
 
-from bcs_scheduler.prober.targets import Aim
+from bcs_scheduler.prober.targets import ProbeTarget
 
 LARGEST_BODY = 64 * 1024
 """Bytes of an answer that are read before the connection is closed over its rest: a server is let finish what it says,
 within reason, because many log a client that goes away early."""
 HEALTHY = range(200, 400)
-"""Statuses that count as healthy (bcs_api 6.8); redirects are not followed."""
+"""Statuses that count as healthy (docs/original.md#health-checks); redirects are not followed."""
 LEAST_TIMEOUT = 0.1
 
 
@@ -29,15 +29,15 @@ class Verdict(NamedTuple):
     timed_out: bool = False
 
 
-async def probe(aim: Aim) -> Verdict:
-    """Takes `aim.timeout` seconds at most."""
-    if aim.refused:
-        return Verdict(False, aim.refused)
-    answer = _Answer(aim)
-    timeout = max(LEAST_TIMEOUT, aim.timeout)
+async def probe(probe_target: ProbeTarget) -> Verdict:
+    """Takes `probe_target.timeout` seconds at most."""
+    if probe_target.refused:
+        return Verdict(False, probe_target.refused)
+    answer = _Answer(probe_target)
+    timeout = max(LEAST_TIMEOUT, probe_target.timeout)
     try:
         async with asyncio.timeout(timeout):
-            await _connect(aim, answer)
+            await _connect(probe_target, answer)
             return await answer.verdict
     except TimeoutError:
         return answer.known() or Verdict(False, f"timed out after {timeout:g} s", timed_out=True)
@@ -47,18 +47,18 @@ async def probe(aim: Aim) -> Verdict:
         answer.close()
 
 
-async def _connect(aim: Aim, answer: _Answer) -> None:
+async def _connect(probe_target: ProbeTarget, answer: _Answer) -> None:
     loop = asyncio.get_running_loop()
-    secure = _context() if aim.type == "REMOTE_HTTP" and aim.scheme == "https" else None
-    await loop.create_connection(lambda: answer, aim.host, aim.port, ssl=secure)
+    secure = _context() if probe_target.type == "REMOTE_HTTP" and probe_target.scheme == "https" else None
+    await loop.create_connection(lambda: answer, probe_target.host, probe_target.port, ssl=secure)
 
 
 class _Answer(asyncio.Protocol):
-    def __init__(self, aim: Aim) -> None:
-        self._aim = aim
+    def __init__(self, probe_target: ProbeTarget) -> None:
+        self._probe_target = probe_target
         self.verdict: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
         self._transport: asyncio.Transport | None = None
-        self._parser = httptools.HttpResponseParser(self) if aim.type == "REMOTE_HTTP" else None
+        self._parser = httptools.HttpResponseParser(self) if probe_target.type == "REMOTE_HTTP" else None
         self._status = 0
         self._read = 0
 
@@ -81,7 +81,7 @@ class _Answer(asyncio.Protocol):
         if self._parser is None:
             self._settle(Verdict(True, "connected"))
         else:
-            self._transport.write(_request(self._aim))
+            self._transport.write(_request(self._probe_target))
 
     def data_received(self, data: bytes) -> None:
         self._read += len(data)
@@ -111,10 +111,17 @@ class _Answer(asyncio.Protocol):
 
 
 @lru_cache(maxsize=4096)
-def _request(aim: Aim) -> bytes:
-    host = f"[{aim.host}]" if ":" in aim.host else aim.host
-    head = {"Host": f"{host}:{aim.port}", "User-Agent": "bcs-scheduler", "Accept": "*/*", **dict(aim.headers)}
-    path = quote(aim.path if aim.path.startswith("/") else f"/{aim.path}", safe="/?&=%:@!$'()*+,;~-._")
+def _request(probe_target: ProbeTarget) -> bytes:
+    host = f"[{probe_target.host}]" if ":" in probe_target.host else probe_target.host
+    head = {
+        "Host": f"{host}:{probe_target.port}",
+        "User-Agent": "bcs-scheduler",
+        "Accept": "*/*",
+        **dict(probe_target.headers),
+    }
+    path = quote(
+        probe_target.path if probe_target.path.startswith("/") else f"/{probe_target.path}", safe="/?&=%:@!$'()*+,;~-._"
+    )
     lines = [f"GET {path} HTTP/1.1", *(f"{_plain(name)}: {_plain(value)}" for name, value in head.items())]
     return "\r\n".join([*lines, "Connection: close", "", ""]).encode("latin-1", "replace")
 

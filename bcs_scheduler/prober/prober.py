@@ -22,12 +22,12 @@ from typing import Any
 import structlog
 import uvloop
 
-from bcs_scheduler.core.events import HealthReported
+from bcs_scheduler.core.interface.inputs import HealthReported
 from bcs_scheduler.prober.probe import Verdict, probe
-from bcs_scheduler.prober.targets import Aim, Kind, Target
+from bcs_scheduler.prober.targets import Kind, KnownTarget, ProbeTarget
 from bcs_scheduler.tasks import background
 from store import threads
-from transactions.health import WORDS_LIMIT
+from transactions.rules.taskgroups.health import WORDS_LIMIT
 
 log = structlog.get_logger(__name__)
 
@@ -47,7 +47,7 @@ PATIENCE = 5.0
 """Seconds that `stop` waits for the thread."""
 
 
-class _Standing(enum.IntEnum):
+class _ProbeState(enum.IntEnum):
     """What the last probe says about how long the next one may take."""
 
     ANSWERS = 0
@@ -68,10 +68,10 @@ Counted = Callable[[Kind, Verdict, float], None]
 class _Entry:
     """`due`: time of the loop of the next probe; while it is waited for, `timer` is set."""
 
-    target: Target
+    target: KnownTarget
     due: float
     timer: asyncio.TimerHandle | None = None
-    standing: _Standing = _Standing.NEW
+    state: _ProbeState = _ProbeState.NEW
     gone: bool = False
     reported: tuple[bool, str] | None = None
     reported_at: float = 0.0
@@ -80,7 +80,7 @@ class _Entry:
 class Prober:
     def __init__(
         self,
-        targets: Callable[[], Iterable[Target]],
+        targets: Callable[[], Iterable[KnownTarget]],
         report: Report,
         concurrency: int,
         clock: Callable[[], float],
@@ -88,14 +88,14 @@ class Prober:
         refresh: float = REFRESH,
     ) -> None:
         """`targets` is called by the prober's thread, as are `report` and `counted`. `clock`: Unix seconds, the time
-        that `Aim.started_at` is of."""
+        that `ProbeTarget.started_at` is of."""
         self._targets, self._report, self._counted = targets, report, counted
         self._clock = clock
         self._concurrency, self._refresh = concurrency, refresh
         self._entries: dict[tuple[str, Kind], _Entry] = {}
-        self._queues: tuple[deque[_Entry], ...] = tuple(deque() for _ in _Standing)
-        self._running: dict[asyncio.Task[None], _Standing] = {}
-        self._places = [0 for _ in _Standing]
+        self._queues: tuple[deque[_Entry], ...] = tuple(deque() for _ in _ProbeState)
+        self._running: dict[asyncio.Task[None], _ProbeState] = {}
+        self._places = [0 for _ in _ProbeState]
         """Probes under way by standing."""
         self._probes = 0
         self._lag = 0.0
@@ -155,7 +155,7 @@ class Prober:
             self._forget(entry)
         self._running.clear()
         self._entries.clear()
-        self._places = [0 for _ in _Standing]
+        self._places = [0 for _ in _ProbeState]
         for waiting in self._queues:
             waiting.clear()
 
@@ -165,18 +165,18 @@ class Prober:
         try:
             self._take(self._targets())
         except Exception:
-            log.exception("the targets of the prober could not be looked up")
+            log.exception("looking up probe targets failed")
             return 0.0
         return time.perf_counter() - began
 
-    def _take(self, targets: Iterable[Target]) -> None:
+    def _take(self, targets: Iterable[KnownTarget]) -> None:
         """New targets get their times, changed ones too, gone ones are forgotten."""
         found: set[tuple[str, Kind]] = set()
         for target in targets:
-            key = (target.aim.task_id, target.aim.type)
+            key = (target.probe_target.task_id, target.probe_target.type)
             found.add(key)
             entry = self._entries.get(key)
-            if entry is not None and (entry.target is target or entry.target.aim == target.aim):
+            if entry is not None and (entry.target is target or entry.target.probe_target == target.probe_target):
                 entry.target = target
                 continue
             if entry is not None:
@@ -201,20 +201,20 @@ class Prober:
 
     def _due(self, entry: _Entry) -> None:
         entry.timer = None
-        self._queues[entry.standing].append(entry)
+        self._queues[entry.state].append(entry)
         self._go_on()
 
     def _go_on(self) -> None:
         """Starts what waits, as far as there is room."""
         assert self._loop is not None
-        for standing, queue in zip(_Standing, self._queues, strict=True):
-            room = max(1, int(self._concurrency * SHARES[standing]))
-            while queue and sum(self._places[standing:]) < room and len(self._running) < self._concurrency:
+        for state, queue in zip(_ProbeState, self._queues, strict=True):
+            room = max(1, int(self._concurrency * SHARES[state]))
+            while queue and sum(self._places[state:]) < room and len(self._running) < self._concurrency:
                 entry = queue.popleft()
                 if not entry.gone:
                     task = background(self._probe(entry), "prober")
-                    self._running[task] = standing
-                    self._places[standing] += 1
+                    self._running[task] = state
+                    self._places[state] += 1
                     task.add_done_callback(self._done)
 
     def _done(self, task: asyncio.Task[None]) -> None:
@@ -229,56 +229,60 @@ class Prober:
         finally:
             if not entry.gone and not self._stopping.is_set():
                 # Late ones keep their phase: what was missed is not made up for.
-                interval = max(LEAST_INTERVAL, entry.target.aim.interval)
+                interval = max(LEAST_INTERVAL, entry.target.probe_target.interval)
                 missed = max(0.0, self._now() - entry.due) // interval
                 entry.due += (missed + 1) * interval
                 self._wait_for(entry)
 
     async def _probe_once(self, entry: _Entry) -> None:
         lag = max(0.0, self._now() - entry.due)
-        aim = entry.target.aim
+        probe_target = entry.target.probe_target
         try:
-            verdict = await probe(aim)
+            verdict = await probe(probe_target)
         except Exception as error:
-            log.exception("a probe failed", task_id=aim.task_id, type=aim.type)
+            log.exception("probe failed", task_id=probe_target.task_id, type=probe_target.type)
             verdict = Verdict(False, f"could not be probed: {type(error).__name__}")
         self._probes, self._lag = self._probes + 1, lag
-        self._counted(aim.type, verdict, lag)
-        entry.standing = _Standing.HANGS if verdict.timed_out else _Standing.ANSWERS
+        self._counted(probe_target.type, verdict, lag)
+        entry.state = _ProbeState.HANGS if verdict.timed_out else _ProbeState.ANSWERS
         if not entry.gone and not self._stopping.is_set():
-            self._tell(entry, verdict, self._clock())
+            self._report_verdict(entry, verdict, self._clock())
 
-    def _tell(self, entry: _Entry, verdict: Verdict, now: float) -> None:
+    def _report_verdict(self, entry: _Entry, verdict: Verdict, now: float) -> None:
         """Reports what the state does not say yet. Failures in the grace period do not count; a task that has been
         healthy has left it."""
-        aim, known, message = entry.target.aim, entry.target.known, verdict.message[:WORDS_LIMIT]
+        probe_target, known, message = entry.target.probe_target, entry.target.known, verdict.message[:WORDS_LIMIT]
         if known.healthy is verdict.healthy and (verdict.healthy or known.message == message):
             entry.reported = None
             return
-        if not verdict.healthy and known.healthy is None and now < aim.started_at + aim.grace_period:
+        if not verdict.healthy and known.healthy is None and now < probe_target.started_at + probe_target.grace_period:
             return
         if entry.reported == (verdict.healthy, message) and self._now() - entry.reported_at < REPEAT:
             return
         try:
             self._report(
                 HealthReported(
-                    cause="prober", task_id=aim.task_id, type=aim.type, healthy=verdict.healthy, message=message
+                    cause="prober",
+                    task_id=probe_target.task_id,
+                    type=probe_target.type,
+                    healthy=verdict.healthy,
+                    message=message,
                 )
             )
         except Exception as error:
-            log.debug("a health report was not taken", task_id=aim.task_id, error=str(error))
+            log.debug("health report refused", task_id=probe_target.task_id, error=str(error))
         else:
             entry.reported, entry.reported_at = (verdict.healthy, message), self._now()
 
 
-def _first(target: Target, now: float) -> float:
+def _first(target: KnownTarget, now: float) -> float:
     """Seconds from `now` (Unix) until the first probe."""
-    aim = target.aim
-    interval = max(LEAST_INTERVAL, aim.interval)
+    probe_target = target.probe_target
+    interval = max(LEAST_INTERVAL, probe_target.interval)
     spread = min(interval, FIRST_SPREAD) if target.known.healthy is None else interval
-    return max(0.0, aim.started_at + aim.delay - now) + phase(aim) * spread
+    return max(0.0, probe_target.started_at + probe_target.delay - now) + phase(probe_target) * spread
 
 
-def phase(aim: Aim) -> float:
+def phase(probe_target: ProbeTarget) -> float:
     """Part of the interval, in [0, 1): always the same for the same check."""
-    return zlib.crc32(f"{aim.task_id}/{aim.type}".encode()) / 2**32
+    return zlib.crc32(f"{probe_target.task_id}/{probe_target.type}".encode()) / 2**32

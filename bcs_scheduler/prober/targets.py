@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from bcs_scheduler.addresses import is_local
-from store.definition import Container, HealthCheck
+from bcs_scheduler.net.addresses import is_local
 from store.records import BoundPort, CheckResult, Task, TaskGroup, Version
-from store.state import State
+from store.records.definition import Container, HealthCheck
+from store.state.reader import StateReader
 
 Kind = Literal["REMOTE_HTTP", "REMOTE_TCP"]
 REMOTE: frozenset[str] = frozenset({"REMOTE_HTTP", "REMOTE_TCP"})
@@ -18,7 +18,7 @@ AGENT_NETWORKS = frozenset({"", "NONE", "HOST", "BRIDGE"})
 
 
 @dataclass(frozen=True, slots=True)
-class Aim:
+class ProbeTarget:
     """How to probe. Times are seconds; `started_at` Unix seconds of the
     scheduler's clock, when the task was reported to run (not when its agent says that it began). Two that are equal are
     the same check. Headers may hold credentials."""
@@ -40,14 +40,14 @@ class Aim:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class KnownTarget:
     """`known` is what the state says of the check: the prober tells only what is new."""
 
-    aim: Aim
+    probe_target: ProbeTarget
     known: CheckResult
 
 
-def targets(state: State) -> list[Target]:
+def targets(state: StateReader) -> list[KnownTarget]:
     """Every REMOTE check of every task that runs, of every taskgroup that is Running. May be called by any thread."""
     return Lookup(state)()
 
@@ -56,14 +56,14 @@ class Lookup:
     """The targets of a state that is looked at again and again: what has not changed since is not derived anew, and is
     the same object."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: StateReader) -> None:
         self._state = state
-        self._derived: dict[str, tuple[TaskGroup, tuple[Target, ...]]] = {}
+        self._derived: dict[str, tuple[TaskGroup, tuple[KnownTarget, ...]]] = {}
         """By taskgroup, what was found when; records are never changed, so an identical one says the same."""
 
-    def __call__(self) -> list[Target]:
+    def __call__(self) -> list[KnownTarget]:
         before, self._derived = self._derived, {}
-        found: list[Target] = []
+        found: list[KnownTarget] = []
         for version, group in self._groups():
             known = before.get(group.id)
             if known is None or known[0] is not group:
@@ -86,7 +86,7 @@ class Lookup:
                         yield version, group
 
 
-def _of_group(version: Version, group: TaskGroup) -> Iterator[Target]:
+def _of_group(version: Version, group: TaskGroup) -> Iterator[KnownTarget]:
     for container, task in zip(version.containers, group.tasks, strict=False):
         if task.status != "Running" or task.ended:
             continue
@@ -95,12 +95,14 @@ def _of_group(version: Version, group: TaskGroup) -> Iterator[Target]:
                 continue
             known = next((result for result in task.checks if result.type == check.type), None)
             if known is not None:
-                aim = _aim(version, container, group, task, check)
-                if aim is not None:
-                    yield Target(aim, known)
+                probe_target = _probe_target(version, container, group, task, check)
+                if probe_target is not None:
+                    yield KnownTarget(probe_target, known)
 
 
-def _aim(version: Version, container: Container, group: TaskGroup, task: Task, check: HealthCheck) -> Aim | None:
+def _probe_target(
+    version: Version, container: Container, group: TaskGroup, task: Task, check: HealthCheck
+) -> ProbeTarget | None:
     """None while there is nothing to be probed: no address yet, or no such port."""
     own = version.network_mode.upper() not in AGENT_NETWORKS and container.process is None
     host = task.container_ip if own else group.agent_ip or group.hostname
@@ -108,7 +110,7 @@ def _aim(version: Version, container: Container, group: TaskGroup, task: Task, c
     port = _port(task.ports, check, own)
     if not host or not port:
         return None
-    return Aim(
+    return ProbeTarget(
         task_id=task.id,
         type=cast(Kind, check.type),
         host=host,

@@ -1,4 +1,4 @@
-"""What components of the original find in ZooKeeper (bcs_api 6.15, 6.16, 9.8; bcs_internals 7.2).
+"""What components of the original find in ZooKeeper (docs/original.md#endpoints, #zookeeper-tree).
 
 They know no readiness, so an endpoint here holds those who should get traffic: who is ready, and, as in the original,
 who cannot be reached, since they may serve all the same.
@@ -40,7 +40,7 @@ def service(record: Service) -> bytes:
 
 
 def endpoint(record: Endpoint) -> bytes:
-    """`kind` is `service`, as the original has it (W73), because its readers expect that."""
+    """`kind` is `service`, as the original has it (docs/original.md#endpoints), because its readers expect that."""
     members = [_member(record.namespace, member) for member in record.members if _published(member)]
     document = {"apiVersion": "v4", "kind": "service", "metadata": _metadata(record), "eps": members or None}
     return _encoder.encode(document)

@@ -30,13 +30,13 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState
 
 from bcs_scheduler.publishing import documents
-from bcs_scheduler.publishing.setbacks import Setbacks
+from bcs_scheduler.publishing.retry_queue import RetryQueue
 from bcs_scheduler.publishing.target import Target
 from bcs_scheduler.publishing.tree import KINDS, Claim, Deposed, FenceGone, TooLarge, Tree, Write, batches, parent_of
 from store import threads
 from store.base import StoreUnavailable
 from store.records import Endpoint, Record, Service
-from store.zookeeper_session import Session
+from store.zookeeper.session import Session
 
 log = structlog.get_logger(__name__)
 
@@ -64,11 +64,11 @@ Counted = Callable[[str, str, int], None]
 
 
 class Status(NamedTuple):
-    """`trouble` is empty while all is well; `since`: monotonic seconds of its begin."""
+    """`problem` is empty while all is well; `since`: monotonic seconds of its begin."""
 
     connected: bool
     pending: int
-    trouble: str
+    problem: str
     since: float
 
 
@@ -92,11 +92,11 @@ class Publisher:
         self._stopping = False
         self._published: dict[str, bytes] = {}
         """Data of every node as it was written or read last, by path; the thread's own."""
-        self._setbacks = Setbacks()
+        self._retry_queue = RetryQueue()
         self._drifted = False
         """Something was found that is not as it was written."""
         self._online = self._synchronised = False
-        self._trouble, self._since = "not connected yet", time.monotonic()
+        self._problem, self._since = "not connected yet", time.monotonic()
         self._pause = FIRST_PAUSE
         self.thread = threads.lasting("publisher", self._run, self._over)
 
@@ -124,7 +124,7 @@ class Publisher:
             self._condition.notify_all()
 
     def status(self) -> Status:
-        return Status(self._online and not self._trouble, len(self._dirty), self._trouble, self._since)
+        return Status(self._online and not self._problem, len(self._dirty), self._problem, self._since)
 
     # --- the thread -------------------------------------------------------------------------------------------
 
@@ -164,10 +164,10 @@ class Publisher:
     def _state_changed(self, state: str) -> None:
         """Called by kazoo. While there is nothing to write, only this tells that the connection has gone."""
         self._online = state == KazooState.CONNECTED
-        if not self._online and not self._trouble:
-            self._trouble, self._since = f"no connection to ZooKeeper at {self._target.hosts}", time.monotonic()
+        if not self._online and not self._problem:
+            self._problem, self._since = f"no connection to ZooKeeper at {self._target.hosts}", time.monotonic()
         elif self._online and self._synchronised:
-            self._trouble = ""
+            self._problem = ""
 
     def _follow(self, tree: Tree, until: float) -> None:
         drifted = self._drifted
@@ -179,22 +179,22 @@ class Publisher:
     def _take(self, until: float) -> list[tuple[str, str]] | None:
         """Keys that have changed, or are tried again, as soon as there are any; None when it is time to compare
         everything, or to stop."""
-        wake = min(until, self._setbacks.next())
+        wake = min(until, self._retry_queue.next())
         with self._condition:
             self._condition.wait_for(lambda: self._dirty or self._stopping, max(0.0, wake - time.monotonic()))
             now = time.monotonic()
             if self._stopping or (not self._dirty and now >= until):
                 return None
-            keys = self._dirty | {self._key(path) for path in self._setbacks.due(now)}
+            keys = self._dirty | {self._key(path) for path in self._retry_queue.due(now)}
             self._dirty.clear()
         return sorted(keys)
 
     def _fail(self, words: str) -> None:
-        if not self._trouble:
+        if not self._problem:
             self._since = time.monotonic()
-        if words != self._trouble:
+        if words != self._problem:
             log.warning("services are not published", zookeeper=self._target.hosts, reason=words)
-        self._trouble = words
+        self._problem = words
         self._counted("", "failed", 1)
 
     def _rest(self, words: str) -> None:
@@ -206,9 +206,9 @@ class Publisher:
         self._pause = min(self._pause * 2, LONGEST_PAUSE)
 
     def _well(self) -> None:
-        if self._trouble:
+        if self._problem:
             log.info("services are published", zookeeper=self._target.hosts, root=self._target.root)
-        self._trouble, self._synchronised, self._pause = "", True, FIRST_PAUSE
+        self._problem, self._synchronised, self._pause = "", True, FIRST_PAUSE
 
     # --- ZooKeeper --------------------------------------------------------------------------------------------
 
@@ -232,15 +232,15 @@ class Publisher:
             write = Write(path, wanted, known is not None)
             if wanted == known:
                 self._overcome(path)
-            elif not self._setbacks.waits(write, now):
+            elif not self._retry_queue.waits(write, now):
                 found.append(write)
         return found
 
     def _write(self, tree: Tree, writes: Sequence[Write]) -> None:
         """In transactions. A node that cannot be written is skipped. Raises KazooException or FenceGone if it is not
         the fault of a node; then what is there must be read again."""
-        suspect = [write for write in writes if self._setbacks.suspect(write.path)]
-        others = [write for write in writes if not self._setbacks.suspect(write.path)]
+        suspect = [write for write in writes if self._retry_queue.is_suspect(write.path)]
+        others = [write for write in writes if not self._retry_queue.is_suspect(write.path)]
         for batch in batches(others):
             try:
                 self._attempt(tree.write, batch, batch)
@@ -259,20 +259,20 @@ class Publisher:
         try:
             call(argument)
         except (KazooException, KazooTimeoutError) as error:
-            if not isinstance(error, ABOUT_NODES) and self._setbacks.lost(batch):
-                self._skip(batch[0], f"the connection ends when it is written: {type(error).__name__}")
+            if not isinstance(error, ABOUT_NODES) and self._retry_queue.lost(batch):
+                self._skip(batch[0], f"the connection ends during the write: {type(error).__name__}")
             raise
         for write in batch:
             self._note(write)
 
     def _skip(self, write: Write, reason: str) -> None:
-        if self._setbacks.failed(write, reason, time.monotonic()):
-            log.warning("a node cannot be published, the others go on", node=write.path, reason=reason)
+        if self._retry_queue.failed(write, reason, time.monotonic()):
+            log.warning("node not published", node=write.path, reason=reason)
         self._counted(self._key(write.path)[0], "skipped", 1)
 
     def _overcome(self, path: str) -> None:
-        if self._setbacks.overcome(path):
-            log.info("a node is as it should be again", node=path)
+        if self._retry_queue.succeeded(path):
+            log.info("node published again", node=path)
 
     def _prune(self, tree: Tree, writes: Sequence[Write]) -> None:
         """Removes the nodes of namespaces that have lost their last one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from bcs_scheduler.addresses import ZOOKEEPER_PORT, parse_address
+from bcs_scheduler.net.addresses import ZOOKEEPER_PORT, parse_address
 
 ROOT = "/blueking"
 """Where the original's components look."""
@@ -22,10 +22,10 @@ class Target(NamedTuple):
 def parse_target(url: str) -> Target:
     """Reads ``zk://host:port[,host:port][/root]``. Raises ValueError."""
     if not url.startswith("zk://"):
-        raise ValueError(f"{url!r} is not understood: expected zk://host:port[,host:port][/root]")
+        raise ValueError(f"{url!r} is invalid: expected zk://host:port[,host:port][/root]")
     hosts, slash, path = url.removeprefix("zk://").partition("/")
     addresses = [str(parse_address(host, default_port=ZOOKEEPER_PORT)) for host in hosts.split(",")]
     root = (slash + path).rstrip("/") or ROOT
     if not _PATH.fullmatch(root) or {".", ".."} & set(root.split("/")):
-        raise ValueError(f"{url!r}: {root} is no path of ZooKeeper")
+        raise ValueError(f"{url!r}: {root} is not a path of ZooKeeper")
     return Target(",".join(addresses), root)

@@ -21,7 +21,8 @@ from kazoo.exceptions import (
 )
 from kazoo.exceptions import RuntimeInconsistency as Inconsistent
 
-from store.zookeeper_session import TRANSIENT, Session
+from store.ids import object_key
+from store.zookeeper.session import TRANSIENT, Session
 
 KINDS = ("service", "endpoint")
 BATCH_NODES, BATCH_BYTES = 100, 500_000
@@ -96,7 +97,7 @@ class Tree:
             self._session.wait(self._client.ensure_path_async(base))
             for namespace in self._children(base):
                 names = self._children(f"{base}/{namespace}")
-                paths |= {f"{base}/{namespace}/{name}" for name in names}
+                paths |= {f"{base}/{object_key(namespace, name)}" for name in names}
                 if not names:
                     self.prune(f"{base}/{namespace}")
         ordered = sorted(paths)
@@ -115,7 +116,7 @@ class Tree:
         """All of it or nothing. Raises TooLarge before anything is sent."""
         for write in batch:
             if len(write.data or b"") > NODE_BYTES:
-                raise TooLarge(f"has {len(write.data or b''):,} bytes, ZooKeeper takes {NODE_BYTES:,}")
+                raise TooLarge(f"has {len(write.data or b''):,} bytes; the limit of ZooKeeper is {NODE_BYTES:,}")
         for parent in sorted({parent_of(write.path) for write in batch if not write.exists} - self._parents):
             self._session.wait(self._client.ensure_path_async(parent))
             self._parents.add(parent)

@@ -30,7 +30,7 @@ class Audit:
         self._lock = threading.Lock()
         self._file = -1
         self._inode = (0, 0)
-        self.trouble = ""
+        self.problem = ""
         if path is not None:
             self._open(path)
 
@@ -48,13 +48,13 @@ class Audit:
                     raise OSError(f"only {written} of {len(data)} bytes were written")
             except OSError as error:
                 self._failed()
-                if str(error) != self.trouble:
+                if str(error) != self.problem:
                     log.error(
                         "the audit log cannot be written", path=str(self._path), error=str(error), lost=dict(line)
                     )
-                self.trouble = str(error)
+                self.problem = str(error)
             else:
-                self.trouble = ""
+                self.problem = ""
 
     def reopen(self) -> None:
         """After a rotation."""

@@ -8,6 +8,9 @@ from typing import Literal, get_args
 Role = Literal["viewer", "operator", "admin"]
 """Each may do what the ones before it may."""
 ROLES: tuple[Role, ...] = get_args(Role)
+ProgramRight = Literal["exec", "attach", "portforward", "copy"]
+"""The right to one kind of session with tasks. `exec` is also the right to commands."""
+PROGRAM_RIGHTS: tuple[ProgramRight, ...] = get_args(ProgramRight)
 EVERYTHING = "*"
 """In place of a list of namespaces: all of them, and what belongs to none."""
 Means = Literal["token", "certificate", "anonymous"]
@@ -21,6 +24,8 @@ class Caller:
     means: Means
     role: Role
     namespaces: frozenset[str] | None
+    programs: frozenset[ProgramRight] = frozenset(PROGRAM_RIGHTS)
+    """The sessions that they may open, if their role goes so far."""
 
     @property
     def everywhere(self) -> bool:

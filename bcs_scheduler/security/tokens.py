@@ -5,6 +5,7 @@
     hash = "sha256:…"                      # of the token; `bcs-scheduler token new` makes both
     role = "operator"                      # viewer, operator, admin
     namespaces = ["shop", "shop-test"]     # or "*": all, and what belongs to none
+    programs = ["attach", "copy"]          # optional: these sessions only; false = none, and no commands
     expires = 2027-01-01T00:00:00Z         # optional
 
 An entry with `certificate` in place of `hash` is for clients that show a certificate of `api.tls_client_ca` with this
@@ -25,7 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bcs_scheduler.security.caller import EVERYTHING, ROLES, Caller, Role
+from bcs_scheduler.security.caller import EVERYTHING, PROGRAM_RIGHTS, ROLES, Caller, ProgramRight, Role
 from bcs_scheduler.security.watched import Broken
 
 PREFIX = "bcs_"
@@ -33,7 +34,7 @@ PREFIX = "bcs_"
 BITS = 256
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@-]{0,62}[A-Za-z0-9])?")
-_KNOWN = frozenset({"name", "hash", "certificate", "role", "namespaces", "expires"})
+_KNOWN = frozenset({"name", "hash", "certificate", "role", "namespaces", "expires", "programs"})
 
 
 class Denied(Exception):
@@ -50,6 +51,8 @@ class Entry:
     hash: str = ""
     certificate: str = ""
     expires: float = 0.0
+    programs: frozenset[ProgramRight] = frozenset(PROGRAM_RIGHTS)
+    """The sessions with tasks that operators and admins may open."""
 
 
 class Tokens:
@@ -66,7 +69,7 @@ class Tokens:
             if hmac.compare_digest(entry.hash, shown):
                 found = entry
         if found is None:
-            raise Denied("the token is not known here")
+            raise Denied("the token is unknown")
         return _caller(found, "token", now)
 
     def by_certificate(self, common_name: str, now: float) -> Caller:
@@ -74,14 +77,14 @@ class Tokens:
         for entry in self.entries:
             if entry.certificate and entry.certificate == common_name:
                 return _caller(entry, "certificate", now)
-        raise Denied(f"the certificate of {common_name[:80]!r} is not known here")
+        raise Denied(f"the certificate of {common_name[:80]!r} is unknown")
 
 
 def _caller(entry: Entry, means: Any, now: float) -> Caller:
     if entry.expires and now >= entry.expires:
         when = datetime.fromtimestamp(entry.expires, UTC).isoformat()
         raise Denied(f"the {means} of {entry.name} expired at {when}")
-    return Caller(entry.name, means, entry.role, entry.namespaces)
+    return Caller(entry.name, means, entry.role, entry.namespaces, entry.programs)
 
 
 def new_token() -> str:
@@ -113,7 +116,9 @@ def parse_tokens(path: str, text: str) -> Tokens:
     if unknown or not isinstance(listed, list):
         raise Broken(f"{path}: {unknown[0] if unknown else 'token'}: entries are written [[token]]")
     if not listed:  # as a file that is just being written, or cut off: it would lock everybody out
-        raise Broken(f"{path}: there is no entry, so nobody could do anything; `bcs-scheduler token new` makes one")
+        raise Broken(
+            f"{path}: there is no entry, so no client would have any right; `bcs-scheduler token new` makes one"
+        )
     entries = [_entry(f"{path}: token {number}", item) for number, item in enumerate(listed, 1)]
     for field in ("name", "hash", "certificate"):
         values = [getattr(entry, field) for entry in entries if getattr(entry, field)]
@@ -141,7 +146,17 @@ def _entry(where: str, item: Any) -> Entry:
         raise Broken(f"{where}: give either hash or certificate, as text")
     if hash and not _HASH.fullmatch(hash):
         raise Broken(f"{where}: hash must be sha256: and 64 hexadecimal digits, as `bcs-scheduler token new` prints it")
-    return Entry(name, role, _namespaces(where, item), hash, certificate, _expires(where, item))
+    namespaces, expires = _namespaces(where, item), _expires(where, item)
+    return Entry(name, role, namespaces, hash, certificate, expires, _programs(where, item))
+
+
+def _programs(where: str, item: dict[str, Any]) -> frozenset[ProgramRight]:
+    given = item.get("programs", True)
+    if isinstance(given, bool):
+        return frozenset(PROGRAM_RIGHTS if given else ())
+    if not isinstance(given, list) or not all(name in PROGRAM_RIGHTS for name in given):
+        raise Broken(f"{where}: programs must be true, false, or a list of {', '.join(PROGRAM_RIGHTS)}")
+    return frozenset(given)
 
 
 def _namespaces(where: str, item: dict[str, Any]) -> frozenset[str] | None:

@@ -40,7 +40,7 @@ class WatchedFiles(Generic[T]):
         self._stamp = self._look()
         self._value = read()
         self._looked = clock()
-        self.trouble = ""
+        self.problem = ""
         """Why the files as they are now are not in use; empty while they are."""
 
     def current(self) -> T:
@@ -59,12 +59,12 @@ class WatchedFiles(Generic[T]):
             try:
                 self._value = self._read()
             except (Broken, OSError) as broken:
-                self.trouble = str(broken)
+                self.problem = str(broken)
                 self._failed(self.what)
-                log.error("file is broken, what was read before stays in use", what=self.what, error=self.trouble)
+                log.error("file cannot be read, its previous content stays in use", what=self.what, error=self.problem)
             else:
-                self.trouble = ""
-                log.info("file has changed and was read again", what=self.what)
+                self.problem = ""
+                log.info("changed file reloaded", what=self.what)
 
     def _look(self) -> _Stamp:
         return tuple(_stamp(path) for path in self._paths)

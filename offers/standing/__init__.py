@@ -1,10 +1,10 @@
-"""Standing capacity: agents that are there for everybody, all the time.
+"""Standing capacity: agents that all programs share, all the time.
 
-What is free of an agent is what it has to give, less what is used on it, less what this scheduler claims there. Nothing
-is taken away by a placement and nothing expires.
+The free amounts of an agent are its allocatable amounts, less the amounts of its users, less the claims of this
+scheduler. A placement takes no offer away, and nothing expires.
 
     model   agents, users of them, claims, nominations: values
-    usage   who holds what on which agent, each unit once
+    usage   the resources that units hold on agents, each unit once
     row     an agent as the matcher sees it
     pool    agents and usage together, as `offers.capacity.Capacity`
 """

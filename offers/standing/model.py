@@ -1,51 +1,43 @@
 """The vocabulary of standing capacity. Everything here is an immutable value.
 
-A unit is whatever is placed as a whole: a taskgroup, or something that others have made. No name of a unit is ever used
+A unit is a thing that is placed as a whole: a taskgroup, or a unit of another program. No name of a unit is ever used
 for a second one. Amounts are in the units of their dimensions (offers.dimensions).
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from offers.dimensions import Amounts
-from offers.hostports import HostPort
-from offers.model import Attribute, Ranges
-from offers.taints import Taint
+from offers.host_ports import HostPort
+from offers.model import Attribute, Provisional, Ranges, Unit
+from offers.names import name_of
+from offers.rules.taints import Taint
+
+__all__ = ["Holding", "Kind", "Node", "Nomination", "Provisional", "Sending", "Unit", "UnitClaim", "User"]
 
 
 class Node(NamedTuple):
-    """An agent that is always there. Its name is its identity: who uses it is known by that name."""
+    """An agent that is always there. Its name is its identity: users refer to the agent by that name."""
 
     name: str
     allocatable: Amounts
-    """What units may use in all; a dimension that is not named has 0."""
+    """Total amounts that units may use; a dimension that is not named has 0."""
     attributes: Mapping[str, Attribute] = {}
     taints: tuple[Taint, ...] = ()
-    """In the order in which diagnoses look at them. Whatever keeps units off the agent (it is cordoned, not ready) is a
-    taint."""
+    """Taints in the order in which diagnoses look at them. Every state that keeps units off the agent (cordoned, not
+    ready) is a taint."""
     ip: str = ""
     ports: Ranges = ()
-    """Port numbers that may be drawn at random, or asked for whatever the protocol. Ports of one protocol
-    (offers.model.Need.host_ports) need not be in here."""
+    """Port numbers that may be drawn at random, or requested for any protocol. Ports of one protocol
+    (offers.model.ResourceRequest.host_ports) need not be in here."""
 
     @property
     def key(self) -> str:
-        """How operators name the agent: its InnerIP attribute, else its address, else its name."""
-        value = self.attributes.get("InnerIP")
-        return value if isinstance(value, str) and value else self.ip or self.name
-
-
-class Provisional(NamedTuple):
-    """Name of a unit between the match and the moment at which its own name is known."""
-
-    demand: str
-    slot: Hashable
-
-
-Unit = str | Provisional
+        """The key by which operators name the agent: its InnerIP attribute, else its address, else its name."""
+        return name_of(self.attributes, self.ip, self.name)
 
 
 class User(NamedTuple):
@@ -56,13 +48,13 @@ class User(NamedTuple):
     amounts: Amounts
     ports: tuple[HostPort, ...] = ()
     ours: bool = True
-    """False: placed by somebody else, and not ours to end."""
+    """False: another program placed the unit, and this scheduler must not end it."""
     terminating: bool = False
-    """It has been told to end."""
+    """True if the unit has been asked to end."""
 
 
 class Sending(Enum):
-    """How far a claim has come on its way to the cluster manager."""
+    """The progress of a claim on its way to the cluster manager."""
 
     ASSUMED = "assumed"
     """The match has made it; nothing has left."""
@@ -73,7 +65,7 @@ class Sending(Enum):
 
 
 class UnitClaim(NamedTuple):
-    """What a unit will use on an agent. `decision` tells the claims of one unit apart that follow each other."""
+    """The resources that a unit is going to use on an agent. `decision` distinguishes successive claims of one unit."""
 
     unit: Unit
     node: str
@@ -86,8 +78,8 @@ class UnitClaim(NamedTuple):
 
 
 class Nomination(NamedTuple):
-    """Room on an agent that is kept for a unit until it is placed. It is counted only while the unit has neither a
-    claim nor a place."""
+    """Room on an agent that is kept for a unit until it is placed. A nomination is counted only while the unit has
+    neither a claim nor a place."""
 
     unit: str
     node: str
@@ -96,18 +88,18 @@ class Nomination(NamedTuple):
 
 
 class Kind(Enum):
-    """What a unit's part of an agent is counted as."""
+    """The ways in which the resources of a unit are counted."""
 
     OURS = "ours"
     FOREIGN = "foreign"
     TERMINATING = "terminating"
-    """Ours or somebody else's; still there, but it will be free."""
+    """A unit of this scheduler or of another program that still exists and is ending."""
     CLAIMED = "claimed"
     NOMINATED = "nominated"
 
 
 class Holding(NamedTuple):
-    """What one unit holds, and where."""
+    """The resources that one unit holds, and the agent on which it holds them."""
 
     kind: Kind
     node: str

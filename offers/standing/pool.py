@@ -1,4 +1,5 @@
-"""Agents with standing capacity, and who holds what on them: the second kind of `offers.capacity.Capacity`.
+"""Agents with standing capacity, and the resources that units hold on them: the second kind of
+`offers.capacity.Capacity`.
 
 One thread changes the pool. A pass of the matcher makes claims under provisional names; when the name of a unit is
 known, `usage.rename` gives the claim to it, or `usage.forget` gives it back. Everything about users, claims and
@@ -7,28 +8,32 @@ nominations is asked of `usage`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import numpy as np
 
-from offers.constraints import Rules
 from offers.dimensions import Amounts, Dimensions, amounts
-from offers.eligibility import Eligibilities, Eligibility
-from offers.model import Decoration, Demand
-from offers.resources import PORTS
+from offers.matching.table import Table
+from offers.model import AgentOverrides, Demand, Occupant
+from offers.resources import PORTS, normalise
+from offers.rules.constraints import Rules
+from offers.rules.eligibility import Eligibilities, Eligibility
 from offers.standing.model import Kind, Node, Nomination, Unit, User
-from offers.standing.row import ROLE, StandingDrawer, StandingRow
+from offers.standing.row import ROLE, StandingAllocator, StandingRow
 from offers.standing.usage import Usage
-from offers.table import Table
 
 OVERCOMMITTED = "overcommitted"
-"""Reason of an agent on which others have given away more than there is of any dimension. Nothing is placed on it, not
-even what wants none of that dimension, until it is below again."""
-_PLAIN = Decoration()
+"""Reason of an agent on which more is used than it has of any dimension. Nothing is placed there until the use is below
+the capacity again, not even a demand without that dimension."""
+_PLAIN = AgentOverrides()
 
 
 class StandingPool:
+    """Agents with standing capacity, which is there for everybody: the pool counts who uses it."""
+
     def __init__(self, dimensions: Dimensions) -> None:
         """`dimensions`: those that are known from the beginning, CPU and memory first. Others are added as counts when
         an agent or a unit has them."""
@@ -38,7 +43,7 @@ class StandingPool:
         self._rows: dict[str, StandingRow] = {}
         self._keys: dict[str, set[str]] = {}
         """Names of agents by how operators name them."""
-        self._decorations: dict[str, Decoration] = {}
+        self._overrides: dict[str, AgentOverrides] = {}
         self._overcommitted: set[int] = set()
         self._eligibilities = Eligibilities()
 
@@ -58,13 +63,13 @@ class StandingPool:
     # --- agents -----------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> bool:
-        """An agent is there, or something about it has changed. What is held on it stays as it is. False if nothing is
-        new. Raises ValueError if the agent has a dimension of the name that the table keeps ports under."""
+        """Adds an agent, or changes its facts. The holdings on it stay. Returns False if nothing is new. Raises
+        ValueError if the agent has a dimension with the name under which the table keeps ports."""
         row = self._rows.get(node.name)
         if row is not None and row.node == node:
             return False
         if any(name == PORTS for name, _ in node.allocatable):
-            raise ValueError(f"{PORTS!r} is no dimension of an agent")
+            raise ValueError(f"{PORTS!r} is not a dimension of an agent")
         self._learn(node.allocatable)
         if row is None:
             for name in self.usage.on(node.name).total:
@@ -76,14 +81,14 @@ class StandingPool:
             self._unlist(row)
             row.node = node
         self._keys.setdefault(node.key, set()).add(node.name)
-        row.describe(self._decorations.get(node.key, _PLAIN))
+        row.describe(self._overrides.get(node.key, _PLAIN))
         self.table.static_changed(row)
         self.table.amounts_changed(row)
         return True
 
     def remove_node(self, name: str) -> bool:
-        """An agent is not there any more. What is held on it stays known, until the units are gone: the agent may come
-        back. False if it was not there."""
+        """Removes an agent. The holdings on it stay known until the units are gone, because the agent may return.
+        Returns False if the agent was not known."""
         row = self._rows.pop(name, None)
         if row is None:
             return False
@@ -100,53 +105,73 @@ class StandingPool:
         for node in listed.values():
             self.put_node(node)
 
-    def decorate(self, key: str, decoration: Decoration) -> None:
-        """Sets what operators want of the agent(s) with this key, now and later. An empty decoration undoes it. Claims
-        stay."""
-        if decoration == _PLAIN:
-            self._decorations.pop(key, None)
+    def override(self, key: str, overrides: AgentOverrides) -> None:
+        """Sets the settings of operators for the agent(s) with this key, present and later ones. Empty settings undo
+        this. Claims stay."""
+        if overrides == _PLAIN:
+            self._overrides.pop(key, None)
         else:
-            self._decorations[key] = decoration
+            self._overrides[key] = overrides
         for name in sorted(self._keys.get(key, ())):
-            self._rows[name].describe(decoration)
+            self._rows[name].describe(overrides)
             self.table.static_changed(self._rows[name])
 
     # --- units ------------------------------------------------------------------------------------------------
 
     def seen(self, user: User) -> bool:
-        """`Usage.seen`."""
+        """Calls `Usage.seen`."""
         self._learn(user.amounts)
         return self.usage.seen(user)
 
     def all_seen(self, users: Iterable[User]) -> None:
-        """`Usage.all_seen`."""
+        """Calls `Usage.all_seen`."""
         listed = list(users)
         for user in listed:
             self._learn(user.amounts)
         self.usage.all_seen(listed)
 
     def nominate(self, nomination: Nomination) -> bool:
-        """`Usage.nominate`."""
+        """Calls `Usage.nominate`."""
         self._learn(nomination.amounts)
         return self.usage.nominate(nomination)
 
     @contextmanager
     def without(self, units: Iterable[Unit]) -> Iterator[None]:
-        """While the context lasts, everything is as if these units were gone: for plans that end some to place others,
-        and to place a unit on the room that is kept for it. Claims that are made meanwhile and not given back stay, on
-        top of what is counted again. No fact may change meanwhile."""
-        self.usage.set_aside(units)
+        """Context manager: inside, these units do not count, for plans that end some units to place others, or that
+        place a unit on its reserved room. Claims made inside and not given back stay, on top of the units counted
+        again. No fact may change inside."""
+        aside = self.usage.set_aside(units)
         try:
             yield
         finally:
-            self.usage.put_back()
+            self.usage.put_back(aside)
+
+    def set_aside(self, occupants: Sequence[Occupant]) -> Callable[[], None]:
+        """Stops counting these units; the returned function counts them again. Only their names are used, because the
+        pool knows their holdings. No fact may change meanwhile."""
+        aside = self.usage.set_aside([occupant.unit for occupant in occupants])
+        return partial(self.usage.put_back, aside)
+
+    def occupants(self, agent_id: str) -> list[Occupant]:
+        """Returns the resources that each unit holds on an agent: units that were seen there, claims, and units with
+        reserved room."""
+        return [
+            Occupant(
+                unit,
+                agent_id,
+                hostname=agent_id,
+                amounts=holding.amounts,
+                ports=normalise((port.port, port.port) for port in holding.ports),
+            )
+            for unit, holding in self.usage.counted_on(agent_id).items()
+        ]
 
     def stands(self, unit: Unit) -> bool:
-        """Whether the request of a claim may leave: its agent is there, and others have not given away since the match
-        what was matched. To be asked before `Usage.sent`; a claim that does not stand is given back by `Usage.forget`
-        and matched again. False if there is no claim."""
-        claim = self.usage.claims.get(unit)
-        row = self._rows.get(claim.node) if claim is not None else None
+        """Returns True if the request of a claim may be sent: its agent exists and is not overcommitted, so the matched
+        room has not been lost since the match. Call it before `Usage.sent`. A claim for which this returns False must
+        be given back by `Usage.forget` and matched again. False if there is no claim."""
+        allocation = self.usage.allocations.get(unit)
+        row = self._rows.get(allocation.node) if allocation is not None else None
         if row is None:
             return False
         self.table.flush()
@@ -154,7 +179,7 @@ class StandingPool:
 
     # --- capacity ---------------------------------------------------------------------------------------------
 
-    def eligibility(self, rules: Rules, role: str) -> Eligibility:
+    def eligibility(self, rules: Rules, role: str) -> Eligibility:  # noqa: ARG002 (of the protocol)
         """The fixed tests of these rules for all rows. The role is not looked at."""
         found = self._eligibilities.of(self.table, rules, ROLE)
         if not self._overcommitted:
@@ -163,13 +188,13 @@ class StandingPool:
         ok[list(self._overcommitted)] = False
         return found.also(OVERCOMMITTED, ok)
 
-    def drawer(self, demand: Demand, wants: Sequence[tuple[int, int]]) -> StandingDrawer:
-        """Claims what a demand needs."""
-        return StandingDrawer(demand, wants)
+    def allocator(self, demand: Demand[Any], line_amounts: Sequence[tuple[int, int]]) -> StandingAllocator:
+        """Returns an allocator that claims the resources of a demand."""
+        return StandingAllocator(demand, line_amounts)
 
     def free(self, name: str) -> Amounts | None:
-        """What is free of an agent, by dimension: negative where it is overcommitted, or where room is kept that is not
-        free yet. None if the agent is not there."""
+        """Returns the free amounts of an agent by dimension. An amount is negative if the agent is overcommitted, or if
+        room is reserved that is not free yet. None if the agent does not exist."""
         row = self._rows.get(name)
         if row is None:
             return None
@@ -177,7 +202,7 @@ class StandingPool:
         return amounts(pair for pair in zip(self.table.lines, row.amounts, strict=True) if pair[0] != PORTS)
 
     def overcommitted(self) -> dict[str, Amounts]:
-        """Agents on which more is used and claimed than there is, with what is too much of each dimension."""
+        """Returns the agents on which more is used and claimed than they have, with the excess of each dimension."""
         self.table.flush()
         return {
             name: amounts((line, -free) for line, free in self._beside_nominations(row) if free < 0)
@@ -188,7 +213,7 @@ class StandingPool:
     # --- inside -----------------------------------------------------------------------------------------------
 
     def _beside_nominations(self, row: StandingRow) -> list[tuple[str, int]]:
-        """What would be free of each dimension if no room were kept for anybody."""
+        """Returns the amounts that would be free of each dimension if no room were reserved."""
         kept = self.usage.on(row.node.name).by_kind.get(Kind.NOMINATED, {})
         return [(line, free + kept.get(line, 0)) for line, free in zip(self.table.lines, row.amounts, strict=True)]
 

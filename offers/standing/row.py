@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from offers.dimensions import amounts as amounts_in_order
-from offers.hostports import HostPort
-from offers.model import Attribute, Claim, Decoration, Demand, Pot
+from offers.host_ports import HostPort
+from offers.matching.table import Port, Row, Table
+from offers.model import AgentOverrides, Allocation, Attribute, Demand, Ranges, ResourceKey
+from offers.names import INNER_IP
 from offers.resources import PORTS, holds, normalise, numbers, requested, size, split_lowest, without
+from offers.rules.taints import Taint
+from offers.rules.terms import NAME
 from offers.standing.model import Kind, Node, Provisional
 from offers.standing.usage import Usage
-from offers.table import Port, Row, Table
-from offers.taints import Taint
-from offers.terms import NAME
 
 ROLE = "*"
 """Standing capacity is not divided by roles."""
+_Saved = tuple[list[int], int, Ranges]
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII)
 
 
 class StandingRow(Row):
-    """One agent. Its amounts are what it has to give, less everything that is held on it. They are negative where
-    others have given away more than there is, and where room is kept that is not free yet."""
+    """One agent. Its free amounts are its capacity without all holdings on it. They are negative if the agent is
+    overcommitted, or if room is reserved that is not free yet."""
 
     __slots__ = ("_overcommitted", "_table", "free_ports", "node", "ports_line", "taken", "usage")
 
@@ -37,32 +39,36 @@ class StandingRow(Row):
         self.node = node
         self.ports_line = table.line_of[PORTS]
         self.free_ports = node.ports
-        """Numbers of `Node.ports` that nobody holds."""
+        """Numbers of `Node.ports` that no unit holds."""
         self.taken: list[Provisional] = []
-        """What passes have taken, the latest at the end. Only those at the end can still be given back."""
+        """Amounts that passes have taken, the latest at the end. Only the latest can be given back."""
         self.hostname = node.name
 
     @property
     def open(self) -> bool:
+        """True: standing capacity needs no offer."""
         return True
 
     @property
     def taints(self) -> tuple[Taint, ...]:
+        """Taints of the node itself, then those that operators have set."""
         return (*self.node.taints, *super().taints)
 
-    def describe(self, decoration: Decoration) -> None:
+    def describe(self, overrides: AgentOverrides) -> None:
         """Takes over the facts of the agent that do not depend on its use."""
         node = self.node
-        self.ip, self.key, self.own, self.decoration = node.ip, node.key, node.attributes, decoration
-        address = {"InnerIP": node.ip} if node.ip else {}
+        self.ip, self.key, self.own, self.overrides = node.ip, node.key, node.attributes, overrides
+        address = {INNER_IP: node.ip} if node.ip else {}
         names = {"hostname": node.name, NAME: node.name}
-        self.attributes = {**address, **node.attributes, **decoration.attributes, **names}
+        self.attributes = {**address, **node.attributes, **overrides.attributes, **names}
 
     def measure(self, name: str) -> Attribute | None:
+        """Like `Row.measure`; a label of the node that reads as a number counts as this number."""
         value = self.attributes.get(name)
         return float(value) if isinstance(value, str) and _NUMBER.fullmatch(value) else value
 
     def work_out(self) -> None:
+        """Computes all figures from the capacity of the node and the holdings of its units."""
         lines = self._table.line_of
         use = self.usage.on(self.node.name)
         amounts = [0] * len(lines)
@@ -82,56 +88,67 @@ class StandingRow(Row):
         self.rescore()
 
     def rescore(self) -> None:
+        """Like `Row.rescore`; never negative, although a node may be overcommitted."""
         super().rescore()
         self.score = max(self.score, 0)
 
     def has_ports(self, wanted: Sequence[Port]) -> bool:
+        """Like `Row.has_ports`; ports of the host are tested per protocol and address."""
         use = self.usage.on(self.node.name)
         return all(
             not use.conflicts(port) if isinstance(port, HostPort) else holds(self.free_ports, port) for port in wanted
         )
 
     def untake(self) -> None:
+        """Removes the latest claim; the caller restores the figures with `load`."""
         self.usage.forget(self.taken.pop())
 
+    def save(self) -> _Saved:
+        """The figures that a placement changes, for `load`."""
+        return self.amounts.copy(), self.score, self.free_ports
 
-class StandingDrawer:
-    """Claims what one demand needs, slot by slot, under provisional names."""
+    def load(self, saved: _Saved) -> None:
+        """Restores figures that `save` has returned."""
+        self.amounts, self.score, self.free_ports = saved
 
-    def __init__(self, demand: Demand, wants: Sequence[tuple[int, int]]) -> None:
-        """`wants`: what the need takes of which line of the table."""
-        need = demand.need
-        named = requested(need)
+
+class StandingAllocator:
+    """Claims the resources of one demand, slot by slot, under provisional names."""
+
+    def __init__(self, demand: Demand[Any], line_amounts: Sequence[tuple[int, int]]) -> None:
+        """`line_amounts`: (line of the table, amount) pairs of the resource request."""
+        request = demand.request
+        named = requested(request)
         del named[PORTS]
         self._demand = demand.id
-        self._wants = wants
-        self._random = need.random_ports
+        self._line_amounts = line_amounts
+        self._random = request.random_ports
         self._amounts = amounts_in_order(named)
-        self._scalars = tuple((Pot(name, ROLE), amount) for name, amount in self._amounts)
-        fixed = (HostPort(port) for port in sorted(set(need.fixed_ports)))
-        self._ports = (*fixed, *sorted(set(need.host_ports)))
+        self._scalars = tuple((ResourceKey(name, ROLE), amount) for name, amount in self._amounts)
+        fixed = (HostPort(port) for port in sorted(set(request.fixed_ports)))
+        self._ports = (*fixed, *sorted(set(request.host_ports)))
         self._numbers = normalise((port.port, port.port) for port in self._ports)
 
-    def take(self, row: Row, slot: Hashable) -> tuple[Claim, tuple[int, ...]]:
-        """Takes the need out of the row, which can give it. Returns (claim, random ports); the random ports are the
-        lowest free ones. Raises AlreadyClaimed if the slot has a claim already."""
+    def take(self, row: Row, slot: Hashable) -> tuple[Allocation, tuple[int, ...]]:
+        """Takes the resource request out of the row, which can give it. Returns (claim, random ports); the random
+        ports are the lowest free ones. Raises AlreadyAllocated if the slot has a claim already."""
         if TYPE_CHECKING:  # this runs for every placement
             assert isinstance(row, StandingRow)
         unit = Provisional(self._demand, slot)
         drawn = numbers(split_lowest(without(row.free_ports, self._numbers), self._random)[0]) if self._random else ()
         ports = (*self._ports, *map(HostPort, drawn)) if drawn else self._ports
         row.usage.assume(unit, row.node.name, self._amounts, ports)
-        if row.taken and row.taken[-1] not in row.usage.claims:
+        if row.taken and row.taken[-1] not in row.usage.allocations:
             row.taken.clear()
         row.taken.append(unit)
         amounts = row.amounts
-        for line, amount in self._wants:
+        for line, amount in self._line_amounts:
             amounts[line] -= amount
         if not ports:
             row.rescore()
-            return Claim(self._scalars), ()
+            return Allocation(self._scalars), ()
         held = normalise((port.port, port.port) for port in ports)
         row.free_ports = without(row.free_ports, held)
         amounts[row.ports_line] = size(row.free_ports)
         row.rescore()
-        return Claim(self._scalars, ((Pot(PORTS, ROLE), held),)), drawn
+        return Allocation(self._scalars, ((ResourceKey(PORTS, ROLE), held),)), drawn

@@ -1,8 +1,8 @@
-"""Who holds what on which agent.
+"""The resources that units hold on agents.
 
-Every unit is counted exactly once: as a user where it was seen; else by its claim; else by its nomination. That rule
-is one function (`_counted_as`), and every change goes through `_recount`, so a use and a claim of the same unit can
-never be counted together, whatever comes first: that the unit was seen, or the answer to the request.
+Every unit is counted exactly once: as a user where it was seen; else by its claim; else by its nomination. One function
+has this rule (`_counted_as`), and every change goes through `_recount`, so a use and a claim of the same unit can never
+be counted together. The order of the report of the unit and of the answer to the request does not matter.
 
     match            sent              answered          seen on an agent
     ------> ASSUMED ------> SENT ----------------> ANSWERED ---------------> used
@@ -25,13 +25,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 
 from offers.dimensions import Amounts
-from offers.errors import AlreadyClaimed, FactsDuringPlan
-from offers.hostports import HostPort
+from offers.errors import AlreadyAllocated, FactsDuringPlan
+from offers.host_ports import HostPort
 from offers.standing.model import Holding, Kind, Nomination, Provisional, Sending, Unit, UnitClaim, User
 
 
 class AgentUse:
-    """What is held on one agent."""
+    """The resources that are held on one agent."""
 
     __slots__ = ("by_kind", "ports", "total", "units")
 
@@ -44,7 +44,7 @@ class AgentUse:
         """Ports by number, with how many units hold each: others may have given one away twice."""
 
     def count(self, holding: Holding, step: int) -> None:
-        """Adds (1) or removes (-1) what a unit holds."""
+        """Adds (1) or removes (-1) the holding of a unit."""
         self.units += step
         part = self.by_kind.setdefault(holding.kind, {})
         for name, amount in holding.amounts:
@@ -61,12 +61,12 @@ class AgentUse:
                     del self.ports[port.port]
 
     def conflicts(self, port: HostPort) -> bool:
-        """Whether somebody holds a port that cannot be held beside this one."""
+        """Returns True if a unit holds a port that cannot be held beside this one."""
         return any(port.conflicts(other) for other in self.ports.get(port.port, ()))
 
 
 EMPTY = AgentUse()
-"""Of agents on which nothing is held. Not to be changed."""
+"""The use of agents on which nothing is held. Must not be changed."""
 
 
 def _add(sums: dict[str, int], name: str, amount: int) -> None:
@@ -88,33 +88,42 @@ class Usage:
         self._nominations: dict[str, Nomination] = {}
         self._counted: dict[Unit, Holding] = {}
         self._agents: dict[str, AgentUse] = {}
+        self._units: dict[str, dict[Unit, None]] = {}
+        """The units that something is counted of, by agent."""
         self._in_flight: OrderedDict[Unit, None] = OrderedDict()
         """Units whose request has left, those that were asked for longest ago first."""
         self._aside: frozenset[Unit] = frozenset()
         self._decisions = 0
 
-    # --- what is held -----------------------------------------------------------------------------------------
+    # --- held resources ---------------------------------------------------------------------------------------
 
     @property
     def users(self) -> Mapping[str, User]:
+        """Units that are known to exist, by their names."""
         return self._users
 
     @property
-    def claims(self) -> Mapping[Unit, UnitClaim]:
+    def allocations(self) -> Mapping[Unit, UnitClaim]:
+        """Claims by unit: decisions of this scheduler that the cluster does not show yet."""
         return self._claims
 
     @property
     def nominations(self) -> Mapping[str, Nomination]:
+        """Room that is kept for units without claim or place, by the name of the unit."""
         return self._nominations
 
     @property
     def counted(self) -> Mapping[Unit, Holding]:
-        """What is counted of each unit."""
+        """The holdings that are counted, by unit."""
         return self._counted
 
     def on(self, node: str) -> AgentUse:
-        """What is held on an agent, known or not."""
+        """Returns the resources that are held on an agent; the agent need not be known."""
         return self._agents.get(node, EMPTY)
+
+    def counted_on(self, node: str) -> dict[Unit, Holding]:
+        """Returns the counted holdings on an agent, by unit; the agent need not be known."""
+        return {unit: self._counted[unit] for unit in self._units.get(node, ())}
 
     def agents(self) -> list[str]:
         """Names of the agents on which anything is held."""
@@ -123,8 +132,8 @@ class Usage:
     # --- facts ------------------------------------------------------------------------------------------------
 
     def seen(self, user: User) -> bool:
-        """A unit is on an agent, or something about it has changed. What was claimed or kept for it ends in the same
-        step, wherever that was. True if it had a claim."""
+        """A unit is on an agent, or has changed there. Its claim or nomination ends in the same step, on whichever
+        agent. True if the unit had a claim."""
         self._check()
         self._users[user.unit] = user
         claimed = self._drop(user.unit)
@@ -143,8 +152,8 @@ class Usage:
         return known
 
     def all_seen(self, users: Iterable[User]) -> None:
-        """The whole list of units on agents. Users that are not in it are gone; claims are not touched, because a unit
-        that is claimed need not be on an agent yet."""
+        """Takes the whole list of units on agents. Known users that are not in the list are removed; claims stay,
+        because a claimed unit need not be on an agent yet."""
         self._check()
         listed = {user.unit: user for user in users}
         for unit in [unit for unit in self._users if unit not in listed]:
@@ -156,96 +165,97 @@ class Usage:
     # --- claims -----------------------------------------------------------------------------------------------
 
     def assume(self, unit: Unit, node: str, amounts: Amounts, ports: tuple[HostPort, ...] = ()) -> UnitClaim:
-        """A unit is going to be placed. Raises AlreadyClaimed if it has a claim or a place; then nothing changes."""
+        """Claims room for a unit that is going to be placed. Raises AlreadyAllocated, and changes nothing, if the unit
+        has a claim or a place."""
         if unit in self._claims or unit in self._users:
-            raise AlreadyClaimed(str(unit))
+            raise AlreadyAllocated(str(unit))
         self._decisions += 1
-        claim = self._claims[unit] = UnitClaim(unit, node, amounts, ports, self._decisions)
-        self._recount(unit, tell=False)
-        return claim
+        allocation = self._claims[unit] = UnitClaim(unit, node, amounts, ports, self._decisions)
+        self._recount(unit, notify=False)
+        return allocation
 
     def rename(self, provisional: Provisional, unit: str) -> UnitClaim | None:
-        """The claim gets the name of its unit. None if there is no such claim, or if the unit has one or a place
-        already: then the claim is given back."""
+        """Gives a claim the name of its unit. None if there is no such claim, or if the unit has a claim or a place
+        already; in the second case the claim is given back."""
         self._check()
-        claim = self._claims.get(provisional)
-        if claim is None:
+        allocation = self._claims.get(provisional)
+        if allocation is None:
             return None
         self.forget(provisional)
         if unit in self._claims or unit in self._users:
             return None
-        claim = self._claims[unit] = claim._replace(unit=unit)
+        allocation = self._claims[unit] = allocation._replace(unit=unit)
         self._recount(unit)
-        return claim
+        return allocation
 
     def forget(self, unit: Unit) -> bool:
-        """A claim is given back of which nothing has left. False if there is none; claims whose request has left are
+        """Gives back a claim whose request has not left. False if there is none; claims whose request has left are
         kept."""
-        claim = self._claims.get(unit)
-        if claim is None or claim.sending is not Sending.ASSUMED:
+        allocation = self._claims.get(unit)
+        if allocation is None or allocation.sending is not Sending.ASSUMED:
             return False
         self._drop(unit)
         self._recount(unit)
         return True
 
     def sent(self, unit: str, now: float) -> bool:
-        """The request of a claim leaves at this Unix time. False if it must not leave: there is no such claim (any
-        more), or its request has left already."""
-        claim = self._claims.get(unit)
-        if claim is None or claim.sending is not Sending.ASSUMED:
+        """The request of a claim leaves now (Unix seconds). False if it must not leave: there is no such claim, or its
+        request has left already."""
+        allocation = self._claims.get(unit)
+        if allocation is None or allocation.sending is not Sending.ASSUMED:
             return False
-        self._claims[unit] = claim._replace(sending=Sending.SENT, asked_at=now)
+        self._claims[unit] = allocation._replace(sending=Sending.SENT, asked_at=now)
         self._in_flight[unit] = None
         return True
 
     def answered(self, unit: str, decision: int) -> bool:
         """The cluster manager has agreed. False if that is about no present claim."""
-        claim = self._about(unit, decision)
-        if claim is not None:
-            self._claims[unit] = claim._replace(sending=Sending.ANSWERED)
-        return claim is not None
+        allocation = self._about(unit, decision)
+        if allocation is not None:
+            self._claims[unit] = allocation._replace(sending=Sending.ANSWERED)
+        return allocation is not None
 
     def denied(self, unit: str, decision: int) -> bool:
-        """It is certain that the unit has no place by this decision: the request was refused, or the cluster manager
-        was asked and does not have it. False if that is about no present claim."""
+        """The unit certainly has no place by this decision: the cluster manager has refused the request, or does not
+        know the unit. False if no present claim is concerned."""
         self._check()
-        claim = self._about(unit, decision)
-        if claim is not None:
+        allocation = self._about(unit, decision)
+        if allocation is not None:
             self._drop(unit)
             self._recount(unit)
-        return claim is not None
+        return allocation is not None
 
     def confirmed(self, user: User, decision: int) -> bool:
-        """The cluster manager was asked and has the unit: as `seen`, but only if that is about a present claim. Such an
-        answer may be older than what has been seen since; it must not bring back a unit that is gone. False if that is
-        about no present claim."""
+        """Records that the cluster manager has the unit, in answer to a question: like `seen`, but only for a present
+        claim. Such an answer may be older than later reports, so it must not bring back a unit that is gone. Returns
+        False if there is no such claim."""
         known = self._about(user.unit, decision) is not None
         if known:
             self.seen(user)
         return known
 
     def unknown(self, unit: str, decision: int) -> bool:
-        """The fate of the request is not known: the unit is due to be asked for at once. The claim stays. False if that
-        is about no present claim."""
-        claim = self._about(unit, decision)
-        if claim is not None:
-            self._claims[unit] = claim._replace(asked_at=float("-inf"))
+        """The outcome of the request is not known: the unit is to be asked for at once, and the claim stays. False if
+        no present claim is concerned."""
+        allocation = self._about(unit, decision)
+        if allocation is not None:
+            self._claims[unit] = allocation._replace(asked_at=float("-inf"))
             self._in_flight[unit] = None
             self._in_flight.move_to_end(unit, last=False)
-        return claim is not None
+        return allocation is not None
 
     def due(self, now: float, timeout: float) -> list[UnitClaim]:
         """Claims whose units are to be asked for now: their requests have left, or were asked for, at least `timeout`
         seconds ago. They are due again after as long; `now` must not go back."""
         found: list[UnitClaim] = []
         for unit in self._in_flight:
-            claim = self._claims[unit]
-            if claim.asked_at + timeout > now:
+            allocation = self._claims[unit]
+            if allocation.asked_at + timeout > now:
                 break
-            found.append(claim)
-        for claim in found:
-            self._in_flight.move_to_end(claim.unit)
-            self._claims[claim.unit] = claim._replace(asked_at=now)
+            found.append(allocation)
+        for allocation in found:
+            self._in_flight.move_to_end(allocation.unit)
+            self._claims[allocation.unit] = allocation._replace(asked_at=now)
         return found
 
     # --- nominations ------------------------------------------------------------------------------------------
@@ -268,19 +278,19 @@ class Usage:
 
     # --- as if some were gone ---------------------------------------------------------------------------------
 
-    def set_aside(self, units: Iterable[Unit]) -> None:
-        """Counts everything but these units until `put_back`: for plans of what could be placed if they were gone.
-        Meanwhile no fact may change; claims of a plan can be made and forgotten. Raises FactsDuringPlan if some are set
-        aside already."""
-        self._check()
-        self._aside = frozenset(units)
-        for unit in self._aside:
+    def set_aside(self, units: Iterable[Unit]) -> frozenset[Unit]:
+        """Stops counting these units until `put_back`, for plans without them. Returns the units that were not set
+        aside before. Until then no fact may change; claims of a plan may be made and forgotten."""
+        more = frozenset(units) - self._aside
+        self._aside |= more
+        for unit in more:
             self._recount(unit)
+        return more
 
-    def put_back(self) -> None:
-        """Counts everything again."""
-        aside, self._aside = self._aside, frozenset()
-        for unit in aside:
+    def put_back(self, units: frozenset[Unit]) -> None:
+        """Counts these units again, which one call of `set_aside` has returned."""
+        self._aside -= units
+        for unit in units:
             self._recount(unit)
 
     # --- one rule ---------------------------------------------------------------------------------------------
@@ -294,16 +304,16 @@ class Usage:
             if user is not None:
                 kind = Kind.TERMINATING if user.terminating else Kind.OURS if user.ours else Kind.FOREIGN
                 return Holding(kind, user.node, user.amounts, user.ports)
-        claim = self._claims.get(unit)
-        if claim is not None:
-            return Holding(Kind.CLAIMED, claim.node, claim.amounts, claim.ports)
+        allocation = self._claims.get(unit)
+        if allocation is not None:
+            return Holding(Kind.CLAIMED, allocation.node, allocation.amounts, allocation.ports)
         nomination = self._nominations.get(unit) if isinstance(unit, str) else None
         if nomination is not None:
             return Holding(Kind.NOMINATED, nomination.node, nomination.amounts, nomination.ports)
         return None
 
-    def _recount(self, unit: Unit, *, tell: bool = True) -> None:
-        """Brings what is counted of a unit up to date."""
+    def _recount(self, unit: Unit, *, notify: bool = True) -> None:
+        """Brings the counted amounts of a unit up to date."""
         before, now = self._counted.get(unit), self._counted_as(unit)
         if before == now:
             return
@@ -311,18 +321,21 @@ class Usage:
             del self._counted[unit]
             use = self._agents[before.node]
             use.count(before, -1)
+            del self._units[before.node][unit]
             if not use.units:
                 del self._agents[before.node]
+                del self._units[before.node]
         if now is not None:
             self._counted[unit] = now
             self._agents.setdefault(now.node, AgentUse()).count(now, 1)
-        if tell:
+            self._units.setdefault(now.node, {})[unit] = None
+        if notify:
             for node in {holding.node for holding in (before, now) if holding is not None}:
                 self._changed(node)
 
     def _about(self, unit: str, decision: int) -> UnitClaim | None:
-        claim = self._claims.get(unit)
-        return claim if claim is not None and claim.decision == decision else None
+        allocation = self._claims.get(unit)
+        return allocation if allocation is not None and allocation.decision == decision else None
 
     def _drop(self, unit: Unit) -> bool:
         self._in_flight.pop(unit, None)

@@ -20,7 +20,7 @@ from typing import Any
 
 import requests
 
-from bcs_scheduler.config import SchedulerSettings
+from bcs_scheduler.settings.sections import SchedulerSettings
 from store.records import Executor
 from tests.integration.chaosusers import User
 from tests.integration.localmesos import LocalMesosProcess
@@ -248,7 +248,7 @@ def unsettled(leader: SchedulerProcess, cluster: LocalMesosProcess) -> list[str]
         if not as_wanted(leader, app, groups):
             statuses = dict(Counter(group["Status"] for group in groups))
             found.append(f"{app['Name']}: {app['DefineInstances']} wanted, is {statuses} ({app['Message']})")
-        if complete(app, groups) and app["Status"] != "Running":
+        if complete(app, groups) and app["Status"] != ("Running" if app["DefineInstances"] else "Stopped"):
             found.append(f"{app['Name']}: {app['Status']} ({app['Message']})")
         tasks |= {task["ID"] for group in groups for task in group["Taskgroup"]}
     for what, running in (("tasks", set(cluster.running())), ("processes", set(cluster.processes()))):
@@ -305,7 +305,7 @@ def broken_promises(user: User, leader: SchedulerProcess) -> list[str]:
         if record is None:
             if not made_room(accepted.transaction, transactions):
                 found.append(f"{accepted}: does not exist, beside {len(transactions)} of the application")
-        elif record["status"] not in ("FINISH", "CANCEL", "FAIL"):
+        elif record["status"] not in ("FINISH", "CANCEL", "FAIL", "SUPERSEDED"):
             found.append(f"{accepted}: {record['status']} {record['message']}")
     for name, numbers in user.possible.items():
         record = leader.application(name)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from bcs_scheduler.local.cluster import LocalCluster
+from bcs_scheduler.local.settings import ClusterSettings
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
@@ -48,6 +50,13 @@ def real_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
         yield cluster.start()
     finally:
         cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def embedded_mesos() -> Iterator[str]:
+    """Address of an embedded cluster whose three agents run processes, shared likewise."""
+    with LocalCluster(ClusterSettings()) as cluster:
+        yield cluster.url.removeprefix("http://")
 
 
 @pytest.fixture(autouse=True)

@@ -5,16 +5,31 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-from bcs_scheduler import processes
-from bcs_scheduler.local.settings import PORT_STRIDE
+from tests.integration.mesoscluster import held
 from tests.waiting import wait_for
 
 AGENTS, PORTS = 2, 20
+START_SECONDS, ANSWER_SECONDS, STOP_SECONDS = 90.0, 120.0, 60.0
+"""Until the API of a cluster is announced, for one run of `bcs`, and for the end of the cluster."""
+FIRST_PORT, WINDOWS, CLAIM = 25_500, 25, 17_100
+"""Task ports of the first agent lie in one of so many windows. The holder of port CLAIM + n has window n, so clusters
+that tests start at the same time never share a port: a task that finds its port in use fails."""
+
+
+def claim_ports() -> tuple[int, socket.socket]:
+    """First task port of a window that nobody uses, and what holds the window until it is closed."""
+    for attempt in range(WINDOWS):
+        window = (os.getpid() * 7 + attempt) % WINDOWS
+        claim = held(CLAIM + window)
+        if claim is not None:
+            return FIRST_PORT + PORTS * window, claim
+    raise RuntimeError("no free ports for the tasks of an embedded cluster")
 
 
 class Dev:
@@ -22,7 +37,7 @@ class Dev:
 
     def __init__(self, folder: Path, **executor: str) -> None:
         self._log = folder / "dev.log"
-        first = processes.free_ports(PORTS, AGENTS, PORT_STRIDE)
+        first, self._claim = claim_ports()
         command = [sys.executable, "-m", "bcs_scheduler.main", "dev", f"--agents={AGENTS}", f"--data={folder / 'data'}"]
         command += ["--api=127.0.0.1:0", f"--ports={first}-{first + PORTS - 1}"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("BCS_")}
@@ -34,7 +49,7 @@ class Dev:
                 env={**environment, **executor},
                 start_new_session=True,
             )
-        self.url = wait_for(self._announced, 30, "the scheduler's API")
+        self.url = wait_for(self._announced, START_SECONDS, "the scheduler's API")
 
     def _announced(self) -> str | None:
         assert self._process.poll() is None, self._log.read_text()[-3000:]
@@ -46,8 +61,8 @@ class Dev:
             [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments],
             input=given,
             capture_output=True,
-            env={**os.environ, "BCS_SERVER": self.url, "BCS_NAMESPACE": "default"},
-            timeout=60,
+            env={**os.environ, "BCS_SERVER": self.url, "BCS_NAMESPACE": "default", "BCS_OUTPUT": "json"},
+            timeout=ANSWER_SECONDS,
         )
 
     def done(self, *arguments: str, given: bytes = b"") -> bytes:
@@ -62,8 +77,9 @@ class Dev:
     def stop(self) -> None:
         self._process.terminate()
         try:
-            assert self._process.wait(30) == 0, self._log.read_text()[-3000:]
+            assert self._process.wait(STOP_SECONDS) == 0, self._log.read_text()[-3000:]
         finally:
             if self._process.poll() is None:
                 self._process.kill()
                 self._process.wait()
+            self._claim.close()

@@ -8,7 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from bcs_scheduler.executor import proctree
+from bcs_scheduler.executor.processes import process_tree
 from tests.integration.standinagent import StandInAgent, encoded
 from tests.waiting import wait_for
 
@@ -46,26 +46,26 @@ def pid_in(path: Path) -> int:
 
 
 def gone(*pids: int) -> bool:
-    found = [proctree.process(pid) for pid in pids]
+    found = [process_tree.process(pid) for pid in pids]
     return all(item is None or item.dead for item in found)
 
 
-def executor_under(warden: int) -> int:
-    return wait_for(lambda: proctree.children(warden))[0]
+def executor_under(supervisor: int) -> int:
+    return wait_for(lambda: process_tree.children(supervisor))[0]
 
 
 def message(
     agent: StandInAgent, kind: str, body: dict[str, Any], identity: str = "m1", task: str = "0"
 ) -> dict[str, Any]:
     """Sends a message for a task; its last answer."""
-    document = {"v": 1, "type": "message", "id": identity, "kind": kind, "tasks": [task], "timeout": 10.0, "body": body}
+    document = {"v": 1, "type": "message", "id": identity, "kind": kind, "tasks": [task], "timeout": 60.0, "body": body}
     agent.send("MESSAGE", message={"data": encoded(document)})
 
     def answered() -> Any:
         answers = [item for item in agent.messages if item.get("id") == identity and item["status"] != "running"]
         return answers and answers[0]
 
-    return wait_for(answered, 15, lambda: f"an answer to {kind}: {agent.messages} {agent.log()[-1000:]}")
+    return wait_for(answered, 30, lambda: f"an answer to {kind}: {agent.messages} {agent.log()[-1000:]}")
 
 
 def restarted_from(agent: StandInAgent, pid: int) -> dict[str, Any]:
@@ -75,4 +75,4 @@ def restarted_from(agent: StandInAgent, pid: int) -> dict[str, Any]:
         running = [item["detail"] for item in agent.updates if item["state"] == "TASK_RUNNING"]
         return next((item for item in running if item["pid"] not in (0, pid) and not item["restarting"]), None)
 
-    return wait_for(found, 10, "a RUNNING with another pid")
+    return wait_for(found, 30, "a RUNNING with another pid")

@@ -19,7 +19,7 @@ def the_task(taskgroup: Record) -> Record:
 def sandbox(mesos: RealMesos, taskgroup_id: str) -> Path:
     """Of the executor of a taskgroup, whichever agent it is on."""
     found = mesos.directory.glob(f"*/work/slaves/*/frameworks/*/executors/{taskgroup_id}/runs/latest")
-    return wait_for(lambda: next(found, None), 10, f"the sandbox of {taskgroup_id}")
+    return wait_for(lambda: next(found, None), 30, f"the sandbox of {taskgroup_id}")
 
 
 def processes_of(taskgroup_id: str) -> dict[int, list[str]]:

@@ -11,11 +11,11 @@ from typing import Any
 
 import requests
 
-from bcs_scheduler.executor.census import MARK
+from bcs_scheduler.executor.processes.census import MARK
 from bcs_scheduler.processes import living_descendants
 from tests.waiting import wait_for
 
-START_SECONDS = 60.0
+START_SECONDS = 90.0
 
 
 class LocalMesosProcess:
@@ -57,7 +57,7 @@ class LocalMesosProcess:
             return
         process.send_signal(number)
         try:
-            process.wait(20)
+            process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -65,14 +65,14 @@ class LocalMesosProcess:
 
     def control(self, action: str, **arguments: Any) -> dict[str, Any]:
         """A fault or a question of ``bcs_scheduler.local.control``."""
-        answer = self._session.post(f"{self.url}/control", json={"action": action, **arguments}, timeout=10)
+        answer = self._session.post(f"{self.url}/control", json={"action": action, **arguments}, timeout=60)
         assert answer.status_code == 200, answer.text
         return answer.json()
 
     def running(self) -> dict[str, str]:
         """Task id -> agent id of all tasks that have not ended, as the master knows them."""
         call = {"type": "GET_TASKS"}
-        answer = self._session.post(f"{self.url}/api/v1", json=call, headers={"Accept": "application/json"}, timeout=10)
+        answer = self._session.post(f"{self.url}/api/v1", json=call, headers={"Accept": "application/json"}, timeout=60)
         tasks = answer.json()["get_tasks"].get("tasks", [])
         return {t["task_id"]["value"]: t["agent_id"]["value"] for t in tasks if t["state"] not in ENDED}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -79,17 +80,16 @@ class RealMesos:
     # --- life -------------------------------------------------------------------------------------------------------
 
     def start(self) -> RealMesos:
-        if not (HERE / "bin" / "mesos-master").exists():
-            subprocess.run([str(HERE / "setup.sh")], check=True)
+        build()
         self._control("up", self.kind)
         return self
 
     def stop(self) -> None:
         """Ends all processes of the cluster, those of its tasks included, and makes sure that none is left."""
         self._control("down")
-        wait_for(lambda: not self.processes(), 10, lambda: f"the end of {self.processes()}")
-        for claim in self._claims:
-            claim.close()
+        wait_for(lambda: not self.processes(), 30, lambda: f"the end of {self.processes()}")
+        for allocation in self._claims:
+            allocation.close()
 
     def start_process(self, *names: str) -> None:
         self._control("start", *names)
@@ -163,7 +163,7 @@ class RealMesos:
     def teardown(self, framework_id: str) -> None:
         """Ends the framework with all its tasks, as an operator would."""
         address = self.masters[self.leader()]
-        urllib.request.urlopen(f"http://{address}/teardown", f"frameworkId={framework_id}".encode(), timeout=10).close()
+        urllib.request.urlopen(f"http://{address}/teardown", f"frameworkId={framework_id}".encode(), timeout=60).close()
 
     def end_abandoned(self) -> None:
         """Ends the frameworks that no scheduler is connected for."""
@@ -211,6 +211,14 @@ def environment_of(process: Path) -> list[str]:
         return []
 
 
+def build() -> None:
+    """Builds what is missing, once for all processes of the tests."""
+    with (HERE / "setup.sh").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not all((HERE / program).exists() for program in ("bin/mesos-master", "libexec/mesos-io-switchboard")):
+            subprocess.run([str(HERE / "setup.sh")], check=True)
+
+
 class _KeepRedirects(urllib.request.HTTPRedirectHandler):
     """Masters that do not lead answer with a redirect, which is what we want to see."""
 
@@ -234,11 +242,11 @@ def claim_base_port() -> tuple[int, socket.socket]:
     span = (LAST_PORT - FIRST_PORT) // STEP
     for attempt in range(span):
         base = FIRST_PORT + STEP * ((os.getpid() * 7 + attempt) % span)
-        claim = held(base + CLAIM)
-        if claim is not None:
+        allocation = held(base + CLAIM)
+        if allocation is not None:
             if all(_is_free(base + offset) for offset in PORTS_USED):
-                return base, claim
-            claim.close()
+                return base, allocation
+            allocation.close()
     raise RuntimeError("no free ports for a Mesos cluster")
 
 
@@ -246,9 +254,9 @@ def claim_task_ports() -> tuple[int, socket.socket]:
     """First of the ports for tasks of a cluster, and what holds them."""
     for attempt in range(TASK_WINDOWS):
         window = (os.getpid() * 7 + attempt) % TASK_WINDOWS
-        claim = held(TASK_CLAIM + window)
-        if claim is not None:
-            return FIRST_TASK_PORT + 3 * TASK_SPAN * window, claim
+        allocation = held(TASK_CLAIM + window)
+        if allocation is not None:
+            return FIRST_TASK_PORT + 3 * TASK_SPAN * window, allocation
     raise RuntimeError("no free ports for the tasks of a Mesos cluster")
 
 

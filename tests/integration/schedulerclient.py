@@ -8,16 +8,17 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterable
+from itertools import count
 from typing import Any
 
 import requests
 
-from bcs_scheduler.mesos.recordio import Decoder
+from bcs_scheduler.mesos.transport.recordio import Decoder
 
 Json = dict[str, Any]
 
 CAPABILITIES = ("MULTI_ROLE", "PARTITION_AWARE", "TASK_KILLING_STATE", "RESERVATION_REFINEMENT")
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class SchedulerClient:
@@ -173,6 +174,13 @@ class SchedulerClient:
 
 
 # --- parts of calls ---
+
+_numbers = count(1)
+
+
+def fresh(kind: str) -> str:
+    """An id that no other test uses."""
+    return f"{kind}-{next(_numbers)}"
 
 
 def scalar(name: str, value: float, role: str | None = "*") -> Json:

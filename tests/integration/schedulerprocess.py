@@ -15,7 +15,7 @@ import requests
 from tests.waiting import wait_for
 
 PREFIX = "/v4/scheduler/mesos"
-START_SECONDS = 60.0
+START_SECONDS, STOP_SECONDS = 90.0, 60.0
 
 
 class SchedulerProcess:
@@ -88,7 +88,7 @@ class SchedulerProcess:
             process.send_signal(signal.SIGCONT)
         self._process = None
         try:
-            return process.wait(30)
+            return process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -112,8 +112,8 @@ class SchedulerProcess:
 
     def ready(self) -> bool:
         try:
-            return self.session.get(self.url + "/readyz", timeout=10).status_code == 200
-        except requests.ConnectionError:
+            return self.session.get(self.url + "/readyz", timeout=60).status_code == 200
+        except (requests.ConnectionError, requests.Timeout):
             return False
 
     def wait_ready(self, seconds: float = 60.0) -> SchedulerProcess:
@@ -126,7 +126,7 @@ class SchedulerProcess:
         return self
 
     def _role(self) -> str:
-        return str(self.session.get(self.url + "/readyz", timeout=10).json()["role"])
+        return str(self.session.get(self.url + "/readyz", timeout=60).json()["role"])
 
     def application(self, name: str, namespace: str = "default") -> dict[str, Any] | None:
         answer = self.request("GET", f"/namespaces/{namespace}/applications/{name}")

@@ -7,18 +7,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.gateway import Busy
-from bcs_scheduler.metrics import Metrics
-from bcs_scheduler.runtime import Runtime
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.leadership.gateway import Busy
+from bcs_scheduler.leadership.runtime import Runtime
+from bcs_scheduler.observability.metrics import Metrics
 from store.base import Change, Loaded, Store
 from store.memory import MemoryBackend, MemoryStore
 from store.records import AgentSetting
 from store.state import State
 from tests.waiting import wait_for
 
-Deliver = Callable[[events.Event], None]
+Deliver = Callable[[inputs.Input], None]
 A, B = "http://a:1", "http://b:2"
 
 
@@ -28,6 +28,7 @@ class FakeDriver:
     def __init__(self, deliver: Deliver) -> None:
         self.deliver = deliver
         self.framework_id = ""
+        self.traits = cluster_manager.Traits()
         self.sent: list[effects.Effect] = []
         self.started = self.stopped = False
         self.send_blocks = self.stop_blocks = False
@@ -37,7 +38,9 @@ class FakeDriver:
         self, framework_id: str, cluster: str = "", may_subscribe: Callable[[], bool | None] | None = None
     ) -> None:
         self.started, self.framework_id, self.may_subscribe = True, framework_id, may_subscribe
-        self.deliver(events.Subscribed(framework_id=framework_id or "framework-1", master="m:5050", cause="mesos:1"))
+        self.deliver(
+            cluster_manager.Connected(framework_id=framework_id or "framework-1", master="m:5050", cause="mesos:1")
+        )
 
     def stop(self) -> None:
         self.stopped = True
@@ -124,7 +127,7 @@ class Process:
         return wait_for(state, what="a state to read")
 
     def disable(self, agent: str) -> Future[effects.Reply]:
-        return self.runtime.submit(events.SetAgent(agent=agent, disabled=True))
+        return self.runtime.submit(requests.SetAgent(agent=agent, disabled=True))
 
     def check(self, name: str) -> tuple[bool, str]:
         return next((check.ok, check.message) for check in self.runtime.checks() if check.name == name)

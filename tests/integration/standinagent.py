@@ -188,11 +188,12 @@ class StandInAgent:
 
     def subscribed(self, subscribe: Json) -> queue.Queue[bytes | None]:
         self._outgoing = queue.Queue()
-        self.subscriptions.append(subscribe)
         info = {"executor_id": {"value": EXECUTOR}, "data": encoded(self.group)}
         self.send("SUBSCRIBED", subscribed={"executor_info": info, "framework_info": {}, "agent_info": {}})
         for update in subscribe["unacknowledged_updates"]:
             self._update(update["status"])
+        # Last, because tests that wait for the subscription send at once: SUBSCRIBED is the first event of a stream.
+        self.subscriptions.append(subscribe)
         return self._outgoing
 
     # ---- what executors are told
@@ -228,7 +229,7 @@ class StandInAgent:
     def states(self, task: str = "0") -> list[str]:
         return [item["state"].removeprefix("TASK_") for item in self.updates if item["task_id"]["value"] == task]
 
-    def wait_for_state(self, state: str, task: str = "0", seconds: float = 15.0) -> Json:
+    def wait_for_state(self, state: str, task: str = "0", seconds: float = 30.0) -> Json:
         """The first update with that state."""
 
         def found() -> list[Json]:

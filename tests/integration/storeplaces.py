@@ -15,11 +15,11 @@ from kazoo.retry import KazooRetry
 from store.base import Change, Store, Term
 from store.memory import MemoryBackend, MemoryStore
 from store.records import Record
-from store.sqlite import SqliteStore
-from store.zookeeper import ZooKeeperStore
-from store.zookeeper_tree import Address, Tree
+from store.sqlite.store import SqliteStore
+from store.zookeeper.store import ZooKeeperStore
+from store.zookeeper.tree import Address, Tree
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which a test gives up waiting for something that should happen at once."""
 
 

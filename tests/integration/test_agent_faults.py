@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 import requests
 
+from tests.component.executor.webserver import Web, content, protected, serving
 from tests.integration.executortraces import executors_of, processes_of, sandbox, the_task, wait_gone
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.onetaskgroup import (
@@ -32,7 +33,6 @@ from tests.integration.onetaskgroup import (
     tell,
 )
 from tests.integration.schedulerprocess import SchedulerProcess, document
-from tests.unit.executor.webserver import Web, content, protected, serving
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.mesos
@@ -98,8 +98,8 @@ def test_programs_of_every_kind(mesos: RealMesos, scheduler: SchedulerProcess) -
     wait_gone(leaks, crashes, finishes)
 
     ignores, forks = settled(scheduler, "ignores", "Running"), settled(scheduler, "forks", "Running")
-    wait_for(lambda: (home(mesos, ignores) / "stdout").read_text(), 10, "the trap")
-    wait_for(lambda: len(processes_of(forks["ID"])) >= 5, 10, lambda: f"all processes: {processes_of(forks['ID'])}")
+    wait_for(lambda: (home(mesos, ignores) / "stdout").read_text(), 30, "the trap")
+    wait_for(lambda: len(processes_of(forks["ID"])) >= 5, 30, lambda: f"all processes: {processes_of(forks['ID'])}")
     remove(scheduler, leaks, crashes, finishes, ignores, forks)
 
 
@@ -107,7 +107,7 @@ def test_an_executor_that_hangs_is_ended_with_all_it_runs(scheduler: SchedulerPr
     """It leaves KILLs without effect; its agent ends it."""
     create(scheduler, "frozen", "trap '' TERM; setsid sleep 1000 & while :; do sleep 0.2; done")
     group = settled(scheduler, "frozen", "Running")
-    wait_for(lambda: len(processes_of(group["ID"])) >= 4, 10, lambda: f"all processes: {processes_of(group['ID'])}")
+    wait_for(lambda: len(processes_of(group["ID"])) >= 4, 30, lambda: f"all processes: {processes_of(group['ID'])}")
     os.kill(executors_of(group["ID"])[1], signal.SIGSTOP)
     remove(scheduler, group)
 
@@ -134,7 +134,7 @@ def test_a_check_that_hangs_fails_its_taskgroup(mesos: RealMesos, scheduler: Sch
         return groups[0] if [task["Status"] for task in groups[0]["Taskgroup"]] == ["Failed", "Killed"] else None
 
     settled(scheduler, "hangs", "Failed")
-    group = wait_for(ended, 20, lambda: f"the end of both: {scheduler.taskgroups('hangs')}")
+    group = wait_for(ended, 30, lambda: f"the end of both: {scheduler.taskgroups('hangs')}")
     assert group["Message"] == "COMMAND health check failed 2 times in a row: timed out after 1 s"
     assert group["Taskgroup"][0]["HealthCheckStatus"][0]["result"] is False
     remove(scheduler, group)
@@ -157,8 +157,8 @@ def test_checks_and_kill_policy_of_the_executor_of_mesos(scheduler: SchedulerPro
         asked = document(name, 1, ["/bin/sh", "-c", line], container=container, **policies)
         scheduler.call("POST", APPS, asked | {"executor": "mesos"})
     well, ill = settled(scheduler, "native", "Running"), settled(scheduler, "native-ill", "Running")
-    wait_for(lambda: not the_task(scheduler.taskgroups("native-ill")[0])["Healthy"], 20, "a failed check")
-    wait_for(lambda: scheduler.taskgroups("native-ill")[0]["ID"] != ill["ID"], 20, "a replacement")
+    wait_for(lambda: not the_task(scheduler.taskgroups("native-ill")[0])["Healthy"], 30, "a failed check")
+    wait_for(lambda: scheduler.taskgroups("native-ill")[0]["ID"] != ill["ID"], 30, "a replacement")
     wait_gone(ill)
     assert processes_of(well["ID"])
     assert not executors_of(well["ID"])
@@ -212,7 +212,7 @@ def test_everything_a_taskgroup_can_be_given(mesos: RealMesos, scheduler: Schedu
     create(scheduler, "given", "env; id -un; ../tools/bin/tool; pwd; exec sleep 1000", container=container)
     group = settled(scheduler, "given", "Running")
     place = home(mesos, group)
-    output = wait_for(lambda: (text := (place / "stdout").read_text()).endswith("/etc\n") and text, 10, "the output")
+    output = wait_for(lambda: (text := (place / "stdout").read_text()).endswith("/etc\n") and text, 30, "the output")
     port = the_task(group)["PortMappings"][0]["HostPort"]
     expected = {
         f"PLACE=default/given-0:{port}",
@@ -278,7 +278,7 @@ def test_a_secret_that_vanished_is_waited_for(mesos: RealMesos, scheduler: Sched
         return " ".join(scheduler.call("GET", f"{APPS}/{name}/explain")["text"])
 
     reason = "waiting for configuration: secret default/fleeting does not exist"
-    wait_for(lambda: reason in explained("later") and reason in explained("again"), 20, lambda: explained("again"))
+    wait_for(lambda: reason in explained("later") and reason in explained("again"), 30, lambda: explained("again"))
     assert scheduler.taskgroups("later") == []
     put_secret(scheduler, "fleeting", f"{PASSWORD}-2")
     groups = [settled(scheduler, name, "Running") for name in ("later", "again")]
@@ -303,7 +303,7 @@ def test_a_disk_that_takes_no_more(mesos: RealMesos, scheduler: SchedulerProcess
     assert refused["Status"] == "failed"
     assert "cannot be written: " in refused["Message"]
     assert not (place / "file").exists()
-    wait_for(lambda: (place / "stdout").stat().st_size == 4000, 20, "the limit of stdout")
+    wait_for(lambda: (place / "stdout").stat().st_size == 4000, 30, "the limit of stdout")
     assert outcome(scheduler, ask(scheduler, group, "echo still here"))["Results"][0]["commInspect"]["stdout"]
     assert settled(scheduler, "prints", "Running")["ID"] == group["ID"]
 
@@ -313,7 +313,7 @@ def test_a_disk_that_takes_no_more(mesos: RealMesos, scheduler: SchedulerProcess
     def told() -> bool:
         return b"bytes of output were dropped: the disk refused them" in (place / "stdout").read_bytes()
 
-    wait_for(told, 20, "a word about what was dropped")
+    wait_for(told, 30, "a word about what was dropped")
     remove(scheduler, group)
 
 
@@ -341,11 +341,11 @@ def test_rubbish_in_the_name_of_an_executor(mesos: RealMesos, scheduler: Schedul
     ):
         call = {"type": "MESSAGE", **identity, "message": {"data": encoded(data)}}
         url = f"http://{environment['MESOS_AGENT_ENDPOINT']}/api/v1/executor"
-        assert requests.post(url, json=call, timeout=10).status_code == 202
+        assert requests.post(url, json=call, timeout=60).status_code == 202
     assert outcome(scheduler, ask(scheduler, group, "echo alive"))["Results"][0]["commInspect"]["stdout"] == "alive\n"
     [same] = scheduler.taskgroups("victim")
     assert (same["ID"], the_task(same)["Pid"]) == (group["ID"], the_task(group)["Pid"])
-    wait_for(lambda: "mesos.executor.unreadable" in scheduler.log(), 10, "a word in the log")
+    wait_for(lambda: "mesos.executor.unreadable" in scheduler.log(), 30, "a word in the log")
     remove(scheduler, group)
 
 
@@ -361,17 +361,17 @@ def test_what_happens_while_no_scheduler_is_there(mesos: RealMesos, scheduler: S
     works, ends, breaks = (settled(scheduler, name, "Running") for name in ("works", "ends", "breaks"))
     told = ask(scheduler, works, f"echo ran >> count; {until}; echo done")
     counted = home(mesos, works) / "count"
-    wait_for(counted.exists, 10, "the begin of the command")
+    wait_for(counted.exists, 30, "the begin of the command")
     scheduler.kill()
     for group in (works, ends, breaks):
         (home(mesos, group) / "go").touch()
     pids = [the_task(group)["Pid"] for group in (ends, breaks)]
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 10, "the end of the tasks")
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids), 30, "the end of the tasks")
     scheduler.start().wait_ready()
     assert outcome(scheduler, told)["Results"][0]["commInspect"]["stdout"] == "done\n"
     assert counted.read_text() == "ran\n"
     assert the_task(settled(scheduler, "ends", "Finish"))["ExitCode"] == 0
-    wait_for(lambda: scheduler.taskgroups("breaks")[0]["ID"] != breaks["ID"], 20, "a replacement")
+    wait_for(lambda: scheduler.taskgroups("breaks")[0]["ID"] != breaks["ID"], 30, "a replacement")
     again = settled(scheduler, "breaks", "Running")
     assert again["ReschededTimes"] == 1
     wait_gone(ends, breaks)
@@ -383,7 +383,7 @@ def test_an_agent_away_for_longer_than_the_recovery_time(mesos: RealMesos, sched
     line = "trap '' TERM; (setsid sh -c 'trap \"\" TERM; while :; do sleep 0.2; done' &); while :; do sleep 0.2; done"
     create(scheduler, "left", line, **AT_ONCE)
     group = settled(scheduler, "left", "Running")
-    wait_for(lambda: len(processes_of(group["ID"])) >= 5, 10, lambda: f"all processes: {processes_of(group['ID'])}")
+    wait_for(lambda: len(processes_of(group["ID"])) >= 5, 30, lambda: f"all processes: {processes_of(group['ID'])}")
     agent = sandbox(mesos, group["ID"]).relative_to(mesos.directory).parts[0]
     log = sandbox(mesos, group["ID"]) / "stderr"
     mesos.stop_process(agent)
@@ -403,7 +403,7 @@ def test_no_secret_was_told(mesos: RealMesos, scheduler: SchedulerProcess) -> No
     """After all of the above they are in no log, no answer and nothing that agents keep, but in the files asked for."""
     paths = [APPS, f"{NAMESPACE}/secrets", f"{NAMESPACE}/configmaps", "/taskgroups", "/transactions"]
     told = [json.dumps(scheduler.call("GET", path, limit=1000)) for path in paths]
-    told += [requests.get(f"{scheduler.url}/metrics", timeout=10).text, scheduler.log()]
+    told += [requests.get(f"{scheduler.url}/metrics", timeout=60).text, scheduler.log()]
     told += [mesos.log(name) for name in ("solo", *mesos.agents)]
     told += [json.dumps(mesos.state())]
     told += [path.read_text(errors="replace") for path in mesos.directory.glob("*/work/slaves/*/**/runs/*/std*")]

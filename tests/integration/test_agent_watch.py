@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from bcs_scheduler.core import events
-from bcs_scheduler.mesos import agentwatch
-from bcs_scheduler.mesos.agentwatch import AgentWatch
+from bcs_scheduler.core.interface import cluster_manager
+from bcs_scheduler.mesos import agent_watch
+from bcs_scheduler.mesos.agent_watch import AgentWatch
 from bcs_scheduler.mesos.errors import CallRefused
-from bcs_scheduler.mesos.http import Master
+from bcs_scheduler.mesos.transport.http import Master
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.mesoscluster import RealMesos
 from tests.waiting import wait_for
@@ -25,10 +25,10 @@ class Watched:
         host, _, port = address.rpartition(":")
         self.master = Master(host, int(port))
         self.watch = AgentWatch({}, HOUR)
-        self.lists: list[events.AgentsListed] = []
+        self.lists: list[cluster_manager.AgentsListed] = []
         self.watch.renew()
 
-    def look(self) -> events.AgentsListed | None:
+    def look(self) -> cluster_manager.AgentsListed | None:
         if self.watch.pause() == 0.0:
             listed = self.watch.look(self.master, lambda: "test")
             if listed is not None:
@@ -38,7 +38,7 @@ class Watched:
 
     def times(self) -> dict[str, float]:
         """Registration times of the last list."""
-        return {agent["hostname"]: agent["registered_time"] for agent in self.lists[-1].agents}
+        return {agent.hostname: agent.registered_time for agent in self.lists[-1].agents}
 
 
 @pytest.fixture
@@ -54,19 +54,19 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalMesosProces
 def test_an_agent_that_registers_again_is_listed_at_once_on_the_real_mesos(own_mesos: RealMesos) -> None:
     own_mesos.wait_for_agents()
     watched = Watched(own_mesos.masters["solo"])
-    wait_for(watched.look, 20, "the first list")
+    wait_for(watched.look, 30, "the first list")
     first = watched.times()
     assert watched.lists[0].clock == pytest.approx(max(first.values()), abs=120)
     own_mesos.kill_agent("s2")
     own_mesos.start_process("s2")
     own_mesos.wait_for_agents()
-    wait_for(lambda: watched.look() and watched.times()["agent2"] > first["agent2"], 20, "the list with its return")
+    wait_for(lambda: watched.look() and watched.times()["agent2"] > first["agent2"], 30, "the list with its return")
     assert {name for name, at in watched.times().items() if at != first[name]} == {"agent2"}
 
 
 def test_an_agent_that_comes_back_is_listed_at_once_and_else_nothing_is(local: LocalMesosProcess) -> None:
     watched = Watched(local.url.removeprefix("http://"))
-    wait_for(watched.look, 20, "the first list")
+    wait_for(watched.look, 30, "the first list")
     first = watched.times()
     polls = 0
     while polls < 2:
@@ -75,24 +75,24 @@ def test_an_agent_that_comes_back_is_listed_at_once_and_else_nothing_is(local: L
             assert watched.look() is None, "nothing has changed"
     local.control("kill_agent", agent="agent-2")
     local.control("restart_agent", agent="agent-2")
-    wait_for(lambda: watched.look() and watched.times() != first, 20, "the list after the return")
+    wait_for(lambda: watched.look() and watched.times() != first, 30, "the list after the return")
     assert watched.lists[-1].clock > 0
 
 
 def test_a_master_that_hides_its_counters_is_asked_for_lists_more_often(
     local: LocalMesosProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agentwatch.operator, "agent_counters", lambda master, headers: None)
-    monkeypatch.setattr(agentwatch, "BLIND", 0.2)
+    monkeypatch.setattr(agent_watch.operator, "agent_counters", lambda master, headers: None)
+    monkeypatch.setattr(agent_watch, "BLIND", 0.2)
     watched = Watched(local.url.removeprefix("http://"))
-    wait_for(lambda: watched.look() and len(watched.lists) >= 3, 20, "three lists")
+    wait_for(lambda: watched.look() and len(watched.lists) >= 3, 30, "three lists")
 
 
 def test_a_master_that_does_not_answer_is_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(master: Master, headers: dict[str, str]) -> None:
         raise CallRefused(500, "no")
 
-    monkeypatch.setattr(agentwatch.operator, "agent_counters", refused)
+    monkeypatch.setattr(agent_watch.operator, "agent_counters", refused)
     watched = Watched("127.0.0.1:1")
     assert watched.look() is None
-    assert 0 < watched.watch.pause() <= agentwatch.RETRY
+    assert 0 < watched.watch.pause() <= agent_watch.RETRY

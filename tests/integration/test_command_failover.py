@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler import processes
-from bcs_scheduler.local.settings import PORT_STRIDE
+from tests.integration.devprocess import claim_ports
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
@@ -22,11 +21,12 @@ COMMAND = "/command/application/default/many"
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalMesosProcess]:
-    first = processes.free_ports(PORTS, AGENTS, PORT_STRIDE)
+    first, claim = claim_ports()
     ports = f"--ports={first}-{first + PORTS - 1}"
     process = LocalMesosProcess(tmp_path, f"--agents={AGENTS}", "--cpus=64", "--mem=65536", ports).start()
     yield process
     process.stop()
+    claim.close()
 
 
 @pytest.fixture

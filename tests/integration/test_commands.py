@@ -53,31 +53,40 @@ def test_exec_everywhere(dev: Dev) -> None:
 
 
 def test_exec_of_what_does_not_end_or_does_not_exist(dev: Dev) -> None:
-    late = dev.bcs("exec", "listener-0", "--timeout", "500ms", "--", "sh", "-c", "echo begun; sleep 1000")
-    assert late.returncode != 0
+    for seconds in ("0.5", "2", "8", "32"):  # a busy machine may need longer to start the program
+        late = dev.bcs("exec", "listener-0", "--timeout", f"{seconds}s", "--", "sh", "-c", "echo begun; sleep 1000")
+        assert late.returncode != 0
+        assert f"has not ended within {seconds}s".encode() in late.stderr
+        if late.stdout:
+            break
     assert late.stdout == b"begun\n"
-    assert b"killed after 0.5 s" in late.stderr
     missing = dev.bcs("exec", "listener-0", "--", "/no/such/program")
     assert missing.returncode != 0
     assert missing.stderr
 
 
-def test_an_endless_output_is_cut_off(dev: Dev) -> None:
-    result = dev.bcs(
-        "exec", "listener-0", "--timeout", "2s", "--", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x"
-    )
+MANY = ("--", "sh", "-c", "head -c 1000000 /dev/zero | tr '\\0' x")
+
+
+def test_the_output_of_one_task_is_streamed_whole(dev: Dev) -> None:
+    result = dev.bcs("exec", "listener-0", *MANY)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert result.stdout == b"x" * 1_000_000
+
+
+def test_the_output_of_all_tasks_is_cut_off(dev: Dev) -> None:
+    result = dev.bcs("exec", "listener", "-o", "json", *MANY)
     assert result.returncode == 0
-    assert set(result.stdout) == {ord("x")}
-    assert 1000 < len(result.stdout) < 1_000_000
-    assert b"cut off" in result.stderr
+    for answer in json.loads(result.stdout):
+        assert set(answer["stdout"]) == {"x"} and 1000 < len(answer["stdout"]) < 1_000_000
 
 
 def test_a_signal_is_heard_and_the_log_says_so(dev: Dev) -> None:
     dev.done("signal", "listener-1", "USR1")
-    wait_for(lambda: b"heard USR1" in dev.done("logs", "listener-1"), 20, "the signal in the log")
+    wait_for(lambda: b"heard USR1" in dev.done("logs", "listener-1"), 30, "the signal in the log")
     assert b"USR1" not in dev.done("logs", "listener-0")
     dev.done("reload", "listener")
-    wait_for(lambda: dev.done("logs", "listener").count(b"heard HUP") == 2, 20, "the reload in both logs")
+    wait_for(lambda: dev.done("logs", "listener").count(b"heard HUP") == 2, 30, "the reload in both logs")
     assert dev.done("logs", "listener-0", "--stderr") == b"trouble\n"
     assert dev.done("logs", "listener-0", "--tail", "1") == b"heard HUP\n"
 
@@ -100,8 +109,8 @@ def test_a_variable_counts_from_the_next_restart_on(dev: Dev) -> None:
     before = dev.data("get", "tasks", "listener-0")[0]["Pid"]
     dev.done("env", "listener-0", "COLOUR=blue")
     dev.done("restart", "listener-0")
-    wait_for(lambda: dev.data("get", "tasks", "listener-0")[0]["Pid"] not in (before, 0), 20, "a new process")
-    wait_for(lambda: b"began blue" in dev.done("logs", "listener-0"), 20, "the new variable")
+    wait_for(lambda: dev.data("get", "tasks", "listener-0")[0]["Pid"] not in (before, 0), 30, "a new process")
+    wait_for(lambda: b"began blue" in dev.done("logs", "listener-0"), 30, "the new variable")
     assert dev.data("get", "tasks", "listener-0")[0]["Status"] == "Running"
 
 
@@ -109,7 +118,7 @@ def test_following_loses_nothing_over_rotations(dev: Dev) -> None:
     """What is written is rotated a dozen times meanwhile, and the file kept for so long is 4 KiB."""
     writer = document("writer", 1, ["sh", "-c", WRITER], restartPolicy={"policy": "Never"})
     dev.done("apply", "-f", "-", given=yaml.safe_dump(writer).encode())
-    wait_for(lambda: dev.data("get", "tasks", "writer"), 20, "the writer")
+    wait_for(lambda: dev.data("get", "tasks", "writer"), 30, "the writer")
     result = dev.bcs("logs", "writer-0", "-f", "--rotated")
     assert (result.returncode, result.stderr) == (0, b"")
     written = result.stdout.decode().split("\n")
@@ -119,7 +128,7 @@ def test_following_loses_nothing_over_rotations(dev: Dev) -> None:
 
 def test_what_was_asked_can_be_looked_up_and_forgotten(dev: Dev) -> None:
     identity = dev.done("exec", "listener-0", "--detach", "--", "echo", "later").decode().strip()
-    wait_for(lambda: b"later" in dev.done("describe", "command", identity), 20, "the outcome")
+    wait_for(lambda: b"later" in dev.done("describe", "command", identity), 30, "the outcome")
     dev.done("delete", "command", identity)
     assert dev.bcs("describe", "command", identity).returncode == 3
 

@@ -28,9 +28,9 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from bcs_scheduler.api.operation import BASE, Operation
+from bcs_scheduler.api.http.operation import BASE, Operation
 from bcs_scheduler.api.routes import operations
-from bcs_scheduler.api.sse import MEDIA_TYPE as EVENT_STREAM
+from bcs_scheduler.api.streams.sse import MEDIA_TYPE as EVENT_STREAM
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 

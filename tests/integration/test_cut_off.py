@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gate import Gate
+from tests.integration.gate import Gate, masters_behind_gates
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
@@ -104,6 +104,32 @@ def test_a_leader_that_is_cut_off_from_mesos_hands_over(
     second.call("PUT", f"{APPS}/web/scale/2")
     second.wait_running("web", 2)
     assert check(second, "leadership")[1] == "master, epoch 2"
+
+
+def test_a_leader_that_reaches_the_election_of_masters_and_no_master_hands_over(
+    zookeeper: ZooKeeperServer, ha_mesos: RealMesos, start: Start, tmp_path: Path
+) -> None:
+    """Three masters; the leader still learns from ZooKeeper which of them leads."""
+    store = f"zk://{zookeeper.hosts}/{tmp_path.name}"
+    masters, election = masters_behind_gates(ha_mesos)
+    try:
+        first = start(store, f"zk://{election.address}/mesos", mesos__patience="3").wait_ready()
+        first.call("POST", APPS, document("web", 1, ["sleep", "1000"]))
+        (group,) = first.wait_running("web", 1)
+        second = start(store, ha_mesos.zk_url, mesos__patience="3").wait_ready()
+        for gate in masters:
+            gate.cut()
+        second.wait_leading()
+        wait_for(lambda: subscribed(second), what="the subscription of the second scheduler")
+        assert "reaches the master" in first.log()
+        for gate in masters:
+            gate.open()
+        wait_for(lambda: role(first) == "slave", what="the first scheduler to stand by")
+        assert [found["ID"] for found in second.wait_running("web", 1)] == [group["ID"]], "its task was not touched"
+        assert check(second, "leadership") == (True, "master, epoch 2") and subscribed(second)
+    finally:
+        for gate in (*masters, election):
+            gate.stop()
 
 
 def test_the_leader_stays_while_no_other_scheduler_reaches_mesos(

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from store import zookeeper_session
 from store.base import StaleEpoch, StoreError
 from store.records import Application
-from store.zookeeper import ZooKeeperStore
-from store.zookeeper_tree import Address, Tree
+from store.zookeeper import session
+from store.zookeeper.store import ZooKeeperStore
+from store.zookeeper.tree import Address, Tree
 from tests.integration.storeplaces import PATIENCE, Candidate, done
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
@@ -73,7 +73,7 @@ def test_a_leader_on_a_damaged_server_steps_down_and_reads_from_another(
     ensemble: ZooKeeperEnsemble, damaged: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     others = [member.hosts for member in ensemble.members if member is not damaged]
-    monkeypatch.setattr(zookeeper_session, "_shuffled", lambda hosts: hosts)
+    monkeypatch.setattr(session, "_shuffled", lambda hosts: hosts)
     leader = Candidate(ZooKeeperStore(",".join([damaged.hosts, *others]), ROOT))
     leader.wait_elected()
     loaded = {record.key for record in leader.store.load().records}

@@ -59,7 +59,7 @@ def serves(group: dict[str, Any]) -> bool:
     (task,) = group["Taskgroup"]
     try:
         url = f"http://{task['AgentIPAddress']}:{task['PortMappings'][0]['HostPort']}/health"
-        return requests.get(url, timeout=5).text == "ok\n"
+        return requests.get(url, timeout=30).text == "ok\n"
     except requests.RequestException:
         return False
 

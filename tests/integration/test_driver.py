@@ -13,19 +13,19 @@ from typing import Any, TypeVar
 
 import pytest
 
-from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased
 from bcs_scheduler.mesos.driver import Driver
+from bcs_scheduler.mesos.launches.task_info import DefaultExecutorBuilder
 from bcs_scheduler.mesos.settings import MesosSettings
-from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
-from offers.model import Claim, Offer, Pot
-from store.definition import Amounts, Container, EnvVar, HealthCheck, KillPolicy
+from offers.model import Allocation, Offer, ResourceKey
 from store.records import BoundPort, Task, TaskGroup, Version
+from store.records.definition import Amounts, Container, EnvVar, HealthCheck, KillPolicy
 from tests.integration.mesoscluster import RealMesos
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.mesos
 
-E = TypeVar("E", bound=events.Event)
+E = TypeVar("E", bound=inputs.Input)
 _numbers = itertools.count(1)
 
 
@@ -33,8 +33,8 @@ class Framework:
     """A driver with the least of a scheduler around it: offers are kept, updates acknowledged."""
 
     def __init__(self, url: str, framework_id: str = "", **settings: object) -> None:
-        self.inbox: queue.Queue[events.Event] = queue.Queue()
-        self.seen: list[events.Event] = []
+        self.inbox: queue.Queue[inputs.Input] = queue.Queue()
+        self.seen: list[inputs.Input] = []
         self.offers: dict[str, Offer] = {}
         self.states: dict[str, list[str]] = {}
         self.driver = Driver(
@@ -81,7 +81,9 @@ class Framework:
 
         def look() -> bool:
             found.extend(
-                item for item in self.offers.values() if dict(item.scalars).get(Pot("cpus", item.role), 0) >= cpus
+                item
+                for item in self.offers.values()
+                if dict(item.scalars).get(ResourceKey("cpus", item.role), 0) >= cpus
             )
             return bool(found)
 
@@ -96,28 +98,40 @@ class Framework:
         )
         item = hand_made(version, offer, ports)
         del self.offers[offer.id]
-        self.driver.send([effects.Accept(agent_id=offer.agent_id, offer_ids=(offer.id,), launches=(item,))])
+        self.driver.send(
+            [cluster_manager.LaunchOnAgent(agent_id=offer.agent_id, offer_ids=(offer.id,), launches=(item,))]
+        )
         return item.taskgroup
 
     def kill(self, taskgroup: TaskGroup) -> None:
-        self.driver.send([effects.Kill(task_id=task.id, agent_id=taskgroup.agent_id) for task in taskgroup.tasks])
-        self.until_state(taskgroup, "TASK_KILLED")
+        self.driver.send(
+            [
+                cluster_manager.End(
+                    taskgroup=taskgroup.id,
+                    tasks=tuple(task.id for task in taskgroup.tasks),
+                    agent_id=taskgroup.agent_id,
+                )
+            ]
+        )
+        self.until_state(taskgroup, "KILLED")
 
-    def _handle(self, event: events.Event) -> None:
+    def _handle(self, event: inputs.Input) -> None:
         self.seen.append(event)
-        if isinstance(event, events.OffersArrived):
+        if isinstance(event, leased.OffersArrived):
             self.offers.update({offer.id: offer.open() for offer in event.offers})
-        elif isinstance(event, events.OfferRescinded):
+        elif isinstance(event, leased.OfferRescinded):
             self.offers.pop(event.offer_id, None)
-        elif isinstance(event, events.Subscribed | events.Disconnected):
+        elif isinstance(event, cluster_manager.Connected | cluster_manager.Disconnected):
             self.offers.clear()
-        elif isinstance(event, events.StatusUpdate):
+        elif isinstance(event, cluster_manager.StatusUpdate):
             self.states.setdefault(event.task_id, []).append(event.state)
             if event.uuid:
-                self.driver.send([effects.Acknowledge(task_id=event.task_id, agent_id=event.agent_id, uuid=event.uuid)])
+                self.driver.send(
+                    [cluster_manager.Acknowledge(task_id=event.task_id, agent_id=event.agent_id, uuid=event.uuid)]
+                )
 
 
-def hand_made(version: Version, offer: Offer, ports: int) -> effects.Launch:
+def hand_made(version: Version, offer: Offer, ports: int) -> cluster_manager.Launch:
     """What the core would make of a placement."""
     stamp = f"{time.time_ns()}{next(_numbers)}"
     drawn = [offer.ranges[0][1][0][0] + n for n in range(ports)]
@@ -137,15 +151,15 @@ def hand_made(version: Version, offer: Offer, ports: int) -> effects.Launch:
         tasks=tasks,
     )
     requests = [container.requests for container in version.containers]
-    claim = Claim(
+    allocation = Allocation(
         scalars=(
-            (Pot("cpus", offer.role), sum(item.cpus for item in requests)),
-            (Pot("mem", offer.role), sum(item.mem for item in requests) + 64_000),
-            (Pot("disk", offer.role), sum(item.disk for item in requests) + 64_000),
+            (ResourceKey("cpus", offer.role), sum(item.cpus for item in requests)),
+            (ResourceKey("mem", offer.role), sum(item.mem for item in requests) + 64_000),
+            (ResourceKey("disk", offer.role), sum(item.disk for item in requests) + 64_000),
         ),
-        ranges=((Pot("ports", offer.role), ((drawn[0], drawn[-1]),)),) if drawn else (),
+        ranges=((ResourceKey("ports", offer.role), ((drawn[0], drawn[-1]),)),) if drawn else (),
     )
-    return effects.Launch(taskgroup=taskgroup, version=version, claim=claim)
+    return cluster_manager.Launch(taskgroup=taskgroup, version=version, allocation=allocation)
 
 
 SMALL = Amounts(cpus=100, mem=16_000, disk=4_000)
@@ -178,7 +192,7 @@ def framework() -> Iterator[Start]:
 
 def test_subscribe_offers_and_agents(real_mesos: RealMesos, framework: Start) -> None:
     one = framework(real_mesos)
-    subscribed = one.expect(events.Subscribed)
+    subscribed = one.expect(cluster_manager.Connected)
     assert subscribed.framework_id == one.id != ""
     assert subscribed.cluster == "integration"
     assert subscribed.heartbeat_interval == 15.0
@@ -186,17 +200,21 @@ def test_subscribe_offers_and_agents(real_mesos: RealMesos, framework: Start) ->
     one.until(lambda: len({offer.hostname for offer in one.offers.values()}) == 3, "offers of all agents")
     offer = next(item for item in one.offers.values() if item.hostname == "agent1")
     assert offer.attributes == {"rack": "r1", "zone": "z1", "ssd": "true"}
-    assert dict(offer.scalars) == {Pot("cpus", "*"): 4000, Pot("mem", "*"): 4_096_000, Pot("disk", "*"): 8_192_000}
-    assert offer.ranges == ((Pot("ports", "*"), ((real_mesos.task_ports, real_mesos.task_ports + 99),)),)
+    assert dict(offer.scalars) == {
+        ResourceKey("cpus", "*"): 4000,
+        ResourceKey("mem", "*"): 4_096_000,
+        ResourceKey("disk", "*"): 8_192_000,
+    }
+    assert offer.ranges == ((ResourceKey("ports", "*"), ((real_mesos.task_ports, real_mesos.task_ports + 99),)),)
     assert offer.ip == "127.0.0.1"
-    one.until(lambda: any(isinstance(item, events.AgentsListed) for item in one.seen), "the list of agents")
-    listed = next(item for item in one.seen if isinstance(item, events.AgentsListed))
-    assert {(agent["hostname"], agent["total"]["cpus"], agent["active"]) for agent in listed.agents} == {
+    one.until(lambda: any(isinstance(item, cluster_manager.AgentsListed) for item in one.seen), "the list of agents")
+    listed = next(item for item in one.seen if isinstance(item, cluster_manager.AgentsListed))
+    assert {(agent.hostname, agent.total["cpus"], agent.active) for agent in listed.agents} == {
         ("agent1", 4000, True),
         ("agent2", 2000, True),
         ("agent3", 1000, True),
     }
-    assert {agent["id"] for agent in listed.agents} == {item.agent_id for item in one.offers.values()}
+    assert {agent.id for agent in listed.agents} == {item.agent_id for item in one.offers.values()}
 
 
 def test_a_taskgroup_of_two_tasks_runs_and_is_killed(real_mesos: RealMesos, framework: Start) -> None:
@@ -209,12 +227,12 @@ def test_a_taskgroup_of_two_tasks_runs_and_is_killed(real_mesos: RealMesos, fram
         requests=SMALL,
     )
     taskgroup = one.launch(server, sleeper(), ports=2)
-    one.until_state(taskgroup, "TASK_RUNNING")
-    healthy = one.expect(events.StatusUpdate, lambda update: update.healthy is True)
+    one.until_state(taskgroup, "RUNNING")
+    healthy = one.expect(cluster_manager.StatusUpdate, lambda update: update.healthy is True)
     assert healthy.task_id == taskgroup.tasks[0].id
     assert healthy.executor_id == taskgroup.id
     port = taskgroup.tasks[0].ports[0].host_port
-    with urllib.request.urlopen(f"http://{taskgroup.agent_ip}:{port}/", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://{taskgroup.agent_ip}:{port}/", timeout=60) as answer:
         assert answer.status == 200
     tasks = {task["id"]: task for task in _framework(real_mesos, one.id)["tasks"]}
     assert tasks[taskgroup.tasks[0].id]["resources"] == {
@@ -226,8 +244,8 @@ def test_a_taskgroup_of_two_tasks_runs_and_is_killed(real_mesos: RealMesos, fram
     }
     assert {item["key"] for item in tasks[taskgroup.tasks[1].id]["labels"]} == {"namespace", "pod_name"}
     one.kill(taskgroup)
-    killed = [item for item in one.seen if isinstance(item, events.StatusUpdate) and item.state == "TASK_KILLING"]
-    assert killed, "the framework is capable of TASK_KILLING"
+    killed = [item for item in one.seen if isinstance(item, cluster_manager.StatusUpdate) and item.state == "KILLING"]
+    assert killed, "the framework is capable of KILLING"
     wait_for(lambda: not _framework(real_mesos, one.id)["tasks"], 30, "acknowledged ends")
 
 
@@ -241,27 +259,31 @@ def test_several_taskgroups_and_offers_in_one_accept(real_mesos: RealMesos, fram
     version = Version(namespace="ns", application="web", containers=(sleeper(),))
     launches = tuple(hand_made(version, offer, 0) for _ in range(5))
     one.driver.send(
-        [effects.Accept(agent_id=offer.agent_id, offer_ids=(offer.id,), launches=launches, refuse_seconds=0.0)]
+        [
+            cluster_manager.LaunchOnAgent(
+                agent_id=offer.agent_id, offer_ids=(offer.id,), launches=launches, refuse_seconds=0.0
+            )
+        ]
     )
     for launch in launches:
-        one.until_state(launch.taskgroup, "TASK_RUNNING")
+        one.until_state(launch.taskgroup, "RUNNING")
 
 
 def test_an_exit_code_tells_finished_from_failed(real_mesos: RealMesos, framework: Start) -> None:
     one = framework(real_mesos)
     good = one.launch(Container(command="true", requests=SMALL))
     bad = one.launch(Container(command="exit 3;", requests=SMALL), sleeper())
-    one.until_state(good, "TASK_FINISHED")
-    one.until(lambda: "TASK_FAILED" in one.states.get(bad.tasks[0].id, ()), "the failure")
-    one.until(lambda: "TASK_KILLED" in one.states.get(bad.tasks[1].id, ()), "the end of its neighbour")
+    one.until_state(good, "FINISHED")
+    one.until(lambda: "FAILED" in one.states.get(bad.tasks[0].id, ()), "the failure")
+    one.until(lambda: "KILLED" in one.states.get(bad.tasks[1].id, ()), "the end of its neighbour")
 
 
 def test_shutdown_ends_the_whole_executor(real_mesos: RealMesos, framework: Start) -> None:
     one = framework(real_mesos)
     taskgroup = one.launch(sleeper(), sleeper())
-    one.until_state(taskgroup, "TASK_RUNNING")
-    one.driver.send([effects.Shutdown(executor_id=taskgroup.id, agent_id=taskgroup.agent_id)])
-    ended = one.expect(events.ExecutorTerminated)
+    one.until_state(taskgroup, "RUNNING")
+    one.driver.send([cluster_manager.End(taskgroup=taskgroup.id, tasks=(), agent_id=taskgroup.agent_id, forced=True)])
+    ended = one.expect(cluster_manager.ExecutorTerminated)
     assert (ended.executor_id, ended.agent_id) == (taskgroup.id, taskgroup.agent_id)
 
 
@@ -271,29 +293,29 @@ def test_an_accept_of_a_void_offer_is_answered_by_updates(real_mesos: RealMesos,
     offer = one.offer()
     one.offers["void"] = offer._replace(id="void")
     taskgroup = one.launch(sleeper(), offer=one.offers["void"])
-    one.until_state(taskgroup, "TASK_DROPPED")
+    one.until_state(taskgroup, "DROPPED")
 
 
 def test_reconciliation_explicit_and_implicit(real_mesos: RealMesos, framework: Start) -> None:
     one = framework(real_mesos)
     taskgroup = one.launch(sleeper())
-    one.until_state(taskgroup, "TASK_RUNNING")
+    one.until_state(taskgroup, "RUNNING")
     task = taskgroup.tasks[0].id
-    one.driver.send([effects.Reconcile(tasks=((task, taskgroup.agent_id), ("nobody", taskgroup.agent_id)))])
-    unknown = one.expect(events.StatusUpdate, lambda update: update.task_id == "nobody")
-    assert (unknown.state, unknown.uuid, unknown.reason) == ("TASK_GONE", b"", "REASON_RECONCILIATION")
-    one.driver.send([effects.Reconcile()])
-    known = one.expect(events.StatusUpdate, lambda update: update.reason == "REASON_RECONCILIATION")
-    assert (known.task_id, known.state, known.uuid) == (task, "TASK_RUNNING", b"")
+    one.driver.send([cluster_manager.Reconcile(tasks=((task, taskgroup.agent_id), ("nobody", taskgroup.agent_id)))])
+    unknown = one.expect(cluster_manager.StatusUpdate, lambda update: update.task_id == "nobody")
+    assert (unknown.state, unknown.uuid, unknown.reason) == ("GONE", b"", "REASON_RECONCILIATION")
+    one.driver.send([cluster_manager.Reconcile()])
+    known = one.expect(cluster_manager.StatusUpdate, lambda update: update.reason == "REASON_RECONCILIATION")
+    assert (known.task_id, known.state, known.uuid) == (task, "RUNNING", b"")
 
 
 def test_suppress_and_revive(real_mesos: RealMesos, framework: Start) -> None:
     one = framework(real_mesos)
     one.until(lambda: len(one.offers) == 3, "all offers")
-    one.driver.send([effects.Suppress(), effects.Decline(offer_ids=tuple(one.offers), refuse_seconds=3600.0)])
+    one.driver.send([leased.Suppress(), leased.Decline(offer_ids=tuple(one.offers), refuse_seconds=3600.0)])
     one.offers.clear()
-    wait_for(lambda: not _framework(real_mesos, one.id)["offers"], 20, "declined offers")
-    one.driver.send([effects.Revive()])
+    wait_for(lambda: not _framework(real_mesos, one.id)["offers"], 30, "declined offers")
+    one.driver.send([leased.Revive()])
     one.until(lambda: len(one.offers) == 3, "offers again")
 
 
@@ -302,51 +324,51 @@ def test_updates_that_are_not_acknowledged_come_again(real_mesos: RealMesos, fra
     one = framework(real_mesos)
     taskgroup = one.launch(sleeper())
     first = one.inbox.get(timeout=30)
-    while not isinstance(first, events.StatusUpdate):
+    while not isinstance(first, cluster_manager.StatusUpdate):
         first = one.inbox.get(timeout=30)
     one.driver.stop()
     two = framework(real_mesos, one.id)
-    again = two.expect(events.StatusUpdate)
+    again = two.expect(cluster_manager.StatusUpdate)
     assert (again.task_id, again.uuid) == (taskgroup.tasks[0].id, first.uuid)
-    two.until_state(taskgroup, "TASK_RUNNING")
+    two.until_state(taskgroup, "RUNNING")
 
 
 def test_a_second_scheduler_takes_the_framework_over(real_mesos: RealMesos, framework: Start) -> None:
     """The deposed one is told, ends, and its calls no longer count."""
     old = framework(real_mesos)
     taskgroup = old.launch(sleeper())
-    old.until_state(taskgroup, "TASK_RUNNING")
+    old.until_state(taskgroup, "RUNNING")
     new = framework(real_mesos, old.id)
-    assert new.expect(events.Subscribed).framework_id == old.id
-    old.expect(events.Superseded)
-    wait_for(lambda: not old.driver.status()["connected"], 20)
+    assert new.expect(cluster_manager.Connected).framework_id == old.id
+    old.expect(cluster_manager.Superseded)
+    wait_for(lambda: not old.driver.status()["connected"], 30)
     new.kill(taskgroup)
 
 
 def test_a_framework_that_was_torn_down_is_not_taken_back(real_mesos: RealMesos, framework: Start) -> None:
     one = framework(real_mesos)
-    one.expect(events.Subscribed)
+    one.expect(cluster_manager.Connected)
     one.driver.stop()
     real_mesos.teardown(one.id)
     two = framework(real_mesos, one.id)
-    assert "removed" in two.expect(events.FrameworkRemoved).message
+    assert "removed" in two.expect(cluster_manager.RegistrationRevoked).message
     assert two.driver.status()["connected"] is False
 
 
 def test_the_driver_survives_a_killed_master(real_mesos: RealMesos, framework: Start) -> None:
     one = framework(real_mesos)
     taskgroup = one.launch(sleeper())
-    one.until_state(taskgroup, "TASK_RUNNING")
+    one.until_state(taskgroup, "RUNNING")
     one.states.clear()
     real_mesos.kill_process("solo")
-    one.expect(events.Disconnected)
+    one.expect(cluster_manager.Disconnected)
     assert one.driver.status()["connected"] is False
     real_mesos.start_process("solo")
-    again = one.expect(events.Subscribed)
+    again = one.expect(cluster_manager.Connected)
     assert again.framework_id == one.id
     real_mesos.wait_for_agents()
-    one.driver.send([effects.Reconcile(tasks=((taskgroup.tasks[0].id, taskgroup.agent_id),))])
-    one.until_state(taskgroup, "TASK_RUNNING")
+    one.driver.send([cluster_manager.Reconcile(tasks=((taskgroup.tasks[0].id, taskgroup.agent_id),))])
+    one.until_state(taskgroup, "RUNNING")
     one.kill(taskgroup)
 
 
@@ -355,11 +377,11 @@ def test_a_lost_agent_is_reported(real_mesos: RealMesos, framework: Start) -> No
     offer = one.offer()
     name = real_mesos.agents[int(offer.hostname[-1]) - 1]
     taskgroup = one.launch(sleeper(), offer=offer)
-    one.until_state(taskgroup, "TASK_RUNNING")
+    one.until_state(taskgroup, "RUNNING")
     real_mesos.kill_agent(name)
     try:
-        one.until_state(taskgroup, "TASK_UNREACHABLE")
-        assert one.expect(events.AgentRemoved).agent_id == offer.agent_id
+        one.until_state(taskgroup, "UNREACHABLE")
+        assert one.expect(cluster_manager.AgentRemoved).agent_id == offer.agent_id
     finally:
         real_mesos.start_process(name)
         real_mesos.wait_for_agents()
@@ -370,18 +392,18 @@ def test_a_lost_agent_is_reported(real_mesos: RealMesos, framework: Start) -> No
 def test_following_the_leader_through_zookeeper(ha_mesos: RealMesos, framework: Start) -> None:
     one = framework(ha_mesos, url=ha_mesos.zk_url)
     leader = ha_mesos.wait_for_leader()
-    assert one.expect(events.Subscribed).master == ha_mesos.masters[leader]
+    assert one.expect(cluster_manager.Connected).master == ha_mesos.masters[leader]
     taskgroup = one.launch(sleeper())
-    one.until_state(taskgroup, "TASK_RUNNING")
+    one.until_state(taskgroup, "RUNNING")
     one.states.clear()
     ha_mesos.kill_process(leader)
-    again = one.expect(events.Subscribed)
+    again = one.expect(cluster_manager.Connected)
     assert again.framework_id == one.id
     assert again.master != ha_mesos.masters[leader]
     ha_mesos.wait_for_agents()
-    one.driver.send([effects.Reconcile(tasks=((taskgroup.tasks[0].id, taskgroup.agent_id),))])
-    one.until_state(taskgroup, "TASK_RUNNING")
+    one.driver.send([cluster_manager.Reconcile(tasks=((taskgroup.tasks[0].id, taskgroup.agent_id),))])
+    one.until_state(taskgroup, "RUNNING")
 
     followers = [name for name in ha_mesos.masters if name not in (leader, ha_mesos.leader())]
     two = framework(ha_mesos, url=f"http://{ha_mesos.masters[followers[0]]}")
-    assert two.expect(events.Subscribed).master == again.master, "redirected by a master that does not lead"
+    assert two.expect(cluster_manager.Connected).master == again.master, "redirected by a master that does not lead"

@@ -56,7 +56,7 @@ def page(taskgroup: dict) -> int:
     """Status of the page a taskgroup serves; 0 while nothing listens (Running means started, not listening)."""
     port = taskgroup["Taskgroup"][0]["PortMappings"][0]["HostPort"]
     try:
-        return requests.get(f"http://127.0.0.1:{port}/", timeout=5).status_code
+        return requests.get(f"http://127.0.0.1:{port}/", timeout=30).status_code
     except requests.ConnectionError:
         return 0
 
@@ -69,7 +69,7 @@ def test_an_application_from_creation_to_deletion(real_mesos: RealMesos, start_s
     first = scheduler.wait_running("web", 3)
     assert scheduler.wait_transaction(accepted["transactionID"])["status"] == "FINISH"
     for taskgroup in first:
-        wait_for(lambda group=taskgroup: page(group) == 200, 20, "a page")  # type: ignore[misc]
+        wait_for(lambda group=taskgroup: page(group) == 200, 30, "a page")  # type: ignore[misc]
 
     scheduler.call("PUT", "/namespaces/default/applications/web/scale/5")
     assert {g["InstanceID"] for g in scheduler.wait_running("web", 5)} == set(range(5))
@@ -95,7 +95,7 @@ def test_an_application_from_creation_to_deletion(real_mesos: RealMesos, start_s
     deletion = scheduler.call("DELETE", "/namespaces/default/applications/web")
     assert scheduler.wait_transaction(deletion["transactionID"])["status"] == "FINISH"
     assert scheduler.application("web") is None
-    wait_for(lambda: not running_in_mesos(real_mesos), 20, "an empty cluster")
+    wait_for(lambda: not running_in_mesos(real_mesos), 30, "an empty cluster")
     assert scheduler.stop() == 0
 
 
@@ -174,7 +174,7 @@ def test_a_standby_takes_over(real_mesos: RealMesos, start_scheduler: StartSched
 
 
 def is_master(scheduler: SchedulerProcess) -> bool:
-    checks = scheduler.session.get(scheduler.url + "/readyz", timeout=10).json()
+    checks = scheduler.session.get(scheduler.url + "/readyz", timeout=30).json()
     return "master" in str(checks)
 
 
@@ -182,8 +182,8 @@ def test_mesos_away_at_the_start_and_later(start_scheduler: StartScheduler, own_
     """Unready while it is away; nothing is lost; all goes on when it is back."""
     own_mesos.kill_process("solo")
     scheduler = start_scheduler(own_mesos.url)
-    wait_for(lambda: scheduler.session.get(scheduler.url + "/readyz", timeout=10).status_code == 503, 20, "unready")
-    wait_for(lambda: is_master(scheduler), 20, "leadership")
+    wait_for(lambda: scheduler.session.get(scheduler.url + "/readyz", timeout=30).status_code == 503, 30, "unready")
+    wait_for(lambda: is_master(scheduler), 30, "leadership")
     scheduler.call("POST", "/namespaces/default/applications", document("late", 2, ["/bin/sleep", "1000"]))
     own_mesos.start_process("solo")
     scheduler.wait_running("late", 2, 90)

@@ -16,9 +16,9 @@ from kazoo.client import KazooClient
 from store.base import StoreUnavailable
 from store.factory import open_store
 from store.records import Application
-from store.zookeeper import ZooKeeperStore
-from store.zookeeper_session import Session
-from store.zookeeper_tree import Address
+from store.zookeeper.session import Session
+from store.zookeeper.store import ZooKeeperStore
+from store.zookeeper.tree import Address
 from tests.integration.storeplaces import PATIENCE, Candidate, ZooKeeperPlace, catch_up, done
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble

@@ -14,10 +14,10 @@ import pytest
 
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
+from tests.component.test_alarms import receiving
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.streams import Reader
-from tests.unit.test_alarms import receiving
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -81,7 +81,7 @@ def launch(scheduler: SchedulerProcess, name: str, instances: int) -> None:
 
 
 def leads(scheduler: SchedulerProcess) -> bool:
-    role: str = scheduler.session.get(f"{scheduler.url}/healthz", timeout=10).json()["current_role"]
+    role: str = scheduler.session.get(f"{scheduler.url}/healthz", timeout=60).json()["current_role"]
     return role == "master"
 
 
@@ -114,7 +114,7 @@ def test_a_follower_is_told_each_event_once_while_leaders_are_killed(start: Star
     assert complaints == ""
     assert [event["id"] for event in told] == list(range(1, len(kept) + 1))
     assert told == kept
-    placed = [event["name"] for event in told if event["reason"] == "placed"]
+    placed = [event["name"] for event in told if event["reason"] == "TaskGroupPlaced"]
     assert len(placed) == len(set(placed)) >= 125
 
 

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 import requests
 
+from tests.component.executor.standinengine import StandInEngine
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess
-from tests.unit.executor.standinengine import StandInEngine
 from tests.waiting import wait_for
 
 EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"
@@ -87,7 +87,7 @@ def page(taskgroup: dict[str, Any], path: str = "/") -> str:
     task = taskgroup["Taskgroup"][0]
     address, port = task["AgentIPAddress"], task["PortMappings"][0]["HostPort"]
     try:
-        answer = requests.get(f"http://{address}:{port}{path}", timeout=5)
+        answer = requests.get(f"http://{address}:{port}{path}", timeout=30)
     except requests.ConnectionError:
         return ""
     return answer.text if answer.status_code == 200 else ""

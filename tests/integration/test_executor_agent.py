@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,7 @@ class TestAgent:
         assert agent.wait_for_state("FAILED")["detail"]["exit_code"] == 4
         assert agent.states() == ["STARTING", "RUNNING", "FAILED"]
         assert len(agent.subscriptions) == 2
-        assert executor.wait(10) == 0
+        assert executor.wait(30) == 0
 
     def test_what_is_not_acknowledged_is_in_the_next_subscription(self, agent: StandInAgent) -> None:
         agent.acknowledges = False
@@ -71,7 +70,7 @@ class TestAgent:
         agent.acknowledges = False
         executor = agent.start(MESOS_EXECUTOR_SHUTDOWN_GRACE_PERIOD="300ms")
         agent.launch(shell("exit 0"))
-        assert executor.wait(10) == 1
+        assert executor.wait(30) == 1
         assert agent.states()[-1] == "FINISHED"
 
     def test_an_agent_that_hangs_and_is_killed_hears_of_the_end_when_it_is_back(self, agent: StandInAgent) -> None:
@@ -82,12 +81,12 @@ class TestAgent:
         message(agent, "signal", {"signal": 0, "process": ""})  # all that is to be acknowledged has been
         agent.answering.clear()
         (agent.sandbox / "tasks/0/go").touch()
-        wait_for(lambda: "connection to the agent: " in agent.log(), 10, "doubts about the agent")
+        wait_for(lambda: "connection to the agent failed: " in agent.log(), 30, "doubts about the agent")
         assert len(agent.subscriptions) == 1
         agent.go()
         agent.answering.set()
         agent.come()
-        assert executor.wait(15) == 0
+        assert executor.wait(30) == 0
         [again] = agent.subscriptions[-1]["unacknowledged_updates"]
         assert again["status"]["state"] == "TASK_FINISHED"
 
@@ -96,7 +95,7 @@ class TestAgent:
         agent.launch(shell("exec sleep 60"))
         pid = agent.wait_for_state("RUNNING")["detail"]["pid"]
         agent.go()
-        assert executor.wait(10) == 1
+        assert executor.wait(30) == 1
         assert gone(pid)
 
     def test_without_checkpoint_everything_ends_with_the_agent(self, agent: StandInAgent) -> None:
@@ -104,7 +103,7 @@ class TestAgent:
         agent.launch(shell("exec sleep 60"))
         pid = agent.wait_for_state("RUNNING")["detail"]["pid"]
         agent.go()
-        assert executor.wait(10) == 1
+        assert executor.wait(30) == 1
         assert gone(pid)
 
     def test_unknown_and_broken_events_are_skipped(self, agent: StandInAgent) -> None:
@@ -152,7 +151,7 @@ class TestAgent:
         agent.send("MESSAGE", message={"data": encoded({**document, "body": body})})
         wait_for((agent.sandbox / "tasks/0/begun").exists)
         agent.kill()
-        assert executor.wait(15) == 0
+        assert executor.wait(30) == 0
         assert [item["status"] for item in agent.messages if item.get("id") == "m"][-1] != "running"
 
     def test_steady_reports(self, agent: StandInAgent) -> None:
@@ -183,7 +182,7 @@ class TestProcess:
         agent.kill()
         assert agent.wait_for_state("KILLED")["detail"]["exit_code"] == 0
         assert agent.output() == "starting\nstopping\n"
-        assert executor.wait(10) == 0
+        assert executor.wait(30) == 0
 
     def test_the_exit_code_of_a_daemon_is_known(self, agent: StandInAgent) -> None:
         agent.start()
@@ -191,7 +190,7 @@ class TestProcess:
         task["process"]["start"] += " 7"
         agent.launch(task)
         os.kill(agent.wait_for_state("RUNNING")["detail"]["pid"], signal.SIGTERM)
-        failed = agent.wait_for_state("FAILED", seconds=3)
+        failed = agent.wait_for_state("FAILED")
         assert (failed["message"], failed["detail"]["exit_code"]) == ("exit code 7", 7)
 
     @pytest.mark.parametrize("restart", ["", "yes"])
@@ -216,7 +215,7 @@ class TestProcess:
         agent.launch(self.process(agent, start="echo no luck >&2; exit 5"))
         assert agent.wait_for_state("FAILED")["message"] == "the start command failed: exit code 5"
         assert agent.output("stderr") == "no luck\n"
-        assert executor.wait(10) == 0
+        assert executor.wait(30) == 0
 
     def test_a_daemon_that_is_another_program_is_not_taken_for_it(self, agent: StandInAgent) -> None:
         agent.start()
@@ -276,27 +275,35 @@ class TestMessages:
         assert agent.states(identity) == ["STARTING", "RUNNING"]
 
 
+def processor_seconds(pid: int) -> float:
+    """Processor time of a process and of its children that have ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
 class TestCost:
-    def test_memory_and_start_time(self, agent: StandInAgent) -> None:
-        warden = agent.start()
+    def test_memory_and_processor_time_of_a_start(self, agent: StandInAgent) -> None:
+        supervisor = agent.start()
         wait_for(lambda: agent.subscriptions)
-        asked = time.time()
+        before = processor_seconds(executor_under(supervisor.pid))
         agent.launch(shell("exec sleep 60"))
-        running = agent.wait_for_state("RUNNING")
-        assert running["timestamp"] - asked < 0.5
-        status = Path(f"/proc/{executor_under(warden.pid)}/status").read_text()
+        agent.wait_for_state("RUNNING")
+        assert processor_seconds(executor_under(supervisor.pid)) - before < 0.5
+        status = Path(f"/proc/{executor_under(supervisor.pid)}/status").read_text()
         resident = int(status.split("VmRSS:")[1].split()[0])
         assert resident < 25 * 1024, f"{resident} kB"
 
     def test_a_task_that_prints_without_end_grows_nothing(self, agent: StandInAgent) -> None:
         agent.group.update(log_max_bytes=200_000, log_files=3)
-        warden = agent.start()
+        supervisor = agent.start()
         agent.launch(shell("exec yes"))
         directory = agent.sandbox / "tasks/0"
         wait_for(lambda: (directory / "stdout.2").exists())
-        status = Path(f"/proc/{executor_under(warden.pid)}/status").read_text()
+        status = Path(f"/proc/{executor_under(supervisor.pid)}/status").read_text()
         assert int(status.split("VmRSS:")[1].split()[0]) < 25 * 1024
         agent.kill()
-        agent.wait_for_state("KILLED", seconds=5)
-        assert {path.name for path in directory.iterdir()} == {"stdout", "stdout.1", "stdout.2", "stderr"}
-        assert 400_000 < sum(path.stat().st_size for path in directory.iterdir()) <= 3 * 200_000
+        agent.wait_for_state("KILLED")
+        index = directory / ".bcs-output"
+        assert {path.name for path in directory.iterdir()} == {"stdout", "stdout.1", "stdout.2", "stderr", index.name}
+        assert 400_000 < sum(path.stat().st_size for path in directory.iterdir() if path != index) <= 3 * 200_000
+        assert index.stat().st_size <= 2 * 3 * 200_000 / 4, "a quarter of the space of both outputs"

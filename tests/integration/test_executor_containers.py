@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.executor import proctree
+from bcs_scheduler.executor.processes import process_tree
+from tests.component.executor.standinengine import Command, StandInEngine
 from tests.integration.standinagent import StandInAgent, encoded, stand_in_agent
-from tests.unit.executor.standinengine import Command, StandInEngine
 from tests.waiting import wait_for
 
 TASK: dict[str, Any] = {"kind": "container", "container": {"image": "demo/front:1", "network_mode": "BRIDGE"}}
@@ -42,7 +42,7 @@ def answer(agent: StandInAgent, kind: str, body: dict[str, Any]) -> dict[str, An
     def last() -> Any:
         return next((m for m in agent.messages if m.get("id") == kind and m["status"] != "running"), None)
 
-    return dict(wait_for(last, 15, f"an answer to {kind}"))
+    return dict(wait_for(last, 30, f"an answer to {kind}"))
 
 
 def test_a_container_is_pulled_runs_and_ends_when_killed(agent: StandInAgent, engine: StandInEngine) -> None:
@@ -56,7 +56,7 @@ def test_a_container_is_pulled_runs_and_ends_when_killed(agent: StandInAgent, en
     wait_for(lambda: agent.output() == "hello\n", what="the output")
     agent.kill(grace=5.0)
     assert agent.wait_for_state("KILLED")["detail"]["exit_code"] == 143
-    assert executor.wait(15) == 0
+    assert executor.wait(30) == 0
     assert engine.containers == {}
 
 
@@ -75,7 +75,7 @@ def test_what_cannot_start_fails_with_its_reason(agent: StandInAgent, engine: St
     executor = agent.start()
     agent.launch(TASK)
     assert "cannot be pulled: manifest unknown" in agent.wait_for_state("FAILED")["message"]
-    assert executor.wait(15) == 0
+    assert executor.wait(30) == 0
 
 
 def test_messages_reach_the_container(agent: StandInAgent, engine: StandInEngine) -> None:
@@ -93,10 +93,10 @@ def test_messages_reach_the_container(agent: StandInAgent, engine: StandInEngine
 
 @pytest.mark.parametrize("victim", ["executor", "warden"])
 def test_no_container_survives_its_executor(agent: StandInAgent, engine: StandInEngine, victim: str) -> None:
-    warden = agent.start()
+    supervisor = agent.start()
     agent.launch(TASK)
     agent.wait_for_state("RUNNING")
-    executor = wait_for(lambda: proctree.children(warden.pid), what="the executor")[0]
-    os.kill(executor if victim == "executor" else warden.pid, signal.SIGKILL)
+    executor = wait_for(lambda: process_tree.children(supervisor.pid), what="the executor")[0]
+    os.kill(executor if victim == "executor" else supervisor.pid, signal.SIGKILL)
     wait_for(lambda: engine.containers == {}, what="the container's end")
-    warden.wait(15)
+    supervisor.wait(30)

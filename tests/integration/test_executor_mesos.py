@@ -54,14 +54,14 @@ def page(taskgroup: Record) -> int:
     """Status of the page a taskgroup serves; 0 while nothing listens."""
     port = the_task(taskgroup)["PortMappings"][0]["HostPort"]
     try:
-        return requests.get(f"http://127.0.0.1:{port}/", timeout=5).status_code
+        return requests.get(f"http://127.0.0.1:{port}/", timeout=30).status_code
     except requests.ConnectionError:
         return 0
 
 
 def wait_pages(taskgroups: list[Record]) -> None:
     for taskgroup in taskgroups:
-        wait_for(lambda group=taskgroup: page(group) == 200, 20, "a page")  # type: ignore[misc]
+        wait_for(lambda group=taskgroup: page(group) == 200, 30, "a page")  # type: ignore[misc]
 
 
 def wait_replaced(scheduler: SchedulerProcess, name: str, old: Record, count: int = 1) -> Record:
@@ -119,7 +119,7 @@ def test_both_executors_side_by_side(real_mesos: RealMesos, start_scheduler: Sta
     assert not executors_of(other["ID"])
     for name in ("ours", "theirs"):
         scheduler.call("DELETE", f"{APPS}/{name}")
-        wait_for(lambda name=name: scheduler.application(name) is None, 20, "deletion")  # type: ignore[misc]
+        wait_for(lambda name=name: scheduler.application(name) is None, 30, "deletion")  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("executor", ["bcs", "mesos"])
@@ -147,10 +147,10 @@ def test_a_failing_check_is_recovered(
         task = the_task(scheduler.taskgroups("checked")[0])
         return task["IsChecked"] and task["Healthy"]
 
-    wait_for(healthy, 20, lambda: f"health: {scheduler.taskgroups('checked')}")
+    wait_for(healthy, 30, lambda: f"health: {scheduler.taskgroups('checked')}")
     (tmp_path / "well").unlink()
     recovered = wait_replaced(scheduler, "checked", sick)
-    wait_for(healthy, 20, lambda: f"health: {scheduler.taskgroups('checked')}")
+    wait_for(healthy, 30, lambda: f"health: {scheduler.taskgroups('checked')}")
     assert recovered["ReschededTimes"] == 1
     wait_gone(sick)
     scheduler.call("DELETE", f"{APPS}/checked")
@@ -167,7 +167,7 @@ def test_a_killed_executor_is_replaced_and_leaves_no_orphan(
     policy = {"restartPolicy": {"policy": "Always", "interval": 0, "backoff": 0}}
     scheduler.call("POST", APPS, document("tough", 1, ["/bin/sh", "-c", line], **policy))
     [group] = scheduler.wait_running("tough", 1)
-    wait_for(lambda: len(processes_of(group["ID"])) >= 5, 20, lambda: f"all processes: {processes_of(group['ID'])}")
+    wait_for(lambda: len(processes_of(group["ID"])) >= 5, 30, lambda: f"all processes: {processes_of(group['ID'])}")
     os.kill(executors_of(group["ID"])[victim], signal.SIGKILL)
     new = wait_replaced(scheduler, "tough", group)
     wait_gone(group)
@@ -189,7 +189,7 @@ def test_a_restarted_agent_finds_its_executors_again(own_mesos: RealMesos, start
     own_mesos.stop_process("s1")
     assert page(web) == 200
     (sandbox(own_mesos, job["ID"]) / "tasks" / the_task(job)["ID"] / "go").touch()
-    wait_for(lambda: the_task(job)["Pid"] not in processes_of(job["ID"]), 20, "the end of the job")
+    wait_for(lambda: the_task(job)["Pid"] not in processes_of(job["ID"]), 30, "the end of the job")
     own_mesos.start_process("s1")
     own_mesos.wait_for_agents()
 
@@ -229,7 +229,7 @@ def test_configuration_arrives_and_secrets_are_seen_nowhere_else(
                                           container=container))  # fmt: skip
     [group] = scheduler.wait_running("app", 1)
     home = sandbox(own_mesos, group["ID"]) / "tasks" / the_task(group)["ID"]
-    wait_for(lambda: (home / "seen").exists() and (home / "seen").read_text() == f"{HIDDEN}\n", 10, "the variable")
+    wait_for(lambda: (home / "seen").exists() and (home / "seen").read_text() == f"{HIDDEN}\n", 30, "the variable")
     assert (home / "private/key").read_text() == HIDDEN
     assert (home / "private/key").stat().st_mode & 0o777 == 0o400
     assert (home / "etc/main").read_text() == "port=${PORT_http}"

@@ -65,7 +65,7 @@ def cluster(tmp_path: Path) -> Iterator[LocalMesosProcess]:
 
 def check(scheduler: SchedulerProcess, name: str) -> tuple[bool, str]:
     """A line of /readyz; not well, without words, while it is missing."""
-    for line in requests.get(f"{scheduler.url}/readyz", timeout=10).json()["checks"]:
+    for line in requests.get(f"{scheduler.url}/readyz", timeout=60).json()["checks"]:
         if line["name"] == name:
             return line["ok"], line["message"]
     return False, ""
@@ -95,7 +95,7 @@ def test_a_store_that_is_not_there_at_the_start(
     wait_for(lambda: "cannot connect to the store" in check(scheduler, "store")[1], 30, "the first attempt")
     assert own_zookeeper.hosts in check(scheduler, "store")[1]
     assert not scheduler.ready()
-    assert requests.get(f"{scheduler.url}/healthz", timeout=10).status_code == 200
+    assert requests.get(f"{scheduler.url}/healthz", timeout=60).status_code == 200
     refused = create(scheduler, "early")
     assert refusal(refused) == (503, "no_leader") and refused.headers["Retry-After"]
     assert refusal(scheduler.request("GET", "/applications")) == (503, "unavailable")
@@ -121,7 +121,7 @@ def test_a_store_that_is_lost_and_comes_back(
     during.start()
     wait_for(lambda: "changes have been waiting" in check(scheduler, "store")[1], 30, "the stall to be seen")
     refused = create(scheduler, "refused")
-    assert refusal(refused) == (503, "unavailable") and "has not taken changes" in refused.json()["message"]
+    assert refusal(refused) == (503, "unavailable") and "has not accepted changes" in refused.json()["message"]
     assert scheduler.application("before") is not None, "reads go on"
     own_zookeeper.start()
     during.join(60)
@@ -315,7 +315,7 @@ def test_everything_embedded_comes_back_from_its_folder(dev: Dev, number: int) -
     first = sleepers(seconds)
     assert len(first) == 3
     dev.end(number)
-    wait_for(lambda: not sleepers(seconds), 10, "all processes to be gone")
+    wait_for(lambda: not sleepers(seconds), 30, "all processes to be gone")
     client = leads(dev.start())
     wait_for(lambda: len(sleepers(seconds)) == 3, 60, "replacements")
     after = {group["ID"] for group in running(client, "web", 3)}

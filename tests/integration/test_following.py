@@ -12,14 +12,18 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from store import memory, sqlite_follower, zookeeper_follower, zookeeper_log, zookeeper_pipeline
+from store import memory
 from store.base import Change, Follower, Store, StoreUnavailable
+from store.encoding.seal import Sealer, new_key
 from store.records import AgentSetting, Application, ConfigMap, Framework, Record, TaskGroup, Version
-from store.replica import Replica
-from store.seal import Sealer, new_key
-from store.sqlite import SqliteStore
+from store.sqlite import follower
+from store.sqlite.store import SqliteStore
 from store.state import State
-from store.zookeeper import ZooKeeperStore
+from store.state.replica import Replica
+from store.state.validation import wrong_index
+from store.zookeeper.commits import log, pipeline
+from store.zookeeper.reads import follower as zookeeper_follower
+from store.zookeeper.store import ZooKeeperStore
 from tests.integration.storeplaces import (
     PATIENCE,
     Candidate,
@@ -33,7 +37,6 @@ from tests.integration.storeplaces import (
 from tests.integration.test_zookeeper_store import drop_connection, expire_session
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
-from tests.sameness import wrong_index
 from tests.waiting import wait_for
 
 EVERY = pytest.mark.parametrize(
@@ -99,7 +102,7 @@ class Standby:
     def read(self) -> list[Change]:
         """What one read has told."""
         changes: list[Change] = []
-        for part in self.follower.read(self.replica.doubtful()):
+        for part in self.follower.read(self.replica.repairable()):
             self.replica.apply(part)
             changes += part.changes
         changes = [change for change in changes if change != Change("framework", "framework", None)]
@@ -200,10 +203,10 @@ def test_terms_that_begin_meanwhile_change_nothing(place: Place, leader: Candida
 def test_a_follower_that_was_away_for_too_long_reads_everything_again(
     place: Place, leader: Candidate, opened: list[Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_follower, "KEPT", 5)
-    monkeypatch.setattr(zookeeper_log, "SLOTS", 5)
+    monkeypatch.setattr(follower, "KEPT", 5)
+    monkeypatch.setattr(log, "SLOTS", 5)
     monkeypatch.setattr(zookeeper_follower, "SLOTS", 5)
-    monkeypatch.setattr(zookeeper_pipeline, "_IN_FLIGHT", 1)
+    monkeypatch.setattr(pipeline, "_IN_FLIGHT", 1)
     if isinstance(place, MemoryPlace):
         place.backend.log = memory.deque(maxlen=5)
     standby = Standby(place.store(), opened)
@@ -426,7 +429,7 @@ def test_who_has_followed_needs_no_listing_to_lead(
     def refuse(*_: object) -> None:
         raise AssertionError("listed")
 
-    monkeypatch.setattr(zookeeper_pipeline, "list_records", refuse)
+    monkeypatch.setattr(pipeline, "list_records", refuse)
     standby.read()
     standby.follower.lead(candidate.epoch)
     done([candidate.put(app("a", instances=1), app("c"), app("e")), candidate.put(app("broken"))])
@@ -462,7 +465,7 @@ def test_changes_by_other_programs_are_told_too(place: SqlitePlace, leader: Cand
 
 
 def test_the_log_of_a_file_stays_bounded(tmp_path: Path, opened: list[Store], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite_follower, "KEPT", 50)
+    monkeypatch.setattr(follower, "KEPT", 50)
     candidate = Candidate(SqliteStore(tmp_path / "bcs.db"))
     opened.append(candidate.store)
     candidate.wait_elected()

@@ -117,7 +117,7 @@ def test_commands_signals_files_and_restarts(real_mesos: RealMesos, scheduler: S
 
     body = {"msgtype": "signal", "msgdata": {"signal": int(signal.SIGUSR1)}}
     assert outcome(scheduler, scheduler.call("POST", f"{APPS}/app/message", body))["Status"] == "success"
-    wait_for(lambda: (home / "ears").exists(), 10, "the signal to be heard")
+    wait_for(lambda: (home / "ears").exists(), 30, "the signal to be heard")
 
     restarted = scheduler.call("POST", f"{APPS}/app/taskgroups/{group['ID']}/restart")
     assert outcome(scheduler, restarted)["Status"] == "success"
@@ -126,7 +126,7 @@ def test_commands_signals_files_and_restarts(real_mesos: RealMesos, scheduler: S
         [same] = scheduler.taskgroups("app")
         return same["ID"] == group["ID"] and the_task(same)["Pid"] not in (0, the_task(group)["Pid"])
 
-    wait_for(another_process, 20, lambda: f"another pid: {scheduler.taskgroups('app')}")
+    wait_for(another_process, 30, lambda: f"another pid: {scheduler.taskgroups('app')}")
     [same] = scheduler.wait_running("app", 1)
     assert same["ReschededTimes"] == 0
     assert the_task(group)["Pid"] not in processes_of(group["ID"])

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from store.base import Change, Store, Term
+from store.encoding.seal import Sealer, new_key
 from store.records import (
     Application,
     ConfigItem,
@@ -21,9 +22,8 @@ from store.records import (
     TaskGroup,
     Version,
 )
-from store.seal import Sealer, new_key
-from store.sqlite import SqliteStore
-from store.zookeeper import ZooKeeperStore
+from store.sqlite.store import SqliteStore
+from store.zookeeper.store import ZooKeeperStore
 from tests.integration.schedulers import Process
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
@@ -92,7 +92,7 @@ def configmap(name: str, size: int) -> ConfigMap:
 def test_four_configmaps_of_230_kb_in_flight_do_not_end_the_term(process: Process) -> None:
     epoch = process.epoch
     asked = [
-        process.runtime.submit(events.PutConfigMap(config_map=configmap(f"c{n}", 230_000 - 400))) for n in range(4)
+        process.runtime.submit(requests.PutConfigMap(config_map=configmap(f"c{n}", 230_000 - 400))) for n in range(4)
     ]
     assert [reply.result(60.0).error for reply in asked] == [""] * 4
     assert process.epoch == epoch and len(process.drivers) == 1
@@ -107,7 +107,7 @@ def test_a_command_with_large_output_over_a_hundred_taskgroups_does_not_end_the_
         epoch = process.epoch
         for _ in range(2):
             asked = process.runtime.submit(
-                events.Instruct(
+                requests.CreateCommand(
                     namespace="default", name="web", type="command", timeout=60.0, body={"command": ["x" * 150_000]}
                 )
             )
@@ -116,7 +116,7 @@ def test_a_command_with_large_output_over_a_hundred_taskgroups_does_not_end_the_
         assert len(state.messages) == 2 * GROUPS
         for message in list(state.messages.values()):
             process.driver.deliver(
-                events.MessageAnswered(
+                cluster_manager.MessageAnswered(
                     agent_id="agent", executor_id=message.taskgroup, message_id=message.id, status="success",
                     results=tuple(
                         MessageResult(task=task, ok=True, stdout=NOISE, stderr=NOISE) for task in message.tasks
@@ -138,16 +138,16 @@ def test_what_no_store_takes_fails_its_request_alone(process: Process) -> None:
     """Small enough for the door, too large with all that is stored because of it."""
     epoch = process.epoch
     version = Version(namespace="default", application="web", raw="\x01" * 15_000, annotations={"a": "\x01" * 20_000})
-    before = process.runtime.submit(events.CreateApplication(version=version)).result(60.0)
+    before = process.runtime.submit(requests.CreateApplication(version=version)).result(60.0)
     assert before.error == "", "35,000 characters fit"
     huge = ConfigMap(
         namespace="default", name="huge", items={"content": ConfigItem(content="y" * 220_000)}, labels={"b": "z" * 2}
     )
-    assert process.runtime.submit(events.PutConfigMap(config_map=huge)).result(60.0).error == ""
+    assert process.runtime.submit(requests.PutConfigMap(config_map=huge)).result(60.0).error == ""
     assert process.runtime._term is not None
     process.runtime._term._largest = 10**9
     bad = Version(namespace="default", application="bad", raw="\x01" * 100_000, annotations={"a": "\x01" * 90_000})
-    refused = process.runtime.submit(events.CreateApplication(version=bad)).result(60.0)
+    refused = process.runtime.submit(requests.CreateApplication(version=bad)).result(60.0)
     assert refused.error == effects.Reason.INVALID
     assert "the store takes at most" in refused.message and "default/bad" in refused.message
     assert process.disable("agent-1").result(60.0).error == ""

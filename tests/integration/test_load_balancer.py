@@ -78,7 +78,7 @@ def deployment(version: str, name: str = "shop", instances: int = 3) -> dict[str
         "apiVersion": "v4",
         "kind": "deployment",
         "metadata": {"name": name, "namespace": "default", "labels": {"app": name}},
-        "killPolicy": {"gracePeriod": 30},
+        "killPolicy": {"gracePeriod": 120},
         "spec": {
             "instance": instances,
             "strategy": {"type": "RollingUpdate", "rollingupdate": rolling},
@@ -123,7 +123,7 @@ class Customers:
             session.headers["Connection"] = "close"
         while not self._ended.is_set():
             try:
-                answer = session.get(self._url, timeout=10)
+                answer = session.get(self._url, timeout=30)
                 self.answers[f"{answer.status_code} {answer.text[:10].strip()}"] += 1
             except requests.RequestException as error:
                 self.failures.append(f"{time.monotonic():.3f} {error}")
@@ -132,7 +132,7 @@ class Customers:
     def leave(self) -> None:
         self._ended.set()
         for thread in self._threads:
-            thread.join(15)
+            thread.join(30)
 
 
 class HAProxy:
@@ -162,10 +162,10 @@ class HAProxy:
 
     def stop(self) -> None:
         self._follow.terminate()
-        self._follow.wait(10)
+        self._follow.wait(30)
         self._process.send_signal(signal.SIGTERM)
         try:
-            self._process.wait(10)
+            self._process.wait(30)
         except subprocess.TimeoutExpired:
             self._process.kill()
         self._log.close()
@@ -198,7 +198,7 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
     url = f"http://127.0.0.1:{port}/"
     balancer = HAProxy(tmp_path, scheduler.url)
     try:
-        wait_for(lambda: _answers(url), 20, "the load balancer")
+        wait_for(lambda: _answers(url), 30, "the load balancer")
         service["metadata"]["labels"] = {"BCSBALANCE": "leastconn"}
         scheduler.call("PUT", "/namespaces/default/services", service)
         wait_for(lambda: "balance leastconn" in balancer.configuration, 30, "a configuration that follows")
@@ -209,7 +209,7 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
         def only_new() -> bool:
             found = scheduler.call("GET", "/namespaces/default/endpoints/shop")
             applications = {member["application"] for member in found["eps"]}
-            return ready(3) and len(applications) == 1 and requests.get(url, timeout=10).text == "v2"
+            return ready(3) and len(applications) == 1 and requests.get(url, timeout=30).text == "v2"
 
         wait_for(only_new, 120, lambda: f"the new version everywhere: {customers.answers} {customers.failures[:3]}")
         served = customers.answers["200 v2"]
@@ -220,7 +220,7 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
         assert set(customers.answers) == {"200 v1", "200 v2"}, (customers.answers, log[-3000:])
         endpoint = scheduler.call("GET", "/namespaces/default/endpoints/shop")
         wanted = sorted(member["targetRef"]["name"] for member in endpoint["eps"])
-        wait_for(lambda: sorted(balancer.servers) == wanted, 20, "a configuration with those who are there")
+        wait_for(lambda: sorted(balancer.servers) == wanted, 30, "a configuration with those who are there")
     finally:
         balancer.stop()
 
@@ -240,7 +240,7 @@ def test_services_share_a_port_the_more_specific_first(scheduler: SchedulerProce
 
     def asked(path: str, host: str = "") -> str:
         headers = {"Host": host} if host else {}
-        answer = requests.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=5)
+        answer = requests.get(f"http://127.0.0.1:{port}{path}", headers=headers, timeout=30)
         return answer.text if answer.status_code == 200 else str(answer.status_code)
 
     def ready(name: str) -> bool:
@@ -249,7 +249,7 @@ def test_services_share_a_port_the_more_specific_first(scheduler: SchedulerProce
     wait_for(lambda: all(map(ready, places)), 60, "one of each that is ready")
     balancer = HAProxy(tmp_path, scheduler.url)
     try:
-        wait_for(lambda: _answers(f"http://127.0.0.1:{port}/"), 20, "the load balancer")
+        wait_for(lambda: _answers(f"http://127.0.0.1:{port}/"), 30, "the load balancer")
         found = {path: asked(path) for path in ("/", "/apis", "/api", "/api/", "/api?a=/x", "/api/x", "/api/docs/x")}
         assert found == {
             "/": "a-front",
@@ -270,6 +270,6 @@ def test_services_share_a_port_the_more_specific_first(scheduler: SchedulerProce
 
 def _answers(url: str) -> bool:
     try:
-        return requests.get(url, timeout=5).status_code == 200
+        return requests.get(url, timeout=30).status_code == 200
     except requests.ConnectionError:
         return False

@@ -423,7 +423,7 @@ def test_no_task_outlives_the_program(tmp_path: Path, number: signal.Signals) ->
         child = int(wait_for(lambda: file.exists() and file.read_text(), what="the child"))
         assert alive(answer["pid"]) and alive(child)
         program.send_signal(number)
-        assert program.wait(20) == (0 if number != signal.SIGKILL else -signal.SIGKILL)
+        assert program.wait(30) == (0 if number != signal.SIGKILL else -signal.SIGKILL)
         wait_for(lambda: not alive(answer["pid"]) and not alive(child), what="the end of the task")
     finally:
         program.kill()

@@ -37,12 +37,16 @@ def cluster(tmp_path: Path) -> Iterator[LocalCluster]:
 
 @pytest.fixture
 def impatient(tmp_path: Path) -> Iterator[LocalCluster]:
-    settings = ClusterSettings(
-        data=tmp_path / "data",
-        retry_interval=0.2,
-        executor_registration_timeout=IMPATIENT,
-        executor_reregistration_timeout=IMPATIENT,
-    )
+    """Agents that hardly wait for their executors after a restart."""
+    settings = ClusterSettings(data=tmp_path / "data", retry_interval=0.2, executor_reregistration_timeout=IMPATIENT)
+    with LocalCluster(settings) as running:
+        yield running
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[LocalCluster]:
+    """Agents that hardly wait for a new executor."""
+    settings = ClusterSettings(data=tmp_path / "data", retry_interval=0.2, executor_registration_timeout=IMPATIENT)
     with LocalCluster(settings) as running:
         yield running
 
@@ -124,8 +128,8 @@ def test_what_does_not_checkpoint_ends_with_the_agent(impatient: LocalCluster) -
     wait_for(lambda: not alive(pid), what="the end of the executor")
 
 
-def test_an_executor_must_register_in_time(impatient: LocalCluster) -> None:
-    stage = Stage(connect(impatient)).launch("a")
+def test_an_executor_must_register_in_time(hasty: LocalCluster) -> None:
+    stage = Stage(connect(hasty)).launch("a")
     status = stage.status("a")
     assert (status["state"], status["reason"]) == ("TASK_FAILED", "REASON_EXECUTOR_REGISTRATION_TIMEOUT")
     assert status["message"] == "Executor did not register within 300ms"
@@ -259,7 +263,7 @@ def test_no_executor_outlives_the_program(tmp_path: Path, number: signal.Signals
         pids = child_of(url)
         assert all(alive(pid) for pid in pids)
         program.send_signal(number)
-        program.wait(20)
+        program.wait(30)
         wait_for(lambda: not any(alive(pid) for pid in pids), what="the end of the executor")
     finally:
         program.kill()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +27,11 @@ WRITTEN = b"one\n\xfftwo\ngr\xc3\xbcn\n"
 def scheduler(real_mesos: RealMesos, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[SchedulerProcess]:
     """With each of the executors in turn: both lay out their sandboxes alike."""
     process = SchedulerProcess(
-        tmp_path, f"sqlite:///{tmp_path / 'store.db'}", real_mesos.url, executor__default=request.param
+        tmp_path,
+        f"sqlite:///{tmp_path / 'store.db'}",
+        real_mesos.url,
+        executor__default=request.param,
+        executor__log_max_bytes="4096",
     )
     process.start().wait_ready()
     yield process
@@ -44,7 +50,7 @@ def taskgroup(scheduler: SchedulerProcess) -> str:
         answer = scheduler.request("GET", f"/taskgroup/{identity}/files")
         return answer.ok and "outside" in {entry["path"] for entry in answer.json()["data"]}
 
-    wait_for(written, 20, "the files of the task")
+    wait_for(written, 30, "the files of the task")
     return identity
 
 
@@ -81,9 +87,84 @@ def test_files_of_a_running_taskgroup(scheduler: SchedulerProcess, taskgroup: st
     assert problem("file?path=nothing")[0] == 404
     status, message = problem("logs", task="another")
     assert status == 400
-    assert "is no task of" in message
+    assert "is not a task of" in message
     unknown = scheduler.request("GET", "/taskgroup/0.nobody.default.x.1/logs")
     assert unknown.status_code == 404
+
+
+def test_both_streams_in_order(scheduler: SchedulerProcess, real_mesos: RealMesos, tmp_path: Path) -> None:
+    """Over rotations, followed while it is printed; Mesos's own executor does not record it."""
+    line = "i=0; while [ $i -lt 400 ]; do echo out $i; sleep 0.005; echo err $i >&2; sleep 0.005; i=$((i+1)); done"
+    scheduler.call(
+        "POST", "/namespaces/default/applications", document("writer", 1, ["sh", "-c", f"{line}; sleep 999"])
+    )
+    identity = str(scheduler.wait_running("writer", 1)[0]["ID"])
+    path = f"/taskgroup/{identity}/output"
+    first = scheduler.call("GET", path)
+    if not first["ordered"]:
+
+        def begun() -> bool:
+            answer = scheduler.request("GET", f"/taskgroup/{identity}/logs", file="stderr")
+            return bool(answer.ok) and "err 0" in answer.json()["data"]["data"]
+
+        wait_for(begun, 30, "standard error")
+        return
+    found, after = list(first["entries"]), [first["next"]]
+
+    def complete() -> bool:
+        page = scheduler.call("GET", path, after=after[0])
+        assert not page["lost"]
+        found.extend(page["entries"])
+        after[0] = page["next"]
+        return any("err 399\n" in entry["data"] for entry in page["entries"])
+
+    wait_for(complete, 60, "the last line")
+    for stream, word in (("stdout", "out"), ("stderr", "err")):
+        printed = "".join(entry["data"] for entry in found if entry["stream"] == stream)
+        assert printed == "".join(f"{word} {number}\n" for number in range(400))
+    lines = [line for entry in found for line in entry["data"].splitlines()]
+    expected = [f"{word} {number}" for number in range(400) for word in ("out", "err")]
+    assert sum(line != wanted for line, wanted in zip(lines, expected, strict=True)) < 100, "order to some ms"
+    times = [entry["time"] for entry in found]
+    assert times == sorted(times)
+    middle = times[len(times) // 2]
+    page = scheduler.call("GET", path, since=middle)
+    later = page["entries"]
+    while not page["end"]:
+        page = scheduler.call("GET", path, after=page["next"])
+        later += page["entries"]
+    assert later == [entry for entry in found if entry["time"] >= middle]
+    tail = "".join(entry["data"] for entry in scheduler.call("GET", path, tail=3)["entries"])
+    assert tail.splitlines() == lines[-3:]
+
+
+def test_the_last_output_of_a_failed_task(
+    scheduler: SchedulerProcess, real_mesos: RealMesos, request: pytest.FixtureRequest
+) -> None:
+    """It is kept over the end of its agent, and over a restart of the scheduler. Our executor sends it; Mesos's own
+    executor does not, so the leader reads it from the agent."""
+    executor = request.node.callspec.params["scheduler"]
+    failing = ["sh", "-c", "echo begin; echo trouble >&2; exit 3"]
+    scheduler.call(
+        "POST", "/namespaces/default/applications", document("writer", 1, failing, restartPolicy={"policy": "Never"})
+    )
+    path = "/namespaces/default/outputs"
+    (kept, *_) = wait_for(lambda: scheduler.call("GET", path, application="writer"), 60, "the output")
+    agent = next(name for name in real_mesos.agents if kept["taskgroup"] in sandboxes(real_mesos, name))
+    real_mesos.kill_process(agent)
+    try:
+        scheduler.stop()
+        scheduler.start().wait_ready()
+        found = scheduler.call("GET", f"{path}/{kept['id']}")
+        assert found["ordered"] is (executor == "bcs")
+        printed = {(entry["stream"], entry["data"]) for entry in found["entries"]}
+        assert printed == {("stdout", "begin\n"), ("stderr", "trouble\n")}
+        shown = bcs(scheduler, "logs", "writer")
+        assert sorted(shown.stdout.splitlines()) == ["begin", "stderr | trouble"], shown.stderr
+        assert "the last output that was kept" in shown.stderr
+    finally:
+        real_mesos.start_process(agent)
+        real_mesos.wait_for_agents()
 
 
 def test_an_agent_that_is_away(scheduler: SchedulerProcess, taskgroup: str, real_mesos: RealMesos) -> None:
@@ -101,6 +182,11 @@ def test_an_agent_that_is_away(scheduler: SchedulerProcess, taskgroup: str, real
         return bool(scheduler.request("GET", f"/taskgroup/{taskgroup}/logs").ok)
 
     wait_for(back, 30, "the log, when the agent is back")
+
+
+def bcs(scheduler: SchedulerProcess, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments, "--server", scheduler.url, "-n", "default"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def sandboxes(mesos: RealMesos, agent: str) -> set[str]:

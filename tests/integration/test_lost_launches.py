@@ -16,7 +16,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.onetaskgroup import APPS, create, remove, settled
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
-from transactions.relaunch import FETCH_ATTEMPTS
+from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
 
 pytestmark = pytest.mark.mesos
 
@@ -91,7 +91,7 @@ def test_a_launch_that_died_with_its_leader_is_repeated_by_the_next(
     assert running["InstanceID"] == recorded["InstanceID"] == 0
     assert running["ReschededTimes"] == 0
     told = {event["reason"] for event in successor.call("GET", "/namespaces/default/events", name=running["ID"])}
-    assert "relaunched" in told and "restarted" not in told
+    assert "TaskGroupRelaunched" in told and "TaskGroupRestarted" not in told
     remove(successor, running)
 
 

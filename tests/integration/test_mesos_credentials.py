@@ -42,7 +42,7 @@ def secret_file(tmp_path: Path) -> Path:
 def test_the_master_lets_nobody_in_without_them(guarded_mesos: RealMesos) -> None:
     address = guarded_mesos.masters["solo"]
     for path in ("/api/v1/scheduler", "/api/v1"):
-        assert requests.post(f"http://{address}{path}", data=b"{}", timeout=10).status_code == 401
+        assert requests.post(f"http://{address}{path}", data=b"{}", timeout=60).status_code == 401
 
 
 def test_taskgroups_run_on_a_master_that_knows_us(guarded_mesos: RealMesos, tmp_path: Path, secret_file: Path) -> None:
@@ -81,7 +81,7 @@ def test_the_log_and_readiness_say_that_the_master_refuses_us(
         scheduler.start()
 
         def told() -> bool:
-            answer = scheduler.session.get(scheduler.url + "/readyz", timeout=10)
+            answer = scheduler.session.get(scheduler.url + "/readyz", timeout=60)
             checks = {check["name"]: check["message"] for check in answer.json()["checks"]}
             return answer.status_code == 503 and "401" in checks.get("mesos", "")
 

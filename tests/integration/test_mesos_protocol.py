@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator
-from itertools import count
 from typing import Any
 
 import pytest
@@ -14,13 +13,14 @@ import requests
 
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
-from bcs_scheduler.mesos.http import Master
-from bcs_scheduler.mesos.operator import cluster_name
+from bcs_scheduler.mesos.transport.http import Master
+from bcs_scheduler.mesos.transport.operator import cluster_name
 from tests.integration.schedulerclient import (
     CAPABILITIES,
     SchedulerClient,
     amounts,
     executor,
+    fresh,
     launch_group,
     ports,
     scalar,
@@ -30,8 +30,6 @@ from tests.integration.schedulerclient import (
 
 Json = dict[str, Any]
 
-_numbers = count(1)
-
 
 @pytest.fixture(scope="module", params=["local", "synthetic", pytest.param("real", marks=pytest.mark.mesos)])
 def master(request: pytest.FixtureRequest) -> Iterator[str]:
@@ -39,7 +37,10 @@ def master(request: pytest.FixtureRequest) -> Iterator[str]:
     if request.param == "real":
         yield request.getfixturevalue("real_mesos").masters["solo"]
         return
-    with LocalCluster(ClusterSettings(synthetic=request.param == "synthetic")) as cluster:
+    if request.param == "local":
+        yield request.getfixturevalue("embedded_mesos")
+        return
+    with LocalCluster(ClusterSettings(synthetic=True)) as cluster:
         yield cluster.url.removeprefix("http://")
 
 
@@ -48,10 +49,6 @@ def client(master: str) -> Iterator[SchedulerClient]:
     client = SchedulerClient(master).subscribe()
     yield client
     client.teardown()
-
-
-def fresh(kind: str) -> str:
-    return f"{kind}-{next(_numbers)}"
 
 
 # --- calls a master refuses -------------------------------------------------------------------------------------------
@@ -532,6 +529,12 @@ def test_the_flags_of_the_master_name_its_cluster(master: str, path: str) -> Non
     assert flags["port"] == master.rpartition(":")[2]
     assert flags["cluster"] == requests.get(f"http://{master}/state").json()["cluster"]
     assert len(answer.content) < 10_000
+
+
+def test_the_version_of_the_master(master: str) -> None:
+    answer = requests.get(f"http://{master}/version")
+    assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")
+    assert answer.json()["version"] == "1.11.0"
 
 
 def test_a_scheduler_learns_the_name_of_the_cluster_without_its_state(

@@ -8,15 +8,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bcs_scheduler.config import HealthSettings, Settings
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.metrics import Metrics
-from bcs_scheduler.runtime import Runtime
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.leadership.runtime import Runtime
+from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.service import prober_factory
-from store.codec import encode
-from store.definition import Container, HealthCheck
+from bcs_scheduler.settings.sections import HealthSettings, Settings
+from store.encoding.codec import encode
 from store.memory import MemoryBackend, MemoryStore
 from store.records import Application, BoundPort, CheckResult, Framework, Task, TaskGroup, Version
+from store.records.definition import Container, HealthCheck
 from tests.integration.schedulers import A, FakeDriver
 from tests.waiting import wait_for
 
@@ -55,7 +55,7 @@ def web() -> Iterator[Web]:
 @pytest.fixture
 def backend(web: Web) -> MemoryBackend:
     """With one running taskgroup that has a REMOTE_HTTP check."""
-    check = HealthCheck(type="REMOTE_HTTP", port_name="web", interval=0.5, timeout=0.4, delay=0.0, grace_period=0.0)
+    check = HealthCheck(type="REMOTE_HTTP", port_name="web", interval=0.5, timeout=30.0, delay=0.0, grace_period=0.0)
     port = BoundPort(name="web", container_port=web.server_port, host_port=web.server_port)
     task = Task(id="1.0.0.web.ns.c", status="Running", ports=(port,), checks=(CheckResult(type="REMOTE_HTTP"),))
     records = (

@@ -13,6 +13,7 @@ from uuid import uuid4
 import msgspec
 import pytest
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
 
 from bcs_scheduler.publishing import publisher as publishing
@@ -70,7 +71,11 @@ class Nodes:
         return int(self.client.get(self.root + path)[1].version)
 
     def names(self, path: str) -> list[str]:
-        return sorted(self.client.get_children(self.root + path)) if self.client.exists(self.root + path) else []
+        """Sorted. A node that does not exist, or goes meanwhile, has none."""
+        try:
+            return sorted(self.client.get_children(self.root + path))
+        except NoNodeError:
+            return []
 
 
 @pytest.fixture
@@ -100,7 +105,7 @@ def begin(zookeeper: ZooKeeperServer, nodes: Nodes) -> Iterator[Begin]:
     for one in made:
         one.stop()
     for one in made:
-        one.thread.join(10)
+        one.thread.join(30)
 
 
 def well(publisher: Publisher) -> None:
@@ -146,14 +151,14 @@ def test_who_gets_no_traffic_is_left_out_and_costs_no_write(begin: Begin, nodes:
     well(publisher)
     states = [member(0, ready=False, reason="ending"), member(1, ready=False, reason="unreachable")]
     publisher.changed("endpoint", "sandbox/hello-svc", endpoint(*states, version=2))
-    wait_for(lambda: nodes.changes("/endpoint/sandbox/hello-svc") == 1, 10, what="the change")
+    wait_for(lambda: nodes.changes("/endpoint/sandbox/hello-svc") == 1, 30, what="the change")
     assert [m["targetRef"]["name"] for m in nodes.read("/endpoint/sandbox/hello-svc")["eps"]] == ["hello-1"]
     publisher.changed("endpoint", "sandbox/hello-svc", endpoint(states[1], version=3))
     publisher.changed("service", "sandbox/other", msgspec.structs.replace(SERVICE, name="other"))
-    wait_for(lambda: nodes.read("/service/sandbox/other") is not None, 10, what="the service that came after")
+    wait_for(lambda: nodes.read("/service/sandbox/other") is not None, 30, what="the service that came after")
     assert nodes.changes("/endpoint/sandbox/hello-svc") == 1
     publisher.changed("endpoint", "sandbox/hello-svc", endpoint(version=4))
-    wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc")["eps"] is None, 10, what="nobody")
+    wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc")["eps"] is None, 30, what="nobody")
 
 
 def test_a_term_begins_with_a_comparison(begin: Begin, nodes: Nodes) -> None:
@@ -172,12 +177,12 @@ def test_a_deposed_term_writes_nothing(begin: Begin, nodes: Nodes) -> None:
     well(first)
     well(begin(2, SERVICE, endpoint(member(1))))
     first.changed("endpoint", "sandbox/hello-svc", endpoint(member(7), version=2))
-    first.thread.join(20)
+    first.thread.join(30)
     assert not first.thread.is_alive()
-    assert "epoch 2 (http://s2) publishes" in first.status().trouble
+    assert "epoch 2 (http://s2) publishes" in first.status().problem
     assert nodes.changes("/endpoint/sandbox/hello-svc") == 1
     late = begin(1, SERVICE, endpoint(member(0)))
-    late.thread.join(20)
+    late.thread.join(30)
     assert not late.status().connected
     assert [m["targetRef"]["name"] for m in nodes.read("/endpoint/sandbox/hello-svc")["eps"]] == ["hello-1"]
 
@@ -187,12 +192,12 @@ def test_what_others_remove_comes_back(begin: Begin, nodes: Nodes, monkeypatch: 
     well(publisher)
     nodes.client.delete(f"{nodes.root}/endpoint/sandbox/hello-svc")
     publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(1), version=2))
-    wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc") is not None, 10, what="the node")
+    wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc") is not None, 30, what="the node")
     monkeypatch.setattr(publishing, "RESYNC", 0.2)
     nodes.client.delete(f"{nodes.root}/service/sandbox/hello-svc")
     nodes.client.delete(nodes.root + "/publisher")  # also what keeps others away
     publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(2), version=3))
-    wait_for(lambda: nodes.read("/service/sandbox/hello-svc") is not None, 10, what="the service")
+    wait_for(lambda: nodes.read("/service/sandbox/hello-svc") is not None, 30, what="the service")
     assert nodes.read("/publisher") == {"epoch": 1, "url": "http://s1"}
 
 
@@ -206,19 +211,19 @@ def test_survives_the_loss_of_zookeeper(begin: Begin, tmp_path: Path) -> None:
         publisher.start()
         well(publisher)
         server.kill()
-        wait_for(lambda: "no connection" in publisher.status().trouble, 20, what="trouble")
+        wait_for(lambda: "no connection" in publisher.status().problem, 30, what="trouble")
         for version in range(2, 1000):
             publisher.changed("endpoint", "sandbox/hello-svc", endpoint(member(version), version=version))
         assert publisher.status().pending <= 1
         server.start()
         nodes.client.restart()  # the session of this client may have run out meanwhile
         well(publisher)
-        wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc")["eps"][0]["targetRef"]["name"] == "hello-999", 20)
+        wait_for(lambda: nodes.read("/endpoint/sandbox/hello-svc")["eps"][0]["targetRef"]["name"] == "hello-999", 30)
         assert nodes.changes("/endpoint/sandbox/hello-svc") <= 2
     finally:
         publisher.stop()
         nodes.client.stop()
-        publisher.thread.join(10)
+        publisher.thread.join(30)
         server.stop()
 
 
@@ -239,8 +244,8 @@ def test_what_others_put_below_a_service_goes_with_it(begin: Begin, nodes: Nodes
     publisher.changed("service", "lab/other", other)
     publisher.changed("service", "sandbox/hello-svc", None)
     publisher.changed("endpoint", "sandbox/hello-svc", None)
-    wait_for(lambda: nodes.names("/endpoint") == [], 10, what="nothing of a service that is gone")
-    wait_for(lambda: nodes.names("/service") == ["lab"], 10, what="the other service alone")
+    wait_for(lambda: nodes.names("/endpoint") == [], 30, what="nothing of a service that is gone")
+    wait_for(lambda: nodes.names("/service") == ["lab"], 30, what="the other service alone")
     nodes.client.create(f"{nodes.root}/service/strange/one/below", b"x", makepath=True)
     well(begin(2, other))
     assert nodes.names("/service") == ["lab"]
@@ -264,18 +269,16 @@ def test_a_node_that_cannot_be_written_holds_up_no_other(
     for record in (SERVICE, *others):
         changed = msgspec.structs.replace(record, type="changed")
         publisher.changed("service", record.key, changed)
-    wait_for(lambda: all(nodes.changes(f"/service/{o.key}") == 1 for o in others), 10, what="the others")
-    wait_for(lambda: counts["service", "skipped"] >= 2, 10, what="another attempt")
-    assert (nodes.changes("/service/sandbox/hello-svc"), publisher.status().trouble) == (0, "")
+    wait_for(lambda: all(nodes.changes(f"/service/{o.key}") == 1 for o in others), 30, what="the others")
+    wait_for(lambda: counts["service", "skipped"] >= 2, 30, what="another attempt")
+    assert (nodes.changes("/service/sandbox/hello-svc"), publisher.status().problem) == (0, "")
     publisher.changed("service", "sandbox/s0", None)
-    wait_for(lambda: "s0" not in nodes.names("/service/sandbox"), 10, what="what comes after it")
+    wait_for(lambda: "s0" not in nodes.names("/service/sandbox"), 30, what="what comes after it")
     nodes.client.set_acls(path, OPEN_ACL_UNSAFE)
-    wait_for(lambda: nodes.changes("/service/sandbox/hello-svc") == 1, 20, what="the node when it can be written")
+    wait_for(lambda: nodes.changes("/service/sandbox/hello-svc") == 1, 30, what="the node when it can be written")
     assert counts["", "failed"] == 0
-    assert [event for event, node in said if node == path] == [
-        "a node cannot be published, the others go on",
-        "a node is as it should be again",
-    ]
+    lines = ["node not published", "node published again"]
+    wait_for(lambda: [event for event, node in said if node == path] == lines, 30, what="both lines of the log")
 
 
 def test_what_is_too_large_is_left_out_until_it_is_smaller(begin: Begin, nodes: Nodes) -> None:
@@ -287,13 +290,13 @@ def test_what_is_too_large_is_left_out_until_it_is_smaller(begin: Begin, nodes: 
     assert nodes.names("/service/sandbox") == ["other"]
     assert counts["service", "skipped"] >= 1
     publisher.changed("service", "sandbox/hello-svc", SERVICE)
-    wait_for(lambda: nodes.read("/service/sandbox/hello-svc") is not None, 10, what="the service")
+    wait_for(lambda: nodes.read("/service/sandbox/hello-svc") is not None, 30, what="the service")
     publisher.changed("service", "sandbox/hello-svc", large)
     publisher.changed("service", "sandbox/other", None)
-    wait_for(lambda: nodes.names("/service/sandbox") == ["hello-svc"], 10, what="the other is gone")
+    wait_for(lambda: nodes.names("/service/sandbox") == ["hello-svc"], 30, what="the other is gone")
     assert nodes.changes("/service/sandbox/hello-svc") == 0
     publisher.changed("service", "sandbox/hello-svc", None)
-    wait_for(lambda: nodes.names("/service") == [], 10, what="the end of it")
+    wait_for(lambda: nodes.names("/service") == [], 30, what="the end of it")
     assert counts["", "failed"] == 0
 
 
@@ -320,5 +323,5 @@ def test_a_server_that_takes_less_holds_up_nobody_else(tmp_path: Path) -> None:
     finally:
         publisher.stop()
         nodes.client.stop()
-        publisher.thread.join(10)
+        publisher.thread.join(30)
         server.stop()

@@ -96,10 +96,14 @@ def test_an_update_is_halted_continued_and_cancelled(dev: Dev) -> None:
     wait_for(lambda: shown(dev)["status"] == "UpdatePaused", 60, "the halt after the first step")
     paused = dev.bcs("rollout", "status", "front")
     assert paused.returncode == 6 and b"bcs rollout resume front" in paused.stderr
-    for arguments in (("scale", "front", "5"), ("rollout", "restart", "front"), ("rollout", "pause", "front")):
+    for arguments in (("rollout", "restart", "front"), ("rollout", "pause", "front")):
         assert dev.bcs(*arguments).returncode == 6, arguments
-    busy = dev.bcs("apply", "-f", "-", given=version(2, rollingManually=True))
-    assert busy.returncode == 6 and b"paused" in busy.stderr
+    for number in (5, 3):
+        dev.done("scale", "front", str(number))
+        assert (shown(dev)["status"], shown(dev)["instances"]) == ("UpdatePaused", number)
+    before = shown(dev)
+    same = dev.bcs("apply", "-f", "-", "--wait", given=version(2, rollingManually=True))
+    assert same.returncode == 6 and b"paused" in same.stderr and shown(dev)["revision"] == before["revision"]
     application = shown(dev)["application_ext"]["name"]
     owned = dev.bcs("scale", f"application/{application}", "5")
     assert owned.returncode == 6 and b"deployment default/front" in owned.stderr
@@ -112,6 +116,24 @@ def test_an_update_is_halted_continued_and_cancelled(dev: Dev) -> None:
     undone = dev.bcs("rollout", "status", "front")
     assert undone.returncode == 1 and b"rolled back" in undone.stderr
     dev.done("delete", "deployment", "front", "--wait")
+
+
+def test_a_newer_document_rolls_forward_and_a_queued_scale_follows(dev: Dev) -> None:
+    dev.done("apply", "-f", "-", "--wait", given=version(1))
+    dev.done("apply", "-f", "-", given=version(2, minReadySeconds=2))
+    wait_for(lambda: shown(dev)["counts"]["newReady"] >= 1, 60, "a taskgroup of the second version")
+    dev.done("apply", "-f", "-", given=version(3))
+    superseding = shown(dev)
+    assert (superseding["revision"], superseding["previousRevision"], superseding["rollingBack"]) == (3, 1, False)
+    assert superseding["counts"]["ready"] >= 3
+    url = f"{dev.url}/v4/scheduler/mesos/namespaces/default/deployments/front/scale/2"
+    queued = requests.put(url, params={"onConflict": "queue"}, timeout=30)
+    assert (queued.status_code, queued.json()["data"]["queuePosition"]) == (202, 1)
+    dev.done("rollout", "status", "front", "--timeout", "90s")
+    wait_for(lambda: (shown(dev)["instances"], shown(dev)["counts"]["present"]) == (2, 2), 60, "the queued scale")
+    assert printed(dev) == {b"version 3"} and len(dev.data("get", "app")) == 1
+    assert [r["revision"] for r in dev.data("rollout", "history", "front")] == [1, 2, 3]
+    dev.done("delete", "front", "--wait")
 
 
 def test_a_failing_update_goes_back_by_itself_or_waits_for_somebody(dev: Dev) -> None:
@@ -166,7 +188,7 @@ def pages(dev: Dev, name: str) -> list[str]:
     for group in dev.data("get", "tg", f"deployment/{name}"):
         task = group["Taskgroup"][0]
         url = f"http://{task['AgentIPAddress']}:{task['PortMappings'][0]['HostPort']}/"
-        found.append(requests.get(url, timeout=5).text)
+        found.append(requests.get(url, timeout=30).text)
     return found
 
 

@@ -89,7 +89,7 @@ class Cluster:
 
     @staticmethod
     def role(scheduler: SchedulerProcess) -> str:
-        return str(scheduler.session.get(scheduler.url + "/version", timeout=10).json()["data"]["role"])
+        return str(scheduler.session.get(scheduler.url + "/version", timeout=60).json()["data"]["role"])
 
     def get(self, path: str, token: str = "", **more: Any) -> requests.Response:
         """With nothing of the scheduler's own session."""
@@ -97,7 +97,7 @@ class Cluster:
         with requests.Session() as session:
             session.trust_env = False
             return session.get(
-                self.leader.url + path, headers=headers, verify=str(self.authority.ca), timeout=10, **more
+                self.leader.url + path, headers=headers, verify=str(self.authority.ca), timeout=60, **more
             )
 
     def bcs(self, *arguments: str, given: str = "", server: str = "", **environment: str) -> Any:
@@ -107,7 +107,13 @@ class Cluster:
             capture_output=True,
             text=True,
             timeout=60,
-            env={**os.environ, "BCS_SERVER": server or self.leader.url, "BCS_NAMESPACE": "shop", **environment},
+            env={
+                **os.environ,
+                "BCS_SERVER": server or self.leader.url,
+                "BCS_NAMESPACE": "shop",
+                "BCS_OUTPUT": "json",
+                **environment,
+            },
         )
 
     def audited(self, scheduler: SchedulerProcess | None = None) -> list[dict[str, Any]]:
@@ -174,24 +180,24 @@ def test_a_new_certificate_is_shown_to_new_connections_and_old_ones_go_on(cluste
     before = serial_of(cluster.leader.url, cluster.authority.ca)
     kept = requests.Session()
     kept.trust_env, kept.verify = False, str(cluster.authority.ca)
-    assert kept.get(cluster.leader.url + "/healthz", timeout=10).status_code == 200
+    assert kept.get(cluster.leader.url + "/healthz", timeout=60).status_code == 200
     good = cluster.pair.cert.read_bytes(), cluster.pair.key.read_bytes()
     cluster.authority.give("server")
-    wait_for(lambda: serial_of(cluster.leader.url, cluster.authority.ca) != before, 20, "the new certificate")
+    wait_for(lambda: serial_of(cluster.leader.url, cluster.authority.ca) != before, 30, "the new certificate")
     after = serial_of(cluster.leader.url, cluster.authority.ca)
-    assert kept.get(cluster.leader.url + "/healthz", timeout=10).status_code == 200
+    assert kept.get(cluster.leader.url + "/healthz", timeout=60).status_code == 200
     cluster.pair.key.write_bytes(good[1])  # of the certificate before: they do not fit
 
     def told() -> bool:
         checks = {check["name"]: check for check in cluster.get("/readyz").json()["checks"]}
         return "stays in use" in checks["TLS certificate"]["message"] and checks["TLS certificate"]["ok"]
 
-    wait_for(told, 20, "the broken pair in the readiness")
+    wait_for(told, 30, "the broken pair in the readiness")
     assert serial_of(cluster.leader.url, cluster.authority.ca) == after
     metrics = cluster.get("/metrics", ADMIN).text
     assert 'bkbcs_scheduler_broken_files_total{file="TLS certificate"} 1.0' in metrics
     cluster.authority.give("server")
-    wait_for(lambda: serial_of(cluster.leader.url, cluster.authority.ca) != after, 20, "a pair that fits again")
+    wait_for(lambda: serial_of(cluster.leader.url, cluster.authority.ca) != after, 30, "a pair that fits again")
 
 
 # --- who may ----------------------------------------------------------------------------------------------------
@@ -236,13 +242,13 @@ def test_revoking_a_token_needs_no_restart(cluster: Cluster) -> None:
     text = cluster.tokens.read_text()
     assert cluster.get(PREFIX + "/applications", VIEWER).status_code == 200
     cluster.tokens.write_text(text.replace(hash_of(VIEWER), hash_of("bcs_other")))
-    wait_for(lambda: cluster.get(PREFIX + "/applications", VIEWER).status_code == 401, 20, "the end of the token")
+    wait_for(lambda: cluster.get(PREFIX + "/applications", VIEWER).status_code == 401, 30, "the end of the token")
     cluster.tokens.write_text("[[token]]\nname = ")
     checks = lambda: {c["name"]: c["message"] for c in cluster.get("/readyz").json()["checks"]}  # noqa: E731
-    wait_for(lambda: "not a TOML file" in checks()["tokens"], 20, "the broken file in the readiness")
+    wait_for(lambda: "not a TOML file" in checks()["tokens"], 30, "the broken file in the readiness")
     assert cluster.get(PREFIX + "/applications", "bcs_other").status_code == 200
     cluster.tokens.write_text(text)
-    wait_for(lambda: cluster.get(PREFIX + "/applications", VIEWER).status_code == 200, 20, "the token again")
+    wait_for(lambda: cluster.get(PREFIX + "/applications", VIEWER).status_code == 200, 30, "the token again")
 
 
 # --- bcs --------------------------------------------------------------------------------------------------------
@@ -298,7 +304,7 @@ def test_the_audit_log_goes_on_after_a_rotation(cluster: Cluster) -> None:
     path = cluster.folder / "s1/audit.jsonl"
     path.rename(cluster.folder / "s1/audit.jsonl.1")
     os.kill(cluster.leader.pid, signal.SIGHUP)
-    wait_for(path.exists, 20, "a new file after SIGHUP")
+    wait_for(path.exists, 30, "a new file after SIGHUP")
     assert call("DELETE", "/namespaces/shop/secrets/db").status_code == 200
     assert call("DELETE", "/namespaces/shop/secrets/db").status_code == 404
     assert [(line["operation"], line["status"], line["who"]) for line in cluster.audited()] == [
@@ -316,7 +322,10 @@ def test_the_audit_log_goes_on_after_a_rotation(cluster: Cluster) -> None:
 def test_a_start_that_would_be_unsafe_ends_with_one_line() -> None:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("BCS_")}
     for flag, words in (
-        ("--api=0.0.0.0:0", "bcs-scheduler: flag --api: 0.0.0.0:0 is reachable by others: set api.tokens_file"),
+        (
+            "--api=0.0.0.0:0",
+            "bcs-scheduler: flag --api: 0.0.0.0:0 is reachable from other machines: set api.tokens_file",
+        ),
         ("--api-tokens-file=/nowhere/t", "bcs-scheduler: /nowhere/t: cannot read the tokens: No such file"),
     ):
         done = subprocess.run(
@@ -331,7 +340,10 @@ def test_a_start_that_would_be_unsafe_ends_with_one_line() -> None:
 
 
 def test_without_tokens_the_log_says_who_may(tmp_path: Path) -> None:
-    for listen, words in (("127.0.0.1:0", "listens on this machine only"), ("0.0.0.0:0", "everybody who reaches")):
+    for listen, words in (
+        ("127.0.0.1:0", "listens on this machine only"),
+        ("0.0.0.0:0", "every client of the API has all rights"),
+    ):
         folder = tmp_path / listen.partition(":")[0]
         folder.mkdir()
         scheduler = SchedulerProcess(folder, "memory:", NOWHERE, api__allow_anonymous=str(listen != "127.0.0.1:0"))
@@ -340,7 +352,7 @@ def test_without_tokens_the_log_says_who_may(tmp_path: Path) -> None:
         try:
             assert words in scheduler.log()
             assert "secrets are stored in clear" in scheduler.log()
-            answer = scheduler.session.get(scheduler.url + "/version", headers={"Host": "evil.example"}, timeout=10)
+            answer = scheduler.session.get(scheduler.url + "/version", headers={"Host": "evil.example"}, timeout=60)
             assert answer.status_code == (403 if listen == "127.0.0.1:0" else 200)
         finally:
             assert scheduler.stop() == 0

@@ -11,8 +11,8 @@ from uuid import uuid4
 import pytest
 from kazoo.client import KazooClient
 
-from bcs_scheduler.cli.client import Client
-from bcs_scheduler.cli.follow import Endpoints
+from bcs_scheduler.cli.client.client import Client
+from bcs_scheduler.cli.commands.reading.follow import Endpoints
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
@@ -98,7 +98,7 @@ def test_followers_and_zookeeper_come_to_the_truth(
             launch(first, name)
         wait_for(lambda: {name: len(ready(e)) for name, e in follower.look().items()} == {"a": 3, "b": 3}, 60)
         assert follower.found == listed(first)
-        wait_for(lambda: published(client, root) == {n: ready(e) for n, e in listed(first).items()}, 10)
+        wait_for(lambda: published(client, root) == {n: ready(e) for n, e in listed(first).items()}, 30)
 
         first.kill()
         victim = ready(follower.found["a"])[0]
@@ -108,9 +108,9 @@ def test_followers_and_zookeeper_come_to_the_truth(
         second.call("DELETE", "/namespaces/default/services/b")
         wait_for(lambda: list(follower.look()) == ["a"] and follower.found == listed(second), 30)
         assert follower.versions["a"] == sorted(follower.versions["a"])
-        wait_for(lambda: published(client, root) == {"a": ready(listed(second)["a"])}, 20)
+        wait_for(lambda: published(client, root) == {"a": ready(listed(second)["a"])}, 30)
         assert json.loads(client.get(f"{root}/publisher")[0])["url"] == second.url
-        checks = second.session.get(second.url + "/readyz", timeout=10).json()["checks"]
+        checks = second.session.get(second.url + "/readyz", timeout=60).json()["checks"]
         assert [check["ok"] for check in checks if check["name"] == "publishing"] == [True]
     finally:
         if follower is not None:

@@ -10,18 +10,21 @@ from pathlib import Path
 import pytest
 import requests
 
-from bcs_scheduler import runtime, standby
-from bcs_scheduler.api.app import create_app
-from bcs_scheduler.api.server import ApiServer
-from store.zookeeper import ZooKeeperStore
+from bcs_scheduler.api.http.app import create_app
+from bcs_scheduler.api.http.serving.server import ApiServer
+from bcs_scheduler.leadership import standby
+from bcs_scheduler.leadership.checks import readiness
+from store.zookeeper.store import ZooKeeperStore
 from tests.integration.schedulers import A, B, Process
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.zookeeper
 READERS = 50
-AT_ONCE = 0.1
-"""Seconds within which a health check has to be answered."""
+SESSION = 10.0
+"""Seconds: about as long a request to the server that is suspended would take."""
+AT_ONCE = SESSION / 4
+"""Seconds: a request that takes less has not waited for the server, however busy this machine is."""
 LIST = "/v4/scheduler/mesos/agentsettings"
 
 
@@ -37,8 +40,8 @@ def server(tmp_path: Path) -> Iterator[ZooKeeperServer]:
 @pytest.fixture
 def pair(server: ZooKeeperServer) -> Iterator[tuple[Process, Process, str]]:
     """A leader, a standby, and the URL of the API of the standby."""
-    first = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=10.0), A).leads()
-    second = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=10.0), B).stands_by()
+    first = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=SESSION), A).leads()
+    second = Process(ZooKeeperStore(server.hosts, "/standby", session_timeout=SESSION), B).stands_by()
     api = ApiServer(create_app(second.runtime))
     api.start()
     yield first, second, api.url
@@ -75,13 +78,13 @@ class Readers:
 def test_nobody_waits_for_a_store_that_does_not_answer(
     server: ZooKeeperServer, pair: tuple[Process, Process, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "STALE", 2.0)
-    monkeypatch.setattr(runtime, "STALE", 2.0)
+    monkeypatch.setattr(standby, "STALE", 5.0)
+    monkeypatch.setattr(readiness, "STALE", 5.0)
     first, second, url = pair
-    assert first.disable("10.0.0.1").result(10.0).error == ""
+    assert first.disable("10.0.0.1").result(30.0).error == ""
     wait_for(lambda: "10.0.0.1" in second.shown().agent_settings, what="the change to be seen")
-    answer = requests.get(url + LIST, timeout=10.0)
-    assert answer.status_code == 200 and float(answer.headers["X-Bcs-State-Age"]) < 2.0
+    answer = requests.get(url + LIST, timeout=60)
+    assert answer.status_code == 200 and float(answer.headers["X-Bcs-State-Age"]) < 5.0
     server.suspend()
     readers = Readers(url)
     health: list[float] = []
@@ -94,15 +97,15 @@ def test_nobody_waits_for_a_store_that_does_not_answer(
         return 503 in readers.statuses
 
     try:
-        wait_for(healthy_until_refused, 30.0, "reads to be refused")
+        wait_for(healthy_until_refused, 60.0, "reads to be refused")
         refused = len(readers.statuses)
         wait_for(
-            lambda: healthy_until_refused() and len(readers.statuses) > refused + 2 * READERS, 30.0, "more readers"
+            lambda: healthy_until_refused() and len(readers.statuses) > refused + 2 * READERS, 60.0, "more readers"
         )
     finally:
         server.resume()
         readers.end()
     assert readers.statuses[0] == 200, "what is known is shown for a while"
     assert sorted(health)[len(health) // 2] < AT_ONCE, health
-    assert max(health) < 1.0 and readers.slowest < 5.0, (max(health), readers.slowest)
-    wait_for(lambda: requests.get(url + LIST, timeout=10.0).status_code == 200, 60.0, "reads to be answered again")
+    assert readers.slowest < SESSION, "no read has waited until the server was declared away"
+    wait_for(lambda: requests.get(url + LIST, timeout=60).status_code == 200, 60.0, "reads to be answered again")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.metrics import Metrics
-from bcs_scheduler.runtime import Runtime
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.leadership.runtime import Runtime
+from bcs_scheduler.observability.metrics import Metrics
 from store.base import Term
 from store.memory import MemoryBackend, MemoryStore
 from store.records import Framework
@@ -72,11 +72,13 @@ def test_a_scheduler_whose_host_is_set_goes_on_and_so_does_its_successor(host: H
         return made
 
     first = scheduler()
-    before, began = first.now(), time.monotonic()
+    began = time.monotonic()
+    before = first.now()
     host.offset = step
     wait_for(lambda: first.now() > before + 0.3, what="time going on")
+    after = first.now()
     passed = time.monotonic() - began
-    assert first.now() - before < passed * 1.1 + 0.1
+    assert after - before < passed * 1.1 + 0.1
     newest = first.state().newest
     first.stop()
     second = scheduler()

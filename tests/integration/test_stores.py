@@ -23,7 +23,7 @@ from store.base import (
     StoreError,
     StoreUnavailable,
 )
-from store.codec import encode
+from store.encoding.codec import encode
 from store.records import SCHEMA, AgentSetting, Application, Record, TaskGroup, Version
 from tests.integration.storeplaces import (
     PATIENCE,

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from bcs_scheduler import runtime
-from bcs_scheduler.core import events
+from bcs_scheduler.core.interface import cluster_manager
+from bcs_scheduler.leadership import runtime
 from store.memory import MemoryBackend, MemoryStore
 from tests.integration.schedulers import A, B, Process
 from tests.waiting import wait_for
@@ -35,7 +35,7 @@ def test_the_only_scheduler_leads_again_with_the_next_epoch(start: Start) -> Non
     """Whoever took its place was not a leader: subscribing again is right, and throws that one out."""
     process = start(A).leads()
     first = process.driver
-    first.deliver(events.Superseded())
+    first.deliver(cluster_manager.Superseded())
     wait_for(lambda: process.driver is not first, what="the next term")
     assert process.leads().epoch == 2
     assert first.stopped
@@ -45,7 +45,7 @@ def test_the_only_scheduler_leads_again_with_the_next_epoch(start: Start) -> Non
 
 def test_a_standby_gets_the_lead(start: Start) -> None:
     first, second = start(A).leads(), start(B).stands_by()
-    first.driver.deliver(events.Superseded())
+    first.driver.deliver(cluster_manager.Superseded())
     assert second.leads().epoch == 2
     assert first.stands_by().check("leadership") == (True, f"slave of {B}")
     assert first.driver.stopped

@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import InvalidACLError, NoAuthError
 from kazoo.security import make_digest_acl
 
-from bcs_scheduler.keeping import protect_store
-from bcs_scheduler.maintenance import MaintenanceError, forget_framework, protect
+from bcs_scheduler.admin.commands import protect_store
+from bcs_scheduler.admin.maintenance import MaintenanceError, forget_framework, protect
 from store.base import Store, StoreUnavailable
 from store.factory import open_store
 from store.records import Framework, Secret
@@ -153,6 +153,6 @@ def test_the_command_needs_a_user_and_takes_it_from_flags(place: Place, tmp_path
         protect_store,
         ["--store", place.url, "--store-user", "bcs", "--store-password-file", str(tmp_path / "password")],
     )
-    assert taken.exit_code == 0 and "nodes belong to store.user alone" in taken.output, taken.output
+    assert taken.exit_code == 0 and "nodes are now accessible to store.user only" in taken.output, taken.output
     with place.client() as stranger, pytest.raises((NoAuthError, InvalidACLError)):
         stranger.get(place.root)

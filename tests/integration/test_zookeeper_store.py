@@ -17,15 +17,15 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import UnimplementedError
 from kazoo.protocol.connection import _CONNECTION_DROP
 
-from store import zookeeper_reader
 from store.base import Change, StaleEpoch, Store, StoreUnavailable, Term
 from store.records import Application, ConfigItem, ConfigMap
-from store.zookeeper import ZooKeeperStore
-from store.zookeeper_election import Election, _Candidacy
-from store.zookeeper_pipeline import CommitPipeline
-from store.zookeeper_reader import make_tree
-from store.zookeeper_session import Session
-from store.zookeeper_tree import TERMS_KEPT, Address, Tree
+from store.zookeeper.commits.pipeline import CommitPipeline
+from store.zookeeper.election import Election, _Candidacy
+from store.zookeeper.reads import reader as zookeeper_reader
+from store.zookeeper.reads.reader import make_tree
+from store.zookeeper.session import Session
+from store.zookeeper.store import ZooKeeperStore
+from store.zookeeper.tree import TERMS_KEPT, Address, Tree
 from tests.integration.storeplaces import PATIENCE, Candidate, ZooKeeperPlace, done, puts
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
@@ -74,10 +74,16 @@ def session_of(holder: HasStore) -> Session:
 
 
 def drop_connection(holder: HasStore) -> None:
-    """As if the network had failed; returns when the store has noticed."""
+    """As if the network had failed; returns when the store has noticed, or has connected again since."""
     client = session_of(holder).client
-    client._call(_CONNECTION_DROP, client.handler.async_result())
-    wait_for(lambda: not holder.store.healthy())
+    states: list[str] = []
+    client.add_listener(states.append)
+    try:
+        client._call(_CONNECTION_DROP, client.handler.async_result())
+        wait_for(lambda: states, what="the loss of the connection")
+    finally:
+        client.remove_listener(states.append)
+    wait_for(lambda: not holder.store.healthy() or len(states) > 1, what="the store to notice the loss")
 
 
 def expire_session(place: ZooKeeperPlace, holder: HasStore) -> None:

@@ -10,14 +10,18 @@ from collections import deque
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.effects import Launch
-from store.definition import HealthCheck
+from bcs_scheduler.core.interface import cluster_manager, inputs
+from bcs_scheduler.core.interface.cluster_manager import Launch
+from offers.agents import ListedAgent
+from store.records.definition import HealthCheck
 from tests.simulation.executors import Executor, local_of
 from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
 
-TERMINAL = frozenset({"TASK_FINISHED", "TASK_FAILED", "TASK_KILLED", "TASK_ERROR", "TASK_LOST", "TASK_DROPPED"})
+TERMINAL = frozenset({"FINISHED", "FAILED", "KILLED", "ERROR", "LOST", "DROPPED"})
+SILENCE, SILENT = 4, 2
+"""In seeds that leave the second number when they are divided by the first, executors die without a word. The other
+seeds stay what they were."""
 RESEND, RESEND_MAX = 5.0, 40.0
 """Seconds until an update that was not acknowledged is sent again: at first, and at most."""
 
@@ -30,14 +34,14 @@ class Update:
     reason: str = ""
     unfetched: bool = False
     healthy: bool | None = None
-    detail: events.TaskDetail | None = None
+    detail: cluster_manager.TaskDetail | None = None
 
 
 @dataclass(eq=False, slots=True)
 class Task:
     id: str
     group: Group
-    state: str = "TASK_STAGING"
+    state: str = "STAGING"
     """What is true on the agent."""
     stream: deque[Update] = field(default_factory=deque)
     """Not yet acknowledged; only the first is under way."""
@@ -71,7 +75,7 @@ class Group:
     executor: Executor = field(init=False)
 
     def __post_init__(self) -> None:
-        self.room = claim_room(self.launch.claim)
+        self.room = claim_room(self.launch.allocation)
 
     @property
     def live(self) -> bool:
@@ -81,9 +85,11 @@ class Group:
 class Master(Protocol):
     def update(self, agent: Agent, task: Task, update: Update) -> None: ...
 
-    def say(self, agent: Agent, event: events.Event) -> None: ...
+    def say(self, agent: Agent, event: inputs.Input) -> None: ...
 
-    def carried_out(self, group: Group, message: effects.SendMessage) -> None: ...
+    def carried_out(self, group: Group, message: cluster_manager.SendMessage) -> None: ...
+
+    def forget(self, group: Group) -> None: ...
 
 
 class Agent:
@@ -104,25 +110,29 @@ class Agent:
         """Gone for good, with everything on it."""
         self.registered_at = 0.0
         """When the master took its last registration, by the master's clock."""
+        self.forgetful = False
+        """It has lost taskgroups without a word, so its master may not tell of their end when it registers."""
         self.link = 0
         """Number of the registration; what a master sent over an older one does not arrive."""
         self.groups: dict[str, Group] = {}
+        self._stuck: list[Group] = []
+        """They stay Staging, and whoever asks is told so."""
         self._updates = 0
 
-    def listed(self) -> dict[str, Any]:
+    def listed(self) -> ListedAgent:
         """As bcs_scheduler.mesos.convert tells of an agent."""
-        return {
-            "id": self.id,
-            "hostname": self.host,
-            "ip": str(self.attributes["InnerIP"]),
-            "port": 5051,
-            "active": True,
-            "attributes": dict(self.attributes),
-            "total": dict(self.capacity),
-            "allocated": {},
-            "ports": [self.ports],
-            "registered_time": self.registered_at,
-        }
+        return ListedAgent(
+            id=self.id,
+            hostname=self.host,
+            ip=str(self.attributes["InnerIP"]),
+            port=5051,
+            active=True,
+            attributes=dict(self.attributes),
+            total=dict(self.capacity),
+            allocated={},
+            ports=[self.ports],
+            registered_time=self.registered_at,
+        )
 
     def live_groups(self) -> list[Group]:
         return [group for group in self.groups.values() if group.live]
@@ -144,8 +154,14 @@ class Agent:
             world.count("fault: executor not fetched")
             world.after(world.between(0.05, 1.0), self._unfetched, group)
             return False
-        if world.fault(0.05):
-            world.after(world.between(0.05, 1.0), self._fail, group, "TASK_FAILED", "the container does not start")
+        if world.seed % SILENCE == SILENT and world.fault(0.06):
+            world.count("fault: executor dies before its first status")
+            world.after(world.between(0.01, 1.0), self._die_unheard, group)
+        elif world.seed % SILENCE == SILENT and world.fault(0.04):
+            world.count("fault: launch never starts")
+            self._stuck.append(group)
+        elif world.fault(0.05):
+            world.after(world.between(0.05, 1.0), self._fail, group, "FAILED", "the container does not start")
         elif world.fault(0.03):
             world.count("fault: launch hangs")
             world.after(world.between(20.0, 60.0), self._started, group)
@@ -160,7 +176,7 @@ class Agent:
     def shut_down(self, executor_id: str) -> None:
         self._end(self.groups.get(executor_id))
 
-    def message(self, message: effects.SendMessage) -> None:
+    def message(self, message: cluster_manager.SendMessage) -> None:
         group = self.groups.get(message.executor_id)
         if group is not None and not self.dead:
             group.executor.receive(message)
@@ -173,8 +189,8 @@ class Agent:
         self._world.tell(self.id, f"kills {group.id}")
         for task in group.tasks.values():
             if task.live and world.chance(0.7):
-                self._report(task, "TASK_KILLING")
-        world.after(world.between(0.05, 3.0), self._fail, group, "TASK_KILLED", "killed")
+                self._report(task, "KILLING")
+        world.after(world.between(0.05, 3.0), self._fail, group, "KILLED", "killed")
 
     def acknowledge(self, task_id: str, uuid: bytes) -> str:
         """The state that was acknowledged, empty if that was no update under way."""
@@ -192,6 +208,12 @@ class Agent:
 
     # --- what happens on the agent ----------------------------------------------------------------------------
 
+    def go_on(self) -> None:
+        """What is stuck starts after all."""
+        stuck, self._stuck = self._stuck, []
+        for group in stuck:
+            self._started(group)
+
     def _started(self, group: Group) -> None:
         if self.dead or group.killing:
             return
@@ -199,8 +221,8 @@ class Agent:
             if not task.live:
                 continue
             if self._world.chance(0.8):
-                self._report(task, "TASK_STARTING")
-            self._report(task, "TASK_RUNNING")
+                self._report(task, "STARTING")
+            self._report(task, "RUNNING")
         self._world.count("taskgroups running")
         group.executor.started()
         if self._world.fault(0.2):
@@ -214,16 +236,30 @@ class Agent:
         task = self._world.pick(live)
         if self._world.chance(0.3):
             self._world.count("fault: task finishes")
-            self._report(task, "TASK_FINISHED")
+            self._report(task, "FINISHED")
         else:
             self._world.count("fault: task crashes")
-            self._report(task, "TASK_FAILED", "exit status 1")
-            self._fail(group, "TASK_KILLED", "a task of the group failed")
+            self._report(task, "FAILED", "exit status 1")
+            self._fail(group, "KILLED", "a task of the group failed")
+
+    def die_silently(self, group: Group) -> None:
+        """The executor ends and nothing is left that could tell: what was to be repeated is lost too."""
+        self._world.tell(self.id, f"loses {group.id} without a word")
+        for task in group.tasks.values():
+            task.state = "LOST"
+            task.stream.clear()
+        del self.groups[group.id]
+
+    def _die_unheard(self, group: Group) -> None:
+        """Nobody has heard of the taskgroup; the agent tells its end only when it is asked."""
+        if group.id in self.groups and group.live and not self.dead:
+            self.die_silently(group)
+            self._master.forget(group)
 
     def says_again(self, task: Task) -> None:
         """Something about a running task has changed."""
-        if task.state == "TASK_RUNNING" and not self.dead:
-            self._report(task, "TASK_RUNNING")
+        if task.state == "RUNNING" and not self.dead:
+            self._report(task, "RUNNING")
 
     def _fail(self, group: Group, state: str, message: str) -> None:
         if self.dead:
@@ -238,7 +274,7 @@ class Agent:
             return
         for task in group.tasks.values():
             if task.live:
-                self._report(task, "TASK_FAILED", "not fetched", "REASON_CONTAINER_LAUNCH_FAILED", unfetched=True)
+                self._report(task, "FAILED", "not fetched", "REASON_CONTAINER_LAUNCH_FAILED", unfetched=True)
 
     def _report(self, task: Task, state: str, message: str = "", reason: str = "", *, unfetched: bool = False) -> None:
         self._updates += 1
@@ -249,6 +285,8 @@ class Agent:
         task.stream.append(Update(uuid, state, message, reason, unfetched, healthy, executor.detail(task)))
         if len(task.stream) == 1:
             self._send(task)
+        if state == "FAILED" and not unfetched:
+            executor.failed(task)
 
     def _send(self, task: Task) -> None:
         """Sends the first update of the stream, now and again until it is acknowledged."""

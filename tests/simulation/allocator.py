@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from offers.model import Offer, Pot, Ranges
+from offers.model import Offer, Ranges, ResourceKey
 from tests.simulation.agents import Agent
 from tests.simulation.room import Room, as_ranges
 from tests.simulation.world import World
@@ -94,8 +94,8 @@ class Allocator:
             ip=str(agent.attributes["InnerIP"]),
             role=role,
             attributes=agent.attributes,
-            scalars=tuple((Pot(name, role), amount) for name, amount in room.scalars.items() if amount > 0),
-            ranges=((Pot("ports", role), ranges),) if ranges else (),
+            scalars=tuple((ResourceKey(name, role), amount) for name, amount in room.scalars.items() if amount > 0),
+            ranges=((ResourceKey("ports", role), ranges),) if ranges else (),
             received_at=self._world.now,
         )
 

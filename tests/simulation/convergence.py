@@ -9,6 +9,7 @@ C6  what health checks find is what is recorded, and it is good
 C7  no message waits for its last word
 
 C11 no more of what has ended is kept than the settings say (tests.simulation.keeping)
+C12 no request is queued for an object without an operation in progress
 
 C8 to C10 are about deployments, daemonsets and drains (tests.simulation.rest).
 """
@@ -27,8 +28,7 @@ from tests.simulation.room import Room
 from tests.simulation.users import Users, setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
-from transactions.lifecycle import BROKEN
-from transactions.relaunch import FETCH_ATTEMPTS
+from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
 
 R = TypeVar("R", bound=Record)
 PATIENCE = 900.0
@@ -83,9 +83,21 @@ class Convergence:
 
     def _transactions(self) -> tuple[str, ...] | None:
         for transaction in self._all(Transaction):
+            if transaction.waiting and not self._object_is_busy(transaction):
+                return "C12", f"{transaction.type} {transaction.id} waits for nothing", transaction.id
             if transaction.active and not self._may_wait(transaction):
                 return "C4", f"{transaction.type} {transaction.id} does not end", transaction.id, transaction.taskgroup
         return None
+
+    def _object_is_busy(self, waiting: Transaction) -> bool:
+        """An operation that may last works on the object that the request waits for."""
+        kind, _, key = waiting.queue.partition(" ")
+        deployment = self.store.durable.get(("deployment", key)) if kind == "deployment" else None
+        if isinstance(deployment, Deployment):
+            return deployment.status != "Running" or any(
+                t.active and t.application_key == deployment.application_key for t in self._all(Transaction)
+            )
+        return any(t.active and t.application_key == key for t in self._all(Transaction))
 
     def _may_wait(self, transaction: Transaction) -> bool:
         """A restart without a place, what a deployment launches again and again for want of one, and what looks for
@@ -93,6 +105,8 @@ class Convergence:
         application = self.store.durable.get(("application", f"{transaction.namespace}/{transaction.application}"))
         if isinstance(application, Application) and application.type == "daemonset" and transaction.inner:
             return transaction.type == "LAUNCH" or self._rest.update_may_wait(application.key)
+        if transaction.type == "FILL" and isinstance(application, Application):
+            return transaction.due_at > self._now() or not self._place_for(application.key, application.version)
         if transaction.type == "INNERSCALE" and isinstance(application, Application):
             return application.rolling == "up" and not self._place_for(application.key, transaction.version)
         if transaction.type == "SCALE" and isinstance(application, Application) and application.deployment:
@@ -104,9 +118,12 @@ class Convergence:
         group = self.store.durable.get(("taskgroup", transaction.taskgroup))
         if not isinstance(group, TaskGroup):
             return False
+        return transaction.due_at > self._now() or not self._has_place(group)
+
+    def _now(self) -> float:
+        """Unix seconds by the clock of the leader; 0.0 if nobody leads."""
         leader = self.faults.leader()
-        now = leader.term.now if leader is not None and leader.term is not None else 0.0
-        return transaction.due_at > now or not self._has_place(group)
+        return leader.term.now if leader is not None and leader.term is not None else 0.0
 
     def _has_place(self, group: TaskGroup) -> bool:
         key = f"{group.namespace}/{group.application}"
@@ -118,6 +135,8 @@ class Convergence:
         """On this agent, or on any."""
         neighbours = neighbours_in(self.store.durable.values())
         version = neighbours.versions.get((application, name))
+        if version is not None and version.min_available > 1:
+            return False  # a gang needs several places at the same time: how many there are is not asked here
         return version is not None and any(
             self._fits(version, agent, neighbours)
             for agent in self.master.registered.values()
@@ -151,11 +170,19 @@ class Convergence:
         indexes = sorted(group.index for group in members)
         if len(set(indexes)) < len(indexes) or (indexes and indexes[-1] >= application.instances):
             return "C2", f"{application.key} x{application.instances} has indexes {indexes}", application.key
-        verdict = self.invariants.verdicts.get(application.key)
-        again = bool(application.deployment) and self._place_for(application.key, application.version)
-        if len(indexes) < application.instances and (again or verdict is None or verdict.status == "FINISH"):
+        if len(indexes) < application.instances and not self._may_lack(application):
             return "C2", f"{application.key} x{application.instances} has only indexes {indexes}", application.key
         return None
+
+    def _may_lack(self, application: Application) -> bool:
+        """There is no place for what is missing, and somebody looks for one: a FILL, or the deployment."""
+        if self._place_for(application.key, application.version):
+            return False
+        if application.deployment:
+            verdict = self.invariants.verdicts.get(application.key)
+            return verdict is not None and verdict.status != "FINISH"
+        active = [t for t in self._all(Transaction) if t.active and t.application_key == application.key]
+        return any(transaction.type == "FILL" for transaction in active)
 
     def _member(self, application: Application, group: TaskGroup) -> tuple[str, ...] | None:
         """A taskgroup runs, or has ended and is not to be restarted, or waits for its restart."""
@@ -173,7 +200,7 @@ class Convergence:
             return True
         if group.id not in self.master.ran and group.unfetched + 1 < FETCH_ATTEMPTS:
             return False  # whatever the policy: nothing of it has ever run
-        if (group.killing_since and group.kill_reason != BROKEN) or (group.status == "Lost" and not group.started):
+        if (group.killing_since and group.end_cause != "TaskEnded") or (group.status == "Lost" and not group.started):
             return False
         if policy.policy == "Never" or (policy.max_times and group.restarts >= policy.max_times):
             return True

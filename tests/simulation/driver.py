@@ -10,15 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from zlib import crc32
 
-from bcs_scheduler.clock import Clock
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.core.pace import UNHURRIED
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.core.structures.time_budget import UNLIMITED
+from bcs_scheduler.loop.clock import Clock
 from store.base import Change
 from store.records import Framework, Record
-from store.unit_of_work import Unit
+from store.state.unit_of_work import Unit
+from tests.simulation.executors import sends_output
+from tests.simulation.inbox import inbox_of
 from tests.simulation.mesos import Master, Session
 from tests.simulation.standby import Standby
 from tests.simulation.store import Client, Store
@@ -27,16 +30,15 @@ from tests.simulation.world import World
 SETTLING_TURNS = 20
 """Turns at one moment after which everything must have been done."""
 CALLS = (
-    effects.Accept,
-    effects.Decline,
-    effects.AcceptInverseOffers,
-    effects.Kill,
-    effects.Shutdown,
-    effects.SendMessage,
-    effects.Acknowledge,
-    effects.Reconcile,
-    effects.Suppress,
-    effects.Revive,
+    cluster_manager.LaunchOnAgent,
+    leased.Decline,
+    leased.AcceptInverseOffers,
+    cluster_manager.End,
+    cluster_manager.SendMessage,
+    cluster_manager.Acknowledge,
+    cluster_manager.Reconcile,
+    leased.Suppress,
+    leased.Revive,
 )
 
 
@@ -52,7 +54,7 @@ class HurriedPace:
             self._share += self._world.between(0.0, 0.5)
         return self._share
 
-    def pressed(self) -> bool:
+    def is_congested(self) -> bool:
         return self._world.chance(0.3)
 
 
@@ -101,7 +103,7 @@ class Node:
         self.standby: Standby | None = Standby(world, store, name)
         """While this process is up and does not lead."""
         self._session: Session | None = None
-        self._inbox: list[events.Event] = []
+        self._inbox = inbox_of(world)
         self._turn_planned = False
         self._wake = 0
 
@@ -118,8 +120,8 @@ class Node:
         clock = Clock(core.began.now, self._wall, lambda: self.world.now, lambda seconds, ahead: None)
         self.term = Term(epoch, core, clock, Client(self._store), {(r.kind, r.key): r for r in records})
         self._hooks.leading(self.term)
-        core.desk.uow.sizer = self._store.sizer
-        self._inbox = []
+        core.turn_context.uow.sizer = self._store.sizer
+        self._inbox = inbox_of(self.world)
         self.world.tell(self.name, f"leads with epoch {epoch}, {len(records)} records")
         self.world.count("terms")
         self._soon()
@@ -138,7 +140,7 @@ class Node:
         if self._session is not None and self._session is self._master.session:
             self._master.disconnect("the scheduler left")
         self._session = None
-        self._inbox = []
+        self._inbox = inbox_of(self.world)
         self._hooks.unanswered(term.waiting)
         self._stand_by()
 
@@ -159,24 +161,24 @@ class Node:
 
     # --- events in --------------------------------------------------------------------------------------------
 
-    def receive(self, event: events.Event) -> None:
+    def receive(self, event: inputs.Input) -> None:
         term = self.term
         if term is None:
             return
         self.world.tell(self.name, event)
-        if isinstance(event, events.Command):
+        if isinstance(event, requests.Request):
             term.waiting.append(event.token)
-        self._inbox.append(event)
+        self._inbox.put(event)
         self._soon()
 
     def disconnected(self, session: Session, reason: str) -> None:
         """The process notices that its subscription has ended."""
         if session is self._session and self.term is not None:
             self._session = None
-            self.receive(events.Disconnected(reason=reason, cause="stream"))
+            self.receive(cluster_manager.Disconnected(reason=reason, cause="stream"))
             self.world.after(self.world.between(0.05, 1.5), self._connect, self.term)
 
-    def plan(self, command: events.Command) -> list[Unit]:
+    def plan(self, command: requests.Request) -> list[Unit]:
         """Hands in a dry run in a turn of its own, right after all has been done that is to be done at this moment, and
         returns what the dry run made of it."""
         term = self.term
@@ -186,7 +188,7 @@ class Node:
                 break
         self.world.tell(self.name, command)
         term.waiting.append(command.token)
-        self._inbox.append(command)
+        self._inbox.put(command)
         return self._turn(hurried=False)
 
     def _connect(self, term: Term) -> None:
@@ -216,8 +218,10 @@ class Node:
         term = self.term
         if term is None:
             return []
-        batch, self._inbox = self._inbox, []
-        pace = HurriedPace(self.world) if hurried and self.world.chance(0.5) else UNHURRIED
+        batch = self._inbox.take(hurried=hurried)
+        if len(self._inbox):
+            self._soon()
+        pace = HurriedPace(self.world) if hurried and self.world.chance(0.5) else UNLIMITED
         term.now = term.clock.now()
         term.made = []
         self._write(term, term.core.turn(batch, term.now, pace))
@@ -276,11 +280,35 @@ class Node:
             if effect.token in term.waiting:
                 term.waiting.remove(effect.token)
             self._hooks.replied(effect)
+        elif isinstance(effect, cluster_manager.FetchOutput):
+            if sends_output(self.world.seed):
+                self.world.after(self.world.pick((0.1, 1.0, 30.0, 120.0)), self._fetched, term, effect)
         elif isinstance(effect, CALLS):
             if self._session is not None:
                 self._master.call(self._session, effect)
-            elif isinstance(effect, effects.Accept):
+            elif isinstance(effect, cluster_manager.LaunchOnAgent):
                 groups = tuple(launch.taskgroup.id for launch in effect.launches)
                 self.receive(
-                    events.AcceptFailed(taskgroups=groups, reason="not subscribed", certain=True, cause="accept")
+                    cluster_manager.LaunchFailed(
+                        taskgroups=groups, reason="not subscribed", certain=True, cause="accept"
+                    )
                 )
+
+    def _fetched(self, term: Term, effect: cluster_manager.FetchOutput) -> None:
+        """The output has been read from the agent, unless the term has ended or the agent does not answer."""
+        if self.term is not term or self.world.chance(0.2):
+            self.world.count("outputs not fetched")
+            return
+        self.world.count("outputs fetched")
+        size = 500 + crc32(effect.task_id.encode()) % 6000
+        self.receive(
+            cluster_manager.OutputReported(
+                agent_id=effect.agent_id,
+                executor_id=effect.executor_id,
+                task_id=effect.task_id,
+                name=effect.name,
+                data=b"x" * size,
+                fetched=True,
+                cause="fetched",
+            )
+        )

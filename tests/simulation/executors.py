@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
+from zlib import crc32
 
-from bcs_scheduler.core import effects, events
-from store.definition import HealthCheck
+from bcs_scheduler.core.interface import cluster_manager, inputs
 from store.records import MessageResult, TaskGroup
+from store.records.definition import HealthCheck
 from tests.simulation.world import World
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 REPORT_INTERVAL = 15.0
 PROBE_INTERVAL = 3.0
 NOISE = "\x01" * 110_000
+OUTPUT, SPOKEN, FIRST_OUTPUT = 8, 5, 61
+"""Executors send the last output of failed tasks in seeds from the third number on that leave the second one when they
+are divided by the first. The other seeds stay what they were."""
 DURATIONS = (0.01, 0.01, 0.3, 2.0, 15.0)
 """Seconds that messages take."""
 
@@ -29,16 +33,16 @@ DURATIONS = (0.01, 0.01, 0.3, 2.0, 15.0)
 class Link(Protocol):
     """What executors reach of the master."""
 
-    def say(self, agent: Agent, event: events.Event) -> None: ...
+    def say(self, agent: Agent, event: inputs.Input) -> None: ...
 
-    def carried_out(self, group: Group, message: effects.SendMessage) -> None: ...
+    def carried_out(self, group: Group, message: cluster_manager.SendMessage) -> None: ...
 
 
 class Executor:
     def __init__(self, world: World, link: Link, agent: Agent, group: Group) -> None:
         self._world, self._link, self._agent, self._group = world, link, agent, group
         self.ours = group.launch.taskgroup.executor == "bcs"
-        self._answers: dict[str, events.MessageAnswered] = {}
+        self._answers: dict[str, cluster_manager.MessageAnswered] = {}
         self._under_way: set[str] = set()
 
     @property
@@ -75,14 +79,16 @@ class Executor:
             task.healthy = healthy
             self._agent.says_again(task)
 
-    def detail(self, task: Task) -> events.TaskDetail | None:
+    def detail(self, task: Task) -> cluster_manager.TaskDetail | None:
         """What a status update carries beside the state, if the executor is ours."""
         if not self.ours:
             return None
         check = task.local_check
         words = {None: "", True: "fine", False: "bad"}[task.healthy]
-        checks = [events.CheckReport(type=check, healthy=task.healthy, message=words)] if check is not None else []
-        return events.TaskDetail(
+        checks = (
+            [cluster_manager.CheckReport(type=check, healthy=task.healthy, message=words)] if check is not None else []
+        )
+        return cluster_manager.TaskDetail(
             pid=17,
             exit_code=None if task.live else 1,
             restarting=task.restarting,
@@ -94,13 +100,28 @@ class Executor:
             return
         tasks = tuple((task.id, detail) for task in self._group.tasks.values() if (detail := self.detail(task)))
         self._say(
-            events.TasksReported(agent_id=self._agent.id, executor_id=self._group.id, tasks=tasks, cause="steady")
+            cluster_manager.TasksReported(
+                agent_id=self._agent.id, executor_id=self._group.id, tasks=tasks, cause="steady"
+            )
         )
         self._world.after(self._world.between(0.8, 1.2) * REPORT_INTERVAL, self._steady)
 
+    # --- output -----------------------------------------------------------------------------------------------
+
+    def failed(self, task: Task) -> None:
+        """A task has failed: its last output is sent, some of it so late that its application may be gone."""
+        if not self.ours or not sends_output(self._world.seed):
+            return
+        size = 500 + crc32(task.id.encode()) % 6000
+        event = cluster_manager.OutputReported(
+            agent_id=self._agent.id, executor_id=self._group.id, task_id=task.id, data=b"x" * size
+        )
+        self._world.count("outputs of failed tasks")
+        self._world.after(self._world.pick((0.0, 0.0, 1.0, 30.0, 120.0)), self._say, event)
+
     # --- messages ---------------------------------------------------------------------------------------------
 
-    def receive(self, message: effects.SendMessage) -> None:
+    def receive(self, message: cluster_manager.SendMessage) -> None:
         if self._gone or not self.ours:
             return
         identity = message.message_id
@@ -116,7 +137,7 @@ class Executor:
             self._say(self._answer(message, "running"))
         self._world.after(duration, self._carry_out, message)
 
-    def _carry_out(self, message: effects.SendMessage) -> None:
+    def _carry_out(self, message: cluster_manager.SendMessage) -> None:
         if self._gone:
             return
         self._link.carried_out(self._group, message)
@@ -130,7 +151,7 @@ class Executor:
 
     def _restart(self, tasks: Sequence[str]) -> None:
         for task in self._group.tasks.values():
-            if task.id in tasks and task.state == "TASK_RUNNING":
+            if task.id in tasks and task.state == "RUNNING":
                 task.restarting = True
                 self._agent.says_again(task)
                 self._world.after(self._world.between(0.1, 3.0), self._restarted, task)
@@ -140,14 +161,14 @@ class Executor:
         if not self._gone:
             self._agent.says_again(task)
 
-    def _answer(self, message: effects.SendMessage, status: str) -> events.MessageAnswered:
+    def _answer(self, message: cluster_manager.SendMessage, status: str) -> cluster_manager.MessageAnswered:
         ok = status == "success"
         # Some give more output than a record can hold, whose every character takes six bytes there.
         noise = NOISE if int(message.message_id) // 1000 % 7 == 0 else ""
         results = tuple(MessageResult(task=task, ok=ok, stdout=noise) for task in message.tasks)
         if status == "running":
             results = ()
-        return events.MessageAnswered(
+        return cluster_manager.MessageAnswered(
             agent_id=self._agent.id,
             executor_id=self._group.id,
             message_id=message.message_id,
@@ -156,7 +177,7 @@ class Executor:
             cause=f"answer-{message.message_id}",
         )
 
-    def _say(self, event: events.Event) -> None:
+    def _say(self, event: inputs.Input) -> None:
         if self._world.fault(0.15):
             self._world.count("fault: executor's word lost")
             return
@@ -188,7 +209,7 @@ class Prober:
                     healthy = self._truth(group, task.id)
                     if healthy is not check.healthy:
                         node.receive(
-                            events.HealthReported(
+                            inputs.HealthReported(
                                 task_id=task.id,
                                 type=check.type,  # type: ignore[arg-type]
                                 healthy=healthy,
@@ -200,6 +221,10 @@ class Prober:
         agent = self._master.cluster.get(group.agent_id)
         running = agent.groups.get(group.id) if agent is not None and not agent.dead else None
         return running is not None and running.tasks[task_id].live and running.tasks[task_id].remote
+
+
+def sends_output(seed: int) -> bool:
+    return seed >= FIRST_OUTPUT and seed % OUTPUT == SPOKEN
 
 
 def local_of(checks: Sequence[HealthCheck]) -> str | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from bcs_scheduler.core import events
-from tests.simulation.agents import Agent
+from bcs_scheduler.core.interface import cluster_manager, leased
+from tests.simulation.agents import SILENCE, SILENT, Agent
 from tests.simulation.driver import Node
 from tests.simulation.mesos import Master
 from tests.simulation.store import Store
@@ -93,6 +93,8 @@ class Faults:
             (0.3, self._plan_maintenance),
             (0.7, self._shift_clock),
         )
+        if self.world.seed % SILENCE == SILENT:
+            choices += ((2.5, self._restart_agent_without_executors),)
         fault = self.world.weighted(choices)
         if fault():
             name = fault.__name__.strip("_").replace("_", " ")
@@ -239,11 +241,24 @@ class Faults:
         if not groups:
             return False
         agent, group = self.world.pick(groups)
-        self.master.send(events.ExecutorTerminated(agent_id=agent.id, executor_id=group.id, cause="executor"))
+        self.master.send(cluster_manager.ExecutorTerminated(agent_id=agent.id, executor_id=group.id, cause="executor"))
+        return True
+
+    def _restart_agent_without_executors(self) -> bool:
+        """An agent ends together with some of its executors, and does not remember those when it is back."""
+        agents = [a for a in self.master.registered.values() if a.reachable and a.live_groups()]
+        if not agents:
+            return False
+        agent = self.world.pick(agents)
+        agent.reachable, agent.forgetful = False, True
+        for group in self.world.some(agent.live_groups(), self.world.number(1, 3)):
+            agent.die_silently(group)
+        self.world.after(UNREACHABLE_AFTER, self._notice_silence, agent)
+        self.world.after(self.world.between(1.0, 12.0), self._heal, agent)
         return True
 
     def _plan_maintenance(self) -> bool:
-        self.master.send(events.InverseOffersArrived(offers=(("inverse", "", self.world.now + 60.0),), cause="inverse"))
+        self.master.send(leased.InverseOffersArrived(offers=(("inverse", "", self.world.now + 60.0),), cause="inverse"))
         return True
 
     def _shift_clock(self) -> bool:
@@ -268,5 +283,6 @@ class Faults:
             elif not agent.dead and not agent.reachable:
                 self._heal(agent)
         for agent in list(self.master.cluster.values()):
+            agent.go_on()
             if agent.dead:
                 self._declare_gone(agent)

@@ -10,24 +10,26 @@
     I8   every command is answered exactly once
 
 Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.messages, those of deployments,
-daemonsets, services, drains and the journal (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
+daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
 in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
-tests.simulation.orphans, that of what has ended and is kept (I32) in tests.simulation.keeping; what must hold once
-faults have stopped is in tests.simulation.convergence.
+tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
+requests (I34) in tests.simulation.queueing, those of sessions (I40 to I42) in tests.simulation.sessions. That
+statuses follow each other as their tables say (I33) is checked by the core itself (transactions.transitions). What must
+hold once faults have stopped is in tests.simulation.convergence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bcs_scheduler.core import effects
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.interface import cluster_manager, effects
+from bcs_scheduler.core.options import CoreOptions
 from store.base import Change
 from store.ids import taskgroup_of
-from store.records import Application, Record, TaskGroup, Transaction
+from store.records import Application, DeletePayload, Record, TaskGroup, Transaction, UpdatePayload
 from store.state import State
-from store.unit_of_work import Unit
-from tests.sameness import wrong_index
+from store.state.unit_of_work import Unit
+from store.state.validation import validate
 from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
 from tests.simulation.keeping import Keeping
@@ -36,8 +38,10 @@ from tests.simulation.messages import Messages
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
 from tests.simulation.orphans import Orphans
 from tests.simulation.ownership import Ownership
-from tests.simulation.readiness import ready, serves
+from tests.simulation.queueing import Queueing
+from tests.simulation.readiness import is_ready, ready
 from tests.simulation.room import Room
+from tests.simulation.sessions import Sessions
 from tests.simulation.store import Store
 from tests.simulation.timekeeping import Timekeeping
 from tests.simulation.users import Users, setting_of
@@ -46,9 +50,7 @@ from tests.simulation.world import World
 
 Records = dict[tuple[str, str], Record]
 RANK = {"Staging": 0, "Starting": 1, "Running": 2, "Restarting": 2, "Killing": 3}
-TOLD = {"TASK_STAGING": 0, "TASK_STARTING": 1, "TASK_RUNNING": 2, "TASK_KILLING": 3}
-MISPLACED = "its agent is not for it any more"
-"""What a taskgroup of a daemonset is ended for that is not replaced."""
+TOLD = {"STAGING": 0, "STARTING": 1, "RUNNING": 2, "KILLING": 3}
 
 
 class Invariants:
@@ -57,6 +59,8 @@ class Invariants:
         self._options = options
         self.messages = Messages(world)
         self.ownership = Ownership(world)
+        self.queueing = Queueing()
+        self.sessions = Sessions(world, options)
         self.orphans = Orphans(world, store, master)
         self.timekeeping = Timekeeping(world, store, options)
         self.keeping = Keeping(world, options, store.durable, users.unwanted, self.timekeeping)
@@ -83,6 +87,7 @@ class Invariants:
         self.messages.decided(before, unit)
         self.ownership.decided(before, unit)
         self.timekeeping.decided(before, unit)
+        self.sessions.decided(before, unit)
 
     def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
         old, new = before.get((change.kind, change.key)), change.record
@@ -105,6 +110,7 @@ class Invariants:
         self.timekeeping.turned(term)
         self.messages.turned(term)
         self.ownership.turned(term)
+        self.sessions.turned(term)
 
     def updates_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I5: an update never ends a ready taskgroup if that makes more than its max_unavailable unavailable."""
@@ -115,7 +121,7 @@ class Invariants:
             new = change.record
             if isinstance(new, TaskGroup):
                 after[new.id] = new
-                if new.kill_reason == "replaced by a new version" and isinstance(old, TaskGroup) and ready(old):
+                if new.end_cause == "NewVersion" and isinstance(old, TaskGroup) and ready(old):
                     ended.setdefault(f"{new.namespace}/{new.application}", []).append(new)
         for key, groups in ended.items():
             application = before[("application", key)]
@@ -123,6 +129,7 @@ class Invariants:
             transaction = before.get(("transaction", application.operation))
             if not isinstance(transaction, Transaction):
                 continue  # begun in the same unit: judged when it next ends something
+            bound = transaction.payload.max_unavailable if isinstance(transaction.payload, UpdatePayload) else 0
             members = [
                 g for g in before.values() if isinstance(g, TaskGroup) and f"{g.namespace}/{g.application}" == key
             ]
@@ -130,14 +137,13 @@ class Invariants:
             wanted, counted, counts = application.instances, current, ready
             if application.type == "daemonset":
                 # What is out of reach or on its way out is no loss of the update.
-                counted = [g for g in current if not g.unreachable_since and g.kill_reason != MISPLACED]
-                wanted, counts = len(counted), serves
+                counted = [g for g in current if not g.unreachable_since and g.end_cause != "Misplaced"]
+                wanted, counts = len(counted), is_ready
             left = sum(1 for g in counted if counts(g) and (counted is not current or g.index < wanted))
-            if wanted - left > transaction.max_unavailable:
+            if wanted - left > bound:
                 raise Violation(
                     "I5",
-                    f"update {transaction.id} of {key} leaves {left} of {wanted} ready, "
-                    f"may take down {transaction.max_unavailable}",
+                    f"update {transaction.id} of {key} leaves {left} of {wanted} ready, may take down {bound}",
                     *(g.id for g in groups),
                     transaction.id,
                 )
@@ -193,7 +199,7 @@ class Invariants:
         transactions = [
             t for t in after.values() if isinstance(t, Transaction) and f"{t.namespace}/{t.application}" == key
         ]
-        if any(t.type == "DELETE" and t.enforce for t in transactions):
+        if any(isinstance(t.payload, DeletePayload) and t.payload.enforce for t in transactions):
             return
         application = before.get(("application", key))
         if group.unreachable_since and isinstance(application, Application):
@@ -214,14 +220,14 @@ class Invariants:
     def leaving(self, term: Term, effect: effects.Effect) -> None:
         self.messages.leaving(effect, deposed=term.epoch != self.store.epoch)
         match effect:
-            case effects.Accept():
+            case cluster_manager.LaunchOnAgent():
                 self.launches_are_durable(effect)
-            case effects.Acknowledge():
+            case cluster_manager.Acknowledge():
                 self.acknowledged_is_durable(term, effect)
             case effects.Reply():
                 self.accepted_is_durable(effect)
 
-    def launches_are_durable(self, accept: effects.Accept) -> None:
+    def launches_are_durable(self, accept: cluster_manager.LaunchOnAgent) -> None:
         """I6: an ACCEPT leaves only after its taskgroups are durable, with agent and ports."""
         for launch in accept.launches:
             group = launch.taskgroup
@@ -231,7 +237,7 @@ class Invariants:
             if isinstance(stored, TaskGroup) and stored.agent_id != accept.agent_id:
                 raise Violation("I6", f"{group.id} is stored for {stored.agent_id}, launched on {accept.agent_id}")
 
-    def acknowledged_is_durable(self, term: Term, call: effects.Acknowledge) -> None:
+    def acknowledged_is_durable(self, term: Term, call: cluster_manager.Acknowledge) -> None:
         """I2: when an acknowledgement leaves, the stored record says at least what it acknowledges; and only a leader
         that knows the taskgroup acknowledges."""
         if term.epoch != self.store.epoch and self._state_of(call) is not None:
@@ -250,7 +256,7 @@ class Invariants:
         if state in TERMINAL or TOLD[state] > RANK[task.status]:
             raise Violation("I2", f"{call.task_id}: {state} is acknowledged, stored is {task.status}", record.id)
 
-    def _state_of(self, call: effects.Acknowledge) -> str | None:
+    def _state_of(self, call: cluster_manager.Acknowledge) -> str | None:
         """The state of the update that is acknowledged, if its agent still waits for that."""
         agent = self.master.cluster.get(call.agent_id)
         for group in agent.groups.values() if agent is not None else ():
@@ -286,6 +292,7 @@ class Invariants:
             old, new = self.store.durable.get((change.kind, change.key)), change.record
             self.messages.applying(old, change)
             self.ownership.applying(old, change)
+            self.queueing.applying(old, change)
             self.timekeeping.applying(old, change)
             if isinstance(new, TaskGroup):
                 self._stored.add(new.id)
@@ -293,7 +300,7 @@ class Invariants:
                     self.ended_is_final(old, new)
             elif isinstance(old, Transaction):
                 self.verdicts_are_final(old, new)
-            if isinstance(new, Transaction) and not new.active and _fills(new):
+            if isinstance(new, Transaction) and new.ended and _fills(new):
                 self.verdicts[f"{new.namespace}/{new.application}"] = new
 
     def ended_is_final(self, old: TaskGroup, new: TaskGroup) -> None:
@@ -304,12 +311,12 @@ class Invariants:
 
     def verdicts_are_final(self, old: Transaction, new: Record | None) -> None:
         """I14, of transactions. That they stay until they may be forgotten is in tests.simulation.keeping (I11)."""
-        if new is not None and not old.active and new != old:
+        if new is not None and old.ended and new != old:
             raise Violation("I14", f"{old.id} had ended {old.status} and was changed", old.id)
 
     # --- Mesos ------------------------------------------------------------------------------------------------
 
-    def launching(self, agent: Agent, launch: effects.Launch) -> None:
+    def launching(self, agent: Agent, launch: cluster_manager.Launch) -> None:
         """Mesos is about to launch a taskgroup."""
         new = launch.taskgroup
         if new.id in self._launched:
@@ -320,7 +327,7 @@ class Invariants:
         if isinstance(record, TaskGroup) and record.ended:
             raise Violation("I13", f"{new.id} is launched although it is recorded as ended", new.id)
 
-    def refusing(self, words: str, accept: effects.Accept) -> None:
+    def refusing(self, words: str, accept: cluster_manager.LaunchOnAgent) -> None:
         """I15: Mesos is never asked for what it must refuse, races with offers that end aside."""
         raise Violation("I15", words, *(launch.taskgroup.id for launch in accept.launches))
 
@@ -363,14 +370,14 @@ class Invariants:
             raise Violation("I3", f"{group.id} uses ports {ports}, claims {sorted(wanted.ports)}", group.id)
 
     def indexes_are_true(self, term: Term) -> None:
-        """I9: the state equals one built from its records, and its records equal what the units said."""
+        """I9: the state equals one built from its records, its references resolve (store.state.validation), and its
+        records equal what the units said."""
         state = term.core.state
         records = records_of(state)
         if {(r.kind, r.key): r for r in records} != term.mirror:
             wrong = [r.key for r in records if term.mirror.get((r.kind, r.key)) != r]
             raise Violation("I9", "the state differs from the sum of its units", *wrong[:3])
-        words = wrong_index(state, State(records))
-        if words:
+        for words in validate(state):
             raise Violation("I9", words)
 
     def plan_changed_nothing(self, units: Sequence[Unit]) -> None:

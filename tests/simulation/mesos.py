@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased
+from bcs_scheduler.mesos.ends import Kill, Shutdown, calls_of
 from offers.model import Offer
 from tests.simulation.agents import TERMINAL, Agent, Group, Task, Update
 from tests.simulation.allocator import Allocator
@@ -30,7 +31,7 @@ LISTING = (2.0, 6.0)
 class Scheduler(Protocol):
     name: str
 
-    def receive(self, event: events.Event) -> None: ...
+    def receive(self, event: inputs.Input) -> None: ...
 
     def disconnected(self, session: Session, reason: str) -> None: ...
 
@@ -52,16 +53,16 @@ class Known:
 
     agent_id: str
     group: Group
-    told: str = "TASK_STAGING"
+    told: str = "STAGING"
 
 
 @dataclass(eq=False)
 class Watch:
     """Whom the master tells of what it does (the invariants)."""
 
-    launching: Callable[[Agent, effects.Launch], None] = lambda agent, launch: None
-    refusing: Callable[[str, effects.Accept], None] = lambda words, accept: None
-    carried_out: Callable[[Group, effects.SendMessage], None] = lambda group, message: None
+    launching: Callable[[Agent, cluster_manager.Launch], None] = lambda agent, launch: None
+    refusing: Callable[[str, cluster_manager.LaunchOnAgent], None] = lambda words, accept: None
+    carried_out: Callable[[Group, cluster_manager.SendMessage], None] = lambda group, message: None
 
 
 class Master:
@@ -99,7 +100,7 @@ class Master:
         self._serial += 1
         session = self.session = Session(self._serial, node)
         self.send(
-            events.Subscribed(
+            cluster_manager.Connected(
                 framework_id=FRAMEWORK, master="master", cluster=CLUSTER, cause=f"subscribed-{session.number}"
             )
         )
@@ -113,7 +114,7 @@ class Master:
             return
         if self.up:
             agents = tuple(agent.listed() for agent in self.registered.values())
-            self.send(events.AgentsListed(agents=agents, clock=self.world.now, cause="agents"))
+            self.send(cluster_manager.AgentsListed(agents=agents, clock=self.world.now, cause="agents"))
         self.world.after(self.world.between(*LISTING), self._list, session)
 
     def disconnect(self, reason: str) -> None:
@@ -125,31 +126,35 @@ class Master:
             gap = self.world.between(0.0, 0.5)
             self.world.after(gap, session.node.disconnected, session, reason)
 
-    def send(self, event: events.Event) -> None:
+    def send(self, event: inputs.Input) -> None:
         """Down the stream, in order; lost if the stream breaks on the way."""
         session = self.session
         if session is not None:
             session.down_until = max(session.down_until, self.world.now + self.world.between(0.001, 0.03))
             self.world.at(session.down_until, self._deliver, session, event)
 
-    def _deliver(self, session: Session, event: events.Event) -> None:
+    def _deliver(self, session: Session, event: inputs.Input) -> None:
         if session.up:
             session.node.receive(event)
 
     # --- calls ------------------------------------------------------------------------------------------------
 
     def call(self, session: Session, effect: effects.Effect) -> None:
-        """Up the stream, in order. An ACCEPT that bounces is reported back."""
+        """Up the stream, in order: one effect may be several calls. An ACCEPT that bounces is reported back."""
+        if isinstance(effect, cluster_manager.End):
+            for part in calls_of(effect):
+                self.call(session, part)
+            return
         session.up_until = max(session.up_until, self.world.now + self.world.between(0.001, 0.03))
         self.world.at(session.up_until, self._arrived, session, effect)
 
     def _arrived(self, session: Session, effect: effects.Effect) -> None:
         if session is not self.session:
-            if isinstance(effect, effects.Accept):
+            if isinstance(effect, cluster_manager.LaunchOnAgent):
                 self._bounced(session, effect, certain=self.world.chance(0.5))
             return
         match effect:
-            case effects.Accept():
+            case cluster_manager.LaunchOnAgent():
                 if self.world.fault(0.04):
                     self.world.count("fault: offer rescinded under ACCEPT")
                     self.rescind(effect.offer_ids[0])
@@ -157,34 +162,36 @@ class Master:
                 if self.world.fault(0.02):
                     self.world.count("fault: answer to ACCEPT lost")
                     self._bounced(session, effect, certain=False)
-            case effects.Decline():
+            case leased.Decline():
                 self.allocator.decline(effect.offer_ids, effect.refuse_seconds)
-            case effects.Acknowledge():
+            case cluster_manager.Acknowledge():
                 self._acknowledge(effect)
-            case effects.Kill():
+            case Kill():
                 self._kill(effect)
-            case effects.Shutdown() | effects.SendMessage():
+            case Shutdown() | cluster_manager.SendMessage():
                 self._forward(effect)
-            case effects.Reconcile():
+            case cluster_manager.Reconcile():
                 self._reconcile(effect)
-            case effects.Suppress():
+            case leased.Suppress():
                 self.allocator.suppressed = True
-            case effects.Revive():
+            case leased.Revive():
                 self.allocator.revive()
                 self.world.after(0.02, self.allocate)
 
-    def _bounced(self, session: Session, effect: effects.Accept, *, certain: bool) -> None:
+    def _bounced(self, session: Session, effect: cluster_manager.LaunchOnAgent, *, certain: bool) -> None:
         groups = tuple(launch.taskgroup.id for launch in effect.launches)
-        event = events.AcceptFailed(taskgroups=groups, reason="not subscribed", certain=certain, cause="accept")
+        event = cluster_manager.LaunchFailed(
+            taskgroups=groups, reason="not subscribed", certain=certain, cause="accept"
+        )
         self.world.after(self.world.between(0.0, 0.1), session.node.receive, event)
 
-    def _accept(self, accept: effects.Accept) -> None:
+    def _accept(self, accept: cluster_manager.LaunchOnAgent) -> None:
         used = [self.allocator.take(identity) for identity in accept.offer_ids]
         agent = self.registered.get(accept.agent_id)
         valid = [offer for offer in used if offer is not None and offer.agent_id == accept.agent_id]
         if agent is None or not valid or len(valid) < len(used):
             self.world.count("accept of invalid offers")
-            state = self.world.pick(("TASK_DROPPED", "TASK_DROPPED", "TASK_LOST"))
+            state = self.world.pick(("DROPPED", "DROPPED", "LOST"))
             for launch in accept.launches:
                 for task in launch.taskgroup.tasks:
                     self._tell(task.id, accept.agent_id, state, "invalid offers", "REASON_INVALID_OFFERS")
@@ -196,14 +203,16 @@ class Master:
         if any(offer.role != role for offer in valid):
             self.watch.refusing("an ACCEPT mixes offers of two roles", accept)
         for launch in accept.launches:
-            wanted = claim_room(launch.claim)
-            if not room.holds(wanted) or any(pot.role != role for pot, _ in launch.claim.scalars):
+            wanted = claim_room(launch.allocation)
+            if not room.holds(wanted) or any(
+                resource_key.role != role for resource_key, _ in launch.allocation.scalars
+            ):
                 self.watch.refusing(f"{launch.taskgroup.id} claims what was not offered", accept)
             room.subtract(wanted)
             self._launch(agent, launch)
         self.world.after(0.05, self.allocate)
 
-    def _launch(self, agent: Agent, launch: effects.Launch) -> None:
+    def _launch(self, agent: Agent, launch: cluster_manager.Launch) -> None:
         self.watch.launching(agent, launch)
         self.world.count("launches")
         group = Group(launch.taskgroup.id, launch)
@@ -211,7 +220,7 @@ class Master:
             self._tasks[task.id] = Known(agent.id, group)
         self.world.after(self.world.between(0.001, 0.05), self._run, agent, agent.link, launch)
 
-    def _run(self, agent: Agent, link: int, launch: effects.Launch) -> None:
+    def _run(self, agent: Agent, link: int, launch: cluster_manager.Launch) -> None:
         if agent.reachable and agent.link == link:
             if agent.run(launch):
                 self.ran.add(launch.taskgroup.id)
@@ -222,19 +231,25 @@ class Master:
         """An update made by the master: no uuid, no acknowledgement, no repetition."""
         cause = f"{state.lower()}-{task_id.partition('.')[0]}"
         self.send(
-            events.StatusUpdate(
-                task_id=task_id, agent_id=agent_id, state=state, message=message, reason=reason, cause=cause
+            cluster_manager.StatusUpdate(
+                task_id=task_id,
+                agent_id=agent_id,
+                state=state,
+                message=message,
+                reason=reason,
+                answer=reason == RECONCILIATION,
+                cause=cause,
             )
         )
 
-    def _acknowledge(self, call: effects.Acknowledge) -> None:
+    def _acknowledge(self, call: cluster_manager.Acknowledge) -> None:
         agent = self.registered.get(call.agent_id)
         if agent is None or not agent.reachable:
             return
         if agent.acknowledge(call.task_id, call.uuid) in TERMINAL:
             self._tasks.pop(call.task_id, None)
 
-    def _kill(self, call: effects.Kill) -> None:
+    def _kill(self, call: Kill) -> None:
         known = self._tasks.get(call.task_id)
         if known is None:
             self._answer(call.task_id, call.agent_id)
@@ -245,7 +260,7 @@ class Master:
         elif agent is not None and agent.reachable:
             self.world.after(self.world.between(0.001, 0.05), agent.kill, call.task_id)
 
-    def _reconcile(self, call: effects.Reconcile) -> None:
+    def _reconcile(self, call: cluster_manager.Reconcile) -> None:
         if not call.tasks:
             for task_id, known in list(self._tasks.items()):
                 self._tell(task_id, known.agent_id, known.told, "reconciliation")
@@ -258,15 +273,15 @@ class Master:
         if known is not None:
             self._tell(task_id, known.agent_id, known.told, "reconciliation")
         elif agent_id in self.registered:
-            self._tell(task_id, agent_id, "TASK_GONE", "reconciliation: the agent does not know the task")
+            self._tell(task_id, agent_id, "GONE", "reconciliation: the agent does not know the task")
         elif agent_id in self.recovered:
             self.world.count("reconciliation unanswered")
         elif agent_id in self.unreachable:
-            self._tell(task_id, agent_id, "TASK_UNREACHABLE", "reconciliation: the agent is unreachable")
+            self._tell(task_id, agent_id, "UNREACHABLE", "reconciliation: the agent is unreachable")
         elif agent_id in self.gone:
-            self._tell(task_id, agent_id, "TASK_GONE_BY_OPERATOR", "reconciliation: the agent is gone")
+            self._tell(task_id, agent_id, "GONE_BY_OPERATOR", "reconciliation: the agent is gone")
         else:
-            self._tell(task_id, agent_id, "TASK_UNKNOWN", "reconciliation: neither task nor agent is known")
+            self._tell(task_id, agent_id, "UNKNOWN", "reconciliation: neither task nor agent is known")
 
     # --- offers -----------------------------------------------------------------------------------------------
 
@@ -279,7 +294,7 @@ class Master:
             if agent.reachable:
                 offers += self.allocator.offers(agent, self._held(agent.id))
         if offers:
-            self.send(events.OffersArrived(offers=tuple(offers), cause=f"offers-{offers[0].id}"))
+            self.send(leased.OffersArrived(offers=tuple(offers), cause=f"offers-{offers[0].id}"))
 
     def _held(self, agent_id: str) -> list[Room]:
         """What taskgroups on an agent hold: all they have claimed, until all their tasks are known to have ended."""
@@ -291,7 +306,7 @@ class Master:
 
     def rescind(self, offer_id: str) -> None:
         if self.allocator.take(offer_id) is not None:
-            self.send(events.OfferRescinded(offer_id=offer_id, cause=f"rescind-{offer_id}"))
+            self.send(leased.OfferRescinded(offer_id=offer_id, cause=f"rescind-{offer_id}"))
 
     # --- agents -----------------------------------------------------------------------------------------------
 
@@ -301,7 +316,7 @@ class Master:
             return
         known = self._tasks.setdefault(task.id, Known(agent.id, task.group))
         known.told = update.state
-        event = events.StatusUpdate(
+        event = cluster_manager.StatusUpdate(
             task_id=task.id,
             state=update.state,
             agent_id=agent.id,
@@ -321,26 +336,26 @@ class Master:
         if update.state in TERMINAL:
             self.world.after(0.1, self.allocate)
 
-    def _late(self, event: events.StatusUpdate) -> None:
+    def _late(self, event: cluster_manager.StatusUpdate) -> None:
         self.send(event)
 
-    def say(self, agent: Agent, event: events.Event) -> None:
+    def say(self, agent: Agent, event: inputs.Input) -> None:
         """What an executor says beside status updates. Nobody repeats what does not arrive."""
         if self.up and agent.reachable and not agent.dead and agent.id in self.registered:
             self.send(event)
 
-    def carried_out(self, group: Group, message: effects.SendMessage) -> None:
+    def carried_out(self, group: Group, message: cluster_manager.SendMessage) -> None:
         self.world.count("messages carried out")
         self.watch.carried_out(group, message)
 
-    def _forward(self, call: effects.Shutdown | effects.SendMessage) -> None:
+    def _forward(self, call: Shutdown | cluster_manager.SendMessage) -> None:
         """To an executor, best effort."""
         agent = self.registered.get(call.agent_id)
         if self.world.fault(0.1):
             self.world.count("fault: message lost")
         elif agent is not None and agent.reachable:
             delay = self.world.between(0.001, 0.05)
-            if isinstance(call, effects.Shutdown):
+            if isinstance(call, Shutdown):
                 self.world.count("shutdowns")
                 self.world.after(delay, agent.shut_down, call.executor_id)
             else:
@@ -373,7 +388,16 @@ class Master:
         for task_id, known in list(self._tasks.items()):
             if known.agent_id == agent.id and task_id not in there:
                 del self._tasks[task_id]
-                self._tell(task_id, agent.id, "TASK_DROPPED", "the agent does not know the task")
+                if agent.forgetful and self.world.fault(0.5):
+                    self.world.count("fault: end of a task not told at registration")
+                    continue
+                self._tell(task_id, agent.id, "DROPPED", "the agent does not know the task")
+
+    def forget(self, group: Group) -> None:
+        """The agent has lost a taskgroup without a word; it says so only when it is asked."""
+        for task_id in group.tasks:
+            self._tasks.pop(task_id, None)
+        self.world.after(0.1, self.allocate)
 
     def mark_unreachable(self, agent: Agent) -> None:
         """The agent has not answered for too long."""
@@ -381,7 +405,7 @@ class Master:
             return
         self.recovered.discard(agent.id)
         self.unreachable.add(agent.id)
-        self._remove(agent, "TASK_UNREACHABLE", "the agent is unreachable")
+        self._remove(agent, "UNREACHABLE", "the agent is unreachable")
 
     def mark_gone(self, agent: Agent) -> None:
         """An operator says that the agent will never come back (and its machine is indeed destroyed)."""
@@ -389,7 +413,7 @@ class Master:
         self.recovered.discard(agent.id)
         self.unreachable.discard(agent.id)
         self.gone.add(agent.id)
-        self._remove(agent, "TASK_GONE_BY_OPERATOR", "the agent is gone")
+        self._remove(agent, "GONE_BY_OPERATOR", "the agent is gone")
 
     def _remove(self, agent: Agent, state: str, message: str) -> None:
         for identity in self.allocator.ids(agent.id):
@@ -398,7 +422,7 @@ class Master:
             if known.agent_id == agent.id:
                 del self._tasks[task_id]
                 self._tell(task_id, agent.id, state, message, "REASON_AGENT_REMOVED")
-        self.send(events.AgentRemoved(agent_id=agent.id, cause=f"removed-{agent.id}"))
+        self.send(cluster_manager.AgentRemoved(agent_id=agent.id, cause=f"removed-{agent.id}"))
 
     # --- failover ---------------------------------------------------------------------------------------------
 

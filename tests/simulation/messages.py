@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from bcs_scheduler.core import effects
+from bcs_scheduler.core.interface import cluster_manager, effects
 from store.base import Change
-from store.definition import Reference
 from store.records import ConfigMap, Message, Record, Secret
-from store.unit_of_work import Unit
+from store.records.definition import Reference
+from store.state.unit_of_work import Unit
 from tests.simulation.agents import Group
 from tests.simulation.driver import Term
 from tests.simulation.violation import Violation
@@ -36,12 +36,12 @@ class Messages:
 
     def decided(self, before: Records, unit: Unit) -> None:
         for effect in unit.effects:
-            if isinstance(effect, effects.Accept):
+            if isinstance(effect, cluster_manager.LaunchOnAgent):
                 for launch in effect.launches:
                     self._launched_complete(before, launch)
 
     @staticmethod
-    def _launched_complete(records: Records, launch: effects.Launch) -> None:
+    def _launched_complete(records: Records, launch: cluster_manager.Launch) -> None:
         """I16."""
         version = launch.version
         for number, container in enumerate(version.containers):
@@ -60,7 +60,7 @@ class Messages:
     def turned(self, term: Term) -> None:
         """I17: after a turn no message is open beyond its deadline."""
         state = term.core.state
-        self._world.counts["turns that wait for configuration"] += bool(term.core.desk.engine.missing)
+        self._world.counts["turns that wait for configuration"] += bool(term.core.turn_context.engine.missing)
         for message in state.open_messages():
             command = state.commands.get(message.command)
             if command is None or command.deadline <= term.now:
@@ -85,7 +85,7 @@ class Messages:
     def leaving(self, effect: effects.Effect, *, deposed: bool) -> None:
         """I6: a message leaves only after it is durable. I19: no limits leave after later ones, except what a leader
         decided before it was deposed."""
-        if not isinstance(effect, effects.SendMessage):
+        if not isinstance(effect, cluster_manager.SendMessage):
             return
         identity, group = effect.message_id, effect.executor_id
         if identity not in self._stored:
@@ -95,7 +95,7 @@ class Messages:
                 raise Violation("I19", f"{group} is sent older limits by {identity}", identity, group)
             self._limits[group] = int(identity)
 
-    def carried_out(self, group: Group, message: effects.SendMessage) -> None:
+    def carried_out(self, group: Group, message: cluster_manager.SendMessage) -> None:
         """I18, on the agent."""
         self._carried[message.message_id] += 1
         if self._carried[message.message_id] > 1:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler import clock
 from bcs_scheduler.core import scheduler
-from bcs_scheduler.core.beginning import Beginning
+from bcs_scheduler.core.term_start import TermStart
+from bcs_scheduler.loop import clock
 
 
 def follow_the_host(patch: pytest.MonkeyPatch) -> None:
@@ -18,14 +18,14 @@ def follow_the_host(patch: pytest.MonkeyPatch) -> None:
 
 def begin_with_the_host(patch: pytest.MonkeyPatch) -> None:
     """A new term takes the time from its host, whatever the records say."""
-    patch.setattr(scheduler, "beginning", lambda state, wall, elapsed: Beginning(wall))
+    patch.setattr(scheduler, "start_of_term", lambda state, wall, elapsed: TermStart(wall))
 
 
 def count_the_gap(patch: pytest.MonkeyPatch) -> None:
     """A new term does not ask the store how much time has passed."""
-    honest = scheduler.beginning
+    honest = scheduler.start_of_term
 
-    def careless(state: Any, wall: float, elapsed: float | None) -> Beginning:
+    def careless(state: Any, wall: float, elapsed: float | None) -> TermStart:
         return honest(state, wall, None)
 
-    patch.setattr(scheduler, "beginning", careless)
+    patch.setattr(scheduler, "start_of_term", careless)

@@ -9,14 +9,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core import rollout
-from bcs_scheduler.core.controllers import deployments, drains, services
-from bcs_scheduler.core.desk import Desk
-from bcs_scheduler.core.journal import Scribe
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster import drains
+from bcs_scheduler.core.controllers.workloads import deployments, queued_requests, services
+from bcs_scheduler.core.event_log import EventRecorder
+from bcs_scheduler.core.rollout import amendments, update_records
 from offers.model import Demand
-from store.records import Application
-from store.state import State
-from transactions import daemons, lifecycle, needs, rolling, scale
+from store.records import Application, Deployment, RollingPayload
+from store.state import State, readiness
+from transactions.kinds import daemonset, scale
+from transactions.resources import resource_request
+from transactions.rules import rolling
+from transactions.rules.taskgroups import lifecycle
 
 
 def ignore_floor(patch: pytest.MonkeyPatch) -> None:
@@ -34,47 +38,52 @@ def ignore_ceiling(patch: pytest.MonkeyPatch) -> None:
 def count_the_finished(patch: pytest.MonkeyPatch) -> None:
     """What has done its work counts as if it served."""
     honest = rolling.failed
-    patch.setattr(rolling, "serves", lifecycle.is_ready)
+    patch.setattr(rolling, "is_ready", lifecycle.is_ready_or_finished)
+    patch.setattr(readiness, "is_ready", lifecycle.is_ready_or_finished)
     patch.setattr(rolling, "failed", lambda *asked: [group for group in honest(*asked) if group.status != "Finish"])
 
 
 def forget_restarting(patch: pytest.MonkeyPatch) -> None:
     """Room is counted by what runs: what has ended and will be restarted has lost its place."""
 
-    def room(self: rolling.Picture) -> int:
-        groups = (*self.growing.wanted, *self.growing.leaving, *self.shrinking.wanted, *self.shrinking.leaving)
-        return max(0, self.ceiling - sum(not group.ended for group in groups) - self.growing.launching)
+    def room(self: rolling.RolloutState) -> int:
+        alive = 0
+        for side in (self.growing, self.shrinking):
+            troubled = (*side.unready.values(), *side.leaving.values())
+            alive += side.wanted + len(side.leaving) - sum(group.ended for group in troubled)
+        return max(0, self.ceiling - alive - self.growing.launching)
 
-    patch.setattr(rolling.Picture, "room", property(room))
+    patch.setattr(rolling.RolloutState, "room", property(room))
 
 
 def choose_again(patch: pytest.MonkeyPatch) -> None:
     """Each look at a removing step takes another victim, and nobody counts what is ready then."""
-    honest = scale._remove
-    patch.setattr(rolling, "spare", lambda state, application: math.inf)
+    honest = scale.Shrink.step
+    patch.setattr(rolling, "disruption_budget", lambda state, application: math.inf)
 
-    def greedy(ctx: Any, application: Any, transaction: Any) -> Any:
-        others = [g.id for g in ctx.state.groups_of(application.key).values() if g.id not in transaction.victims]
-        return honest(
-            ctx, application, msgspec.structs.replace(transaction, victims=(*transaction.victims, *others[:1]))
-        )
+    def greedy(self: scale.Shrink, ctx: Any, transaction: Any) -> Any:
+        victims = transaction.payload.victims
+        key = f"{transaction.namespace}/{transaction.application}"
+        others = [g.id for g in ctx.state.groups_of(key).values() if g.id not in victims]
+        payload = RollingPayload(victims=(*victims, *others[:1]))
+        return honest(self, ctx, msgspec.structs.replace(transaction, payload=payload))
 
-    patch.setattr(scale, "_remove", greedy)
+    patch.setattr(scale.Shrink, "step", greedy)
 
 
 def crowd_agents(patch: pytest.MonkeyPatch) -> None:
     """Daemonsets are placed like everything else."""
-    honest = needs.demand
+    honest = resource_request.demand
 
     def careless(*arguments: Any, **fields: Any) -> Demand:
         return honest(*arguments, **fields)._replace(per_agent=False, except_agents=frozenset(), only_agents=None)
 
-    patch.setattr(needs, "demand", careless)
+    patch.setattr(resource_request, "demand", careless)
 
 
 def lack_nothing(patch: pytest.MonkeyPatch) -> None:
     """Agents that have no taskgroup of a daemonset are not noticed."""
-    patch.setattr(daemons, "lacking", lambda ctx, application: 0)
+    patch.setattr(daemonset, "agents_without_taskgroup", lambda ctx, application: 0)
 
 
 def overlook_taskgroups(patch: pytest.MonkeyPatch) -> None:
@@ -88,18 +97,18 @@ def overlook_taskgroups(patch: pytest.MonkeyPatch) -> None:
 
 
 def drain_at_any_price(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(drains, "hindrance", lambda state, group: "")
+    patch.setattr(drains, "blocker", lambda state, group: "")
 
 
 def count_anew(patch: pytest.MonkeyPatch) -> None:
-    """A new leader begins a journal of its own."""
-    honest = Scribe.__init__
+    """A new leader begins an event log of its own."""
+    honest = EventRecorder.__init__
 
-    def forgetful(self: Scribe, state: Any) -> None:
+    def forgetful(self: EventRecorder, state: Any) -> None:
         honest(self, State())
         self._state = state
 
-    patch.setattr(Scribe, "__init__", forgetful)
+    patch.setattr(EventRecorder, "__init__", forgetful)
 
 
 def forget_updates(patch: pytest.MonkeyPatch) -> None:
@@ -107,12 +116,38 @@ def forget_updates(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(deployments.Deployments, "recover", lambda self: None)
 
 
+def forget_the_queue(patch: pytest.MonkeyPatch) -> None:
+    """A new leader does not know which requests wait."""
+    patch.setattr(queued_requests.QueuedRequests, "recover", lambda self: None)
+
+
 def keep_the_old(patch: pytest.MonkeyPatch) -> None:
     """What an update has replaced is not deleted."""
-    honest = rollout.forget
+    honest = update_records.forget
 
-    def lazy(desk: Desk, application: Application, *, enforce: bool) -> Any:
+    def lazy(turn: TurnContext, application: Application, *, enforce: bool) -> Any:
         """What users delete is deleted."""
-        return honest(desk, application, enforce=enforce) if enforce or desk.cause != "turn" else None
+        return honest(turn, application, enforce=enforce) if enforce or turn.cause != "turn" else None
 
-    patch.setattr(rollout, "forget", lazy)
+    patch.setattr(update_records, "forget", lazy)
+
+
+def forget_amendments(patch: pytest.MonkeyPatch) -> None:
+    """Another number for an update in progress is accepted, and the update goes on with the old number."""
+
+    def careless(turn: TurnContext, present: Any, instances: int) -> Any:
+        if instances == present.instances:
+            return present
+        return update_records.put(turn, present, progress_at=turn.now)
+
+    patch.setattr(amendments, "resize", careless)
+
+
+def overlook_the_superseded(patch: pytest.MonkeyPatch) -> None:
+    """A deployment that rolls forward does not count what the superseded revisions have launched."""
+    honest = rolling.sides
+
+    def careless(deployment: Deployment) -> Any:
+        return honest(msgspec.structs.replace(deployment, retiring=()))
+
+    patch.setattr(rolling, "sides", careless)

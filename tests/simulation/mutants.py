@@ -12,23 +12,30 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, instructions, placement, scheduler
-from bcs_scheduler.core.controllers import messenger
-from bcs_scheduler.core.controllers.checker import Checker
-from bcs_scheduler.core.controllers.history import History
-from bcs_scheduler.core.controllers.killer import Killer
-from bcs_scheduler.core.controllers.messenger import Messenger
-from bcs_scheduler.core.controllers.remnants import Remnants
-from bcs_scheduler.core.controllers.reports import Reports
-from bcs_scheduler.core.desk import Desk
+from bcs_scheduler.core import scheduler
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster import message_sender
+from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
+from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
+from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
+from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
+from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
+from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
+from bcs_scheduler.core.interface import cluster_manager, effects
+from bcs_scheduler.core.placement import launcher
+from bcs_scheduler.core.requests.kinds import commands
 from bcs_scheduler.core.scheduler import Core
-from offers.constraints import EMPTY_RULES, Rule
-from offers.model import Claim
+from offers.model import Allocation
+from offers.rules.constraints import EMPTY_RULES, Rule
 from store.base import Change
 from store.state import Census
-from store.unit_of_work import Unit
-from tests.simulation import driver, mutantclocks, mutantkeeping, mutantowners, mutantstandbys, store
-from transactions import engine, groups, injection, lifecycle, needs, relaunch, update
+from store.state.unit_of_work import Unit
+from tests.simulation import driver, mutantclocks, mutantkeeping, mutantowners, mutantsessions, mutantstandbys, store
+from transactions import groups, injection
+from transactions.engine import engine, self_healing
+from transactions.kinds import fill, update
+from transactions.resources import resource_request
+from transactions.rules.taskgroups import lifecycle, relaunch
 
 
 class Mutant(NamedTuple):
@@ -36,18 +43,23 @@ class Mutant(NamedTuple):
     breaks: Callable[[pytest.MonkeyPatch], None]
     caught_by: tuple[str, ...]
     seeds: range = range(1, 41)
-    """Tried one after the other; for what takes a rare coincidence they begin where one is near."""
+    """Tried one after the other until one catches the mutant. They begin where one is near, because each seed that does
+    not catch the mutant costs more than a second."""
+
+
+OUTPUTS = range(61, 142, 8)
+"""Seeds in which executors send the last output of failed tasks (tests.simulation.executors.sends_output)."""
 
 
 def _acknowledge_early(patch: pytest.MonkeyPatch) -> None:
     """The acknowledgement is a unit of its own, in front of what it acknowledges."""
-    honest = Reports._acknowledge
+    honest = StatusUpdates._acknowledge
 
-    def hasty(self: Reports, event: Any) -> None:
+    def hasty(self: StatusUpdates, event: Any) -> None:
         honest(self, event)
-        self._desk.cut()
+        self._turn.cut()
 
-    patch.setattr(Reports, "_acknowledge", hasty)
+    patch.setattr(StatusUpdates, "_acknowledge", hasty)
 
 
 def _launch_before_durable(patch: pytest.MonkeyPatch) -> None:
@@ -57,7 +69,7 @@ def _launch_before_durable(patch: pytest.MonkeyPatch) -> None:
     def hasty(self: driver.Node, units: Sequence[Unit]) -> list[tuple[list[Change], list[effects.Effect]]]:
         batches = honest(self, units)
         for _, out in batches:
-            for accept in [e for e in out if isinstance(e, effects.Accept)]:
+            for accept in [e for e in out if isinstance(e, cluster_manager.LaunchOnAgent)]:
                 out.remove(accept)
                 assert self.term is not None
                 self._leave(self.term, accept)
@@ -67,7 +79,7 @@ def _launch_before_durable(patch: pytest.MonkeyPatch) -> None:
 
 
 def _leave_unfenced(patch: pytest.MonkeyPatch) -> None:
-    """Effects of units that change nothing but the journal and the framework leave, in their turn, without a look at
+    """Effects of units that change nothing but the event log and the framework leave, in their turn, without a look at
     the epoch."""
     honest = store.Store.apply
 
@@ -86,15 +98,15 @@ def _place_twice(patch: pytest.MonkeyPatch) -> None:
 def _forget_ports(patch: pytest.MonkeyPatch) -> None:
     """Ports are drawn but not claimed from the offer."""
 
-    def careless(*, claim: Claim, **fields: Any) -> effects.Launch:
-        return effects.Launch(claim=Claim(claim.scalars), **fields)
+    def careless(*, allocation: Allocation, **fields: Any) -> cluster_manager.Launch:
+        return cluster_manager.Launch(allocation=Allocation(allocation.scalars), **fields)
 
-    patch.setattr(placement, "Launch", careless)
+    patch.setattr(launcher, "Launch", careless)
 
 
 def _take_unreachable_for_ended(patch: pytest.MonkeyPatch) -> None:
     """A task on an unreachable agent is believed dead."""
-    states = {**lifecycle.STATES, "TASK_UNREACHABLE": lifecycle.Mapped("Lost", True)}
+    states = {**lifecycle.STATES, "UNREACHABLE": lifecycle.Mapped("Lost", True)}
     patch.setattr(lifecycle, "STATES", states)
 
 
@@ -105,12 +117,12 @@ def _take_a_lost_launch_for_a_failure(patch: pytest.MonkeyPatch) -> None:
 
 def _count_dying_as_ready(patch: pytest.MonkeyPatch) -> None:
     """An update counts what it is ending as available until it has ended."""
-    patch.setattr(update, "is_ready", lambda group: group.status in lifecycle.READY)
+    patch.setattr(update, "is_ready_or_finished", lambda group: group.status in lifecycle.READY)
 
 
 def _kill_once(patch: pytest.MonkeyPatch) -> None:
     """A lost KILL is not repeated."""
-    patch.setattr(Killer, "tick", lambda self: None)
+    patch.setattr(TaskKiller, "tick", lambda self: None)
 
 
 def _ignore_deadlines(patch: pytest.MonkeyPatch) -> None:
@@ -120,11 +132,11 @@ def _ignore_deadlines(patch: pytest.MonkeyPatch) -> None:
 
 def _plan_for_real(patch: pytest.MonkeyPatch) -> None:
     """Plans are carried out."""
-    patch.setattr(scheduler, "plan", lambda desk, commands, command: commands.run(command))
+    patch.setattr(scheduler, "plan", lambda turn, commands, command: commands.run(command))
 
 
 def _ignore_constraints(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(needs, "rules_of", lambda version: EMPTY_RULES)
+    patch.setattr(resource_request, "rules_of", lambda version, index=None: EMPTY_RULES)
 
 
 def _crowd(patch: pytest.MonkeyPatch) -> None:
@@ -143,19 +155,33 @@ def _revive_the_dead(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(lifecycle, "reduce_task", gullible)
 
 
+def _judge_what_rolls(patch: pytest.MonkeyPatch) -> None:
+    """The sides of a rolling update get the status that follows from their taskgroups, like any application."""
+    honest = engine.Engine._refresh
+
+    def eager(self: engine.Engine, ctx: Any, key: str) -> None:
+        application = ctx.state.applications.get(key)
+        if application is not None and application.status == "RollingUpdate":
+            status, _ = self_healing.computed_status(ctx, application)
+            ctx.uow.put(msgspec.structs.replace(application, status=status))
+        honest(self, ctx, key)
+
+    patch.setattr(engine.Engine, "_refresh", eager)
+
+
 def _answer_twice(patch: pytest.MonkeyPatch) -> None:
     honest = Core._answer
 
     def eager(self: Core, command: Any) -> None:
         honest(self, command)
-        self.desk.emit(effects.Reply(token=command.token))
+        self.turn_context.emit(effects.Reply(token=command.token))
 
     patch.setattr(Core, "_answer", eager)
 
 
 def _forget_operations(patch: pytest.MonkeyPatch) -> None:
     """Transactions are removed although their users may still ask for them."""
-    patch.setattr(History, "_expired", lambda self, transaction: True)
+    patch.setattr(EndedTransactions, "_expired", lambda self, transaction: True)
 
 
 def _miscount(patch: pytest.MonkeyPatch) -> None:
@@ -184,118 +210,154 @@ def _remember_content(patch: pytest.MonkeyPatch) -> None:
 
 def _count_unhealthy_as_ready(patch: pytest.MonkeyPatch) -> None:
     """Whatever runs is ready."""
-    patch.setattr(update, "is_ready", lambda group: group.status in lifecycle.READY and not group.killing_since)
+    patch.setattr(
+        update, "is_ready_or_finished", lambda group: group.status in lifecycle.READY and not group.killing_since
+    )
 
 
 def _forget_messages(patch: pytest.MonkeyPatch) -> None:
     """A new leader does not know that there are open messages."""
-    patch.setattr(Messenger, "recover", lambda self: None)
+    patch.setattr(MessageSender, "recover", lambda self: None)
 
 
 def _believe_at_once(patch: pytest.MonkeyPatch) -> None:
     """Whoever takes a message in hand will succeed."""
-    honest = Messenger.answered
+    honest = MessageSender.answered
     patch.setattr(
-        Messenger, "answered", lambda self, event: honest(self, msgspec.structs.replace(event, status="success"))
+        MessageSender, "answered", lambda self, event: honest(self, msgspec.structs.replace(event, status="success"))
     )
 
 
 def _send_older_limits(patch: pytest.MonkeyPatch) -> None:
     """Limits that were changed again are sent until somebody answers."""
-    patch.setattr(instructions, "_supersede", lambda desk, group: None)
+    patch.setattr(commands, "_supersede", lambda turn, group: None)
 
 
 def _send_everywhere(patch: pytest.MonkeyPatch) -> None:
     """Every repetition of a message has an id of its own."""
     sent: Counter[str] = Counter()
 
-    def generous(**fields: Any) -> effects.SendMessage:
+    def generous(**fields: Any) -> cluster_manager.SendMessage:
         identity = fields["message_id"]
         sent[identity] += 1
-        return effects.SendMessage(**{**fields, "message_id": identity + "0" * (sent[identity] - 1)})
+        return cluster_manager.SendMessage(**{**fields, "message_id": identity + "0" * (sent[identity] - 1)})
 
-    patch.setattr(messenger, "SendMessage", generous)
+    patch.setattr(message_sender, "SendMessage", generous)
 
 
 def _drop_health(patch: pytest.MonkeyPatch) -> None:
     """Status updates are believed, steady reports are not read, and what an executor said last is lost on the way."""
-    patch.setattr(Reports, "steady", lambda self, report: None)
+    patch.setattr(StatusUpdates, "steady", lambda self, report: None)
     patch.setattr(lifecycle, "apply_detail", lambda task, detail, now: task)
 
 
 def _store_what_is_too_large(patch: pytest.MonkeyPatch) -> None:
     """The core hands over what no store can take."""
-    patch.setattr(Desk, "fits", lambda self: None)
+    patch.setattr(TurnContext, "fits", lambda self: None)
 
 
 def _forget_remnants(patch: pytest.MonkeyPatch) -> None:
     """What is removed before it has ended is killed once, and then not remembered."""
-    honest = Remnants.notice
+    honest = OrphanedTasks.notice
 
-    def forgetful(self: Remnants, changed: Sequence[tuple[str, str]]) -> None:
+    def forgetful(self: OrphanedTasks, changed: Sequence[tuple[str, str]]) -> None:
         honest(self, changed)
         for key in list(self._open):
             self._due.drop(key)
 
-    patch.setattr(Remnants, "notice", forgetful)
-    patch.setattr(Remnants, "recover", lambda self: None)
-    patch.setattr(Remnants, "returned", lambda self, agent_ids: None)
-    patch.setattr(Remnants, "resend", lambda self: None)
+    patch.setattr(OrphanedTasks, "notice", forgetful)
+    patch.setattr(OrphanedTasks, "recover", lambda self: None)
+    patch.setattr(OrphanedTasks, "returned", lambda self, agent_ids: None)
+    patch.setattr(OrphanedTasks, "resend", lambda self: None)
 
 
 def _ask_for_nothing(patch: pytest.MonkeyPatch) -> None:
     """A round asks for nothing that the master has not answered for."""
-    patch.setattr(Checker, "_go_on", lambda self: None)
-    patch.setattr(Checker, "_ask_young", lambda self: None)
+    patch.setattr(Reconciler, "_go_on", lambda self: None)
+    patch.setattr(Reconciler, "_ask_young", lambda self: None)
+
+
+def _trust_agents_that_return(patch: pytest.MonkeyPatch) -> None:
+    """Nobody asks for the tasks recorded on agents that have registered again."""
+    patch.setattr(Reconciler, "_returned", lambda self, agent_ids: None)
+
+
+def _wait_for_the_young(patch: pytest.MonkeyPatch) -> None:
+    """Taskgroups that stay Staging or Starting are left to the next round."""
+    patch.setattr(Reconciler, "_ask_young", lambda self: None)
+
+
+def _forget_what_is_missing(patch: pytest.MonkeyPatch) -> None:
+    """What a launch could not place in its time is nobody's business any more."""
+    patch.setattr(fill, "begin_if_missing", lambda ctx, application: None)
 
 
 MUTANTS = (
-    Mutant("forget remnants", _forget_remnants, ("I31", "C3")),
-    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), range(41, 121)),
-    Mutant("store what is too large", _store_what_is_too_large, ("I26",)),
-    Mutant("launch without secret", _launch_without_secret, ("I16",)),
-    Mutant("remember content", _remember_content, ("I16",)),
-    Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",)),
+    Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(5, 45)),
+    Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(8, 91, 2)),
+    Mutant("forget what is missing", _forget_what_is_missing, ("C2",)),
+    Mutant("wait for the young", _wait_for_the_young, ("I31",), range(2, 41, 4)),
+    Mutant("ask for nothing", _ask_for_nothing, ("I31", "C2", "C4"), range(42, 122)),
+    Mutant("store what is too large", _store_what_is_too_large, ("I26",), range(5, 45)),
+    Mutant("launch without secret", _launch_without_secret, ("I16",), range(7, 47)),
+    Mutant("remember content", _remember_content, ("I16",), range(3, 43)),
+    Mutant("count unhealthy as ready", _count_unhealthy_as_ready, ("I5",), range(6, 46)),
     Mutant("forget messages", _forget_messages, ("I17", "C7")),
     Mutant("believe at once", _believe_at_once, ("I18",)),
-    Mutant("send older limits", _send_older_limits, ("I19",), range(91, 121)),
+    Mutant("send older limits", _send_older_limits, ("I19",), range(99, 139)),
     Mutant("send everywhere", _send_everywhere, ("I6", "I18")),
-    Mutant("drop health", _drop_health, ("C6",), range(41, 81)),
+    Mutant("drop health", _drop_health, ("C6",), range(45, 85)),
     Mutant("answer twice", _answer_twice, ("I8",)),
     Mutant("forget operations", _forget_operations, ("I11",)),
     Mutant("miscount", _miscount, ("I9", "I29")),
     Mutant("acknowledge early", _acknowledge_early, ("I2",)),
     Mutant("launch before durable", _launch_before_durable, ("I6",)),
-    Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4")),
-    Mutant("place twice", _place_twice, ("C1", "I1", "I7", "C2", "C4", "C9")),
+    Mutant("leave unfenced", _leave_unfenced, ("I2", "I1", "C2", "C3", "C4"), range(5, 45)),
+    Mutant("place twice", _place_twice, ("C1", "I1", "I7", "C2", "C4", "C9"), range(3, 43)),
     Mutant("forget ports", _forget_ports, ("I3",)),
     Mutant("take unreachable for ended", _take_unreachable_for_ended, ("I13",)),
-    Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",), range(41, 121)),
-    Mutant("count dying as ready", _count_dying_as_ready, ("I5",)),
-    Mutant("kill once", _kill_once, ("C2", "C3", "C4")),
+    Mutant("take a lost launch for a failure", _take_a_lost_launch_for_a_failure, ("C2",), range(77, 157)),
+    Mutant("count dying as ready", _count_dying_as_ready, ("I5",), range(6, 46)),
+    Mutant("kill once", _kill_once, ("C2", "C3", "C4", "C9")),
     Mutant("ignore deadlines", _ignore_deadlines, ("I4",)),
     Mutant("plan for real", _plan_for_real, ("I12", "C5")),
     Mutant("ignore constraints", _ignore_constraints, ("I7",)),
     Mutant("crowd", _crowd, ("I7",)),
-    Mutant("revive the dead", _revive_the_dead, ("I13", "I14")),
-    Mutant("ignore floor", mutantowners.ignore_floor, ("I20",)),
+    Mutant("revive the dead", _revive_the_dead, ("I13", "I14", "I33"), range(3, 43)),
+    Mutant("judge what rolls", _judge_what_rolls, ("I33",)),
+    Mutant("ignore floor", mutantowners.ignore_floor, ("I20",), range(2, 42)),
     Mutant("ignore ceiling", mutantowners.ignore_ceiling, ("I20",)),
-    Mutant("count the finished", mutantowners.count_the_finished, ("I20",), range(61, 91)),
-    Mutant("forget restarting", mutantowners.forget_restarting, ("I20",), range(41, 71)),
-    Mutant("choose again", mutantowners.choose_again, ("I20",)),
+    Mutant("count the finished", mutantowners.count_the_finished, ("I20",), range(127, 157)),
+    Mutant("forget restarting", mutantowners.forget_restarting, ("I20",), range(81, 111)),
+    Mutant("choose again", mutantowners.choose_again, ("I20",), range(2, 42)),
     Mutant("crowd agents", mutantowners.crowd_agents, ("I21", "C9")),
     Mutant("lack nothing", mutantowners.lack_nothing, ("C9",)),
     Mutant("overlook taskgroups", mutantowners.overlook_taskgroups, ("I22",)),
     Mutant("drain at any price", mutantowners.drain_at_any_price, ("I23",)),
     Mutant("count anew", mutantowners.count_anew, ("I24",)),
-    Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9")),
+    Mutant("forget updates", mutantowners.forget_updates, ("C8", "C4", "I9"), range(4, 44)),
+    Mutant("forget the queue", mutantowners.forget_the_queue, ("C12",)),
     Mutant("keep the old", mutantowners.keep_the_old, ("C8",)),
+    Mutant("forget amendments", mutantowners.forget_amendments, ("C5",), range(43, 61)),
+    Mutant("overlook the superseded", mutantowners.overlook_the_superseded, ("I20", "C8"), range(9, 41)),
     Mutant("follow the host", mutantclocks.follow_the_host, ("I26", "I28", "I11")),
     Mutant("begin with the host", mutantclocks.begin_with_the_host, ("I26", "I28", "I11")),
     Mutant("keep the removed", mutantstandbys.keep_the_removed, ("I29", "I30")),
     Mutant("keep the first", mutantstandbys.keep_the_first, ("I29", "I30")),
-    Mutant("keep everything", mutantkeeping.keep_everything, ("C11",)),
+    Mutant("keep everything", mutantkeeping.keep_everything, ("C11",), range(41, 61)),
     Mutant("push out the newest", mutantkeeping.push_out_the_newest, ("I11", "I32")),
+    Mutant("keep outputs of the deleted", mutantkeeping.keep_outputs_of_the_deleted, ("I35",), OUTPUTS),
+    Mutant("leave outputs behind", mutantkeeping.leave_outputs_behind, ("I35",), OUTPUTS),
+    Mutant("keep every output", mutantkeeping.keep_every_output, ("C11",), OUTPUTS),
+    Mutant("drop outputs early", mutantkeeping.drop_outputs_early, ("I35",), OUTPUTS),
     Mutant("end at the first answer", mutantkeeping.end_at_the_first_answer, ("I32", "I17", "C11")),
     Mutant("count the gap", mutantclocks.count_the_gap, ("I28", "I11")),
 )
+
+OF_SESSIONS = (
+    Mutant("start gangs in parts", mutantsessions.start_gangs_in_parts, ("I40",), range(4, 44)),
+    Mutant("ignore the budget", mutantsessions.ignore_the_budget, ("I41",), range(4, 44)),
+    Mutant("evict for good", mutantsessions.evict_for_good, ("I42", "C2"), range(5, 45)),
+    Mutant("evict anybody", mutantsessions.evict_anybody, ("I42",)),
+)
+"""Mutants that are looked for in worlds with the policy `session`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from store.base import Followed
-from store.replica import Replica
+from store.state.replica import Replica
 
 
 def keep_the_removed(patch: pytest.MonkeyPatch) -> None:

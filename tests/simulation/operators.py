@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from bcs_scheduler.core import events
-from store.definition import Amounts, Container, HealthCheck, Item, Reference
+from bcs_scheduler.core.interface import requests
 from store.records import Application, Command, ConfigItem, ConfigMap, Record, Secret, TaskGroup, Version
+from store.records.definition import Amounts, Container, HealthCheck, Item, Reference
 from tests.simulation.world import World
 
 NAMESPACES = ("default", "prod")
 KEYS = ("a", "b")
 R = TypeVar("R", bound=Record)
-Asked = events.Command | None
+Asked = requests.Request | None
 
 
 class Operators:
@@ -32,7 +32,7 @@ class Operators:
             (
                 (4.0, self._put),
                 (3.0, self._drop),
-                (6.0, self._instruct),
+                (6.0, self._create_command),
                 (0.5, self._forget),
                 (6.0, self._change_limits),
                 (1.0, self._report),
@@ -46,10 +46,10 @@ class Operators:
         for namespace in NAMESPACES:
             config = self._durable.get(("configmap", f"{namespace}/app"))
             if not isinstance(config, ConfigMap) or set(config.items) != set(KEYS):
-                return events.PutConfigMap(config_map=self._config(namespace, KEYS), **common)
+                return requests.PutConfigMap(config_map=self._config(namespace, KEYS), **common)
             secret = self._durable.get(("secret", f"{namespace}/db"))
             if not isinstance(secret, Secret) or set(secret.items) != set(KEYS):
-                return events.PutSecret(secret=self._secret(namespace, KEYS), **common)
+                return requests.PutSecret(secret=self._secret(namespace, KEYS), **common)
         return None
 
     def dress(self, container: Container) -> Container:
@@ -79,14 +79,14 @@ class Operators:
         keys = self.world.pick((KEYS, KEYS, KEYS, KEYS[:1], KEYS[1:]))
         create = self.world.pick((None, None, True, False))
         if self.world.chance(0.5):
-            return events.PutConfigMap(config_map=self._config(namespace, keys), create=create, **common)
-        return events.PutSecret(secret=self._secret(namespace, keys), create=create, **common)
+            return requests.PutConfigMap(config_map=self._config(namespace, keys), create=create, **common)
+        return requests.PutSecret(secret=self._secret(namespace, keys), create=create, **common)
 
     def _drop(self, common: dict[str, Any]) -> Asked:
         namespace = self.world.pick(NAMESPACES)
         if self.world.chance(0.5):
-            return events.DeleteConfigMap(namespace=namespace, name="app", **common)
-        return events.DeleteSecret(namespace=namespace, name="db", **common)
+            return requests.DeleteConfigMap(namespace=namespace, name="app", **common)
+        return requests.DeleteSecret(namespace=namespace, name="db", **common)
 
     def _config(self, namespace: str, keys: tuple[str, ...]) -> ConfigMap:
         self._written += 1
@@ -99,14 +99,14 @@ class Operators:
 
     # --- executors --------------------------------------------------------------------------------------------
 
-    def _instruct(self, common: dict[str, Any]) -> Asked:
+    def _create_command(self, common: dict[str, Any]) -> Asked:
         world = self.world
         applications = self._of(Application)
         if not applications:
             return None
         application = world.pick(applications)
         groups = [g.id for g in self._of(TaskGroup) if g.namespace == application.namespace] or ["0.x.y.z.1"]
-        return events.Instruct(
+        return requests.CreateCommand(
             namespace=application.namespace,
             name=application.name,
             type=world.pick(("signal", "command", "restart", "reload", "env")),
@@ -123,7 +123,7 @@ class Operators:
         identity = self.world.pick(commands).id
         if not common["dry_run"]:
             self.unwanted.add(identity)
-        return events.DeleteCommand(id=identity, **common)
+        return requests.DeleteCommand(id=identity, **common)
 
     def _change_limits(self, common: dict[str, Any]) -> Asked:
         applications = self._of(Application)
@@ -136,13 +136,13 @@ class Operators:
         limits = Amounts(cpus=self.world.pick((0, 1000, 2000, 3000)))
         containers = tuple(msgspec.structs.replace(c, limits=limits) for c in newest.containers)
         wanted = msgspec.structs.replace(newest, name="", containers=containers, instances=application.instances)
-        return events.UpdateApplication(version=wanted, resources_only=True, **common)
+        return requests.UpdateApplication(version=wanted, resources_only=True, **common)
 
     def _report(self, common: dict[str, Any]) -> Asked:
         tasks = [task for group in self._of(TaskGroup) for task in group.tasks]
         if not tasks:
             return None
-        return events.ReportHealth(
+        return requests.ReportHealth(
             task_id=self.world.pick(tasks).id,
             type=self.world.pick(("REMOTE_HTTP", "REMOTE_TCP")),
             healthy=self.world.chance(0.5),

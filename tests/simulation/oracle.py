@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from store.definition import Constraint
 from store.ids import nanoseconds_of
 from store.records import AgentSetting, TaskGroup, Version
+from store.records.definition import Constraint
 from tests.simulation.agents import Agent
 from tests.simulation.room import Room
-from transactions import needs
+from transactions.resources import resource_request
 
 
 class Site(NamedTuple):
@@ -50,7 +50,7 @@ def objection(version: Version, site: Site, neighbours: Neighbours, *, gone: int
     for union in version.constraints:
         if not any(_holds(c, version, site, neighbours, gone) for c in union):
             return "constraint " + " or ".join(f"{c.operator} {c.name}" for c in union)
-    for name, wanted in needs.extended(version).items():
+    for name, wanted in resource_request.extended(version).items():
         used = sum(g.extended.get(name, 0) for g in neighbours.live if g.agent_id == site.agent.id)
         if used + wanted > site.setting.extended.get(name, 0):
             return f"extended resource {name}: {used} used, {wanted} wanted"
@@ -96,7 +96,7 @@ def objection_in_any_order(
 
 def shortage(version: Version, room: Room) -> str:
     """What is missing in a room for one taskgroup of this version; empty if nothing."""
-    need = needs.need_of(version)
+    need = resource_request.request_of(version, resource_request.EXECUTOR)
     for name, amount in (("cpus", need.cpus), ("mem", need.mem), ("disk", need.disk)):
         if room.scalars.get(name, 0) < amount:
             return name

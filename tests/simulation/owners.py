@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from bcs_scheduler.core import events, orders
+from bcs_scheduler.core.interface import requests
 from store.records import (
     AgentSetting,
     Canary,
@@ -19,13 +19,16 @@ from store.records import (
     Version,
 )
 from tests.simulation.world import World
+from transactions.conflicts import OnConflict
 
 DEPLOYMENTS = (("default", "front"), ("prod", "mesh"))
 DAEMONSETS = (("default", "agentd"), ("prod", "probe"))
 SERVICES = (("default", "everything"), ("default", "fronts"), ("prod", "kinds"))
 SELECTORS: dict[str, dict[str, str]] = {"everything": {}, "fronts": {"team": "front"}, "kinds": {"kind": "noisy"}}
+ON_CONFLICT: tuple[OnConflict, ...] = ("queue", "supersede", "fail", "supersede")
+"""By the number of the request: nothing is drawn for it."""
 R = TypeVar("R", bound=Record)
-Asked = events.Command | None
+Asked = requests.Request | None
 Define = Callable[[str, str, int], Version]
 Common = dict[str, Any]
 
@@ -57,7 +60,11 @@ class Owners:
                 (1.5, self._enable),
             )
         )
-        return make({"token": token, "dry_run": dry, "cause": f"user-{token}"})
+        common = {"token": token, "dry_run": dry, "cause": f"user-{token}"}
+        adding = next((d for d in self._of(Deployment) if d.status == "Update" and d.half == "START"), None)
+        if adding is not None and token % 3 == 1:
+            return self._meanwhile(adding, common)
+        return make(common)
 
     def repair(self, token: int) -> Asked:
         """What a user does who wants peace: undoes updates that stand still, and makes agents available again."""
@@ -70,7 +77,7 @@ class Owners:
         for setting in self._of(AgentSetting):
             drain = setting.drain
             if (setting.disabled or setting.taints) and (drain is None or drain.done_at):
-                return events.SetAgent(agent=setting.agent, disabled=False, taints={}, **common)
+                return requests.SetAgent(agent=setting.agent, disabled=False, taints={}, **common)
         return None
 
     # --- deployments ------------------------------------------------------------------------------------------
@@ -82,7 +89,7 @@ class Owners:
                 version = self._define(namespace, name, instances) if self.world.chance(0.9) else None
                 selector = self.world.pick(({}, {}, {"kind": self.world.pick(("noisy", "quiet"))}))
                 deployment = self._deployment(namespace, name, instances, selector)
-                return orders.CreateDeployment(deployment=deployment, version=version, **common)
+                return requests.CreateDeployment(deployment=deployment, version=version, **common)
         return None
 
     def _update_deployment(self, common: Common) -> Asked:
@@ -92,8 +99,12 @@ class Owners:
         instances = self.world.pick((deployment.instances, 0, self.world.number(1, 6)))  # 0: left as it is
         version = self._define(deployment.namespace, deployment.name, instances)
         wanted = self._deployment(deployment.namespace, deployment.name, instances, deployment.selector)
-        return orders.UpdateDeployment(
-            deployment=wanted, version=version, resources_only=self.world.chance(0.05), **common
+        return requests.UpdateDeployment(
+            deployment=wanted,
+            version=version,
+            resources_only=self.world.chance(0.05),
+            on_conflict=ON_CONFLICT[common["token"] % 4],
+            **common,
         )
 
     def _control_deployment(self, common: Common) -> Asked:
@@ -103,24 +114,41 @@ class Owners:
 
     @staticmethod
     def _control(deployment: Deployment, action: Any, common: Common) -> Asked:
-        return orders.ControlDeployment(namespace=deployment.namespace, name=deployment.name, action=action, **common)
+        return requests.ControlDeployment(namespace=deployment.namespace, name=deployment.name, action=action, **common)
 
     def _roll_back_deployment(self, common: Common) -> Asked:
         deployment = self._some(Deployment)
         if deployment is None:
             return None
         kept = [r.number for r in self._of(Revision) if f"{r.namespace}/{r.deployment}" == deployment.key]
-        return orders.RollbackDeployment(
+        return requests.RollbackDeployment(
             namespace=deployment.namespace, name=deployment.name, revision=self.world.pick((None, *kept)), **common
         )
 
     def _scale_deployment(self, common: Common) -> Asked:
         namespace, name = self.world.pick(DEPLOYMENTS)
-        return orders.ScaleDeployment(namespace=namespace, name=name, instances=self.world.number(0, 6), **common)
+        return self._scale(namespace, name, self.world.number(0, 6), common)
+
+    @staticmethod
+    def _scale(namespace: str, name: str, instances: int, common: Common) -> Asked:
+        on_conflict = ON_CONFLICT[common["token"] % 4]
+        return requests.ScaleDeployment(
+            namespace=namespace, name=name, instances=instances, on_conflict=on_conflict, **common
+        )
+
+    def _meanwhile(self, deployment: Deployment, common: Common) -> Asked:
+        """Something else is wanted while an update adds taskgroups."""
+        namespace, name = deployment.namespace, deployment.name
+        instances = self.world.number(1, 6)
+        if self.world.chance(0.5):
+            return self._scale(namespace, name, instances, common)
+        wanted = self._deployment(namespace, name, instances, deployment.selector)
+        version = self._define(namespace, name, instances)
+        return requests.UpdateDeployment(deployment=wanted, version=version, on_conflict="supersede", **common)
 
     def _delete_deployment(self, common: Common) -> Asked:
         namespace, name = self.world.pick(DEPLOYMENTS)
-        return orders.DeleteDeployment(namespace=namespace, name=name, enforce=self.world.chance(0.3), **common)
+        return requests.DeleteDeployment(namespace=namespace, name=name, enforce=self.world.chance(0.3), **common)
 
     def _deployment(self, namespace: str, name: str, instances: int, selector: dict[str, str]) -> Deployment:
         return Deployment(
@@ -148,7 +176,7 @@ class Owners:
     def _create_daemonset(self, common: Common) -> Asked:
         for namespace, name in self.world.some(DAEMONSETS, len(DAEMONSETS)):
             if ("daemonset", f"{namespace}/{name}") not in self._durable:
-                return orders.CreateDaemonset(
+                return requests.CreateDaemonset(
                     daemonset=self._daemonset(namespace, name), version=self._define(namespace, name, 0), **common
                 )
         return None
@@ -159,16 +187,16 @@ class Owners:
             return None
         namespace, name = daemonset.namespace, daemonset.name
         if self.world.chance(0.2):
-            return orders.RollbackDaemonset(namespace=namespace, name=name, **common)
+            return requests.RollbackDaemonset(namespace=namespace, name=name, **common)
         if self.world.chance(0.3):
-            return orders.RestartDaemonset(namespace=namespace, name=name, **common)
-        return orders.UpdateDaemonset(
+            return requests.RestartDaemonset(namespace=namespace, name=name, **common)
+        return requests.UpdateDaemonset(
             daemonset=self._daemonset(namespace, name), version=self._define(namespace, name, 0), **common
         )
 
     def _delete_daemonset(self, common: Common) -> Asked:
         namespace, name = self.world.pick(DAEMONSETS)
-        return orders.DeleteDaemonset(namespace=namespace, name=name, enforce=self.world.chance(0.3), **common)
+        return requests.DeleteDaemonset(namespace=namespace, name=name, enforce=self.world.chance(0.3), **common)
 
     def _daemonset(self, namespace: str, name: str) -> Daemonset:
         return Daemonset(namespace=namespace, name=name, max_unavailable=self.world.number(1, 2))
@@ -182,14 +210,14 @@ class Owners:
         service = Service(
             namespace=namespace, name=name, selector=SELECTORS[name], labels=labels, ports=self.world.pick((ports, ()))
         )
-        return orders.PutService(service=service, create=self.world.pick((None, None, True, False)), **common)
+        return requests.PutService(service=service, create=self.world.pick((None, None, True, False)), **common)
 
     def _delete_service(self, common: Common) -> Asked:
         namespace, name = self.world.pick(SERVICES)
-        return orders.DeleteService(namespace=namespace, name=name, **common)
+        return requests.DeleteService(namespace=namespace, name=name, **common)
 
     def _drain(self, common: Common) -> Asked:
-        return orders.DrainAgent(
+        return requests.DrainAgent(
             agent=self.world.pick(self.agents),
             at_once=self.world.number(1, 3),
             daemonsets=self.world.chance(0.2),
@@ -198,7 +226,7 @@ class Owners:
         )
 
     def _enable(self, common: Common) -> Asked:
-        return events.SetAgent(agent=self.world.pick(self.agents), disabled=False, **common)
+        return requests.SetAgent(agent=self.world.pick(self.agents), disabled=False, **common)
 
     def _some(self, kind: type[R]) -> R | None:
         found = self._of(kind)

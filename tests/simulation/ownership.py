@@ -1,10 +1,10 @@
-"""What must hold of deployments, daemonsets, services, drains and the journal, whatever happens.
+"""What must hold of deployments, daemonsets, services, drains and the event log, whatever happens.
 
 I20  rolling updates keep their bounds: by their own act never fewer ready, never more there; at their end all serve
 I21  at most one taskgroup of a daemonset per agent
 I22  endpoints say what the taskgroups say, after every turn
 I23  drains keep the bounds of whose taskgroups they move
-I24  the journal has no gap and no repetition, and what it told stays
+I24  the event log has no gap and no repetition, and what it told stays
 I25  an application has an owner that knows it, and a deployment has its application
 """
 
@@ -18,24 +18,23 @@ from store.records import (
     Application,
     Deployment,
     Endpoint,
-    Journal,
+    EventLog,
     Record,
     Service,
     TaskGroup,
     Transaction,
     Version,
 )
-from store.unit_of_work import Unit
+from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
-from tests.simulation.readiness import ready, serves
+from tests.simulation.readiness import is_ready, ready
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
-from transactions.update import default_bound
+from transactions.kinds.update import default_bound
+from transactions.rules.draining import drained_agent
 
 Records = Mapping[tuple[str, str], Record]
 R = TypeVar("R", bound=Record)
-ROLLED = "removed by a rolling update"
-"""What a taskgroup is ended for that the update has chosen."""
 
 
 class Ownership:
@@ -77,23 +76,23 @@ class Ownership:
         if new.revision != old.revision:
             return  # undone
         left = _members(after, new)
-        serving = sum(1 for group in left if serves(group))
+        serving = sum(1 for group in left if is_ready(group))
         if serving < max(len(left), new.instances):
             raise Violation(
                 "I20",
                 f"the update of {new.key} is complete, and {serving} of {new.instances} taskgroups serve",
                 new.key,
-                *(group.id for group in left if not serves(group)),
+                *(group.id for group in left if not is_ready(group)),
             )
 
     def _keeps_floor(self, deployment: Deployment, after: Records, ended: list[TaskGroup]) -> None:
         """I20, first half: what is ready and ended by the update leaves enough that are ready."""
-        sides = {deployment.application, deployment.successor}
+        sides = set(deployment.sides)
         own = [g for g in ended if g.namespace == deployment.namespace and g.application in sides]
-        own = [g for g in own if g.kill_reason == ROLLED]
+        own = [g for g in own if g.end_cause == "RollingUpdate"]
         if not own:
             return
-        left = sum(1 for group in _members(after, deployment) if serves(group))
+        left = sum(1 for group in _members(after, deployment) if is_ready(group))
         floor = _wanted(deployment) - deployment.strategy.max_unavailable
         if left < floor:
             raise Violation(
@@ -113,7 +112,7 @@ class Ownership:
             for change in unit.changes
             if change.record is None and isinstance(old := before.get((change.kind, change.key)), TaskGroup)
         }
-        sides = {deployment.application, deployment.successor}
+        sides = set(deployment.sides)
         added = [
             g
             for g in placed
@@ -121,7 +120,7 @@ class Ownership:
         ]
         if not added:
             return
-        restarting = {t.taskgroup for t in _of(after, Transaction) if t.active and t.type == "RESCHEDULE"}
+        restarting = {t.taskgroup for t in _of(after, Transaction) if t.active and t.taskgroup}
         there = [g for g in _members(after, deployment) if not g.ended or g.id in restarting]
         ceiling = _wanted(deployment) + deployment.strategy.max_surge
         if len(there) > ceiling:
@@ -152,7 +151,9 @@ class Ownership:
     @staticmethod
     def _drains_keep_bounds(unit: Unit, after: Records, ended: list[TaskGroup]) -> None:
         """I23"""
-        moves = {t.taskgroup for change in unit.changes if isinstance(t := change.record, Transaction) and t.drained}
+        moves = {
+            t.taskgroup for change in unit.changes if isinstance(t := change.record, Transaction) and drained_agent(t)
+        }
         for group in ended:
             if group.id not in moves:
                 continue
@@ -167,7 +168,7 @@ class Ownership:
             members = [
                 g for g in _of(after, TaskGroup) if (g.namespace, g.application) == (group.namespace, group.application)
             ]
-            counted = serves if application.deployment or application.type == "daemonset" else ready
+            counted = is_ready if application.deployment or application.type == "daemonset" else ready
             left = sum(1 for g in members if counted(g))
             if left < application.instances - bound:
                 raise Violation(
@@ -190,7 +191,7 @@ class Ownership:
         for key, service in services.items():
             found = {(m.taskgroup, m.ready, m.weight) for m in endpoints[key].members}
             wanted = {
-                (g.id, serves(g), _weight(service, g, records))
+                (g.id, is_ready(g), _weight(service, g, records))
                 for g in groups
                 if _answers(g) and _selected(service, g, records)
             }
@@ -213,7 +214,7 @@ class Ownership:
             if not isinstance(deployment, Deployment):
                 raise Violation("I25", f"{sorted(names)} belong to {key}, which does not exist", key)
         for deployment in _of(records, Deployment):
-            missing = {deployment.application, deployment.successor} - {""} - owned.get(deployment.key, set())
+            missing = set(deployment.sides) - owned.get(deployment.key, set())
             if missing and deployment.status != "Deleting":
                 raise Violation("I25", f"{deployment.key} has lost {sorted(missing)}", deployment.key)
 
@@ -222,15 +223,15 @@ class Ownership:
     def applying(self, old: Record | None, change: Change) -> None:
         """I24"""
         new = change.record
-        if not isinstance(new, Journal):
+        if not isinstance(new, EventLog):
             return
-        was = old.happenings if isinstance(old, Journal) else ()
-        if new.happenings[: len(was)] != was:
-            raise Violation("I24", f"journal {new.key} was rewritten")
-        for happening in new.happenings[len(was) :]:
-            if happening.number != self._told + 1:
-                raise Violation("I24", f"event {happening.number} follows {self._told}", happening.key)
-            self._told = happening.number
+        was = old.events if isinstance(old, EventLog) else ()
+        if new.events[: len(was)] != was:
+            raise Violation("I24", f"event log {new.key} was rewritten")
+        for event in new.events[len(was) :]:
+            if event.number != self._told + 1:
+                raise Violation("I24", f"event {event.number} follows {self._told}", event.key)
+            self._told = event.number
 
 
 def _newly(before: Records, unit: Unit, what: str) -> list[TaskGroup]:
@@ -248,7 +249,7 @@ def _newly(before: Records, unit: Unit, what: str) -> list[TaskGroup]:
 
 
 def _members(records: Records, deployment: Deployment) -> list[TaskGroup]:
-    sides = {deployment.application, deployment.successor} - {""}
+    sides = set(deployment.sides)
     return [g for g in _of(records, TaskGroup) if g.namespace == deployment.namespace and g.application in sides]
 
 

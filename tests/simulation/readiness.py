@@ -14,7 +14,7 @@ def ready(group: Record) -> bool:
     return group.status == "Finish" or _checked(group)
 
 
-def serves(group: Record) -> bool:
+def is_ready(group: Record) -> bool:
     """It runs, its checks pass, and nobody is about to end it."""
     return isinstance(group, TaskGroup) and group.status == "Running" and not group.killing_since and _checked(group)
 

@@ -16,9 +16,9 @@ from store.records import AgentSetting, Application, Daemonset, Deployment, Reco
 from tests.simulation.agents import Agent
 from tests.simulation.mesos import Master
 from tests.simulation.oracle import Neighbours, Site, neighbours_in, objection
-from tests.simulation.readiness import ready, serves
+from tests.simulation.readiness import is_ready, ready
 from tests.simulation.users import setting_of
-from transactions.update import same_definition
+from transactions.kinds.update import same_definition
 
 R = TypeVar("R", bound=Record)
 Problem = tuple[str, ...] | None
@@ -50,7 +50,7 @@ class Rest:
 
     def _deployment(self, deployment: Deployment) -> Problem:
         key = deployment.key
-        if deployment.status != "Running" or deployment.successor or deployment.half:
+        if deployment.status != "Running" or deployment.successor or deployment.retiring or deployment.half:
             # One that lacks taskgroups launches them again and again.
             if (deployment.successor or deployment.status == "Deploying") and not self._can_grow(deployment):
                 return None
@@ -158,7 +158,7 @@ class Rest:
         bound = owner.strategy.max_unavailable if isinstance(owner, Deployment) else 1
         if application.type == "daemonset" or application.rolling or not bound:
             return False
-        counts = serves if application.deployment else ready
+        counts = is_ready if application.deployment else ready
         if sum(map(counts, members)) < application.instances:
             return False
         neighbours = neighbours_in(self._durable.values())

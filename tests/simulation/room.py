@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from offers.model import Claim, Ranges
+from offers.model import Allocation, Ranges
 
 
 @dataclass(slots=True)
@@ -41,11 +41,11 @@ class Room:
         return first, rest
 
 
-def claim_room(claim: Claim) -> Room:
+def claim_room(allocation: Allocation) -> Room:
     room = Room()
-    for pot, amount in claim.scalars:
-        room.scalars[pot.name] = room.scalars.get(pot.name, 0) + amount
-    for _, ranges in claim.ranges:
+    for resource_key, amount in allocation.scalars:
+        room.scalars[resource_key.name] = room.scalars.get(resource_key.name, 0) + amount
+    for _, ranges in allocation.ranges:
         for begin, end in ranges:
             room.ports.update(range(begin, end + 1))
     return room

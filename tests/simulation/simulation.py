@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from bcs_scheduler.core import events
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.options import CoreOptions
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
-from tests.simulation.executors import Prober
+from tests.simulation.executors import Prober, sends_output
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.mesos import Master, Watch
+from tests.simulation.sessions import asked, with_sessions
 from tests.simulation.store import Store
 from tests.simulation.users import Users
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from transactions.base import Options, Periods
+from transactions.transitions import InvalidTransition
 
 RETENTION = 150.0
+OUTPUT_RETENTION = 200.0
 CROWDED = 3
 """In one of so many seeds few ended transactions and commands are kept. No chance is drawn for it, so that the other
 seeds stay what they were."""
@@ -42,13 +45,16 @@ class Result:
 
 
 class Simulation:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, sessions: bool = False) -> None:
+        """`sessions`: with the policy `session` (tests.simulation.sessions)."""
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
         self.master = Master(world, watch)
         self.users = Users(world, self.store.durable)
-        options = _options(world)
+        options = with_sessions(_options(world)) if sessions else _options(world)
+        if sessions:
+            self.users.asked = asked
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
@@ -93,7 +99,7 @@ class Simulation:
         if leaders:
             self.users.ask(lambda command: self._send(self.world.pick(leaders), command))
 
-    def _send(self, node: Node, command: events.Command) -> None:
+    def _send(self, node: Node, command: requests.Request) -> None:
         if not command.dry_run:
             node.receive(command)
             return
@@ -145,19 +151,25 @@ def _options(world: World) -> CoreOptions:
         answer_timeout=world.pick((5.0, 30.0)),
         command_keep=1 if crowded else 100,
         command_keep_total=12 if crowded else 50_000,
+        output_keep=2 if sends_output(world.seed) else 10,
+        output_keep_total=12 if sends_output(world.seed) else 16_000,
+        output_retention=OUTPUT_RETENTION,
         strict=True,
     )
 
 
-def simulate(seed: int, steps: int, *, trace: bool = False, verbose: bool = False) -> Result:
-    """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything)."""
-    simulation = Simulation(seed)
+def simulate(seed: int, steps: int, *, trace: bool = False, verbose: bool = False, sessions: bool = False) -> Result:
+    """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`:
+    as in `Simulation`."""
+    simulation = Simulation(seed, sessions)
     violation = None
     began = simulation.world.now
     try:
         simulation.run(steps)
     except Violation as caught:
         violation = caught
+    except InvalidTransition as refused:
+        violation = Violation("I33", str(refused), refused.key)
     world = simulation.world
     story = world.told(() if verbose or violation is None else violation.objects, ALL if verbose else LAST)
     return Result(

@@ -1,8 +1,8 @@
 """A simulated warm standby: it follows the simulated store with delays and leads with the state it has followed.
 
-The replica is the real one (store.replica). What a follower may tell is drawn anew each time: the addresses of what
-has changed are read first, the records a while later, so they may be newer than the addresses; now and then the log has
-been overwritten and everything is read again.
+The replica is the real one (store.state.replica). What a follower may tell is drawn anew each time: the addresses of
+what has changed are read first, the records a while later, so they may be newer than the addresses; now and then the
+log has been overwritten and everything is read again.
 
 I29  a standby that has caught up after an election has exactly what is stored, records and indexes
 I30  what a standby shows is complete up to its age, and its age is bounded while the store answers quickly
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import random
 
-from store.codec import Stored, encode, followed
-from store.replica import Replica
+from store.encoding.codec import Stored, encode, followed
 from store.state import State
-from tests.sameness import wrong_index
+from store.state.replica import Replica
+from store.state.validation import wrong_index
 from tests.simulation.store import Store
 from tests.simulation.violation import Violation
 from tests.simulation.world import World

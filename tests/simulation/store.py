@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from store.base import Change, Term
+from store.encoding.sizes import SMALLEST_LIMIT, Sizer
 from store.records import Record
-from store.sizes import SMALLEST_LIMIT, Sizer
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from store.definition import Constraint
-from store.records import AgentSetting, AttributeValue, TaskGroup, Version
+from store.records import AgentSetting, TaskGroup, Version
+from store.records.definition import AttributeValue, Constraint
 from tests.simulation.agents import Agent
 from tests.simulation.mesos import Master, Watch
 from tests.simulation.oracle import Neighbours, Site, objection_in_any_order

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, Mutant
+from tests.simulation.mutants import MUTANTS, OF_SESSIONS, Mutant
 from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -27,12 +27,16 @@ MUST_HAPPEN = (
     "fault: crash leader",
     "fault: depose leader",
     "fault: destroy agent",
+    "fault: end of a task not told at registration",
+    "fault: executor dies before its first status",
     "fault: executor's word lost",
     "fault: executor's word repeated late",
     "fault: fail master over",
     "fault: health flaps",
+    "fault: launch never starts",
     "fault: message lost",
     "fault: partition agent",
+    "fault: restart agent without executors",
     "fault: shift clock",
     "fault: update repeated late",
     "message: failed no answer from the exec",
@@ -40,10 +44,12 @@ MUST_HAPPEN = (
     "messages carried out",
     "reconciliation unanswered",
     "refused for the size",
+    "reports that wait in lanes",
     "shutdowns",
     "standby reads",
     "standby reads everything",
     "transactions pushed out",
+    "turns with lanes",
     "turns that wait for configuration",
 )
 """Without these a clean run proves little."""
@@ -58,6 +64,17 @@ def test_nothing_is_lost_and_nothing_runs_twice() -> None:
     missing = [name for name in MUST_HAPPEN if not counts[name]]
     assert not missing, f"never happened: {missing}"
     assert counts["taskgroups running"] > 400
+
+
+def test_outputs_of_failed_tasks_are_kept_within_their_bounds() -> None:
+    counts: Counter[str] = Counter()
+    for seed in (61, 77):
+        result = simulate(seed, STEPS)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["outputs kept"] and counts["outputs pushed out"] and counts["outputs removed with their application"]
+    assert counts["outputs fetched"] and counts["outputs not fetched"]
+    assert counts["outputs of failed tasks"] + counts["outputs fetched"] > counts["outputs kept"]
 
 
 def test_a_seed_replays_exactly_whatever_the_hash_seed() -> None:
@@ -83,6 +100,26 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
     mutant.breaks(monkeypatch)
     for seed in mutant.seeds:
         violation = simulate(seed, STEPS).violation
+        if violation is not None:
+            assert violation.number in mutant.caught_by, str(violation)
+            return
+    pytest.fail(f"nobody noticed: {mutant.name}")
+
+
+def test_sessions_keep_gangs_whole_and_budgets() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 9):
+        result = simulate(seed, STEPS, sessions=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["gangs planned"] and counts["taskgroups evicted"]
+
+
+@pytest.mark.parametrize("mutant", OF_SESSIONS, ids=lambda mutant: mutant.name)
+def test_mutants_of_sessions_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    for seed in mutant.seeds:
+        violation = simulate(seed, STEPS, sessions=True).violation
         if violation is not None:
             assert violation.number in mutant.caught_by, str(violation)
             return

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bcs_scheduler.clock import SLEW
-from bcs_scheduler.core.beginning import MARK_EVERY
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.term_start import MARK_EVERY
+from bcs_scheduler.loop.clock import SLEW
 from store.base import Change
-from store.records import Command, Journal, Record, TaskGroup, Transaction, Version
-from store.unit_of_work import Unit
+from store.records import Command, EventLog, FailedOutput, Record, TaskGroup, Transaction, Version
+from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
 from tests.simulation.store import Store
 from tests.simulation.violation import Violation
@@ -63,10 +63,12 @@ class Timekeeping:
             old, new = before.get((change.kind, change.key)), change.record
             if isinstance(new, Transaction):
                 self._begun.setdefault(("begun", new.id), here)
-                if not new.active:
+                if new.ended:
                     self._begun.setdefault(("ended", new.id), here)
             elif isinstance(new, Command):
                 self._begun.setdefault(("begun", new.id), here)
+            elif isinstance(new, FailedOutput):
+                self._begun["output", new.id] = here  # an output that comes again begins again
             elif isinstance(new, TaskGroup) and new.ended:
                 self._ended.add(new.id)
             elif isinstance(new, TaskGroup) and new.unreachable_since:
@@ -89,7 +91,7 @@ class Timekeeping:
     def applying(self, old: Record | None, change: Change) -> None:
         """A change of the batch."""
         new = change.record
-        if isinstance(new, Journal):
+        if isinstance(new, EventLog):
             self._events_are_in_order(new)
         elif isinstance(new, Transaction):
             if old is None:
@@ -106,12 +108,16 @@ class Timekeeping:
         """I28: the time for which its user wants to read it has passed."""
         return self._has_passed("begun", command.id, command.keep_until - command.created_at)
 
-    def _events_are_in_order(self, run: Journal) -> None:
-        for happening in run.happenings:
-            if happening.number > self._told:
-                if happening.at < self._told_at:
-                    raise Violation("I26", f"event {happening.number} is dated before event {self._told}")
-                self._told, self._told_at = happening.number, happening.at
+    def output_may_go(self, output: FailedOutput) -> bool:
+        """I28: the time for which outputs are kept has passed."""
+        return self._has_passed("output", output.id, self._options.output_retention)
+
+    def _events_are_in_order(self, run: EventLog) -> None:
+        for event in run.events:
+            if event.number > self._told:
+                if event.at < self._told_at:
+                    raise Violation("I26", f"event {event.number} is dated before event {self._told}")
+                self._told, self._told_at = event.number, event.at
 
     def _times_out_in_time(self, new: Transaction) -> None:
         life = new.deadline - new.created_at

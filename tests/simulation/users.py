@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from bcs_scheduler.core import effects, events, orders
-from store.definition import (
+import msgspec
+
+from bcs_scheduler.core.interface import effects
+from bcs_scheduler.core.interface import requests as orders
+from store.records import AgentSetting, Record, TaskGroup, Transaction, Version
+from store.records.definition import (
     Amounts,
     Constraint,
     Container,
@@ -17,10 +21,10 @@ from store.definition import (
     Toleration,
     UnreachablePolicy,
 )
-from store.records import AgentSetting, Record, TaskGroup, Transaction, Version
 from tests.simulation.operators import Operators
 from tests.simulation.owners import DEPLOYMENTS, Owners
 from tests.simulation.world import World
+from transactions.conflicts import OnConflict
 
 APPLICATIONS = (("default", "web"), ("default", "db"), ("prod", "api"), ("prod", "job"))
 ZONES = ("east", "west", "north")
@@ -46,7 +50,7 @@ class Users:
         self.world = world
         self._durable = durable
         self.promises = {f"{ns}/{name}": Promise() for ns, name in APPLICATIONS}
-        self.open: dict[int, events.Command] = {}
+        self.open: dict[int, orders.Request] = {}
         """Commands that have not been answered, by token."""
         self.transactions: dict[str, str] = {}
         """Transactions that users were told of, with their application."""
@@ -59,10 +63,12 @@ class Users:
         """Commands that users have asked to delete."""
         self._tokens = 0
         self._versions = 0
+        self.asked: Callable[[World], dict[str, Any]] = lambda world: {}
+        """What users add to a definition in worlds of a certain kind."""
 
     # --- asking -----------------------------------------------------------------------------------------------
 
-    def ask(self, send: Callable[[events.Command], None]) -> None:
+    def ask(self, send: Callable[[orders.Request], None]) -> None:
         """One operation at random."""
         make = self.world.weighted(
             (
@@ -81,28 +87,28 @@ class Users:
         self._tokens += 1
         self._send(make(self._tokens, self.world.chance(0.12)), send)
 
-    def repair(self, send: Callable[[events.Command], None]) -> None:
+    def repair(self, send: Callable[[orders.Request], None]) -> None:
         """Puts back a configmap or secret that is missing, and ends what stands still."""
         if not self.open:
             self._tokens += 1
             self._send(self._operators.repair(self._tokens) or self.owners.repair(self._tokens), send)
 
-    def _send(self, command: events.Command | None, send: Callable[[events.Command], None]) -> None:
+    def _send(self, command: orders.Request | None, send: Callable[[orders.Request], None]) -> None:
         if command is not None:
             self.open[command.token] = command
             self.world.count(f"{'plan' if command.dry_run else 'operation'}: {type(command).__name__}")
             send(command)
 
-    def _create(self, token: int, dry: bool) -> events.Command | None:
+    def _create(self, token: int, dry: bool) -> orders.Request | None:
         for namespace, name in self.world.some(APPLICATIONS, len(APPLICATIONS)):
             if ("application", f"{namespace}/{name}") not in self._durable:
-                version = self.version(namespace, name, self.world.number(1, 5))
-                return events.CreateApplication(token=token, dry_run=dry, cause=f"user-{token}", version=version)
+                version = self._application(namespace, name, self.world.number(1, 5))
+                return orders.CreateApplication(token=token, dry_run=dry, cause=f"user-{token}", version=version)
         return None
 
-    def _scale(self, token: int, dry: bool) -> events.Command:
+    def _scale(self, token: int, dry: bool) -> orders.Request:
         namespace, name = self.world.pick(APPLICATIONS)
-        return events.ScaleApplication(
+        return orders.ScaleApplication(
             token=token,
             dry_run=dry,
             cause=f"user-{token}",
@@ -110,41 +116,48 @@ class Users:
             name=name,
             instances=self.world.number(0, 6),
             inner=self.world.chance(0.15),
+            on_conflict=_on_conflict(token),
         )
 
-    def _update(self, token: int, dry: bool) -> events.Command:
+    def _update(self, token: int, dry: bool) -> orders.Request:
         namespace, name = self.world.pick(APPLICATIONS)
         application = self._durable.get(("application", f"{namespace}/{name}"))
         instances = getattr(application, "instances", 2) or 1
         part = self.world.number(1, instances) if self.world.chance(0.3) else None
-        return events.UpdateApplication(
+        return orders.UpdateApplication(
             token=token,
             dry_run=dry,
             cause=f"user-{token}",
-            version=self.version(namespace, name, instances),
+            version=self._application(namespace, name, instances),
             instances=part,
             max_unavailable=self.world.pick((None, None, 1, 2)),
+            on_conflict=_on_conflict(token),
         )
 
-    def _rollback(self, token: int, dry: bool) -> events.Command:
+    def _rollback(self, token: int, dry: bool) -> orders.Request:
         namespace, name = self.world.pick(APPLICATIONS)
-        return events.RollbackApplication(
-            token=token, dry_run=dry, cause=f"user-{token}", namespace=namespace, name=name
+        return orders.RollbackApplication(
+            token=token,
+            dry_run=dry,
+            cause=f"user-{token}",
+            namespace=namespace,
+            name=name,
+            on_conflict=_on_conflict(token),
         )
 
-    def _reschedule(self, token: int, dry: bool) -> events.Command | None:
+    def _reschedule(self, token: int, dry: bool) -> orders.Request | None:
         groups = self._of(TaskGroup)
         if not groups:
             return None
         retain = self.world.pick((0.0, 0.0, 20.0))
         taskgroup = self.world.pick(groups).key
-        return events.RescheduleTaskGroup(
+        return orders.RescheduleTaskGroup(
             token=token, dry_run=dry, cause=f"user-{token}", taskgroup=taskgroup, host_retain=retain
         )
 
-    def _delete(self, token: int, dry: bool) -> events.Command:
+    def _delete(self, token: int, dry: bool) -> orders.Request:
         namespace, name = self.world.pick(APPLICATIONS)
-        return events.DeleteApplication(
+        return orders.DeleteApplication(
             token=token,
             dry_run=dry,
             cause=f"user-{token}",
@@ -153,17 +166,17 @@ class Users:
             enforce=self.world.chance(0.3),
         )
 
-    def _cancel(self, token: int, dry: bool) -> events.Command | None:
-        active = [t for t in self._of(Transaction) if t.active]
+    def _cancel(self, token: int, dry: bool) -> orders.Request | None:
+        active = [t for t in self._of(Transaction) if not t.ended]
         if not active:
             return None
-        return events.CancelTransaction(token=token, dry_run=dry, cause=f"user-{token}", id=self.world.pick(active).key)
+        return orders.CancelTransaction(token=token, dry_run=dry, cause=f"user-{token}", id=self.world.pick(active).key)
 
-    def _set_agent(self, token: int, dry: bool) -> events.Command:
+    def _set_agent(self, token: int, dry: bool) -> orders.Request:
         agent = self.world.pick(self.agents)
         if self.world.chance(0.4) and ("agentsetting", agent) in self._durable:
-            return events.DeleteAgentSetting(token=token, dry_run=dry, cause=f"user-{token}", agent=agent)
-        return events.SetAgent(
+            return orders.DeleteAgentSetting(token=token, dry_run=dry, cause=f"user-{token}", agent=agent)
+        return orders.SetAgent(
             token=token,
             dry_run=dry,
             cause=f"user-{token}",
@@ -178,6 +191,9 @@ class Users:
         return [r for r in self._durable.values() if isinstance(r, kind)]
 
     # --- definitions ------------------------------------------------------------------------------------------
+
+    def _application(self, namespace: str, name: str, instances: int) -> Version:
+        return msgspec.structs.replace(self.version(namespace, name, instances), **self.asked(self.world))
 
     def version(self, namespace: str, name: str, instances: int) -> Version:
         """A definition at random. Its label differs each time, so that an update always is one."""
@@ -250,7 +266,7 @@ class Users:
         command = self.open.pop(reply.token)
         if reply.error:
             self.world.count(f"refused: {reply.error}")
-            if "the store takes at most" in reply.message:
+            if reply.not_storable:
                 self.world.count("refused for the size")
         if command.dry_run:
             return
@@ -259,33 +275,42 @@ class Users:
             key = f"{reply.data['namespace']}/{reply.data['name']}"
             self.transactions[reply.data["transactionID"]] = key
 
-    def _learn(self, command: events.Command, reply: effects.Reply) -> None:
+    def _learn(self, command: orders.Request, reply: effects.Reply) -> None:
         match command:
-            case events.CreateApplication():
+            case orders.CreateApplication():
                 promise = self._promise(command.version.namespace, command.version.application)
                 if not reply.error:
                     promise.exists, promise.instances = True, command.version.instances
                 elif reply.error == "exists":
                     promise.exists = True if promise.exists is not None else None
-            case events.ScaleApplication():
+            case orders.ScaleApplication():
                 if not reply.error:
                     promise = self._promise(command.namespace, command.name)
-                    promise.exists, promise.instances = True, command.instances
-            case events.DeleteApplication():
+                    promise.exists, promise.instances = True, None if _waits(reply) else command.instances
+            case orders.UpdateApplication():
+                if not reply.error and command.version.instances:
+                    promise = self._promise(command.version.namespace, command.version.application)
+                    promise.instances = None if _waits(reply) else command.version.instances
+            case orders.RollbackApplication():
+                if not reply.error and _waits(reply):
+                    self._promise(command.namespace, command.name).instances = None
+            case orders.DeleteApplication():
                 if not reply.error:
                     promise = self._promise(command.namespace, command.name)
                     promise.exists = promise.instances = None
             case orders.CreateDeployment() | orders.ScaleDeployment() | orders.DeleteDeployment():
                 self._learn_of_owner(command, failed=bool(reply.error))
+                if isinstance(command, orders.ScaleDeployment) and not reply.error and _waits(reply):
+                    self.deployments[f"{command.namespace}/{command.name}"].instances = None
             case orders.UpdateDeployment() | orders.ControlDeployment() | orders.RollbackDeployment():
                 if not reply.error:
                     self._learn_of_owner(command, failed=False)
-            case events.CancelTransaction():
+            case orders.CancelTransaction():
                 if not reply.error:
                     promise = self._promise(reply.data["namespace"], reply.data["name"])
                     promise.instances = None
 
-    def _learn_of_owner(self, command: events.Command, *, failed: bool) -> None:
+    def _learn_of_owner(self, command: orders.Request, *, failed: bool) -> None:
         """What a deployment ends with depends on how its update goes; what it adopts changes its name."""
         match command:
             case orders.CreateDeployment():
@@ -321,11 +346,15 @@ class Users:
             if command.dry_run:
                 continue
             match command:
-                case events.CreateApplication():
+                case orders.UpdateApplication():
+                    promise = self._promise(command.version.namespace, command.version.application)
+                    promise.instances = None
+                    continue
+                case orders.CreateApplication():
                     key = f"{command.version.namespace}/{command.version.application}"
-                case events.ScaleApplication() | events.DeleteApplication():
+                case orders.ScaleApplication() | orders.DeleteApplication():
                     key = f"{command.namespace}/{command.name}"
-                case events.CancelTransaction():
+                case orders.CancelTransaction():
                     for promise in self.promises.values():
                         promise.instances = None
                     continue
@@ -349,6 +378,16 @@ class Users:
     def _promise(self, namespace: str, name: str) -> Promise:
         """Of what is owned by a deployment or daemonset, its owner is asked."""
         return self.promises.get(f"{namespace}/{name}", Promise())
+
+
+def _on_conflict(token: int) -> OnConflict:
+    """Every other request supersedes what runs. Not drawn at random: other choices of a seed stay as they were."""
+    return "supersede" if token % 2 else "fail" if token % 4 else "queue"
+
+
+def _waits(reply: effects.Reply) -> bool:
+    """The request waits, and others may come before it: nobody knows yet what it will lead to."""
+    return isinstance(reply.data, dict) and "queuePosition" in reply.data
 
 
 def setting_of(durable: dict[tuple[str, str], Record], agent: str) -> AgentSetting:

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from store.base import Change
 from store.records import Application, TaskGroup, Transaction
 
 
 def describe(what: object) -> str:
     match what:
-        case events.StatusUpdate():
+        case cluster_manager.StatusUpdate():
             return f"update {what.state} of {what.task_id} uuid={what.uuid.decode()} {what.message}"
-        case events.OffersArrived():
+        case leased.OffersArrived():
             return f"offers {' '.join(offer.id for offer in what.offers)}"
-        case events.AcceptFailed():
+        case cluster_manager.LaunchFailed():
             return f"accept failed ({'certain' if what.certain else 'unclear'}) {' '.join(what.taskgroups)}"
-        case events.CreateApplication() | events.UpdateApplication():
+        case requests.CreateApplication() | requests.UpdateApplication():
             version = what.version
             return f"{_name(what)} token={what.token} {version.application} x{version.instances} dry={what.dry_run}"
-        case effects.Accept():
+        case cluster_manager.LaunchOnAgent():
             return f"accept {' '.join(what.offer_ids)}: {' '.join(launch.taskgroup.id for launch in what.launches)}"
-        case effects.Acknowledge():
+        case cluster_manager.Acknowledge():
             return f"acknowledge {what.task_id} uuid={what.uuid.decode()}"
-        case effects.Story():
+        case effects.LogLine():
             return f"story {what.kind} {what.key} {what.reason}: {what.message}"
         case Change():
             return f"change {what.kind} {what.key} {_record(what.record)}"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.core import effects, events, orders
-from offers.model import Offer, Pot
+from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
+from offers.agents import ListedAgent
+from offers.model import Offer, ResourceKey
 from store.records import Daemonset, TaskGroup, Transaction
 from tests.unit.lab import KEY, Lab, version
 
@@ -15,32 +16,32 @@ class Cluster(Lab):
 
     def __init__(self, agents: int = 0, **more: Any) -> None:
         super().__init__(**more)
-        self.listed: dict[str, dict[str, Any]] = {}
+        self.listed: dict[str, ListedAgent] = {}
         for number in range(agents):
             self.join(f"a{number}")
 
     def join(self, agent: str, **attributes: Any) -> None:
-        self.listed[agent] = {
-            "id": agent,
-            "hostname": f"host-of-{agent}",
-            "ip": "10.0.0.1",
-            "attributes": {"InnerIP": agent, **attributes},
-            "total": {"cpus": 16_000, "mem": 64_000_000},
-            "active": True,
-        }
+        self.listed[agent] = ListedAgent(
+            id=agent,
+            hostname=f"host-of-{agent}",
+            ip="10.0.0.1",
+            attributes={"InnerIP": agent, **attributes},
+            total={"cpus": 16_000, "mem": 64_000_000},
+            active=True,
+        )
         self.list()
 
     def leave(self, agent: str) -> None:
         del self.listed[agent]
-        self.core.desk.pool.remove_agent(agent)
+        self.core.turn_context.pool.remove_agent(agent)
         self.list()
 
     def list(self) -> None:
-        self.turn(events.AgentsListed(agents=tuple(self.listed.values())))
+        self.turn(cluster_manager.AgentsListed(agents=tuple(self.listed.values())))
 
     def offers(self, *, cpus: int = 16_000) -> None:
         for agent in self.listed:
-            self.core.desk.pool.remove_agent(agent)
+            self.core.turn_context.pool.remove_agent(agent)
             self.offer(agent, cpus=cpus)
 
     def offer(self, agent: str = "a0", *, cpus: int = 16_000, ports: tuple[int, int] = (31000, 31099)) -> None:
@@ -53,18 +54,18 @@ class Cluster(Lab):
             hostname=f"host-of-{agent}",
             ip="10.0.0.1",
             role="*",
-            attributes=self.listed[agent]["attributes"],
-            scalars=tuple((Pot(name, "*"), amount) for name, amount in scalars),
-            ranges=((Pot("ports", "*"), (ports,)),),
+            attributes=self.listed[agent].attributes,
+            scalars=tuple((ResourceKey(name, "*"), amount) for name, amount in scalars),
+            ranges=((ResourceKey("ports", "*"), (ports,)),),
             received_at=self.now,
         )
-        self.turn(events.OffersArrived(offers=(offer,)))
+        self.turn(leased.OffersArrived(offers=(offer,)))
 
     def begin(self, bound: int = 1, **fields: Any) -> effects.Reply:
-        return self.ask(orders.CreateDaemonset(daemonset=record(bound), version=version(**fields)))
+        return self.ask(requests.CreateDaemonset(daemonset=record(bound), version=version(**fields)))
 
     def change(self, bound: int = 1, **fields: Any) -> effects.Reply:
-        return self.ask(orders.UpdateDaemonset(daemonset=record(bound), version=version(**fields)))
+        return self.ask(requests.UpdateDaemonset(daemonset=record(bound), version=version(**fields)))
 
     def settle(self) -> None:
         """Everything that is staged starts, everything that is to end ends, and agents offer what they have."""
@@ -75,13 +76,13 @@ class Cluster(Lab):
             if not staged and not ending:
                 return
             for group in staged:
-                self.report(group, "TASK_RUNNING")
+                self.report(group, "RUNNING")
             for group in ending:
-                self.report(group, "TASK_KILLED")
+                self.report(group, "KILLED")
         raise AssertionError("does not come to rest")
 
     def set_agent(self, agent: str, **fields: Any) -> None:
-        assert not self.ask(events.SetAgent(agent=agent, **fields)).error
+        assert not self.ask(requests.SetAgent(agent=agent, **fields)).error
 
     def transaction(self, kind: str) -> Transaction:
         """The latest of this kind."""

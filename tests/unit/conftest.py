@@ -1,28 +1,56 @@
-"""An API to test against: one server for all tests of a file, with a core of its own for each of them. A file that
-needs another core, or other settings, has its own fixture of that name."""
+"""The fence around unit tests: a test that starts a thread or a process, or opens a server, fails. Such tests belong to
+tests/component, so that tests/unit stays fast and depends on nothing but the processor."""
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from tests.unit.api_support import Api, CoreGateway, Switchboard, serving
+REFUSED = frozenset({"subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "socket.bind"})
+"""Events of Python's audit hooks. Of the start of a thread Python 3.11 makes none: see `_started`."""
 
 
-@pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway()
+class Fence:
+    """Refuses the events while `armed`, and remembers the refused ones: the code under test may catch the error."""
+
+    def __init__(self) -> None:
+        self.armed = False
+        self.refused: list[str] = []
+
+    def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        """Raises AssertionError for a refused event."""
+        if event in REFUSED:
+            self.check(event)
+
+    def check(self, event: str) -> None:
+        """Raises AssertionError during a unit test. Threads that tests of other folders have left behind here
+        go on with their work: only what the test itself starts is refused."""
+        if not self.armed or threading.current_thread() is not threading.main_thread():
+            return
+        self.refused.append(event)
+        raise AssertionError(f"{event} in a unit test: move the test to tests/component")
 
 
-@pytest.fixture(scope="module")
-def switched() -> Iterator[tuple[Switchboard, Api]]:
-    switchboard = Switchboard()
-    with serving(switchboard) as api:
-        yield switchboard, api
+_FENCE = Fence()
+_start_thread = threading.Thread.start
 
 
-@pytest.fixture
-def api(switched: tuple[Switchboard, Api], gateway: CoreGateway) -> Api:
-    switched[0].gateway = gateway
-    return switched[1]
+def _started(thread: threading.Thread) -> None:
+    _FENCE.check(f"thread {thread.name}")
+    _start_thread(thread)
+
+
+sys.addaudithook(_FENCE.audit)
+threading.Thread.start = _started  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def fence() -> Iterator[Fence]:
+    _FENCE.armed, _FENCE.refused = True, []
+    yield _FENCE
+    _FENCE.armed = False
+    assert not _FENCE.refused, f"{_FENCE.refused}: move the test to tests/component"

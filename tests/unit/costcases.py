@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bcs_scheduler.core import events, orders
-from bcs_scheduler.core.events import CheckReport, TaskDetail
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
+from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
-from store.definition import Constraint, HealthCheck
 from store.records import (
     ConfigItem,
     ConfigMap,
@@ -22,6 +21,7 @@ from store.records import (
     Daemonset,
     Deployment,
     Namespace,
+    Queue,
     Quota,
     Secret,
     Service,
@@ -29,14 +29,15 @@ from store.records import (
     TaskGroup,
     Webhook,
 )
+from store.records.definition import Constraint, HealthCheck
 
-Batch = tuple[events.Event, ...]
+Batch = tuple[inputs.Input, ...]
 Prepare = Callable[[World, str], Batch]
 ONE = 1
 
 
 class Case(NamedTuple):
-    kind: type[events.Event]
+    kind: type[inputs.Input]
     name: str
     prepare: Prepare
     share: Callable[[World], int]
@@ -58,7 +59,7 @@ def per_taskgroup(world: World) -> int:
     return len(world.core.state.taskgroups)
 
 
-def case(kind: type[events.Event], share: Callable[[World], int] = _one) -> Callable[[Prepare], Prepare]:
+def case(kind: type[inputs.Input], share: Callable[[World], int] = _one) -> Callable[[Prepare], Prepare]:
     def add(prepare: Prepare) -> Prepare:
         CASES.append(Case(kind, prepare.__name__, prepare, share))
         return prepare
@@ -79,7 +80,7 @@ CHECKED = (
 HERE = ((Constraint(name="hostname", operator="CLUSTER", items=("host-1", "host-2")),),)
 
 
-def ask(world: World, command: events.Command) -> dict[str, Any]:
+def ask(world: World, command: requests.Request) -> dict[str, Any]:
     """The data of the answer; what follows from the command is done."""
     world.turn(command)
     reply = world.replies[-1]
@@ -90,7 +91,7 @@ def ask(world: World, command: events.Command) -> dict[str, Any]:
 
 def running(world: World, name: str, instances: int = 1, **fields: Any) -> list[TaskGroup]:
     """Taskgroups of a new application that runs."""
-    ask(world, events.CreateApplication(version=version(SPACE, name, instances, **fields)))
+    ask(world, requests.CreateApplication(version=version(SPACE, name, instances, **fields)))
     groups = list(world.core.state.groups_of(f"{SPACE}/{name}").values())
     assert [group.status for group in groups] == ["Running"] * instances
     return groups
@@ -107,7 +108,7 @@ def everywhere(world: World, name: str) -> None:
     assert found.status == "Running", found
 
 
-def one(events_: events.Event) -> Batch:
+def one(events_: inputs.Input) -> Batch:
     return (events_,)
 
 
@@ -118,174 +119,186 @@ def detail(healthy: bool) -> TaskDetail:
 # --- from Mesos -----------------------------------------------------------------------------------------------
 
 
-@case(events.Subscribed, per_taskgroup)
+@case(cluster_manager.Connected, per_taskgroup)
 def subscribed(world: World, name: str) -> Batch:
     """Puts every task in question."""
     world.connected()
-    world.turn(events.Disconnected())
-    return one(events.Subscribed(framework_id="framework", cluster="cluster"))
+    world.turn(cluster_manager.Disconnected())
+    return one(cluster_manager.Connected(framework_id="framework", cluster="cluster"))
 
 
-@case(events.Disconnected, per_agent)
+@case(cluster_manager.Disconnected, per_agent)
 def disconnected(world: World, name: str) -> Batch:
     """Every offer is void."""
     world.connected()
-    return one(events.Disconnected())
+    return one(cluster_manager.Disconnected())
 
 
-@case(events.FrameworkRemoved, per_agent)
+@case(cluster_manager.RegistrationRevoked, per_agent)
 def framework_removed(world: World, name: str) -> Batch:
     world.connected()
-    return one(events.FrameworkRemoved(message="removed"))
+    return one(cluster_manager.RegistrationRevoked(message="removed"))
 
 
-@case(events.OffersArrived)
+@case(leased.OffersArrived)
 def offers_arrived(world: World, name: str) -> Batch:
-    return one(events.OffersArrived(offers=(world.offer(1),)))
+    return one(leased.OffersArrived(offers=(world.offer(1),)))
 
 
-@case(events.OffersArrived)
+@case(leased.OffersArrived)
 def offers_that_a_waiting_demand_looks_at(world: World, name: str) -> Batch:
     """What waits has asked for so much that no agent can take it."""
     huge = CONTAINER.__class__(command="serve", requests=CONTAINER.requests.__class__(cpus=10**7))
     if f"{SPACE}/huge" not in world.core.state.applications:
-        ask(world, events.CreateApplication(version=version(SPACE, "huge", 1, containers=(huge,))))
+        ask(world, requests.CreateApplication(version=version(SPACE, "huge", 1, containers=(huge,))))
     offer = world.offer(1)
-    world.after = lambda: ask(world, events.DeleteApplication(namespace=SPACE, name="huge", enforce=True))
-    return one(events.OffersArrived(offers=(offer,)))
+    world.after = lambda: ask(world, requests.DeleteApplication(namespace=SPACE, name="huge", enforce=True))
+    return one(leased.OffersArrived(offers=(offer,)))
 
 
-@case(events.OfferRescinded)
+@case(leased.OfferRescinded)
 def offer_rescinded(world: World, name: str) -> Batch:
     offer: Offer = world.offer(1)
-    world.turn(events.OffersArrived(offers=(offer,)))
-    return one(events.OfferRescinded(offer_id=offer.id))
+    world.turn(leased.OffersArrived(offers=(offer,)))
+    return one(leased.OfferRescinded(offer_id=offer.id))
 
 
-@case(events.InverseOffersArrived)
+@case(leased.InverseOffersArrived)
 def inverse_offers(world: World, name: str) -> Batch:
-    return one(events.InverseOffersArrived(offers=((name, agent_name(1), world.now),)))
+    return one(leased.InverseOffersArrived(offers=((name, agent_name(1), world.now),)))
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_task_starts(world: World, name: str) -> Batch:
-    world.turn(events.CreateApplication(version=version(SPACE, name, 1)))
+    world.turn(requests.CreateApplication(version=version(SPACE, name, 1)))
     report, *others = world.answers()
-    assert isinstance(report, events.StatusUpdate)
+    assert isinstance(report, cluster_manager.StatusUpdate)
     world.turn(*others)
     return one(report)
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_report_that_changes_nothing(world: World, name: str) -> Batch:
     (group,) = running(world, name)
-    return tuple(world.reports(group, "TASK_RUNNING"))
+    return tuple(world.reports(group, "RUNNING"))
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_task_fails(world: World, name: str) -> Batch:
     (group,) = running(world, name)
-    return tuple(world.reports(group, "TASK_FAILED"))
+    return tuple(world.reports(group, "FAILED"))
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_task_of_a_service_fails(world: World, name: str) -> Batch:
     (group,) = running(world, name)
     port = ServicePort(name="http", service_port=80)
-    ask(world, orders.PutService(service=Service(namespace=SPACE, name=name, selector={"app": name}, ports=(port,))))
-    return tuple(world.reports(group, "TASK_FAILED"))
+    ask(world, requests.PutService(service=Service(namespace=SPACE, name=name, selector={"app": name}, ports=(port,))))
+    return tuple(world.reports(group, "FAILED"))
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_task_of_a_deployment_fails(world: World, name: str) -> Batch:
     deployed(world, name)
     (group,) = world.core.state.groups_of(f"{SPACE}/{name}").values()
-    return tuple(world.reports(group, "TASK_FAILED"))
+    return tuple(world.reports(group, "FAILED"))
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_task_of_a_daemonset_fails(world: World, name: str) -> Batch:
     everywhere(world, name)
     group = next(iter(world.core.state.groups_of(f"{SPACE}/{name}").values()))
-    return tuple(world.reports(group, "TASK_FAILED"))
+    return tuple(world.reports(group, "FAILED"))
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_task_is_unreachable(world: World, name: str) -> Batch:
     (group,) = running(world, name)
-    return tuple(world.reports(group, "TASK_UNREACHABLE"))
+    return tuple(world.reports(group, "UNREACHABLE"))
 
 
-@case(events.StatusUpdate)
+@case(cluster_manager.StatusUpdate)
 def a_task_nobody_knows(world: World, name: str) -> Batch:
-    return one(world.report("1.0.0.none.none.cluster", agent_name(1), "TASK_RUNNING"))
+    return one(world.report("1.0.0.none.none.cluster", agent_name(1), "RUNNING"))
 
 
-@case(events.TasksReported)
+@case(cluster_manager.TasksReported)
 def a_steady_report(world: World, name: str) -> Batch:
     (group,) = running(world, name, containers=CHECKED)
     task = group.tasks[0].id
     return one(
-        events.TasksReported(agent_id=group.agent_id, executor_id=group.id, tasks=((task, detail(healthy=True)),))
+        cluster_manager.TasksReported(
+            agent_id=group.agent_id, executor_id=group.id, tasks=((task, detail(healthy=True)),)
+        )
     )
 
 
-@case(events.MessageAnswered)
+@case(cluster_manager.MessageAnswered)
 def a_message_is_answered(world: World, name: str) -> Batch:
     (group,) = running(world, name)
-    ask(world, events.Instruct(namespace=SPACE, name=name, type="command", body={"command": ["true"]}))
+    ask(world, requests.CreateCommand(namespace=SPACE, name=name, type="command", body={"command": ["true"]}))
     (message,) = world.core.state.open_messages_of(group.id)
     return one(
-        events.MessageAnswered(
+        cluster_manager.MessageAnswered(
             agent_id=group.agent_id, executor_id=group.id, message_id=message, status="success", message="done"
         )
     )
 
 
-@case(events.HealthReported)
+@case(cluster_manager.OutputReported)
+def a_failed_task_has_said_something(world: World, name: str) -> Batch:
+    (group,) = running(world, name)
+    return one(
+        cluster_manager.OutputReported(
+            agent_id=group.agent_id, executor_id=group.id, task_id=group.tasks[0].id, data=bytes(1000)
+        )
+    )
+
+
+@case(inputs.HealthReported)
 def a_prober_reports(world: World, name: str) -> Batch:
     (group,) = running(world, name, containers=CHECKED)
-    return one(events.HealthReported(task_id=group.tasks[0].id, type="REMOTE_TCP", healthy=False, message="refused"))
+    return one(inputs.HealthReported(task_id=group.tasks[0].id, type="REMOTE_TCP", healthy=False, message="refused"))
 
 
-@case(events.ExecutorTerminated)
+@case(cluster_manager.ExecutorTerminated)
 def an_executor_terminates(world: World, name: str) -> Batch:
     (group,) = running(world, name)
-    return one(events.ExecutorTerminated(agent_id=group.agent_id, executor_id=group.id, status=9))
+    return one(cluster_manager.ExecutorTerminated(agent_id=group.agent_id, executor_id=group.id, status=9))
 
 
-@case(events.AgentRemoved)
+@case(cluster_manager.AgentRemoved)
 def an_agent_is_removed(world: World, name: str) -> Batch:
     number = int(name.rpartition("-")[2]) + 10
     world.after = lambda: world.agent_back(number)
-    return one(events.AgentRemoved(agent_id=agent_name(number)))
+    return one(cluster_manager.AgentRemoved(agent_id=agent_name(number)))
 
 
-@case(events.AcceptFailed)
+@case(cluster_manager.LaunchFailed)
 def an_accept_is_refused(world: World, name: str) -> Batch:
-    world.turn(events.CreateApplication(version=version(SPACE, name, 1)))
+    world.turn(requests.CreateApplication(version=version(SPACE, name, 1)))
     (group,) = world.core.state.groups_of(f"{SPACE}/{name}")
-    world.turn(*[event for event in world.answers() if isinstance(event, events.OffersArrived)])
-    return one(events.AcceptFailed(taskgroups=(group,), reason="offer is gone", certain=True))
+    world.turn(*[event for event in world.answers() if isinstance(event, leased.OffersArrived)])
+    return one(cluster_manager.LaunchFailed(taskgroups=(group,), reason="offer is gone", certain=True))
 
 
-@case(events.AgentsListed, per_agent)
+@case(cluster_manager.AgentsListed, per_agent)
 def agents_are_listed(world: World, name: str) -> Batch:
-    return one(events.AgentsListed(agents=listed(range(world.agents))))
+    return one(cluster_manager.AgentsListed(agents=listed(range(world.agents))))
 
 
-@case(events.AgentsListed, per_agent)
+@case(cluster_manager.AgentsListed, per_agent)
 def an_agent_is_missing_from_the_list(world: World, name: str) -> Batch:
-    everybody = events.AgentsListed(agents=listed(range(world.agents)))
+    everybody = cluster_manager.AgentsListed(agents=listed(range(world.agents)))
     world.turn(everybody)
     world.after = lambda: world.turn(everybody)
-    return one(events.AgentsListed(agents=listed(range(world.agents - 1))))
+    return one(cluster_manager.AgentsListed(agents=listed(range(world.agents - 1))))
 
 
 # --- time -----------------------------------------------------------------------------------------------------
 
 
-@case(events.Tick)
+@case(inputs.Tick)
 def nothing_happens(world: World, name: str) -> Batch:
     return ()
 
@@ -293,147 +306,147 @@ def nothing_happens(world: World, name: str) -> Batch:
 # --- applications ---------------------------------------------------------------------------------------------
 
 
-@case(events.CreateApplication)
+@case(requests.CreateApplication)
 def create_application(world: World, name: str) -> Batch:
-    return one(events.CreateApplication(version=version(SPACE, name, 1)))
+    return one(requests.CreateApplication(version=version(SPACE, name, 1)))
 
 
-@case(events.CreateApplication)
+@case(requests.CreateApplication)
 def plan_of_an_application(world: World, name: str) -> Batch:
-    return one(events.CreateApplication(version=version(SPACE, name, 1), dry_run=True))
+    return one(requests.CreateApplication(version=version(SPACE, name, 1), dry_run=True))
 
 
-@case(events.UpdateApplication)
+@case(requests.UpdateApplication)
 def update_application(world: World, name: str) -> Batch:
     running(world, name)
-    return one(events.UpdateApplication(version=version(SPACE, name, 1, labels={"app": name, "revision": "2"})))
+    return one(requests.UpdateApplication(version=version(SPACE, name, 1, labels={"app": name, "revision": "2"})))
 
 
-@case(events.UpdateApplication)
+@case(requests.UpdateApplication)
 def plan_of_an_update(world: World, name: str) -> Batch:
     running(world, name)
     changed = version(SPACE, name, 1, labels={"app": name, "revision": "2"})
-    return one(events.UpdateApplication(version=changed, dry_run=True))
+    return one(requests.UpdateApplication(version=changed, dry_run=True))
 
 
-@case(events.RollbackApplication)
+@case(requests.RollbackApplication)
 def roll_back_application(world: World, name: str) -> Batch:
     ask(world, update_application(world, name)[0])  # type: ignore[arg-type]
-    return one(events.RollbackApplication(namespace=SPACE, name=name))
+    return one(requests.RollbackApplication(namespace=SPACE, name=name))
 
 
-@case(events.ScaleApplication)
+@case(requests.ScaleApplication)
 def scale_up(world: World, name: str) -> Batch:
     running(world, name)
-    return one(events.ScaleApplication(namespace=SPACE, name=name, instances=2))
+    return one(requests.ScaleApplication(namespace=SPACE, name=name, instances=2))
 
 
-@case(events.ScaleApplication)
+@case(requests.ScaleApplication)
 def scale_down(world: World, name: str) -> Batch:
     running(world, name, 2)
-    return one(events.ScaleApplication(namespace=SPACE, name=name, instances=1))
+    return one(requests.ScaleApplication(namespace=SPACE, name=name, instances=1))
 
 
-@case(events.DeleteApplication)
+@case(requests.DeleteApplication)
 def delete_application(world: World, name: str) -> Batch:
     running(world, name)
-    return one(events.DeleteApplication(namespace=SPACE, name=name))
+    return one(requests.DeleteApplication(namespace=SPACE, name=name))
 
 
-@case(events.RescheduleTaskGroup)
+@case(requests.RescheduleTaskGroup)
 def reschedule(world: World, name: str) -> Batch:
     (group,) = running(world, name)
-    return one(events.RescheduleTaskGroup(taskgroup=group.id))
+    return one(requests.RescheduleTaskGroup(taskgroup=group.id))
 
 
-@case(events.CancelTransaction)
+@case(requests.CancelTransaction)
 def cancel(world: World, name: str) -> Batch:
     (group,) = running(world, name)
-    world.turn(events.RescheduleTaskGroup(taskgroup=group.id))
+    world.turn(requests.RescheduleTaskGroup(taskgroup=group.id))
     (transaction,) = world.core.state.active_of(f"{SPACE}/{name}")
     world.answers()
-    return one(events.CancelTransaction(id=transaction))
+    return one(requests.CancelTransaction(id=transaction))
 
 
-@case(events.ReportHealth)
+@case(requests.ReportHealth)
 def report_health(world: World, name: str) -> Batch:
     (group,) = running(world, name, containers=CHECKED)
-    return one(events.ReportHealth(task_id=group.tasks[0].id, type="REMOTE_TCP", healthy=False))
+    return one(requests.ReportHealth(task_id=group.tasks[0].id, type="REMOTE_TCP", healthy=False))
 
 
-@case(events.Instruct)
-def instruct(world: World, name: str) -> Batch:
+@case(requests.CreateCommand)
+def create_command(world: World, name: str) -> Batch:
     running(world, name)
-    return one(events.Instruct(namespace=SPACE, name=name, type="command", body={"command": ["true"]}))
+    return one(requests.CreateCommand(namespace=SPACE, name=name, type="command", body={"command": ["true"]}))
 
 
-@case(events.DeleteCommand)
+@case(requests.DeleteCommand)
 def delete_command(world: World, name: str) -> Batch:
     running(world, name)
-    ask(world, instruct_again(name))
+    ask(world, create_command_again(name))
     command = max(world.core.state.commands, key=lambda key: int(key.rpartition("-")[2]))
-    return one(events.DeleteCommand(id=command))
+    return one(requests.DeleteCommand(id=command))
 
 
-def instruct_again(name: str) -> events.Instruct:
-    return events.Instruct(namespace=SPACE, name=name, type="command", body={"command": ["true"]})
+def create_command_again(name: str) -> requests.CreateCommand:
+    return requests.CreateCommand(namespace=SPACE, name=name, type="command", body={"command": ["true"]})
 
 
 # --- agents ---------------------------------------------------------------------------------------------------
 
 
-@case(events.SetAgent)
+@case(requests.SetAgent)
 def set_agent(world: World, name: str) -> Batch:
-    return one(events.SetAgent(agent="10.0.0.3", strings={"zone": name}))
+    return one(requests.SetAgent(agent="10.0.0.3", strings={"zone": name}))
 
 
-@case(events.DeleteAgentSetting)
+@case(requests.DeleteAgentSetting)
 def delete_agent_setting(world: World, name: str) -> Batch:
-    ask(world, events.SetAgent(agent="10.0.0.3", strings={"zone": name}))
-    return one(events.DeleteAgentSetting(agent="10.0.0.3"))
+    ask(world, requests.SetAgent(agent="10.0.0.3", strings={"zone": name}))
+    return one(requests.DeleteAgentSetting(agent="10.0.0.3"))
 
 
-@case(orders.DrainAgent)
+@case(requests.DrainAgent)
 def drain_agent(world: World, name: str) -> Batch:
     """Its taskgroups are the same few everywhere."""
     world.after = lambda: (
-        ask(world, events.SetAgent(agent="10.0.0.5", disabled=False)),
-        ask(world, events.DeleteAgentSetting(agent="10.0.0.5")),
+        ask(world, requests.SetAgent(agent="10.0.0.5", disabled=False)),
+        ask(world, requests.DeleteAgentSetting(agent="10.0.0.5")),
     )
-    return one(orders.DrainAgent(agent="10.0.0.5"))
+    return one(requests.DrainAgent(agent="10.0.0.5"))
 
 
 # --- deployments ----------------------------------------------------------------------------------------------
 
 
-@case(orders.CreateDeployment)
+@case(requests.CreateDeployment)
 def create_deployment(world: World, name: str) -> Batch:
     wanted = Deployment(namespace=SPACE, name=name, instances=1, selector={"app": name})
-    return one(orders.CreateDeployment(deployment=wanted, version=version(SPACE, name, 1)))
+    return one(requests.CreateDeployment(deployment=wanted, version=version(SPACE, name, 1)))
 
 
-@case(orders.CreateDeployment)
+@case(requests.CreateDeployment)
 def adopt_an_application(world: World, name: str) -> Batch:
     running(world, name)
     wanted = Deployment(namespace=SPACE, name=name, instances=1, selector={"tier": "web", "app": name})
-    return one(orders.CreateDeployment(deployment=wanted))
+    return one(requests.CreateDeployment(deployment=wanted))
 
 
-@case(orders.UpdateDeployment)
+@case(requests.UpdateDeployment)
 def update_deployment(world: World, name: str) -> Batch:
     deployed(world, name)
     wanted = Deployment(namespace=SPACE, name=name, instances=1, selector={"app": name})
     changed = version(SPACE, name, 1, labels={"app": name, "revision": "2"})
-    return one(orders.UpdateDeployment(deployment=wanted, version=changed))
+    return one(requests.UpdateDeployment(deployment=wanted, version=changed))
 
 
-@case(orders.ControlDeployment)
+@case(requests.ControlDeployment)
 def restart_deployment(world: World, name: str) -> Batch:
     deployed(world, name)
-    return one(orders.ControlDeployment(namespace=SPACE, name=name, action="restart"))
+    return one(requests.ControlDeployment(namespace=SPACE, name=name, action="restart"))
 
 
-@case(orders.RollbackDeployment)
+@case(requests.RollbackDeployment)
 def roll_back_deployment(world: World, name: str) -> Batch:
     ask(world, update_deployment(world, name)[0])  # type: ignore[arg-type]
     for _ in range(20):
@@ -441,19 +454,19 @@ def roll_back_deployment(world: World, name: str) -> Batch:
             break
         world.turn(after=0.01)
         world.rest()
-    return one(orders.RollbackDeployment(namespace=SPACE, name=name))
+    return one(requests.RollbackDeployment(namespace=SPACE, name=name))
 
 
-@case(orders.ScaleDeployment)
+@case(requests.ScaleDeployment)
 def scale_deployment(world: World, name: str) -> Batch:
     deployed(world, name)
-    return one(orders.ScaleDeployment(namespace=SPACE, name=name, instances=2))
+    return one(requests.ScaleDeployment(namespace=SPACE, name=name, instances=2))
 
 
-@case(orders.DeleteDeployment)
+@case(requests.DeleteDeployment)
 def delete_deployment(world: World, name: str) -> Batch:
     deployed(world, name)
-    return one(orders.DeleteDeployment(namespace=SPACE, name=name))
+    return one(requests.DeleteDeployment(namespace=SPACE, name=name))
 
 
 # --- daemonsets -----------------------------------------------------------------------------------------------
@@ -462,132 +475,143 @@ def delete_deployment(world: World, name: str) -> Batch:
 def _gone(world: World, name: str) -> None:
     """Daemonsets are asked about every change of an agent, so none may be left by an earlier case."""
     if f"{SPACE}/{name}" in world.core.state.daemonsets:
-        ask(world, orders.DeleteDaemonset(namespace=SPACE, name=name))
+        ask(world, requests.DeleteDaemonset(namespace=SPACE, name=name))
     assert f"{SPACE}/{name}" not in world.core.state.daemonsets
 
 
-@case(orders.CreateDaemonset, per_agent)
+@case(requests.CreateDaemonset, per_agent)
 def create_daemonset(world: World, name: str) -> Batch:
     """Asks every agent whether it is for it."""
     world.after = lambda: _gone(world, name)
     daemonset = Daemonset(namespace=SPACE, name=name)
-    return one(orders.CreateDaemonset(daemonset=daemonset, version=version(SPACE, name, 1, constraints=HERE)))
+    return one(requests.CreateDaemonset(daemonset=daemonset, version=version(SPACE, name, 1, constraints=HERE)))
 
 
-@case(orders.UpdateDaemonset, per_agent)
+@case(requests.UpdateDaemonset, per_agent)
 def update_daemonset(world: World, name: str) -> Batch:
     everywhere(world, name)
     changed = version(SPACE, name, 1, constraints=HERE, labels={"app": name, "revision": "2"})
-    return one(orders.UpdateDaemonset(daemonset=Daemonset(namespace=SPACE, name=name), version=changed))
+    return one(requests.UpdateDaemonset(daemonset=Daemonset(namespace=SPACE, name=name), version=changed))
 
 
-@case(orders.RollbackDaemonset, per_agent)
+@case(requests.RollbackDaemonset, per_agent)
 def roll_back_daemonset(world: World, name: str) -> Batch:
     ask(world, update_daemonset(world, name)[0])  # type: ignore[arg-type]
-    return one(orders.RollbackDaemonset(namespace=SPACE, name=name))
+    return one(requests.RollbackDaemonset(namespace=SPACE, name=name))
 
 
-@case(orders.RestartDaemonset, per_agent)
+@case(requests.RestartDaemonset, per_agent)
 def restart_daemonset(world: World, name: str) -> Batch:
     everywhere(world, name)
-    return one(orders.RestartDaemonset(namespace=SPACE, name=name))
+    return one(requests.RestartDaemonset(namespace=SPACE, name=name))
 
 
-@case(orders.DeleteDaemonset)
+@case(requests.DeleteDaemonset)
 def delete_daemonset(world: World, name: str) -> Batch:
     everywhere(world, name)
-    return one(orders.DeleteDaemonset(namespace=SPACE, name=name))
+    return one(requests.DeleteDaemonset(namespace=SPACE, name=name))
 
 
 # --- what surrounds applications ------------------------------------------------------------------------------
 
 
-@case(events.PutConfigMap)
+@case(requests.PutConfigMap)
 def put_config_map(world: World, name: str) -> Batch:
-    return one(events.PutConfigMap(config_map=ConfigMap(namespace=SPACE, name=name, items={"a": ConfigItem()})))
+    return one(requests.PutConfigMap(config_map=ConfigMap(namespace=SPACE, name=name, items={"a": ConfigItem()})))
 
 
-@case(events.DeleteConfigMap)
+@case(requests.DeleteConfigMap)
 def delete_config_map(world: World, name: str) -> Batch:
     ask(world, put_config_map(world, name)[0])  # type: ignore[arg-type]
-    return one(events.DeleteConfigMap(namespace=SPACE, name=name))
+    return one(requests.DeleteConfigMap(namespace=SPACE, name=name))
 
 
-@case(events.PutSecret)
+@case(requests.PutSecret)
 def put_secret(world: World, name: str) -> Batch:
-    return one(events.PutSecret(secret=Secret(namespace=SPACE, name=name, items={"a": "YQ=="})))
+    return one(requests.PutSecret(secret=Secret(namespace=SPACE, name=name, items={"a": "YQ=="})))
 
 
-@case(events.DeleteSecret)
+@case(requests.DeleteSecret)
 def delete_secret(world: World, name: str) -> Batch:
     ask(world, put_secret(world, name)[0])  # type: ignore[arg-type]
-    return one(events.DeleteSecret(namespace=SPACE, name=name))
+    return one(requests.DeleteSecret(namespace=SPACE, name=name))
 
 
-@case(orders.PutService)
+@case(requests.PutService)
 def put_service(world: World, name: str) -> Batch:
     running(world, name)
     port = ServicePort(name="http", service_port=80)
     selector = {"app": name, "tier": "web"}
-    return one(orders.PutService(service=Service(namespace=SPACE, name=name, selector=selector, ports=(port,))))
+    return one(requests.PutService(service=Service(namespace=SPACE, name=name, selector=selector, ports=(port,))))
 
 
-@case(orders.DeleteService)
+@case(requests.DeleteService)
 def delete_service(world: World, name: str) -> Batch:
     ask(world, put_service(world, name)[0])  # type: ignore[arg-type]
-    return one(orders.DeleteService(namespace=SPACE, name=name))
+    return one(requests.DeleteService(namespace=SPACE, name=name))
 
 
-@case(orders.PutNamespace)
+@case(requests.PutNamespace)
 def put_namespace(world: World, name: str) -> Batch:
-    return one(orders.PutNamespace(namespace=Namespace(name=name)))
+    return one(requests.PutNamespace(namespace=Namespace(name=name)))
 
 
-@case(events.CreateApplication)
+@case(requests.CreateApplication)
 def create_application_below_a_quota(world: World, name: str) -> Batch:
     """The first quota of all: the wants of its namespace are summed up, and those of no other."""
-    ask(world, orders.PutNamespace(namespace=Namespace(name=name, quota=Quota(taskgroups=5))))
+    ask(world, requests.PutNamespace(namespace=Namespace(name=name, quota=Quota(taskgroups=5))))
     world.after = lambda: (
-        ask(world, events.DeleteApplication(namespace=name, name=name)),
-        ask(world, orders.DeleteNamespace(name=name)),
+        ask(world, requests.DeleteApplication(namespace=name, name=name)),
+        ask(world, requests.DeleteNamespace(name=name)),
     )
-    return one(events.CreateApplication(version=version(name, name, 1)))
+    return one(requests.CreateApplication(version=version(name, name, 1)))
 
 
-@case(orders.DeleteNamespace)
+@case(requests.DeleteNamespace)
 def delete_namespace(world: World, name: str) -> Batch:
     ask(world, put_namespace(world, name)[0])  # type: ignore[arg-type]
-    return one(orders.DeleteNamespace(name=name))
+    return one(requests.DeleteNamespace(name=name))
 
 
-@case(orders.PutWebhook)
+@case(requests.PutQueue)
+def put_queue(world: World, name: str) -> Batch:
+    return one(requests.PutQueue(queue=Queue(name=name)))
+
+
+@case(requests.DeleteQueue)
+def delete_queue(world: World, name: str) -> Batch:
+    ask(world, put_queue(world, name)[0])  # type: ignore[arg-type]
+    return one(requests.DeleteQueue(name=name))
+
+
+@case(requests.PutWebhook)
 def put_webhook(world: World, name: str) -> Batch:
-    return one(orders.PutWebhook(webhook=Webhook(namespace=SPACE, name=name)))
+    return one(requests.PutWebhook(webhook=Webhook(namespace=SPACE, name=name)))
 
 
-@case(orders.DeleteWebhook)
+@case(requests.DeleteWebhook)
 def delete_webhook(world: World, name: str) -> Batch:
     ask(world, put_webhook(world, name)[0])  # type: ignore[arg-type]
-    return one(orders.DeleteWebhook(namespace=SPACE, name=name))
+    return one(requests.DeleteWebhook(namespace=SPACE, name=name))
 
 
-@case(orders.PutCustomKind)
+@case(requests.PutCustomKind)
 def put_custom_kind(world: World, name: str) -> Batch:
-    return one(orders.PutCustomKind(custom_kind=CustomKind(name=name)))
+    return one(requests.PutCustomKind(custom_kind=CustomKind(name=name)))
 
 
-@case(orders.DeleteCustomKind)
+@case(requests.DeleteCustomKind)
 def delete_custom_kind(world: World, name: str) -> Batch:
     ask(world, put_custom_kind(world, name)[0])  # type: ignore[arg-type]
-    return one(orders.DeleteCustomKind(name=name))
+    return one(requests.DeleteCustomKind(name=name))
 
 
-@case(orders.PutCustomObject)
+@case(requests.PutCustomObject)
 def put_custom_object(world: World, name: str) -> Batch:
-    return one(orders.PutCustomObject(custom_object=CustomObject(type="Kind1", namespace=SPACE, name=name)))
+    return one(requests.PutCustomObject(custom_object=CustomObject(type="Kind1", namespace=SPACE, name=name)))
 
 
-@case(orders.DeleteCustomObject)
+@case(requests.DeleteCustomObject)
 def delete_custom_object(world: World, name: str) -> Batch:
     ask(world, put_custom_object(world, name)[0])  # type: ignore[arg-type]
-    return one(orders.DeleteCustomObject(type="Kind1", namespace=SPACE, name=name))
+    return one(requests.DeleteCustomObject(type="Kind1", namespace=SPACE, name=name))

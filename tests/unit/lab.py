@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from offers.model import Offer, Pot
-from store.definition import Amounts, Container
+from offers.model import Offer, ResourceKey
 from store.records import Application, Record, TaskGroup, Transaction, Version
+from store.records.definition import Amounts, Container
 
 START = 1_700_000_000.0
 KEY = "default/web"
@@ -36,11 +36,11 @@ class Lab:
         self.now = self.core.began.now
         self.out: list[effects.Effect] = []
         self._serial = 0
-        self.turn(events.Subscribed(framework_id="framework", cluster=cluster))
+        self.turn(cluster_manager.Connected(framework_id="framework", cluster=cluster))
 
     # --- time and events --------------------------------------------------------------------------------------
 
-    def turn(self, *batch: events.Event) -> list[effects.Effect]:
+    def turn(self, *batch: inputs.Input) -> list[effects.Effect]:
         units = self.core.turn(batch, self.now)
         self.out = [effect for unit in units for effect in unit.effects]  # type: ignore[misc]
         return self.out
@@ -57,30 +57,38 @@ class Lab:
     def sent(self, kind: type[E]) -> list[E]:
         return [effect for effect in self.out if isinstance(effect, kind)]
 
+    def ended(self) -> list[str]:
+        """Ids of the tasks that the cluster manager was asked to end."""
+        return [task for end in self.sent(cluster_manager.End) for task in end.tasks]
+
+    def forced(self) -> list[tuple[str, str]]:
+        """(taskgroup, agent id) of what the cluster manager was asked to end by force."""
+        return [(end.taskgroup, end.agent_id) for end in self.sent(cluster_manager.End) if end.forced]
+
     # --- users ------------------------------------------------------------------------------------------------
 
-    def ask(self, command: events.Command) -> effects.Reply:
+    def ask(self, command: requests.Request) -> effects.Reply:
         self.turn(command)
         (reply,) = self.sent(effects.Reply)
         return reply
 
     def create(self, instances: int = 1, **fields: Any) -> effects.Reply:
-        return self.ask(events.CreateApplication(version=version(instances, **fields)))
+        return self.ask(requests.CreateApplication(version=version(instances, **fields)))
 
     def scale(self, instances: int) -> effects.Reply:
-        return self.ask(events.ScaleApplication(namespace="default", name="web", instances=instances))
+        return self.ask(requests.ScaleApplication(namespace="default", name="web", instances=instances))
 
     def update(
         self, instances: int, *, part: int | None = None, bound: int | None = None, **fields: Any
     ) -> effects.Reply:
         wanted = version(instances, **fields)
-        return self.ask(events.UpdateApplication(version=wanted, instances=part, max_unavailable=bound))
+        return self.ask(requests.UpdateApplication(version=wanted, instances=part, max_unavailable=bound))
 
     def delete(self, *, enforce: bool = False) -> effects.Reply:
-        return self.ask(events.DeleteApplication(namespace="default", name="web", enforce=enforce))
+        return self.ask(requests.DeleteApplication(namespace="default", name="web", enforce=enforce))
 
     def cancel(self, transaction: Transaction) -> effects.Reply:
-        return self.ask(events.CancelTransaction(id=transaction.id))
+        return self.ask(requests.CancelTransaction(id=transaction.id))
 
     # --- Mesos ------------------------------------------------------------------------------------------------
 
@@ -93,7 +101,7 @@ class Lab:
         hostname: str = "",
     ) -> None:
         offer = self.make_offer(agent, cpus=cpus, ports=ports, hostname=hostname)
-        self.turn(events.OffersArrived(offers=(offer,)))
+        self.turn(leased.OffersArrived(offers=(offer,)))
 
     def make_offer(
         self, agent: str, *, cpus: int = 16_000, ports: tuple[int, int] = (31000, 31099), hostname: str = ""
@@ -107,8 +115,12 @@ class Lab:
             ip="10.0.0.1",
             role="*",
             attributes={"InnerIP": agent},
-            scalars=((Pot("cpus", "*"), cpus), (Pot("mem", "*"), 64_000_000), (Pot("disk", "*"), 64_000_000)),
-            ranges=((Pot("ports", "*"), (ports,)),),
+            scalars=(
+                (ResourceKey("cpus", "*"), cpus),
+                (ResourceKey("mem", "*"), 64_000_000),
+                (ResourceKey("disk", "*"), 64_000_000),
+            ),
+            ranges=((ResourceKey("ports", "*"), (ports,)),),
             received_at=self.now,
         )
 
@@ -120,7 +132,9 @@ class Lab:
                 self._serial += 1
                 uuid = f"u{self._serial}".encode()
                 batch.append(
-                    events.StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, uuid=uuid, **fields)
+                    cluster_manager.StatusUpdate(
+                        task_id=task.id, state=state, agent_id=group.agent_id, uuid=uuid, **fields
+                    )
                 )
         self.turn(*batch)
 
@@ -132,9 +146,9 @@ class Lab:
             if not staged and not ending:
                 return
             for group in staged:
-                self.report(group, "TASK_RUNNING")
+                self.report(group, "RUNNING")
             for group in ending:
-                self.report(group, "TASK_KILLED")
+                self.report(group, "KILLED")
             self.offer()
         raise AssertionError("does not come to rest")
 

@@ -6,12 +6,14 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.core.effects import Observed
+from bcs_scheduler.core.interface.effects import Observed
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from bcs_scheduler.hub import Hub
-from bcs_scheduler.metrics import Leading, Metrics
+from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.listeners import Leading
+from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.publishing.publisher import Status
+from offers.agents import ListedAgent
 from store.records import Application, Record, Task, TaskGroup, Transaction
 
 PREFIX = "bkbcs_scheduler_"
@@ -44,10 +46,10 @@ def leading(core: Core, epoch: int = 3, quarantined: int = 0, connected: bool = 
         epoch=epoch,
         quarantined=quarantined,
         queues=lambda: {"inbox": 4, "commit": 5, "replies": 6, "mesos": 7},
-        mesos=lambda: {"connected": connected, "garbage": {"not JSON": 3}},
+        mesos=lambda: {"connected": connected, "garbage": {"not JSON": 3}, "outputs": {"empty": 1}},
         stalled_for=lambda: 0.0,
         hub=Hub(latest=41, most=5),
-        publishing=lambda: Status(connected=False, pending=8, trouble="no connection", since=0.0),
+        publishing=lambda: Status(connected=False, pending=8, problem="no connection", since=0.0),
     )
 
 
@@ -83,7 +85,7 @@ def named(metrics: Metrics, word: str) -> set[str]:
     return {name for name, labels in samples(metrics) if word in dict(labels).values()}
 
 
-LAUNCHED = Observed(name="schedule_taskgroup", labels=("ns", "web", "web-0", "launch"), value=70.0)
+LAUNCHED = Observed(name="schedule_taskgroup", labels=("ns", "web", "web-0", "launch"), value=0.07)
 ENDED = Observed(name="operate_application", labels=("ns", "web", "launch"), value=3.0)
 REPORTED = Observed(name="taskgroup_report", labels=("ns", "web", "web-0", "Running"))
 OOM = Observed(name="application_oom", labels=("ns", "web"))
@@ -103,13 +105,13 @@ def transaction(identity: str, kind: Any, status: Any = "INIT") -> Transaction:
     )  # fmt: skip
 
 
-def agent(number: int, ip: str, active: bool = True, **allocated: int) -> dict[str, Any]:
-    return {
-        "id": f"agent-{number}",
-        "hostname": f"host-{number}",
-        "ip": ip,
-        "active": active,
-        "attributes": {"InnerIP": ip},
-        "total": {"cpus": 8000, "mem": 16_384_000},
-        "allocated": {"cpus": 1500, **allocated},
-    }
+def agent(number: int, ip: str, active: bool = True, **allocated: int) -> ListedAgent:
+    return ListedAgent(
+        id=f"agent-{number}",
+        hostname=f"host-{number}",
+        ip=ip,
+        active=active,
+        attributes={"InnerIP": ip},
+        total={"cpus": 8000, "mem": 16_384_000},
+        allocated={"cpus": 1500, **allocated},
+    )

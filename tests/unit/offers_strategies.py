@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from offers.constraints import RuleSpec, compile_rules
-from offers.hostports import HostPort
-from offers.model import Decoration, Demand, Need, Offer, Pot, Ranges, Reservation
+from offers.host_ports import HostPort
+from offers.model import AgentOverrides, Demand, Offer, Ranges, Reservation, ResourceKey, ResourceRequest
 from offers.resources import normalise
+from offers.rules.constraints import RuleSpec, compile_rules
 from tests.unit.reference_matcher import Live
 
 APPLICATIONS = ("ns/a", "ns/b")
@@ -32,14 +32,16 @@ def amounts(top: int) -> st.SearchStrategy[int]:
 @st.composite
 def offers(draw: st.DrawFn, agent: int, serial: int) -> Offer:
     role = "prod" if draw(ONE_IN_TEN) else "*"
-    scalars: dict[Pot, int] = {}
+    scalars: dict[ResourceKey, int] = {}
     for name in ("cpus", "mem", "disk", "gpus"):
-        scalars[Pot(name, role)] = draw(amounts(16))
+        scalars[ResourceKey(name, role)] = draw(amounts(16))
         if draw(ONE_IN_TEN):
-            scalars[Pot(name, role, RESERVED)] = draw(amounts(8))
-    ports: list[tuple[Pot, Ranges]] = [(Pot("ports", role), draw(st.one_of(st.just(((1, 20),)), ranges)))]
+            scalars[ResourceKey(name, role, RESERVED)] = draw(amounts(8))
+    ports: list[tuple[ResourceKey, Ranges]] = [
+        (ResourceKey("ports", role), draw(st.one_of(st.just(((1, 20),)), ranges)))
+    ]
     if draw(ONE_IN_TEN):
-        ports.append((Pot("ports", role, RESERVED), tuple((b + 100, e + 100) for b, e in draw(ranges))))
+        ports.append((ResourceKey("ports", role, RESERVED), tuple((b + 100, e + 100) for b, e in draw(ranges))))
     attributes: dict[str, Any] = draw(
         st.fixed_dictionaries(
             {"zone": st.sampled_from(ZONES), "rack": st.sampled_from(("r1", "r2", "r3", "r4"))},
@@ -67,8 +69,8 @@ def worlds(draw: st.DrawFn) -> list[Offer]:
     return found
 
 
-decorations = st.builds(
-    Decoration,
+overrides = st.builds(
+    AgentOverrides,
     disabled=ONE_IN_TEN,
     attributes=st.fixed_dictionaries(
         {}, optional={"zone": st.sampled_from(ZONES), "level": st.sampled_from((0.5, 9.0))}
@@ -103,7 +105,7 @@ rules = st.builds(
     st.sets(st.sampled_from((("dedicated", "arena"), ("dedicated", "db"), ("old", "yes")))).map(tuple),
 )
 needs = st.builds(
-    Need,
+    ResourceRequest,
     cpus=amounts(3),
     mem=amounts(3),
     disk=st.sampled_from((0, 0, 500)),

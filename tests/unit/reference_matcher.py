@@ -1,4 +1,5 @@
-"""The sequential greedy algorithm, written for obviousness: what offers.matcher must agree with placement by placement.
+"""The sequential greedy algorithm, written for obviousness: what offers.matching.matcher must agree with placement
+by placement.
 
 It knows agents as plain values and shares no code with the matcher except the arithmetic of pots.
 """
@@ -13,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from offers.constraints import Rule, Rules
-from offers.model import Decoration, Demand, Offer, Placement
-from offers.resources import SCALARS, Pots, amount_of, draw, fits, gather
+from offers.model import AgentOverrides, Demand, Offer, Placement
+from offers.resources import SCALARS, ResourceMap, amount_of, draw, fits, gather
+from offers.rules.constraints import Rule, Rules
 
 
 @dataclass
@@ -23,12 +24,12 @@ class Agent:
     """All offers of one agent in one role."""
 
     offers: list[Offer]
-    decoration: Decoration
-    pots: Pots = field(init=False)
+    overrides: AgentOverrides
+    resources: ResourceMap = field(init=False)
 
     def __post_init__(self) -> None:
-        self.pots = gather(self.offers)
-        self.totals = (amount_of(self.pots, "cpus"), amount_of(self.pots, "mem"))
+        self.resources = gather(self.offers)
+        self.totals = (amount_of(self.resources, "cpus"), amount_of(self.resources, "mem"))
 
     @property
     def first(self) -> Offer:
@@ -36,11 +37,11 @@ class Agent:
 
     @property
     def attributes(self) -> dict[str, Any]:
-        return {**self.first.attributes, **self.decoration.attributes, "hostname": self.first.hostname}
+        return {**self.first.attributes, **self.overrides.attributes, "hostname": self.first.hostname}
 
     @property
     def score(self) -> int:
-        free = (amount_of(self.pots, "cpus"), amount_of(self.pots, "mem"))
+        free = (amount_of(self.resources, "cpus"), amount_of(self.resources, "mem"))
         return sum(part * 2**20 // total for part, total in zip(free, self.totals, strict=True) if total)
 
 
@@ -72,8 +73,8 @@ class LiveCensus:
     def total(self, application: str) -> int:
         return sum(group.application == application for group in self.groups)
 
-    def agents_with_label(self, pair: str, except_application: str) -> frozenset[str]:
-        return frozenset(g.agent_id for g in self.groups if pair in g.labels and g.application != except_application)
+    def agents_with_label(self, pair: str, except_application: str) -> Counter[str]:
+        return Counter(g.agent_id for g in self.groups if pair in g.labels and g.application != except_application)
 
     def extended_used(self, agent_id: str, name: str) -> int:
         return sum(
@@ -96,14 +97,14 @@ def reference(agents: list[Agent], demands: list[Demand], live: list[Live], scor
             if not feasible:
                 break
             best = (max if scoring == "spread" else min)(feasible, key=lambda agent: agent.score)
-            claim, ports, best.pots = draw(best.pots, demand.need)
+            allocation, ports, best.resources = draw(best.resources, demand.request)
             offer = best.first
             used.add(offer.agent_id)
             placements.append(
-                Placement(demand.id, slot, offer.agent_id, offer.hostname, offer.ip, claim, ports, best.attributes)
+                Placement(demand.id, slot, offer.agent_id, offer.hostname, offer.ip, allocation, ports, best.attributes)
             )
             census.groups.append(
-                Live(demand.application, offer.agent_id, best.attributes, demand.labels, demand.need.extended)
+                Live(demand.application, offer.agent_id, best.attributes, demand.labels, demand.request.extended)
             )
     return placements
 
@@ -111,24 +112,24 @@ def reference(agents: list[Agent], demands: list[Demand], live: list[Live], scor
 def suits(agent: Agent, demand: Demand, census: LiveCensus) -> bool:
     """Every test, one after the other."""
     offer = agent.first
-    need = demand.need
+    request = demand.request
     extended: Counter[str] = Counter()
-    for name, amount in need.extended:
+    for name, amount in request.extended:
         extended[name] += amount
     return (
         offer.role == demand.role
         and demand.only_host in ("", offer.hostname)
         and (not demand.only_agents or offer.agent_id in demand.only_agents)
         and offer.agent_id not in demand.except_agents
-        and not agent.decoration.disabled
+        and not agent.overrides.disabled
         and not any(offer.unavailable_from for offer in agent.offers)
-        and all(taint in demand.rules.tolerations for taint in agent.decoration.taints.items())
+        and all(taint in demand.rules.tolerations for taint in agent.overrides.taints.items())
         and constrained(agent, demand.rules, demand.application, census)
-        and fits(agent.pots, need)
-        and all(name in SCALARS for name, _ in need.amounts)
-        and not need.host_ports
+        and fits(agent.resources, request)
+        and all(name in SCALARS for name, _ in request.amounts)
+        and not request.host_ports
         and all(
-            agent.decoration.extended.get(name, 0) - census.extended_used(offer.agent_id, name) >= amount
+            agent.overrides.extended.get(name, 0) - census.extended_used(offer.agent_id, name) >= amount
             for name, amount in extended.items()
             if amount > 0
         )

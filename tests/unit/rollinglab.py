@@ -7,13 +7,14 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core import effects, events, orders
-from bcs_scheduler.core.desk import CoreOptions
-from store.definition import Container, HealthCheck, RestartPolicy
+from bcs_scheduler.core.interface import effects, inputs, requests
+from bcs_scheduler.core.options import CoreOptions
 from store.records import Application, Deployment, Record, Strategy, TaskGroup, Version
+from store.records.definition import Container, HealthCheck, RestartPolicy
 from tests.unit.lab import START, Lab, version
-from transactions import rolling
-from transactions.lifecycle import is_ready
+from transactions.conflicts import OnConflict
+from transactions.rules import rolling
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 WEB = "default/web"
 NEW: dict[str, Any] = {"labels": {"revision": "2"}}
@@ -28,7 +29,7 @@ class RollingLab(Lab):
         self.seen: list[effects.Effect] = []
         super().__init__(options, records, now)
 
-    def turn(self, *batch: events.Event) -> list[effects.Effect]:
+    def turn(self, *batch: inputs.Input) -> list[effects.Effect]:
         out = super().turn(*batch)
         self.seen += out
         self.least = min(self.least, self.ready)
@@ -44,23 +45,36 @@ class RollingLab(Lab):
     def deploy(self, instances: int = 1, *, name: str = "web", strategy: Strategy | None = None, **fields: Any) -> Any:
         selector = fields.pop("selector", {})
         wanted = wish(instances, name=name, strategy=strategy, selector=selector)
-        return self.ask(orders.CreateDeployment(deployment=wanted, version=named(instances, name, **fields)))
+        return self.ask(requests.CreateDeployment(deployment=wanted, version=named(instances, name, **fields)))
 
-    def renew(self, instances: int, *, strategy: Strategy | None = None, dry: bool = False, **fields: Any) -> Any:
+    def renew(
+        self,
+        instances: int,
+        *,
+        strategy: Strategy | None = None,
+        dry: bool = False,
+        on_conflict: OnConflict = "fail",
+        **fields: Any,
+    ) -> Any:
         wanted = wish(instances, strategy=strategy or self.deployment.strategy, selector=self.deployment.selector)
-        return self.ask(orders.UpdateDeployment(deployment=wanted, version=version(instances, **fields), dry_run=dry))
+        definition = version(instances, **fields)
+        return self.ask(
+            requests.UpdateDeployment(deployment=wanted, version=definition, dry_run=dry, on_conflict=on_conflict)
+        )
 
     def control(self, action: Any) -> effects.Reply:
-        return self.ask(orders.ControlDeployment(namespace="default", name="web", action=action))
+        return self.ask(requests.ControlDeployment(namespace="default", name="web", action=action))
 
     def undo(self, revision: int | None = None) -> effects.Reply:
-        return self.ask(orders.RollbackDeployment(namespace="default", name="web", revision=revision))
+        return self.ask(requests.RollbackDeployment(namespace="default", name="web", revision=revision))
 
-    def resize(self, instances: int) -> effects.Reply:
-        return self.ask(orders.ScaleDeployment(namespace="default", name="web", instances=instances))
+    def resize(self, instances: int, on_conflict: OnConflict = "fail") -> effects.Reply:
+        return self.ask(
+            requests.ScaleDeployment(namespace="default", name="web", instances=instances, on_conflict=on_conflict)
+        )
 
     def remove(self, *, enforce: bool = False) -> effects.Reply:
-        return self.ask(orders.DeleteDeployment(namespace="default", name="web", enforce=enforce))
+        return self.ask(requests.DeleteDeployment(namespace="default", name="web", enforce=enforce))
 
     # --- Mesos ------------------------------------------------------------------------------------------------
 
@@ -69,9 +83,9 @@ class RollingLab(Lab):
         staged = [g for g in self.groups if start and not g.ended and not g.started and not g.killing_since]
         ending = [g for g in self.groups if end and not g.ended and g.killing_since and not g.unreachable_since]
         for group in staged:
-            self.report(group, "TASK_RUNNING")
+            self.report(group, "RUNNING")
         for group in ending:
-            self.report(group, "TASK_KILLED")
+            self.report(group, "KILLED")
         self.offer(f"agent-{self._serial}")
         return bool(staged or ending)
 
@@ -136,11 +150,11 @@ class RollingLab(Lab):
 
     @property
     def ready(self) -> int:
-        return sum(map(self.serves, self.groups))
+        return sum(map(self.is_ready, self.groups))
 
     @staticmethod
-    def serves(group: TaskGroup) -> bool:
-        return group.status == "Running" and is_ready(group)
+    def is_ready(group: TaskGroup) -> bool:
+        return group.status == "Running" and is_ready_or_finished(group)
 
     @property
     def present(self) -> int:
@@ -205,4 +219,4 @@ def checked() -> dict[str, Any]:
 
 def healthy(lab: RollingLab, group: TaskGroup, verdict: bool = True, message: str = "") -> None:
     for task in group.tasks:
-        lab.ask(events.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=verdict, message=message))
+        lab.ask(requests.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=verdict, message=message))

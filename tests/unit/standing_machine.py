@@ -12,15 +12,16 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from offers.constraints import EMPTY_RULES
 from offers.dimensions import Amounts, Dimension, Dimensions, amounts
-from offers.errors import AlreadyClaimed
-from offers.hostports import HostPort
-from offers.matcher import match
-from offers.model import Demand, Need, Placement
+from offers.errors import AlreadyAllocated
+from offers.host_ports import HostPort
+from offers.matching.matcher import match
+from offers.model import Demand, Occupant, Placement, ResourceRequest
 from offers.resources import PORTS, numbers
+from offers.rules.constraints import EMPTY_RULES
 from offers.standing.model import Kind, Node, Nomination, Provisional, Sending, Unit, UnitClaim, User
 from offers.standing.pool import StandingPool
+from offers.statements.statement import Statement
 from tests.unit.reference_matcher import LiveCensus
 
 DIMENSIONS = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
@@ -47,7 +48,7 @@ nodes = st.builds(
     st.sampled_from(((), ((8, 10),), ((10, 14),))),
 )
 needs = st.builds(
-    Need,
+    ResourceRequest,
     random_ports=st.sampled_from((0, 0, 0, 1, 2)),
     fixed_ports=st.sampled_from(((), (), (), (9,))),
     host_ports=st.sampled_from(((), (), (HostPort(8, "TCP"),), (HostPort(9, "UDP"),))),
@@ -62,7 +63,7 @@ class Standing(RuleBasedStateMachine):
         self.pool = StandingPool(DIMENSIONS)
         self.nodes: dict[str, Node] = {}
         self.users: dict[str, User] = {}
-        self.claims: dict[Unit, UnitClaim] = {}
+        self.allocations: dict[Unit, UnitClaim] = {}
         self.nominations: dict[str, Nomination] = {}
         self.now = 1000.0
         self.serial = 0
@@ -75,9 +76,9 @@ class Standing(RuleBasedStateMachine):
         for user in self.users.values():
             kind = Kind.TERMINATING if user.terminating else Kind.OURS if user.ours else Kind.FOREIGN
             found.append((kind, user.node, user.amounts, user.ports))
-        found += [(Kind.CLAIMED, c.node, c.amounts, c.ports) for c in self.claims.values()]
+        found += [(Kind.CLAIMED, c.node, c.amounts, c.ports) for c in self.allocations.values()]
         for nomination in self.nominations.values():
-            if nomination.unit not in self.users and nomination.unit not in self.claims:
+            if nomination.unit not in self.users and nomination.unit not in self.allocations:
                 found.append((Kind.NOMINATED, nomination.node, nomination.amounts, nomination.ports))
         return found
 
@@ -105,23 +106,23 @@ class Standing(RuleBasedStateMachine):
 
     @rule(node=nodes)
     def put_node(self, node: Node) -> None:
-        before = dict(self.pool.usage.claims)
+        before = dict(self.pool.usage.allocations)
         self.nodes[node.name] = node
         self.pool.put_node(node)
-        assert self.pool.usage.claims == before, "K-12: a change of an agent has changed a claim"
+        assert self.pool.usage.allocations == before, "K-12: a change of an agent has changed a claim"
 
     @rule(name=node_names)
     def remove_node(self, name: str) -> None:
-        before = dict(self.pool.usage.claims)
+        before = dict(self.pool.usage.allocations)
         assert self.pool.remove_node(name) == (self.nodes.pop(name, None) is not None)
-        assert self.pool.usage.claims == before, "K-12: an agent that is gone has changed a claim"
+        assert self.pool.usage.allocations == before, "K-12: an agent that is gone has changed a claim"
 
     @rule(there=st.lists(nodes, max_size=3))
     def list_nodes(self, there: list[Node]) -> None:
-        before = dict(self.pool.usage.claims)
+        before = dict(self.pool.usage.allocations)
         self.nodes = {node.name: node for node in there}
         self.pool.put_all_nodes(there)
-        assert self.pool.usage.claims == before, "K-12: a list of agents has changed a claim"
+        assert self.pool.usage.allocations == before, "K-12: a list of agents has changed a claim"
 
     @rule(node=node_names, part=held, ports=host_ports, ours=st.booleans(), terminating=st.booleans())
     def someone_is_seen(
@@ -131,11 +132,20 @@ class Standing(RuleBasedStateMachine):
 
     @rule(data=st.data(), elsewhere=st.one_of(st.none(), node_names), terminating=st.booleans())
     def a_claimed_unit_is_seen(self, data: st.DataObject, elsewhere: str | None, terminating: bool) -> None:
-        claimed = [claim for claim in self.claims.values() if isinstance(claim.unit, str)]
+        claimed = [allocation for allocation in self.allocations.values() if isinstance(allocation.unit, str)]
         if claimed:
-            claim = data.draw(st.sampled_from(claimed))
-            assert isinstance(claim.unit, str)
-            self._seen(User(claim.unit, elsewhere or claim.node, claim.amounts, claim.ports, True, terminating))
+            allocation = data.draw(st.sampled_from(claimed))
+            assert isinstance(allocation.unit, str)
+            self._seen(
+                User(
+                    allocation.unit,
+                    elsewhere or allocation.node,
+                    allocation.amounts,
+                    allocation.ports,
+                    True,
+                    terminating,
+                )
+            )
 
     @rule(data=st.data(), part=held, node=st.one_of(st.none(), node_names), terminating=st.booleans())
     def a_user_changes(self, data: st.DataObject, part: Amounts, node: str | None, terminating: bool) -> None:
@@ -145,15 +155,15 @@ class Standing(RuleBasedStateMachine):
 
     def _seen(self, user: User) -> None:
         self.users[user.unit] = user
-        claimed = self.claims.pop(user.unit, None) is not None
+        claimed = self.allocations.pop(user.unit, None) is not None
         self.nominations.pop(user.unit, None)
         assert self.pool.seen(user) == claimed
 
     @rule(data=st.data())
     def a_unit_is_gone(self, data: st.DataObject) -> None:
-        known = [*self.users, *(unit for unit in self.claims if isinstance(unit, str)), *self.nominations, "never"]
+        known = [*self.users, *(unit for unit in self.allocations if isinstance(unit, str)), *self.nominations, "never"]
         unit = data.draw(st.sampled_from(known))
-        for known_units in (self.users, self.claims, self.nominations):
+        for known_units in (self.users, self.allocations, self.nominations):
             known_units.pop(unit, None)  # type: ignore[attr-defined]
         self.pool.usage.gone(unit)
         assert not self.pool.usage.gone(unit), "K-14: what is gone is still counted"
@@ -161,69 +171,96 @@ class Standing(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_list_of_users(self, data: st.DataObject) -> None:
         """Some have gone, some have changed, and nothing is said of those that are claimed."""
-        before = dict(self.pool.usage.claims)
+        before = dict(self.pool.usage.allocations)
         there = [user for user in self.users.values() if data.draw(st.booleans())]
         there = [user._replace(terminating=data.draw(st.booleans())) for user in there]
         self.users = {user.unit: user for user in there}
         self.pool.all_seen(there)
-        assert self.pool.usage.claims == before, "K-12: a list of users has changed a claim"
+        assert self.pool.usage.allocations == before, "K-12: a list of users has changed a claim"
 
     # --- placing ------------------------------------------------------------------------------------------------
 
-    @rule(need=needs, count=st.integers(1, 4), scoring=st.sampled_from(("spread", "binpack")))
-    def place(self, need: Need, count: int, scoring: Any) -> None:
-        demand = self._demand(need, count)
+    @rule(request=needs, count=st.integers(1, 4), scoring=st.sampled_from(("spread", "binpack")))
+    def place(self, request: ResourceRequest, count: int, scoring: Any) -> None:
+        demand = self._demand(request, count)
         result = match([demand], self.pool, LiveCensus([]), scoring)
         for placement in result.placements:
             self._decided(demand, placement)
         left = count - len(result.placements)
         if left:
-            assert not any(self._would_take(name, need) for name in self.nodes), "there is room for one more"
+            assert not any(self._would_take(name, request) for name in self.nodes), "there is room for one more"
             assert sum(result.diagnoses[0].reasons.values()) == len(self.nodes)
 
-    @rule(need=needs, answered=st.booleans())
-    def launch(self, need: Need, answered: bool) -> None:
+    @rule(request=needs, answered=st.booleans())
+    def launch(self, request: ResourceRequest, answered: bool) -> None:
         """One unit all the way until its request has left, or has been answered."""
-        before = set(self.claims)
-        self.place(need, 1, "spread")
-        for provisional in self.claims.keys() - before:
+        before = set(self.allocations)
+        self.place(request, 1, "spread")
+        for provisional in self.allocations.keys() - before:
             assert isinstance(provisional, Provisional)
-            claim = self.claims.pop(provisional)._replace(unit=self.a_new_unit())
-            assert isinstance(claim.unit, str)
-            assert self.pool.usage.rename(provisional, claim.unit) == claim
-            assert self.pool.usage.sent(claim.unit, self.now)
+            allocation = self.allocations.pop(provisional)._replace(unit=self.a_new_unit())
+            assert isinstance(allocation.unit, str)
+            assert self.pool.usage.rename(provisional, allocation.unit) == allocation
+            assert self.pool.usage.sent(allocation.unit, self.now)
             sending = Sending.ANSWERED if answered else Sending.SENT
             if answered:
-                assert self.pool.usage.answered(claim.unit, claim.decision)
-            self.claims[claim.unit] = claim._replace(sending=sending, asked_at=self.now)
+                assert self.pool.usage.answered(allocation.unit, allocation.decision)
+            self.allocations[allocation.unit] = allocation._replace(sending=sending, asked_at=self.now)
 
     @rule(first=needs, second=needs, scoring=st.sampled_from(("spread", "binpack")))
-    def plan(self, first: Need, second: Need, scoring: Any) -> None:
+    def plan(self, first: ResourceRequest, second: ResourceRequest, scoring: Any) -> None:
         """A dry run, and the same as if some were gone."""
         self._plan([self._demand(first, 3), self._demand(second, 2)], scoring, ())
 
-    @rule(data=st.data(), need=needs, scoring=st.sampled_from(("spread", "binpack")))
-    def plan_without_some(self, data: st.DataObject, need: Need, scoring: Any) -> None:
-        units: list[Unit] = [*self.users, *self.claims, *self.nominations, "never"]
-        self._plan([self._demand(need, 3)], scoring, data.draw(st.lists(st.sampled_from(units), max_size=3)))
+    @rule(data=st.data(), request=needs, scoring=st.sampled_from(("spread", "binpack")))
+    def plan_without_some(self, data: st.DataObject, request: ResourceRequest, scoring: Any) -> None:
+        units: list[Unit] = [*self.users, *self.allocations, *self.nominations, "never"]
+        self._plan([self._demand(request, 3)], scoring, data.draw(st.lists(st.sampled_from(units), max_size=3)))
 
     def _plan(self, demands: list[Demand], scoring: Any, gone: Any) -> None:
         before = self._snapshot()
         if gone:
-            whole = (self.users, self.claims, self.nominations)
-            self.users, self.claims, self.nominations = (
+            whole = (self.users, self.allocations, self.nominations)
+            self.users, self.allocations, self.nominations = (
                 {unit: known for unit, known in part.items() if unit not in gone}  # type: ignore[assignment, misc]
                 for part in whole
             )
             with self.pool.without(gone):
                 self.everything_is_counted_once()
                 planned = match(demands, self.pool, LiveCensus([]), scoring, dry_run=True)
-            self.users, self.claims, self.nominations = whole
+            self.users, self.allocations, self.nominations = whole
         else:
             planned = match(demands, self.pool, LiveCensus([]), scoring, dry_run=True)
         assert self._snapshot() == before, "K-15: a dry run has changed something"
         with self.pool.without(gone):
             assert match(demands, self.pool, LiveCensus([]), scoring, dry_run=True) == planned
+
+    @rule(
+        data=st.data(), wanted=st.lists(needs, min_size=2, max_size=4), scoring=st.sampled_from(("spread", "binpack"))
+    )
+    def try_and_undo(self, data: st.DataObject, wanted: list[ResourceRequest], scoring: Any) -> None:
+        """A statement places demands and sets units aside, and goes back to its savepoints, one after the other; what
+        is tried again gives the same."""
+        units: list[Unit] = [*self.users, *self.allocations, *self.nominations, "never"]
+        points: list[tuple[Any, object]] = []
+        untouched = self._snapshot()
+        with Statement(self.pool, LiveCensus([]), scoring) as statement:
+            for request in wanted:
+                demand = self._demand(request, 2)._replace(min_members=data.draw(st.integers(0, 2)))
+                point, before = statement.savepoint(), self._snapshot()
+                gone = data.draw(st.lists(st.sampled_from(units), max_size=2))
+                statement.set_aside([Occupant(unit, "") for unit in gone])
+                room = statement.savepoint(), self._snapshot()
+                placed = statement.plan([demand])
+                assert not placed.placements or len(placed.placements) >= demand.min_members
+                statement.undo(room[0])
+                assert self._snapshot() == room[1], "K-15: an undone demand has left something"
+                assert statement.plan([demand]) == placed, "K-15: a demand that was undone finds another place"
+                points.append((point, before))
+            for point, before in reversed(points[data.draw(st.integers(0, len(points))) :]):
+                statement.undo(point)
+                assert self._snapshot() == before, "K-15: a savepoint is not what it was"
+        assert self._snapshot() == untouched, "K-15: a statement has left something"
 
     def _snapshot(self) -> object:
         table, usage = self.pool.table, self.pool.usage
@@ -243,78 +280,78 @@ class Standing(RuleBasedStateMachine):
             for name, use in ((name, usage.on(name)) for name in sorted(usage.agents()))
         }
         columns = (table.free.tobytes(), table.score.tobytes(), table.active.tobytes())
-        return rows, columns, sums, dict(usage.claims), dict(usage.counted), self.pool.overcommitted()
+        return rows, columns, sums, dict(usage.allocations), dict(usage.counted), self.pool.overcommitted()
 
-    def _demand(self, need: Need, count: int) -> Demand:
+    def _demand(self, request: ResourceRequest, count: int) -> Demand:
         self.serial += 1
-        return Demand(f"d{self.serial}", "ns/a", tuple(range(count)), need, EMPTY_RULES)
+        return Demand(f"d{self.serial}", "ns/a", tuple(range(count)), request, EMPTY_RULES)
 
     def _decided(self, demand: Demand, placement: Placement) -> None:
-        name, need = placement.agent_id, demand.need
-        assert self._would_take(name, need), f"K-10: {name} does not have {need}"
-        special = tuple(sorted(set(need.host_ports)))
-        fixed = tuple(HostPort(port) for port in sorted(set(need.fixed_ports)))
+        name, request = placement.agent_id, demand.request
+        assert self._would_take(name, request), f"K-10: {name} does not have {request}"
+        special = tuple(sorted(set(request.host_ports)))
+        fixed = tuple(HostPort(port) for port in sorted(set(request.fixed_ports)))
         ports = (*fixed, *special, *map(HostPort, placement.ports))
         assert not any(port.conflicts(other) for port in ports for other in self.taken(name)), "K-10: a port is taken"
-        assert len(placement.ports) == need.random_ports
+        assert len(placement.ports) == request.random_ports
         assert set(placement.ports) <= set(numbers(self.nodes[name].ports))
         unit = Provisional(demand.id, placement.slot)
-        claim = self.pool.usage.claims[unit]
-        assert (claim.node, claim.amounts, set(claim.ports)) == (name, need.amounts, set(ports))
-        assert claim.sending is Sending.ASSUMED
-        self.claims[unit] = claim
+        allocation = self.pool.usage.allocations[unit]
+        assert (allocation.node, allocation.amounts, set(allocation.ports)) == (name, request.amounts, set(ports))
+        assert allocation.sending is Sending.ASSUMED
+        self.allocations[unit] = allocation
         assert min(self.free(name, kept=False).values(), default=0) >= 0, "K-10: more is claimed than there is"
 
-    def _would_take(self, name: str, need: Need) -> bool:
+    def _would_take(self, name: str, request: ResourceRequest) -> bool:
         """Whether an agent can take the need, every dimension and port looked at."""
         if any(amount < 0 for amount in self.free(name, kept=False).values()):
             return False
         free = self.free(name)
-        if any(amount > free.get(dimension, 0) for dimension, amount in need.amounts):
+        if any(amount > free.get(dimension, 0) for dimension, amount in request.amounts):
             return False
         taken = self.taken(name)
         loose = [n for n in numbers(self.nodes[name].ports) if not any(n == port.port for port in taken)]
-        if any(port not in loose for port in need.fixed_ports):
+        if any(port not in loose for port in request.fixed_ports):
             return False
-        if any(port.conflicts(other) for port in need.host_ports for other in taken):
+        if any(port.conflicts(other) for port in request.host_ports for other in taken):
             return False
-        special = {port.port for port in need.host_ports} if need.random_ports else set()
-        return len(loose) >= need.random_ports + len(set(need.fixed_ports)) + len(special)
+        special = {port.port for port in request.host_ports} if request.random_ports else set()
+        return len(loose) >= request.random_ports + len(set(request.fixed_ports)) + len(special)
 
     # --- claims -------------------------------------------------------------------------------------------------
 
-    @precondition(lambda self: self.claims)
+    @precondition(lambda self: self.allocations)
     @rule(data=st.data(), taken=st.booleans())
     def name_a_claim(self, data: st.DataObject, taken: bool) -> None:
         """Now and then the unit has a claim, or a place, by then."""
-        provisional = [unit for unit in self.claims if isinstance(unit, Provisional)]
+        provisional = [unit for unit in self.allocations if isinstance(unit, Provisional)]
         if not provisional:
             return
         old = data.draw(st.sampled_from(provisional))
-        busy = [*self.users, *(unit for unit in self.claims if isinstance(unit, str))]
+        busy = [*self.users, *(unit for unit in self.allocations if isinstance(unit, str))]
         nominated = [unit for unit in self.nominations if unit not in busy]
         choices = busy if taken and busy else [self.a_new_unit(), *nominated]
         unit = data.draw(st.sampled_from(choices))
-        claim = self.claims.pop(old)
+        allocation = self.allocations.pop(old)
         renamed = self.pool.usage.rename(old, unit)
         if unit in busy:
             assert renamed is None, "K-11: a unit has got a second claim"
         else:
-            assert renamed == claim._replace(unit=unit)
-            self.claims[unit] = claim._replace(unit=unit)
+            assert renamed == allocation._replace(unit=unit)
+            self.allocations[unit] = allocation._replace(unit=unit)
 
-    @precondition(lambda self: self.claims)
+    @precondition(lambda self: self.allocations)
     @rule(data=st.data())
     def match_a_slot_again(self, data: st.DataObject) -> None:
         """The mistake of a caller: it is refused, and nothing is changed."""
-        unit = data.draw(st.sampled_from(list(self.claims)))
+        unit = data.draw(st.sampled_from(list(self.allocations)))
         if isinstance(unit, Provisional):
             before = self._snapshot()
             slots: tuple[Hashable, ...] = ("other", unit.slot)
-            demand = Demand(unit.demand, "ns/a", slots, Need(amounts=(("pods", 1),)), EMPTY_RULES)
+            demand = Demand(unit.demand, "ns/a", slots, ResourceRequest(amounts=(("pods", 1),)), EMPTY_RULES)
             try:
                 result = match([demand], self.pool, LiveCensus([]))
-            except AlreadyClaimed:
+            except AlreadyAllocated:
                 pass
             else:
                 assert len(result.placements) < 2, "K-11: a slot has got a second claim"
@@ -322,37 +359,39 @@ class Standing(RuleBasedStateMachine):
                     self.pool.usage.forget(Provisional(demand.id, placement.slot))
             assert self._snapshot() == before, "K-15: an error in a pass has changed something"
 
-    @precondition(lambda self: self.claims)
+    @precondition(lambda self: self.allocations)
     @rule(data=st.data())
     def forget(self, data: st.DataObject) -> None:
-        unit = data.draw(st.sampled_from(list(self.claims)))
-        free = self.claims[unit].sending is Sending.ASSUMED
+        unit = data.draw(st.sampled_from(list(self.allocations)))
+        free = self.allocations[unit].sending is Sending.ASSUMED
         assert self.pool.usage.forget(unit) == free, "K-13: a claim was forgotten after its request had left"
         if free:
-            del self.claims[unit]
+            del self.allocations[unit]
 
-    @precondition(lambda self: self.claims)
+    @precondition(lambda self: self.allocations)
     @rule(data=st.data())
     def send(self, data: st.DataObject) -> None:
-        unit = data.draw(st.sampled_from(list(self.claims)))
+        unit = data.draw(st.sampled_from(list(self.allocations)))
         if isinstance(unit, str):
-            fresh = self.claims[unit].sending is Sending.ASSUMED
+            fresh = self.allocations[unit].sending is Sending.ASSUMED
             assert self.pool.usage.sent(unit, self.now) == fresh, "a request must leave once"
             if fresh:
-                self.claims[unit] = self.claims[unit]._replace(sending=Sending.SENT, asked_at=self.now)
+                self.allocations[unit] = self.allocations[unit]._replace(sending=Sending.SENT, asked_at=self.now)
 
     @rule(data=st.data(), late=st.sampled_from((0, 0, 0, 1)), answer=st.sampled_from(("yes", "no", "found", "unknown")))
     def an_answer(self, data: st.DataObject, late: int, answer: str) -> None:
         """`late`: it is about an earlier request for the unit, or the unit has no claim any more."""
-        sent = [c for c in self.claims.values() if isinstance(c.unit, str) and c.sending is not Sending.ASSUMED]
-        choices = [(claim.unit, claim.decision - late) for claim in sent] + [(unit, 1) for unit in self.users]
+        sent = [c for c in self.allocations.values() if isinstance(c.unit, str) and c.sending is not Sending.ASSUMED]
+        choices = [(allocation.unit, allocation.decision - late) for allocation in sent] + [
+            (unit, 1) for unit in self.users
+        ]
         if not choices:
             return
         unit, decision = data.draw(st.sampled_from(choices))
-        claim = self.claims.get(unit)
-        mine = claim is not None and claim.decision == decision
+        allocation = self.allocations.get(unit)
+        mine = allocation is not None and allocation.decision == decision
         usage = self.pool.usage
-        user = User(unit, claim.node if claim else NAMES[0], claim.amounts if claim else ())
+        user = User(unit, allocation.node if allocation else NAMES[0], allocation.amounts if allocation else ())
         calls: dict[str, Callable[[str, int], bool]] = {
             "yes": usage.answered,
             "no": usage.denied,
@@ -361,39 +400,39 @@ class Standing(RuleBasedStateMachine):
         }
         assert calls[answer](unit, decision) == mine, "K-13: the late answer to an earlier request has changed a claim"
         if answer in ("yes", "unknown"):
-            assert usage.claims.keys() == self.claims.keys(), "K-13: a claim has ended that nobody has denied"
-        if claim is None or not mine:
+            assert usage.allocations.keys() == self.allocations.keys(), "K-13: a claim has ended that nobody has denied"
+        if allocation is None or not mine:
             return
         if answer == "no":
-            del self.claims[unit]
+            del self.allocations[unit]
         elif answer == "found":
-            del self.claims[unit]
+            del self.allocations[unit]
             self.users[unit] = user
             self.nominations.pop(unit, None)
         elif answer == "yes":
-            self.claims[unit] = claim._replace(sending=Sending.ANSWERED)
+            self.allocations[unit] = allocation._replace(sending=Sending.ANSWERED)
         else:
-            self.claims[unit] = claim._replace(asked_at=float("-inf"))
+            self.allocations[unit] = allocation._replace(asked_at=float("-inf"))
 
     @rule(seconds=st.sampled_from((1.0, 59.0, 61.0, 1e9)))
     def time_passes(self, seconds: float) -> None:
         self.now += seconds
-        due = {claim.unit for claim in self.pool.usage.due(self.now, TIMEOUT)}
+        due = {allocation.unit for allocation in self.pool.usage.due(self.now, TIMEOUT)}
         expected = {
-            claim.unit
-            for claim in self.claims.values()
-            if claim.sending is not Sending.ASSUMED and claim.asked_at + TIMEOUT <= self.now
+            allocation.unit
+            for allocation in self.allocations.values()
+            if allocation.sending is not Sending.ASSUMED and allocation.asked_at + TIMEOUT <= self.now
         }
         assert due == expected, "K-13: not all that is in flight is asked for"
         for unit in due:
-            self.claims[unit] = self.claims[unit]._replace(asked_at=self.now)
-        assert self.pool.usage.claims == self.claims, "K-13: time alone has changed a claim"
+            self.allocations[unit] = self.allocations[unit]._replace(asked_at=self.now)
+        assert self.pool.usage.allocations == self.allocations, "K-13: time alone has changed a claim"
 
     # --- nominations --------------------------------------------------------------------------------------------
 
     @rule(data=st.data(), node=node_names, part=held, ports=host_ports)
     def nominate(self, data: st.DataObject, node: str, part: Amounts, ports: tuple[HostPort, ...]) -> None:
-        units = [*self.users, *(unit for unit in self.claims if isinstance(unit, str)), *self.nominations]
+        units = [*self.users, *(unit for unit in self.allocations if isinstance(unit, str)), *self.nominations]
         unit = data.draw(st.sampled_from([self.a_new_unit(), *units]))
         nomination = Nomination(unit, node, part, ports)
         assert self.pool.nominate(nomination) == (unit not in self.users)
@@ -412,15 +451,17 @@ class Standing(RuleBasedStateMachine):
     @invariant()
     def a_unit_has_one_claim_or_one_place(self) -> None:
         usage = self.pool.usage
-        assert not usage.claims.keys() & usage.users.keys(), "K-11: a unit that is used has a claim"
-        assert usage.claims == self.claims, "K-11, K-13: claims come and go by what was said of them"
+        assert not usage.allocations.keys() & usage.users.keys(), "K-11: a unit that is used has a claim"
+        assert usage.allocations == self.allocations, "K-11, K-13: claims come and go by what was said of them"
         assert usage.users == self.users, "K-14: users come and go by what was said of them"
         assert usage.nominations == self.nominations, "K-14: nominations come and go by what was said of them"
 
     @invariant()
     def a_claim_stands_while_its_agent_is_there_and_has_enough(self) -> None:
-        for unit, claim in self.claims.items():
-            there = claim.node in self.nodes and min(self.free(claim.node, kept=False).values(), default=0) >= 0
+        for unit, allocation in self.allocations.items():
+            there = (
+                allocation.node in self.nodes and min(self.free(allocation.node, kept=False).values(), default=0) >= 0
+            )
             assert self.pool.stands(unit) == there, "K-10: a claim that does not stand would be sent"
         assert not self.pool.stands("never")
 

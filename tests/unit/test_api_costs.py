@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-import threading
 from concurrent.futures import Future
-from types import FrameType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.app import create_app
-from bcs_scheduler.api.documents import quantities
-from bcs_scheduler.api.operation import BASE, _done
-from bcs_scheduler.api.routing import Routes
-from bcs_scheduler.core.effects import Reply
-from bcs_scheduler.core.events import Command
+from bcs_scheduler.api.http.app import create_app
+from bcs_scheduler.api.http.operation import BASE, _done
+from bcs_scheduler.api.http.routing import Routes
+from bcs_scheduler.core.interface.effects import Reply
+from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.wire import quantities
+from tests.counting import Calls
 from tests.unit.api_support import CoreGateway, document
 
 MOST_CALLS = 580
@@ -28,7 +27,7 @@ search through all routes, and amounts that were worked out several times per do
 class Answering(CoreGateway):
     """Every command is answered at once, and nothing is done."""
 
-    def submit(self, command: Command) -> Future[Reply]:
+    def submit(self, command: Request) -> Future[Reply]:
         self.commands.append(command)
         future: Future[Reply] = Future()
         future.set_result(Reply(token=1, data={"transactionID": "t"}))
@@ -37,23 +36,6 @@ class Answering(CoreGateway):
 
 def _nothing(*_: object, **__: object) -> None:
     """Stands for a method of a logger."""
-
-
-class Calls:
-    """Counts calls of Python functions made by this thread."""
-
-    def __init__(self) -> None:
-        self.number = 0
-
-    def __enter__(self) -> Calls:
-        sys.setprofile(self._count)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.setprofile(None)
-
-    def _count(self, frame: FrameType, what: str, argument: Any) -> None:
-        self.number += what == "call"
 
 
 async def post(app: Any, path: str, body: bytes) -> list[Any]:
@@ -90,7 +72,7 @@ async def post(app: Any, path: str, body: bytes) -> list[Any]:
 
 
 def test_creating_an_application_takes_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("bcs_scheduler.api.app", "bcs_scheduler.security.audit"):
+    for module in ("bcs_scheduler.api.http.app", "bcs_scheduler.security.audit"):
         monkeypatch.setattr(
             f"{module}.log", SimpleNamespace(info=_nothing, debug=_nothing)
         )  # what a line costs depends on how logging is set up
@@ -149,17 +131,3 @@ def test_a_wait_that_is_given_up_leaves_the_command_alone() -> None:
     assert not future.cancelled()
     future.set_result(Reply(token=1))  # the loop is closed by now
     assert future.result().token == 1
-
-
-def test_a_wait_ends_when_another_thread_completes_the_command() -> None:
-    async def completed() -> bool:
-        future: Future[Reply] = Future()
-        thread = threading.Thread(target=lambda: future.set_result(Reply(token=1)))
-        waiting = asyncio.ensure_future(_done(future, 60.0))
-        await asyncio.sleep(0)
-        thread.start()
-        done = await waiting
-        thread.join()
-        return done and await _done(future, 60.0)
-
-    assert asyncio.run(completed())

@@ -8,14 +8,9 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.api.documents.deployment import (
-    NAME_LENGTH,
-    DeploymentDocument,
-    read_deployment,
-    to_definition,
-    to_deployment,
-)
-from bcs_scheduler.api.errors import ApiError
+from bcs_scheduler.api.documents.kinds.deployment import NAME_LENGTH, read_deployment, to_definition, to_deployment
+from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.wire.documents.deployment import DeploymentDocument
 from store.records import Canary, Strategy, Version
 from tests.unit.deployment_support import deployment
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.views.explain import Explanation, explain_application
-from bcs_scheduler.core import events
-from store.definition import Amounts, Container, HealthCheck
+from bcs_scheduler.api.views.running.explain import Explanation, explain_application
+from bcs_scheduler.core.interface import inputs
+from store.records.definition import Amounts, Container, HealthCheck
 from tests.unit.lab import Lab, running
 
 CHECKED = Container(
@@ -22,7 +22,7 @@ def explained(lab: Lab) -> Explanation:
 
 def probe(lab: Lab, index: int, healthy: bool, message: str = "") -> None:
     task = lab.group(index).tasks[0].id
-    lab.turn(events.HealthReported(task_id=task, type="REMOTE_TCP", healthy=healthy, message=message))
+    lab.turn(inputs.HealthReported(task_id=task, type="REMOTE_TCP", healthy=healthy, message=message))
 
 
 def test_what_runs_and_is_not_healthy_is_not_ready_and_its_checks_say_why() -> None:
@@ -34,7 +34,7 @@ def test_what_runs_and_is_not_healthy_is_not_ready_and_its_checks_say_why() -> N
         "is not healthy: serve REMOTE_TCP: connection refused",
         "is not healthy: serve REMOTE_TCP: not probed yet",
     ]
-    assert found.text[0] == "Running: 0 of 2 taskgroups are ready, 2 exist"
+    assert found.text[0] == "Running: 0 of 2 taskgroups ready, 2 present"
     assert any("connection refused" in line for line in found.text[1:])
 
 

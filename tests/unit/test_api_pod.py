@@ -10,11 +10,11 @@ import pytest
 
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.validate import read_application
-from bcs_scheduler.api.errors import ApiError
-from store.definition import Amounts, Item, Port, Process, Reference, Uri
+from bcs_scheduler.api.http.errors import ApiError
 from store.records import Version
+from store.records.definition import Amounts, Item, Port, Process, Reference, Uri
 from tests.unit.api_support import document
-from transactions.needs import fixed_port, is_random, need_of
+from transactions.resources.resource_request import EXECUTOR, fixed_port, is_random, request_of
 
 POD = "$.spec.template.spec"
 CONTAINER = f"{POD}.containers[0]"
@@ -223,7 +223,7 @@ def test_ports_follow_the_network(
     only = version.containers[0].ports[0]
     assert only == Port(name="p", container_port=expected[0], host_port=expected[1])
     assert (is_random(version, only), fixed_port(version, only)) == (random, fixed)
-    need = need_of(version)
+    need = request_of(version, EXECUTOR)
     assert (need.random_ports, need.fixed_ports) == (int(random), (fixed,) if fixed else ())
 
 
@@ -333,7 +333,7 @@ def test_files_belong_to_the_user_of_the_task_unless_they_say_otherwise() -> Non
         ([], ".items"),
         ([{**FILE, "type": "link"}], ".items[0].type"),
         ([{**FILE, "keyOrPath": "../k"}], ".items[0].keyOrPath"),
-        ([{**FILE, "keyOrPath": "k/"}], ".items[0].keyOrPath"),
+        ([{**FILE, "keyOrPath": ""}], ".items[0].keyOrPath"),
         ([{**FILE, "keyOrPath": "./stdout"}], ".items[0].keyOrPath"),
         ([{**FILE, "subPath": "x"}], ".items[0].subPath"),
         ([{**FILE, "dataKeyAlias": "x"}], ".items[0].dataKeyAlias"),

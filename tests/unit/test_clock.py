@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.clock import SLEW, Clock
+from bcs_scheduler.loop.clock import SLEW, Clock
 
 START = 1_700_000_000.0
 HOUR = 3600.0

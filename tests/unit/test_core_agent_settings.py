@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
+from bcs_scheduler.core.interface import cluster_manager, requests
+from offers.agents import ListedAgent
 from store.records import AgentSetting, Drain
 from tests.unit.agentlab import Cluster
 from tests.unit.test_core_drains import finish, loaded, on
@@ -17,11 +18,11 @@ Told = list[tuple[str, str, str]]
 
 def told(lab: Cluster) -> Told:
     """(key, reason, message) of the events of agents, in order."""
-    runs = [lab.core.state.journals[key] for key in sorted(lab.core.state.journals)]
-    return [(h.key, h.reason, h.message) for run in runs for h in run.happenings if h.object == "agent"]
+    runs = [lab.core.state.event_logs[key] for key in sorted(lab.core.state.event_logs)]
+    return [(h.key, h.reason, h.message) for run in runs for h in run.events if h.object == "agent"]
 
 
-def news(lab: Cluster, *commands: events.Command) -> Told:
+def news(lab: Cluster, *commands: requests.Request) -> Told:
     """What the last of these commands has told."""
     before: Told = []
     for command in commands:
@@ -30,46 +31,59 @@ def news(lab: Cluster, *commands: events.Command) -> Told:
     return told(lab)[len(before) :]
 
 
-def put(**fields: Any) -> events.SetAgent:
-    return events.SetAgent(agent="a0", **fields)
+def put(**fields: Any) -> requests.SetAgent:
+    return requests.SetAgent(agent="a0", **fields)
 
 
-DRAIN = orders.DrainAgent(agent="a0")
-FORGET = events.DeleteAgentSetting(agent="a0")
+DRAIN = requests.DrainAgent(agent="a0")
+FORGET = requests.DeleteAgentSetting(agent="a0")
 OFF, ON = put(disabled=True), put(disabled=False)
 
 
 @pytest.mark.parametrize(
     ("commands", "expected"),
     [
-        ([OFF], [("disabled", "nothing is placed on it")]),
-        ([OFF, ON], [("enabled", "it takes taskgroups again")]),
-        ([put(taints={"for": "db", "old": "yes"})], [("tainted", "for=db, old=yes")]),
-        ([put(taints={"for": "db"}), put(taints={})], [("tainted", "no taints are left")]),
-        ([put(strings={"zone": "z1"}, scalars={"rank": 2.5})], [("set", "attribute zone=z1, attribute rank=2.5")]),
-        ([put(strings={"zone": "z1"}), put(strings={})], [("set", "attribute zone removed")]),
-        ([put(strings={"rank": "2"}), put(strings={}, scalars={"rank": 2.0})], [("set", "attribute rank=2.0")]),
+        ([OFF], [("AgentDisabled", "nothing is placed on it")]),
+        ([OFF, ON], [("AgentEnabled", "it takes taskgroups again")]),
+        ([put(taints={"for": "db", "old": "yes"})], [("AgentTainted", "for=db, old=yes")]),
+        ([put(taints={"for": "db"}), put(taints={})], [("AgentTainted", "no taints are left")]),
+        (
+            [put(strings={"zone": "z1"}, scalars={"rank": 2.5})],
+            [("AgentSettingsChanged", "attribute zone=z1, attribute rank=2.5")],
+        ),
+        ([put(strings={"zone": "z1"}), put(strings={})], [("AgentSettingsChanged", "attribute zone removed")]),
+        (
+            [put(strings={"rank": "2"}), put(strings={}, scalars={"rank": 2.0})],
+            [("AgentSettingsChanged", "attribute rank=2.0")],
+        ),
         (
             [put(extended={"gpu": 1500}, sockets={"gpu": "/s"})],
-            [("set", "extended resource gpu=1.5, socket gpu=/s")],
+            [("AgentSettingsChanged", "extended resource gpu=1.5, socket gpu=/s")],
         ),
         (
             [put(disabled=True, taints={"a": "b"}, strings={"c": "d"})],
-            [("disabled", "nothing is placed on it"), ("tainted", "a=b"), ("set", "attribute c=d")],
+            [
+                ("AgentDisabled", "nothing is placed on it"),
+                ("AgentTainted", "a=b"),
+                ("AgentSettingsChanged", "attribute c=d"),
+            ],
         ),
-        ([OFF, FORGET], [("forgotten", "nothing is set about it any more")]),
-        ([DRAIN], [("drain", "at most 1 taskgroups at once")]),
-        ([DRAIN, ON], [("drain ended", "the agent is enabled again"), ("enabled", "it takes taskgroups again")]),
+        ([OFF, FORGET], [("AgentSettingsForgotten", "all settings of the agent were deleted")]),
+        ([DRAIN], [("DrainStarted", "at most 1 taskgroup at once")]),
+        (
+            [DRAIN, ON],
+            [("DrainCancelled", "the agent is enabled again"), ("AgentEnabled", "it takes taskgroups again")],
+        ),
         (
             [DRAIN, FORGET],
             [
-                ("drain ended", "the settings of the agent are forgotten"),
-                ("forgotten", "nothing is set about it any more"),
+                ("DrainCancelled", "the settings of the agent were deleted"),
+                ("AgentSettingsForgotten", "all settings of the agent were deleted"),
             ],
         ),
     ],
 )
-def test_every_change_is_told(commands: list[events.Command], expected: list[tuple[str, str]]) -> None:
+def test_every_change_is_told(commands: list[requests.Request], expected: list[tuple[str, str]]) -> None:
     lab = loaded(1)
     assert news(lab, *commands) == [("a0", *one) for one in expected]
 
@@ -85,7 +99,7 @@ def test_every_change_is_told(commands: list[events.Command], expected: list[tup
         (put(), ON),
     ],
 )
-def test_what_changes_nothing_is_not_told(command: events.Command, again: events.Command) -> None:
+def test_what_changes_nothing_is_not_told(command: requests.Request, again: requests.Request) -> None:
     assert news(loaded(1), command, again) == []
 
 
@@ -96,7 +110,7 @@ def test_a_dry_run_tells_nothing_and_ends_no_drain() -> None:
     for command in (
         put(disabled=False, dry_run=True),
         put(taints={"a": "b"}, dry_run=True),
-        events.DeleteAgentSetting(agent="a0", dry_run=True),
+        requests.DeleteAgentSetting(agent="a0", dry_run=True),
     ):
         assert not lab.ask(command).error
     assert told(lab) == before
@@ -110,23 +124,22 @@ def test_a_dry_run_tells_nothing_and_ends_no_drain() -> None:
 @pytest.mark.parametrize("name", ["id-7", "host-7", "10.0.0.7"])
 def test_what_was_set_for_another_name_counts_once_the_agent_is_listed(name: str) -> None:
     lab = Cluster()
-    lab.ask(events.SetAgent(agent=name, disabled=True, taints={"for": "db"}))
-    assert lab.sent(effects.ListAgents), "an agent that joined a moment ago is not in the last list"
-    lab.listed["a7"] = {"id": "id-7", "hostname": "host-7", "ip": "10.0.0.7", "attributes": {"InnerIP": "a7"},
-                        "total": {}}  # fmt: skip
+    lab.ask(requests.SetAgent(agent=name, disabled=True, taints={"for": "db"}))
+    assert lab.sent(cluster_manager.ListAgents), "an agent that joined a moment ago is not in the last list"
+    lab.listed["a7"] = ListedAgent(id="id-7", hostname="host-7", ip="10.0.0.7", attributes={"InnerIP": "a7"}, total={})
     lab.list()
     (setting,) = lab.core.state.agent_settings.values()
     assert setting == AgentSetting(agent="a7", disabled=True, taints={"for": "db"})
     assert told(lab)[-3:] == [
-        ("a7", "disabled", f"nothing is placed on it (set for {name})"),
-        ("a7", "tainted", f"for=db (set for {name})"),
-        (name, "forgotten", "it is a7: what was set for this name counts there"),
+        ("a7", "AgentDisabled", f"nothing is placed on it (set for {name})"),
+        ("a7", "AgentTainted", f"for=db (set for {name})"),
+        (name, "AgentSettingsForgotten", "it is a7: the settings for this name now count there"),
     ]
 
 
 def test_nothing_is_placed_on_an_agent_that_was_disabled_before_it_was_listed() -> None:
     lab = Cluster()
-    lab.ask(events.SetAgent(agent="host-of-a0", disabled=True))
+    lab.ask(requests.SetAgent(agent="host-of-a0", disabled=True))
     lab.join("a0")
     lab.create(1)
     lab.offers()
@@ -170,7 +183,7 @@ def test_what_the_agent_itself_says_wins_but_either_disables() -> None:
 
 def test_a_name_of_several_agents_means_all_of_them() -> None:
     lab = Cluster(records=[AgentSetting(agent="10.0.0.1", disabled=True)])
-    lab.listed = {name: {"id": name, "hostname": name, "ip": "10.0.0.1", "total": {}} for name in ("a0", "a1")}
+    lab.listed = {name: ListedAgent(id=name, hostname=name, ip="10.0.0.1", total={}) for name in ("a0", "a1")}
     lab.list()
     assert lab.core.state.agent_settings == {name: AgentSetting(agent=name, disabled=True) for name in ("a0", "a1")}
 
@@ -178,10 +191,10 @@ def test_a_name_of_several_agents_means_all_of_them() -> None:
 def test_the_settings_of_an_agent_that_is_away_are_left_alone() -> None:
     """Two agents of a host, one of them known by the name of the host."""
     lab = Cluster()
-    first = {"id": "id-1", "hostname": "host", "ip": "10.0.0.1", "total": {}}
-    lab.listed = {"1": first, "2": {**first, "id": "id-2", "attributes": {"InnerIP": "second"}}}
+    first = ListedAgent(id="id-1", hostname="host", ip="10.0.0.1", total={})
+    lab.listed = {"1": first, "2": first._replace(id="id-2", attributes={"InnerIP": "second"})}
     lab.list()
-    lab.ask(events.SetAgent(agent="host", disabled=True))
+    lab.ask(requests.SetAgent(agent="host", disabled=True))
     del lab.listed["1"]
     lab.list()
     assert lab.core.state.agent_settings == {"host": AgentSetting(agent="host", disabled=True)}
@@ -189,10 +202,10 @@ def test_the_settings_of_an_agent_that_is_away_are_left_alone() -> None:
 
 def test_what_nobody_is_called_waits() -> None:
     lab = Cluster(1)
-    lab.ask(events.SetAgent(agent="nobody", disabled=True))
+    lab.ask(requests.SetAgent(agent="nobody", disabled=True))
     lab.list()
     assert "nobody" in lab.core.state.agent_settings
-    assert told(lab) == [("nobody", "disabled", "nothing is placed on it")]
+    assert told(lab) == [("nobody", "AgentDisabled", "nothing is placed on it")]
 
 
 def test_what_grows_too_large_stays_and_is_told_once() -> None:
@@ -203,7 +216,7 @@ def test_what_grows_too_large_stays_and_is_told_once() -> None:
     lab.join("a0")
     lab.list()
     assert list(lab.core.state.agent_settings.values()) == records
-    assert [(key, reason) for key, reason, _ in told(lab)] == [("host-of-a0", "too large")]
+    assert [(key, reason) for key, reason, _ in told(lab)] == [("host-of-a0", "AgentSettingsTooLarge")]
 
 
 # --- drains by a name that is no key ------------------------------------------------------------------------------
@@ -212,20 +225,20 @@ def test_what_grows_too_large_stays_and_is_told_once() -> None:
 def test_a_drain_that_began_before_the_list_moves_what_is_there() -> None:
     lab = loaded(2)
     lab = lab.succeed()
-    assert not lab.ask(orders.DrainAgent(agent="host-of-a0")).error
+    assert not lab.ask(requests.DrainAgent(agent="host-of-a0")).error
     lab.wait(5)
     lab.list()
     assert list(lab.core.state.agent_settings) == ["a0"]
-    assert ("a0", "drain", "begun for host-of-a0") in told(lab)
+    assert ("a0", "DrainStarted", "begun for host-of-a0") in told(lab)
     lab.offers()
     finish(lab)
     assert not on(lab)
-    assert [reason for key, reason, _ in told(lab) if key == "a0"][-1] == "drained"
+    assert [reason for key, reason, _ in told(lab) if key == "a0"][-1] == "DrainFinished"
 
 
 def test_a_drain_of_nobody_fails_once_the_agents_are_listed() -> None:
     lab = Cluster()
-    assert not lab.ask(orders.DrainAgent(agent="nobody")).error
+    assert not lab.ask(requests.DrainAgent(agent="nobody")).error
     lab.wait(2)
     lab.join("a0")
     lab.wait(2)
@@ -237,7 +250,7 @@ def test_a_drain_of_nobody_fails_once_the_agents_are_listed() -> None:
 def test_a_setting_alone_is_no_agent_to_be_drained() -> None:
     lab = Cluster(1)
     lab.set_agent("nobody", taints={"a": "b"})
-    assert lab.ask(orders.DrainAgent(agent="nobody")).error == "not_found"
+    assert lab.ask(requests.DrainAgent(agent="nobody")).error == "not_found"
 
 
 def test_a_drain_that_has_ended_does_not_begin_again_under_the_other_name() -> None:

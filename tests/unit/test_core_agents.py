@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.core.events import AgentsListed, CreateApplication, OffersArrived, Subscribed
+from bcs_scheduler.core.interface.cluster_manager import AgentsListed, Connected
+from bcs_scheduler.core.interface.leased import OffersArrived
+from bcs_scheduler.core.interface.requests import CreateApplication
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
-from offers.model import Offer, Pot
-from store.definition import Amounts, Container
+from offers.agents import ListedAgent
+from offers.model import Offer, ResourceKey
 from store.records import Version
+from store.records.definition import Amounts, Container
 
 NOW = 1_000_000_000.0
 
 
 def offer(agent: str, cpus: int, mem: int) -> Offer:
-    scalars = ((Pot("cpus", "*"), cpus), (Pot("mem", "*"), mem), (Pot("disk", "*"), 10_000_000))
+    scalars = ((ResourceKey("cpus", "*"), cpus), (ResourceKey("mem", "*"), mem), (ResourceKey("disk", "*"), 10_000_000))
     return Offer(f"offer-{agent}", agent, agent, "127.0.0.1", "*", {}, scalars, ())
 
 
@@ -26,18 +29,18 @@ def placed_on(core: Core) -> str:
     return group.hostname
 
 
-def agent(identity: str, cpus: int, mem: int) -> dict[str, object]:
-    return {"id": identity, "total": {"cpus": cpus, "mem": mem}}
+def agent(identity: str, cpus: int, mem: int) -> ListedAgent:
+    return ListedAgent(identity, identity, total={"cpus": cpus, "mem": mem})
 
 
 def test_spread_prefers_the_agent_with_the_greatest_free_share_of_its_real_size() -> None:
     core = Core([], CoreOptions(strict=True), NOW)
-    core.turn([Subscribed(framework_id="f")], NOW)
+    core.turn([Connected(framework_id="f")], NOW)
     core.turn([AgentsListed(agents=(agent("half-full", 16_000, 16_000_000), agent("empty", 4_000, 4_000_000)))], NOW)
     assert placed_on(core) == "empty"
 
 
 def test_without_the_list_offers_stand_for_the_whole_agent() -> None:
     core = Core([], CoreOptions(strict=True), NOW)
-    core.turn([Subscribed(framework_id="f")], NOW)
+    core.turn([Connected(framework_id="f")], NOW)
     assert placed_on(core) == "half-full", "equal shares: the first offered"

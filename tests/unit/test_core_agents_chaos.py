@@ -9,12 +9,12 @@ from collections import Counter
 import msgspec
 import pytest
 
-from bcs_scheduler.core import events, orders
-from store.definition import RestartPolicy, UnreachablePolicy
+from bcs_scheduler.core.interface import requests
 from store.records import TaskGroup
+from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.unit.agentlab import Cluster, record
 from tests.unit.lab import version
-from transactions.lifecycle import is_ready
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 DAEMON, APP = "default/web", "default/shop"
 INSTANCES, BOUND = 5, 2
@@ -33,7 +33,7 @@ class Chaos:
         self.lab = Cluster(4)
         self.lab.begin(bound=1, **POLICIES)
         shop = msgspec.structs.replace(version(INSTANCES, max_unavailable=BOUND, **POLICIES), application="shop")
-        assert not self.lab.ask(events.CreateApplication(version=shop)).error
+        assert not self.lab.ask(requests.CreateApplication(version=shop)).error
         self.revision = 1
         self.moved: set[str] = set()
         self.were_ready: set[str] = set()
@@ -60,7 +60,7 @@ class Chaos:
             case "wait":
                 lab.wait(chance.choice([0.6, 3.0, 40.0]))
             case "fail" if live:
-                lab.report(chance.choice(live), chance.choice(["TASK_FAILED", "TASK_LOST"]))
+                lab.report(chance.choice(live), chance.choice(["FAILED", "LOST"]))
             case "join":
                 lab.join(f"late-{self.joined}")
                 self.joined += 1
@@ -68,23 +68,23 @@ class Chaos:
                 gone = chance.choice(agents)
                 lab.leave(gone)
                 for group in [group for group in everything if group.agent_id == gone and not group.ended]:
-                    lab.report(group, chance.choice(["TASK_GONE_BY_OPERATOR", "TASK_UNREACHABLE"]))
+                    lab.report(group, chance.choice(["GONE_BY_OPERATOR", "UNREACHABLE"]))
                     self.check()
             case "unreachable" if live:
-                lab.report(chance.choice(live), "TASK_UNREACHABLE")
+                lab.report(chance.choice(live), "UNREACHABLE")
             case "drain" if len(agents) > 2:
                 options = {"at_once": chance.choice([1, 3]), "daemonsets": chance.random() < 0.3}
-                lab.ask(orders.DrainAgent(agent=chance.choice(agents), **options))
+                lab.ask(requests.DrainAgent(agent=chance.choice(agents), **options))
             case "enable":
-                lab.ask(events.SetAgent(agent=chance.choice(agents), disabled=False))
+                lab.ask(requests.SetAgent(agent=chance.choice(agents), disabled=False))
             case "taint":
-                lab.ask(events.SetAgent(agent=chance.choice(agents), taints=chance.choice([{}, {"for": "db"}])))
+                lab.ask(requests.SetAgent(agent=chance.choice(agents), taints=chance.choice([{}, {"for": "db"}])))
             case "update":
                 self.revision += 1
                 wanted = version(labels={"revision": str(self.revision)}, **POLICIES)
-                assert not lab.ask(orders.UpdateDaemonset(daemonset=record(1), version=wanted)).error
+                assert not lab.ask(requests.UpdateDaemonset(daemonset=record(1), version=wanted)).error
             case "restart" if live:
-                lab.ask(events.RescheduleTaskGroup(taskgroup=chance.choice(live).id))
+                lab.ask(requests.RescheduleTaskGroup(taskgroup=chance.choice(live).id))
             case "succeed":
                 self.lab = lab.succeed()
                 self.lab.list()
@@ -96,12 +96,12 @@ class Chaos:
         there = [g for key in (DAEMON, APP) for g in self.groups(key) if g.agent_id in lab.listed and not g.ended]
         todo = [g for g in there if g.killing_since or not g.started or g.unreachable_since]
         for group in self.chance.sample(todo, min(most, len(todo))):
-            lab.report(group, "TASK_KILLED" if group.killing_since else "TASK_RUNNING")
+            lab.report(group, "KILLED" if group.killing_since else "RUNNING")
             self.check()
         return bool(todo)
 
     def ready(self) -> int:
-        return sum(map(is_ready, self.groups(APP)))
+        return sum(map(is_ready_or_finished, self.groups(APP)))
 
     def check(self) -> None:
         daemons = self.groups(DAEMON)
@@ -109,16 +109,16 @@ class Chaos:
         assert not twice, f"more than one on {twice}"
         indexes = Counter(group.index for group in daemons)
         assert max(indexes.values(), default=1) == 1, "an index is held twice"
-        moved = {g.id for g in self.groups(APP) if "moved away" in g.kill_reason} - self.moved
+        moved = {g.id for g in self.groups(APP) if g.end_cause == "Drained"} - self.moved
         if moved & self.were_ready:
             assert self.ready() >= INSTANCES - BOUND, "more are moved than the application allows"
         self.moved |= moved
-        self.were_ready = {group.id for group in self.groups(APP) if is_ready(group)}
+        self.were_ready = {group.id for group in self.groups(APP) if is_ready_or_finished(group)}
 
     def settle(self) -> None:
         """Nothing else happens any more."""
         for agent in list(self.lab.core.state.agent_settings):
-            self.lab.ask(events.SetAgent(agent=agent, disabled=False, taints={}))
+            self.lab.ask(requests.SetAgent(agent=agent, disabled=False, taints={}))
         for _ in range(60):
             self.lab.offers()
             self.lab.wait(61.0)
@@ -136,7 +136,7 @@ class Chaos:
         newest = lab.core.state.applications[DAEMON].version
         return (
             {group.agent_id for group in daemons} == set(lab.listed)
-            and all(is_ready(group) and group.version == newest for group in daemons)
+            and all(is_ready_or_finished(group) and group.version == newest for group in daemons)
             and self.ready() == INSTANCES
             and lab.daemonset.status == "Running"
         )

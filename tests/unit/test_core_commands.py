@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.core.agents import SETTING_BYTES
-from bcs_scheduler.core.answers import DEFINITION_BYTES
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.core.effects import Reason, Reply
-from bcs_scheduler.core.events import Command, CreateApplication, SetAgent, UpdateApplication
+from bcs_scheduler.core.interface.effects import Reason, Reply
+from bcs_scheduler.core.interface.requests import CreateApplication, Request, SetAgent, UpdateApplication
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.requests.answers import DEFINITION_BYTES
+from bcs_scheduler.core.requests.kinds.agents import SETTING_BYTES
 from bcs_scheduler.core.scheduler import Core
-from store.definition import Amounts, Container
 from store.records import Version
+from store.records.definition import Amounts, Container
 
 NOW = 1_000_000_000.0
 
@@ -19,7 +19,7 @@ def version(raw: str = "{}", command: str = "/bin/true") -> Version:
     return Version(namespace="ns", application="web", instances=1, containers=(container,), raw=raw)
 
 
-def answer(core: Core, command: Command) -> Reply:
+def answer(core: Core, command: Request) -> Reply:
     units = core.turn([command], NOW)
     (reply,) = [effect for unit in units for effect in unit.effects if isinstance(effect, Reply)]
     return reply

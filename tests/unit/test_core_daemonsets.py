@@ -8,14 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
-from bcs_scheduler.core.desk import CoreOptions
-from store.definition import Constraint, RestartPolicy, Toleration, UnreachablePolicy
+from bcs_scheduler.core.interface import cluster_manager, requests
+from bcs_scheduler.core.options import CoreOptions
+from offers.agents import ListedAgent
 from store.records import Version
+from store.records.definition import Constraint, RestartPolicy, Toleration, UnreachablePolicy
 from tests.unit.agentlab import Cluster, record
 from tests.unit.lab import KEY, Lab, version
 from transactions.base import Options, Periods
-from transactions.lifecycle import is_ready
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 
 def running(agents: int = 3, bound: int = 1, **fields: Any) -> Cluster:
@@ -68,9 +69,9 @@ def test_an_agent_that_joins_gets_one() -> None:
 
 def test_the_list_is_asked_for_while_there_are_daemonsets() -> None:
     lab = Cluster(1)
-    assert not [e for e in lab.wait(30) if isinstance(e, effects.ListAgents)]
+    assert not [e for e in lab.wait(30) if isinstance(e, cluster_manager.ListAgents)]
     lab.begin()
-    asked = [e for e in lab.wait(30) if isinstance(e, effects.ListAgents)]
+    asked = [e for e in lab.wait(30) if isinstance(e, cluster_manager.ListAgents)]
     assert 6 <= len(asked) <= 7
 
 
@@ -124,7 +125,7 @@ def test_a_taint_ends_nothing_and_lets_nothing_new_in() -> None:
     assert lab.on("a1").version != lab.application.version, "nothing could take its place"
     told = (lab.daemonset.status, lab.daemonset.message)
     assert told == ("Running", "1 taskgroup of an older version on agents that take nothing new")
-    lab.report(lab.on("a1"), "TASK_FAILED")
+    lab.report(lab.on("a1"), "FAILED")
     lab.settle()
     assert sorted(lab.places) == ["a0"]
 
@@ -134,7 +135,7 @@ def test_a_disabled_agent_keeps_its_own_and_gets_no_new_one() -> None:
     lab.set_agent("a1", disabled=True)
     lab.settle()
     assert sorted(lab.places) == ["a0", "a1"]
-    lab.report(lab.on("a1"), "TASK_FAILED")
+    lab.report(lab.on("a1"), "FAILED")
     lab.settle()
     assert sorted(lab.places) == ["a0"]
     assert lab.application.instances == 1
@@ -175,7 +176,7 @@ def test_a_failed_one_is_restarted_on_its_agent_and_nowhere_else() -> None:
     lab = running(2, restart_policy=RestartPolicy(policy="OnFailure", interval=10))
     lab.join("a2")
     old = lab.on("a1")
-    lab.report(old, "TASK_FAILED")
+    lab.report(old, "FAILED")
     lab.offer("a0")
     lab.offer("a2")
     assert lab.daemonset.status == "Abnormal"
@@ -190,7 +191,7 @@ def test_a_failed_one_is_restarted_on_its_agent_and_nowhere_else() -> None:
     assert lab.on("a1").restarts == 1
 
 
-@pytest.mark.parametrize(("policy", "state"), [("Never", "TASK_FAILED"), ("OnFailure", "TASK_FINISHED")])
+@pytest.mark.parametrize(("policy", "state"), [("Never", "FAILED"), ("OnFailure", "FINISHED")])
 def test_one_that_its_policy_leaves_ended_is_not_launched_again(policy: str, state: str) -> None:
     lab = running(2, restart_policy=RestartPolicy(policy=policy))  # type: ignore[arg-type]
     ended = lab.on("a1")
@@ -204,12 +205,12 @@ def test_one_that_its_policy_leaves_ended_is_not_launched_again(policy: str, sta
 def test_one_out_of_reach_is_never_doubled() -> None:
     lab = running(2, unreachable_policy=UnreachablePolicy(replace_after=60.0))
     old = lab.on("a1")
-    lab.report(old, "TASK_UNREACHABLE")
+    lab.report(old, "UNREACHABLE")
     lab.offers()
     lab.wait(120)
     lab.offers()
     assert lab.on("a1").id == old.id, "it may come back with its agent, which is listed"
-    lab.report(old, "TASK_RUNNING")
+    lab.report(old, "RUNNING")
     lab.settle()
     assert lab.on("a1").id == old.id
     assert lab.daemonset.status == "Running"
@@ -218,7 +219,7 @@ def test_one_out_of_reach_is_never_doubled() -> None:
 def test_an_agent_that_stays_away_is_given_up_and_its_taskgroup_killed_if_it_returns() -> None:
     lab = running(2, unreachable_policy=UnreachablePolicy(replace_after=60.0))
     old = lab.on("a1")
-    lab.report(old, "TASK_UNREACHABLE")
+    lab.report(old, "UNREACHABLE")
     lab.leave("a1")
     lab.wait(30)
     assert lab.application.instances == 2
@@ -229,7 +230,7 @@ def test_an_agent_that_stays_away_is_given_up_and_its_taskgroup_killed_if_it_ret
     lab.join("a1")
     lab.offers()
     assert lab.on("a1").id == old.id, "the place is not free until it is certain that the old one has ended"
-    lab.report(old, "TASK_RUNNING")
+    lab.report(old, "RUNNING")
     lab.wait(60)
     lab.settle()
     assert lab.on("a1").id != old.id
@@ -239,7 +240,7 @@ def test_an_agent_that_stays_away_is_given_up_and_its_taskgroup_killed_if_it_ret
 def test_what_has_ended_on_an_agent_that_is_gone_is_forgotten() -> None:
     lab = running(2, restart_policy=ALWAYS)
     lab.leave("a1")
-    lab.report(lab.on("a1"), "TASK_GONE")
+    lab.report(lab.on("a1"), "GONE")
     lab.wait(100)
     assert sorted(lab.places) == ["a0", "a1"], "after a change of masters agents need time to register again"
     lab.wait(900)
@@ -247,9 +248,10 @@ def test_what_has_ended_on_an_agent_that_is_gone_is_forgotten() -> None:
     assert lab.application.instances == 1
 
 
+@pytest.mark.slow
 def test_nothing_is_forgotten_that_its_agent_has_not_brought_back_for_a_day() -> None:
     lab = running(2)
-    lab.report(lab.on("a1"), "TASK_UNREACHABLE")
+    lab.report(lab.on("a1"), "UNREACHABLE")
     lab.leave("a1")
     lab.wait(86_000)
     assert sorted(lab.places) == ["a0", "a1"]
@@ -258,7 +260,7 @@ def test_nothing_is_forgotten_that_its_agent_has_not_brought_back_for_a_day() ->
 
 
 def ready(lab: Cluster) -> int:
-    return sum(map(is_ready, lab.groups))
+    return sum(map(is_ready_or_finished, lab.groups))
 
 
 def steps(lab: Cluster, worst: list[int]) -> Iterator[None]:
@@ -269,11 +271,11 @@ def steps(lab: Cluster, worst: list[int]) -> Iterator[None]:
         ending = [g for g in lab.groups if g.killing_since and not g.ended]
         staged = [g for g in lab.groups if not g.started and not g.ended]
         for group in ending[:1]:
-            lab.report(group, "TASK_KILLING")
+            lab.report(group, "KILLING")
             worst.append(lab.application.instances - ready(lab))
-            lab.report(group, "TASK_KILLED")
+            lab.report(group, "KILLED")
         for group in staged[:1]:
-            lab.report(group, "TASK_RUNNING")
+            lab.report(group, "RUNNING")
         worst.append(lab.application.instances - ready(lab))
         lab.offers()
         yield
@@ -318,13 +320,13 @@ def test_an_update_whose_taskgroups_fail_takes_no_more_down() -> None:
         lab.offers()
         for group in lab.groups:
             if group.killing_since and not group.ended:
-                lab.report(group, "TASK_KILLED")
+                lab.report(group, "KILLED")
             elif not group.started and not group.ended:
-                lab.report(group, "TASK_FAILED")
+                lab.report(group, "FAILED")
         lab.wait(1)
     assert ready(lab) == 3
     assert lab.daemonset.status == "Updating"
-    reply = lab.ask(orders.RollbackDaemonset(namespace="default", name="web"))
+    reply = lab.ask(requests.RollbackDaemonset(namespace="default", name="web"))
     assert not reply.error
     for _ in range(20):
         lab.wait(10)
@@ -361,7 +363,7 @@ def test_a_restart_replaces_all_with_the_same_definition() -> None:
     lab = running(3)
     before = {group.id for group in lab.groups}
     versions = lab.core.state.versions_of(KEY)
-    assert not lab.ask(orders.RestartDaemonset(namespace="default", name="web")).error
+    assert not lab.ask(requests.RestartDaemonset(namespace="default", name="web")).error
     lab.settle()
     assert not before & {group.id for group in lab.groups}
     one, other = versions.values()
@@ -371,15 +373,15 @@ def test_a_restart_replaces_all_with_the_same_definition() -> None:
 def test_roll_back() -> None:
     lab = running(1, labels={"revision": "1"})
     first = lab.application.version
-    assert lab.ask(orders.RollbackDaemonset(namespace="default", name="web")).error == "conflict"
+    assert lab.ask(requests.RollbackDaemonset(namespace="default", name="web")).error == "conflict"
     lab.change(labels={"revision": "2"})
     lab.settle()
-    lab.ask(orders.RollbackDaemonset(namespace="default", name="web", version=first))
+    lab.ask(requests.RollbackDaemonset(namespace="default", name="web", version=first))
     lab.settle()
     now = lab.core.state.version(KEY, lab.on("a0").version)
     assert isinstance(now, Version)
     assert now.labels == {"revision": "1"}
-    assert lab.ask(orders.RollbackDaemonset(namespace="default", name="web", version="7")).error == "not_found"
+    assert lab.ask(requests.RollbackDaemonset(namespace="default", name="web", version="7")).error == "not_found"
 
 
 def test_the_same_definition_changes_nothing_but_the_bound() -> None:
@@ -393,8 +395,8 @@ def test_the_same_definition_changes_nothing_but_the_bound() -> None:
 def test_a_request_replaces_one_on_its_agent() -> None:
     lab = running(2)
     old = lab.on("a0")
-    assert not lab.ask(events.RescheduleTaskGroup(taskgroup=old.id)).error
-    lab.report(old, "TASK_KILLED")
+    assert not lab.ask(requests.RescheduleTaskGroup(taskgroup=old.id)).error
+    lab.report(old, "KILLED")
     lab.offer("a1")
     assert sorted(lab.places) == ["a0", "a1"]
     lab.settle()
@@ -406,11 +408,11 @@ def test_what_belongs_to_it_is_changed_through_it_only() -> None:
     launch = lab.core.state.transactions[lab.transaction("LAUNCH").id]
     lab.join("a1")
     for command in (
-        events.ScaleApplication(namespace="default", name="web", instances=3),
-        events.UpdateApplication(version=version(labels={"revision": "2"})),
-        events.RollbackApplication(namespace="default", name="web"),
-        events.DeleteApplication(namespace="default", name="web"),
-        events.CancelTransaction(id=lab.transaction("LAUNCH").id),
+        requests.ScaleApplication(namespace="default", name="web", instances=3),
+        requests.UpdateApplication(version=version(labels={"revision": "2"})),
+        requests.RollbackApplication(namespace="default", name="web"),
+        requests.DeleteApplication(namespace="default", name="web"),
+        requests.CancelTransaction(id=lab.transaction("LAUNCH").id),
     ):
         reply = lab.ask(command)
         assert (reply.error, "daemonset default/web" in reply.message) == ("conflict", True), command
@@ -423,12 +425,12 @@ def test_its_name_is_taken_for_applications_and_the_other_way_round() -> None:
     assert lab.create().error == "exists"
     other = Lab()
     other.create()
-    assert other.ask(orders.CreateDaemonset(daemonset=record(), version=version())).error == "exists"
+    assert other.ask(requests.CreateDaemonset(daemonset=record(), version=version())).error == "exists"
 
 
 def test_delete_ends_everything_and_forgets_it() -> None:
     lab = running(2)
-    reply = lab.ask(orders.DeleteDaemonset(namespace="default", name="web"))
+    reply = lab.ask(requests.DeleteDaemonset(namespace="default", name="web"))
     assert reply.data["opType"] == "DELETE"
     assert lab.daemonset.status == "Deleting"
     assert lab.change(labels={"revision": "2"}).error == "conflict"
@@ -437,22 +439,22 @@ def test_delete_ends_everything_and_forgets_it() -> None:
     assert not lab.core.state.daemonsets
     assert not lab.core.state.applications
     assert not lab.groups
-    assert lab.ask(orders.DeleteDaemonset(namespace="default", name="web")).error == "not_found"
+    assert lab.ask(requests.DeleteDaemonset(namespace="default", name="web")).error == "not_found"
 
 
 def test_delete_waits_for_an_agent_out_of_reach_unless_enforced() -> None:
     lab = running(2)
-    lab.report(lab.on("a1"), "TASK_UNREACHABLE")
-    lab.ask(orders.DeleteDaemonset(namespace="default", name="web"))
+    lab.report(lab.on("a1"), "UNREACHABLE")
+    lab.ask(requests.DeleteDaemonset(namespace="default", name="web"))
     lab.settle()
     assert list(lab.places) == ["a1"]
-    lab.ask(orders.DeleteDaemonset(namespace="default", name="web", enforce=True))
+    lab.ask(requests.DeleteDaemonset(namespace="default", name="web", enforce=True))
     assert not lab.core.state.daemonsets
 
 
 def test_a_new_leader_takes_up_a_delete() -> None:
     lab = running(1)
-    lab.ask(orders.DeleteDaemonset(namespace="default", name="web"))
+    lab.ask(requests.DeleteDaemonset(namespace="default", name="web"))
     lab = lab.succeed()
     lab.settle()
     assert not lab.core.state.daemonsets
@@ -461,7 +463,7 @@ def test_a_new_leader_takes_up_a_delete() -> None:
 def test_a_plan_changes_nothing() -> None:
     lab = Cluster(2)
     lab.offers()
-    reply = lab.ask(orders.CreateDaemonset(daemonset=record(), version=version(), dry_run=True))
+    reply = lab.ask(requests.CreateDaemonset(daemonset=record(), version=version(), dry_run=True))
     assert not reply.error
     assert sorted(place["agent"] for place in reply.data["place"]) == ["a0", "a1"]
     assert not lab.core.state.daemonsets
@@ -470,10 +472,14 @@ def test_a_plan_changes_nothing() -> None:
 def test_many_agents_do_not_make_a_report_expensive() -> None:
     lab = Cluster(options=CoreOptions(strict=True))
     for number in range(400):
-        lab.listed[f"a{number}"] = {
-            "id": f"a{number}", "hostname": f"h{number}", "ip": "10.0.0.1", "attributes": {"InnerIP": f"a{number}"},
-            "total": {}, "active": True,
-        }  # fmt: skip
+        lab.listed[f"a{number}"] = ListedAgent(
+            id=f"a{number}",
+            hostname=f"h{number}",
+            ip="10.0.0.1",
+            attributes={"InnerIP": f"a{number}"},
+            total={},
+            active=True,
+        )
     lab.list()
     lab.begin()
     lab.settle()
@@ -488,9 +494,9 @@ def test_what_has_ended_on_an_agent_that_is_not_for_it_is_forgotten_although_an_
     lab.change(labels={"new": "label"})
     assert lab.transaction("UPDATE").active
     agent = next(agent for agent, group in lab.places.items() if not group.killing_since)
-    assert not lab.ask(orders.DrainAgent(agent=agent, daemonsets=True)).error
+    assert not lab.ask(requests.DrainAgent(agent=agent, daemonsets=True)).error
     lab.wait(2.0)
     assert lab.on(agent).killing_since
-    lab.report(lab.on(agent), "TASK_KILLED")
+    lab.report(lab.on(agent), "KILLED")
     assert lab.transaction("UPDATE").active
     assert agent not in lab.places

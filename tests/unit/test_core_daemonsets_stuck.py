@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
-from bcs_scheduler.core.controllers.daemonsets import Daemonsets
-from bcs_scheduler.core.desk import CoreOptions
-from store.definition import RestartPolicy, UnreachablePolicy
+from bcs_scheduler.core.controllers.workloads.daemonsets import Daemonsets
+from bcs_scheduler.core.interface import effects, requests
+from bcs_scheduler.core.options import CoreOptions
 from store.records import TaskGroup
+from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.unit.agentlab import Cluster
 from transactions.base import Options, Periods
 from transactions.explain import deleting
@@ -35,7 +35,7 @@ def update(lab: Cluster, bound: int, state: str, policy: RestartPolicy = NEVER) 
         lab.offers()
         for group in lab.groups:
             if group.killing_since and not group.ended:
-                lab.report(group, "TASK_KILLED")
+                lab.report(group, "KILLED")
         for group in new(lab):
             if not group.ended:
                 lab.report(group, state)
@@ -47,11 +47,11 @@ def new(lab: Cluster) -> list[TaskGroup]:
 
 def told(lab: Cluster) -> list[str]:
     """Events that say that it is stuck."""
-    found = [happening for journal in lab.core.state.journals.values() for happening in journal.happenings]
-    return [event.message for event in found if (event.object, event.reason) == ("daemonset", "stuck")]
+    found = [event for event_log in lab.core.state.event_logs.values() for event in event_log.events]
+    return [event.message for event in found if (event.object, event.reason) == ("daemonset", "DaemonsetStuck")]
 
 
-@pytest.mark.parametrize(("policy", "state"), [(ON_FAILURE, "TASK_FINISHED"), (NEVER, "TASK_FAILED")])
+@pytest.mark.parametrize(("policy", "state"), [(ON_FAILURE, "FINISHED"), (NEVER, "FAILED")])
 def test_what_has_ended_does_not_run(policy: RestartPolicy, state: str) -> None:
     lab = running(2, policy)
     for group in lab.groups:
@@ -64,7 +64,7 @@ def test_what_has_ended_does_not_run(policy: RestartPolicy, state: str) -> None:
 
 def test_what_is_restarted_has_ended_for_a_moment_only() -> None:
     lab = running(2, RestartPolicy(policy="Always", interval=10))
-    lab.report(lab.on("a1"), "TASK_FINISHED")
+    lab.report(lab.on("a1"), "FINISHED")
     assert (lab.daemonset.status, lab.daemonset.stuck) == ("Abnormal", False)
     assert lab.daemonset.message == "1 taskgroup has ended (web-1 on host-of-a1)"
     lab.wait(11)
@@ -74,12 +74,12 @@ def test_what_is_restarted_has_ended_for_a_moment_only() -> None:
 
 def test_restarts_that_are_used_up_are_told_from_those_to_come() -> None:
     lab = running(2, RestartPolicy(policy="OnFailure", max_times=1))
-    lab.report(lab.on("a1"), "TASK_FAILED")
+    lab.report(lab.on("a1"), "FAILED")
     assert not lab.daemonset.stuck
     lab.wait(5)
     lab.settle()
-    lab.report(lab.on("a1"), "TASK_FAILED")
-    lab.report(lab.on("a0"), "TASK_FAILED")
+    lab.report(lab.on("a1"), "FAILED")
+    lab.report(lab.on("a0"), "FAILED")
     assert lab.daemonset.message.startswith("2 taskgroups have ended and 1 of them will not be restarted (web-1 on")
     assert not lab.daemonset.stuck, "the other one is still being restarted"
     lab.wait(5)
@@ -95,7 +95,7 @@ def test_restarts_that_are_used_up_are_told_from_those_to_come() -> None:
     assert later.on("a1").status == "Staging"
 
 
-@pytest.mark.parametrize("state", ["TASK_FINISHED", "TASK_FAILED"])
+@pytest.mark.parametrize("state", ["FINISHED", "FAILED"])
 @pytest.mark.parametrize("bound", [1, 2])
 def test_new_ones_that_have_ended_for_good_use_up_the_bound(bound: int, state: str) -> None:
     lab = running(4)
@@ -108,7 +108,7 @@ def test_new_ones_that_have_ended_for_good_use_up_the_bound(bound: int, state: s
 
 def test_an_update_of_which_all_have_finished_does_not_succeed() -> None:
     lab = running(2)
-    update(lab, 2, "TASK_FINISHED")
+    update(lab, 2, "FINISHED")
     assert len(new(lab)) == 2
     assert lab.transaction("UPDATE").status == "INIT"
     assert "stands still: 2 taskgroups have ended" in lab.daemonset.message
@@ -116,7 +116,7 @@ def test_an_update_of_which_all_have_finished_does_not_succeed() -> None:
 
 def test_a_stuck_update_says_so_once_and_names_what_has_ended() -> None:
     lab = running(3)
-    update(lab, 2, "TASK_FAILED")
+    update(lab, 2, "FAILED")
     version = lab.application.version
     assert (lab.daemonset.status, lab.daemonset.stuck) == ("Updating", True)
     assert lab.daemonset.message == (
@@ -126,17 +126,17 @@ def test_a_stuck_update_says_so_once_and_names_what_has_ended() -> None:
     assert told(lab) == [lab.daemonset.message]
     assert lab.transaction("UPDATE").history[-1].text == lab.daemonset.message
     seen = lab.wait(600)
-    assert not [effect for effect in seen if isinstance(effect, effects.Changed | effects.Story)]
+    assert not [effect for effect in seen if isinstance(effect, effects.Changed | effects.LogLine)]
     lab = lab.succeed()
     lab.list()
     lab.wait(200)
-    lab.report(lab.on("a2"), "TASK_UNREACHABLE")
+    lab.report(lab.on("a2"), "UNREACHABLE")
     assert lab.daemonset.stuck
-    assert "out of reach" in lab.daemonset.message
-    lab.report(lab.on("a2"), "TASK_FAILED")
+    assert "unreachable" in lab.daemonset.message
+    lab.report(lab.on("a2"), "FAILED")
     assert not lab.daemonset.stuck, "it has made way and is replaced"
     lab.offers()
-    lab.report(lab.on("a2"), "TASK_FAILED")
+    lab.report(lab.on("a2"), "FAILED")
     assert "stands still: 3 taskgroups" in lab.daemonset.message
     assert len(told(lab)) == 1, "who leads next does not tell it again"
 
@@ -145,22 +145,22 @@ def test_an_update_tells_what_has_ended_although_it_goes_on() -> None:
     lab = running(4)
     lab.change(2, labels=LATER, restart_policy=NEVER)
     first = lab.groups[0]
-    lab.report(first, "TASK_KILLED")
+    lab.report(first, "KILLED")
     lab.offers()
-    lab.report(lab.group(0), "TASK_FAILED")
+    lab.report(lab.group(0), "FAILED")
     assert not lab.daemonset.stuck
     assert "to version" in lab.daemonset.message
     assert "1 taskgroup has ended and will not be restarted (web-0 on host-of-a0)" in lab.daemonset.message
-    lab.report(lab.group(3), "TASK_UNREACHABLE")
-    assert lab.daemonset.message.endswith("1 taskgroup out of reach (web-3 on host-of-a3)")
+    lab.report(lab.group(3), "UNREACHABLE")
+    assert lab.daemonset.message.endswith("1 unreachable taskgroup (web-3 on host-of-a3)")
     assert not told(lab)
 
 
 def test_what_the_update_itself_has_ended_is_no_trouble() -> None:
     lab = running(2)
     lab.change(1, labels=LATER, restart_policy=NEVER)
-    lab.core.desk.pool.remove_agent("a0")
-    lab.report(lab.group(0), "TASK_KILLED")
+    lab.core.turn_context.pool.remove_agent("a0")
+    lab.report(lab.group(0), "KILLED")
     assert lab.group(0).ended
     assert lab.daemonset.message == f"to version {lab.application.version}"
 
@@ -168,9 +168,9 @@ def test_what_the_update_itself_has_ended_is_no_trouble() -> None:
 def test_an_update_that_does_not_reach_its_bound_is_stuck_when_nothing_else_is_left() -> None:
     lab = running(3)
     lab.change(2, labels=LATER, restart_policy=NEVER)
-    lab.report(lab.group(0), "TASK_KILLED")
+    lab.report(lab.group(0), "KILLED")
     lab.offers()
-    lab.report(lab.group(0), "TASK_FAILED")
+    lab.report(lab.group(0), "FAILED")
     assert not lab.daemonset.stuck
     lab.settle()
     assert [group.status for group in lab.groups] == ["Failed", "Running", "Running"]
@@ -182,17 +182,17 @@ def test_an_update_that_does_not_reach_its_bound_is_stuck_when_nothing_else_is_l
 def test_only_three_are_named() -> None:
     lab = running(5)
     for group in lab.groups:
-        lab.report(group, "TASK_FAILED")
+        lab.report(group, "FAILED")
     assert lab.daemonset.message.endswith("web-2 on host-of-a2 and 2 more)")
 
 
 def test_what_has_ended_is_replaced_on_request() -> None:
     lab = running(3)
     failed = lab.on("a1")
-    lab.report(failed, "TASK_FAILED")
+    lab.report(failed, "FAILED")
     assert lab.daemonset.stuck
-    lab.core.desk.pool.remove_agent("a1")
-    assert not lab.ask(events.RescheduleTaskGroup(taskgroup=failed.id)).error
+    lab.core.turn_context.pool.remove_agent("a1")
+    assert not lab.ask(requests.RescheduleTaskGroup(taskgroup=failed.id)).error
     assert lab.on("a1").id == failed.id
     assert not lab.daemonset.stuck
     lab.settle()
@@ -202,13 +202,13 @@ def test_what_has_ended_is_replaced_on_request() -> None:
 @pytest.mark.parametrize("way", ["rollback", "restart", "correction"])
 def test_what_users_do_about_a_stuck_update_sets_it_going(way: str) -> None:
     lab = running(3)
-    update(lab, 1, "TASK_FAILED")
+    update(lab, 1, "FAILED")
     assert lab.daemonset.stuck
     match way:
         case "rollback":
-            reply = lab.ask(orders.RollbackDaemonset(namespace="default", name="web"))
+            reply = lab.ask(requests.RollbackDaemonset(namespace="default", name="web"))
         case "restart":
-            reply = lab.ask(orders.RestartDaemonset(namespace="default", name="web"))
+            reply = lab.ask(requests.RestartDaemonset(namespace="default", name="web"))
         case "correction":
             reply = lab.change(labels={"revision": "3"}, restart_policy=NEVER)
     assert not reply.error
@@ -220,7 +220,7 @@ def test_what_users_do_about_a_stuck_update_sets_it_going(way: str) -> None:
 def test_a_big_one_is_updating_as_soon_as_it_is_accepted() -> None:
     lab = running(3)
     controller = next(c for c in lab.core._controllers if isinstance(c, Daemonsets))
-    controller._rests["default/web"] = lab.now + 10  # as if it had hundreds of taskgroups
+    controller._work.rest("default/web", lab.now, lab.now + 10)  # as if it had hundreds of taskgroups
     lab.change(labels=LATER, restart_policy=NEVER)
     assert (lab.daemonset.status, lab.daemonset.stuck) == ("Updating", False)
 
@@ -228,7 +228,7 @@ def test_a_big_one_is_updating_as_soon_as_it_is_accepted() -> None:
 def test_the_end_of_a_stuck_update_names_what_has_not_come_up() -> None:
     options = CoreOptions(transactions=Options(periods=Periods(inner_reschedule=60)), strict=True)
     lab = running(2, options=options)
-    update(lab, 2, "TASK_FINISHED")
+    update(lab, 2, "FINISHED")
     lab.wait(61)
     ended = lab.transaction("UPDATE")
     assert ended.status == "TIMEOUT"
@@ -239,7 +239,7 @@ def test_the_end_of_a_stuck_update_names_what_has_not_come_up() -> None:
 
 def test_what_has_ended_on_an_agent_that_is_gone_does_not_hold_up_the_last_word() -> None:
     lab = running(2)
-    lab.report(lab.on("a1"), "TASK_FAILED")
+    lab.report(lab.on("a1"), "FAILED")
     assert lab.daemonset.stuck
     lab.leave("a1")
     assert not lab.daemonset.stuck, "it is forgotten after a while"
@@ -252,7 +252,7 @@ def test_many_changes_of_agents_are_looked_at_once(monkeypatch: pytest.MonkeyPat
     looks: list[set[str]] = []
     look = Daemonsets._rejudge
     monkeypatch.setattr(Daemonsets, "_rejudge", lambda self, *sets: (looks.append(sets[0]), look(self, *sets)))
-    lab.turn(*(events.SetAgent(agent=f"a{number}", disabled=True) for number in range(4)))
+    lab.turn(*(requests.SetAgent(agent=f"a{number}", disabled=True) for number in range(4)))
     assert looks == [{"a0", "a1", "a2", "a3"}]
     lab.join("a4")
     assert looks[1:] == [{"a4"}], "the others have not changed"
@@ -273,17 +273,17 @@ def test_a_setting_that_changes_nothing_for_a_daemonset_costs_no_look_at_it(monk
 def test_a_deletion_names_the_agents_it_waits_for() -> None:
     lab = running(3, unreachable_policy=UnreachablePolicy(replace_after=60.0))
     assert deleting(lab.groups) == "its taskgroups are being ended"
-    lab.report(lab.on("a1"), "TASK_UNREACHABLE")
-    lab.ask(orders.DeleteDaemonset(namespace="default", name="web"))
-    words = "waits for 1 agent out of reach (host-of-a1); deleting it with --enforce (enforce=1) gives up what is there"
+    lab.report(lab.on("a1"), "UNREACHABLE")
+    lab.ask(requests.DeleteDaemonset(namespace="default", name="web"))
+    words = "waits for 1 unreachable agent (host-of-a1); deleting it with --force (enforce=1) does not wait for them"
     assert (lab.daemonset.status, lab.daemonset.message) == ("Deleting", words)
-    lab.report(lab.on("a2"), "TASK_UNREACHABLE")
+    lab.report(lab.on("a2"), "UNREACHABLE")
     lab.settle()
-    assert "waits for 2 agents out of reach (host-of-a1, host-of-a2)" in lab.daemonset.message
-    lab.report(lab.on("a2"), "TASK_KILLED")
+    assert "waits for 2 unreachable agents (host-of-a1, host-of-a2)" in lab.daemonset.message
+    lab.report(lab.on("a2"), "KILLED")
     assert lab.daemonset.message == words
-    lab.report(lab.on("a1"), "TASK_RUNNING")
+    lab.report(lab.on("a1"), "RUNNING")
     assert lab.daemonset.message == "its taskgroups are being ended"
-    lab.report(lab.on("a1"), "TASK_UNREACHABLE")
-    lab.ask(orders.DeleteDaemonset(namespace="default", name="web", enforce=True))
+    lab.report(lab.on("a1"), "UNREACHABLE")
+    lab.ask(requests.DeleteDaemonset(namespace="default", name="web", enforce=True))
     assert not lab.core.state.daemonsets

@@ -5,15 +5,17 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from bcs_scheduler.core import deployments, effects, events, orders
-from bcs_scheduler.core.controllers.janitor import PERIOD
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.controllers.retention.garbage_collector import PERIOD
+from bcs_scheduler.core.interface import effects, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.requests.kinds import deployment_checks
+from store.encoding.sizes import SMALLEST_LIMIT
 from store.records import Strategy, Transaction
-from store.sizes import SMALLEST_LIMIT
 from tests.unit.lab import version
 from tests.unit.rollinglab import NEW, WEB, RollingLab, deployed, named, wish
-from transactions import delete, kinds, rolling
 from transactions.base import Context, Options, Step
+from transactions.kinds import delete
+from transactions.rules import rolling
 
 # --- creation ---------------------------------------------------------------------------------------------------------
 
@@ -36,7 +38,7 @@ def test_it_is_deploying_until_its_launch_has_ended() -> None:
     assert lab.deployment.status == "Deploying"
     lab.wait(lab.options.transactions.periods.launch + 5)
     assert lab.deployment.status == "Running"
-    assert "LAUNCH TIMEOUT" in lab.deployment.message
+    assert "launch timed out" in lab.deployment.message
 
 
 def test_creation_is_all_or_nothing() -> None:
@@ -45,7 +47,7 @@ def test_creation_is_all_or_nothing() -> None:
     records = lab.records()
     assert lab.deploy(1).error == "exists"
     wanted = wish(1, name="other")
-    assert lab.ask(orders.CreateDeployment(deployment=wanted)).error == "invalid"
+    assert lab.ask(requests.CreateDeployment(deployment=wanted)).error == "invalid"
     nothing = Strategy(max_surge=0, max_unavailable=0)
     reply = lab.deploy(1, name="other", strategy=nothing)
     assert (reply.error, reply.problems[0].path) == ("invalid", "$.spec.strategy.rollingupdate")
@@ -55,7 +57,7 @@ def test_creation_is_all_or_nothing() -> None:
 def test_a_document_that_no_store_takes_is_refused() -> None:
     lab = RollingLab()
     wanted = msgspec.structs.replace(wish(1), raw="x" * 300_000)
-    reply = lab.ask(orders.CreateDeployment(deployment=wanted, version=version(1)))
+    reply = lab.ask(requests.CreateDeployment(deployment=wanted, version=version(1)))
     assert (reply.error, "300000 bytes" in reply.message) == ("invalid", True)
 
 
@@ -71,7 +73,7 @@ def adoptable(*labels: dict[str, str]) -> RollingLab:
     lab = RollingLab()
     lab.offer()
     for number, pairs in enumerate(labels):
-        lab.ask(events.CreateApplication(version=named(2, f"app{number}", labels=pairs)))
+        lab.ask(requests.CreateApplication(version=named(2, f"app{number}", labels=pairs)))
     lab.run_applications()
     return lab
 
@@ -79,7 +81,7 @@ def adoptable(*labels: dict[str, str]) -> RollingLab:
 def test_every_pair_of_the_selector_must_match() -> None:
     lab = adoptable({"app": "web", "tier": "front"}, {"app": "web", "tier": "back"})
     selector = {"app": "web", "tier": "front"}
-    reply = lab.ask(orders.CreateDeployment(deployment=wish(0, selector=selector)))
+    reply = lab.ask(requests.CreateDeployment(deployment=wish(0, selector=selector)))
     assert not reply.error
     assert (lab.deployment.application, lab.deployment.instances, lab.deployment.status) == ("app0", 2, "Running")
     assert lab.core.state.revisions_of(WEB)[1].version.labels == selector
@@ -87,14 +89,14 @@ def test_every_pair_of_the_selector_must_match() -> None:
 
 def test_several_matches_are_refused_by_name() -> None:
     lab = adoptable({"app": "web"}, {"app": "web"})
-    reply = lab.ask(orders.CreateDeployment(deployment=wish(0, selector={"app": "web"})))
+    reply = lab.ask(requests.CreateDeployment(deployment=wish(0, selector={"app": "web"})))
     assert (reply.error, "app0, app1" in reply.message) == ("conflict", True)
 
 
 def test_what_belongs_to_another_deployment_is_not_adopted() -> None:
     lab = adoptable({"app": "web"})
-    lab.ask(orders.CreateDeployment(deployment=wish(0, selector={"app": "web"})))
-    reply = lab.ask(orders.CreateDeployment(deployment=wish(0, name="other", selector={"app": "web"})))
+    lab.ask(requests.CreateDeployment(deployment=wish(0, selector={"app": "web"})))
+    reply = lab.ask(requests.CreateDeployment(deployment=wish(0, name="other", selector={"app": "web"})))
     assert (reply.error, "matches no application" in reply.message) == ("invalid", True)
 
 
@@ -130,12 +132,12 @@ def test_its_applications_are_not_changed_past_it() -> None:
         place = {"namespace": "default", "name": application.name}
         definition = named(3, application.name, labels={"other": "1"})
         for command in (
-            events.ScaleApplication(instances=9, **place),
-            events.ScaleApplication(instances=0, inner=True, **place),
-            events.UpdateApplication(version=definition),
-            events.UpdateApplication(version=definition, resources_only=True),
-            events.RollbackApplication(**place),
-            events.DeleteApplication(enforce=True, **place),
+            requests.ScaleApplication(instances=9, **place),
+            requests.ScaleApplication(instances=0, inner=True, **place),
+            requests.UpdateApplication(version=definition),
+            requests.UpdateApplication(version=definition, resources_only=True),
+            requests.RollbackApplication(**place),
+            requests.DeleteApplication(enforce=True, **place),
         ):
             reply = lab.ask(command)
             assert (reply.error, "deployment default/web" in reply.message) == ("conflict", True), command
@@ -151,9 +153,9 @@ def test_taskgroups_of_an_update_can_be_rescheduled_but_not_those_that_go() -> N
     lab.renew(3, **NEW)
     lab.until("DELETE")
     (going, *_) = [group for group in lab.old if group.killing_since]
-    assert lab.ask(events.RescheduleTaskGroup(taskgroup=going.id)).error == "conflict"
+    assert lab.ask(requests.RescheduleTaskGroup(taskgroup=going.id)).error == "conflict"
     stays = next(group for group in lab.old if not group.killing_since)
-    assert not lab.ask(events.RescheduleTaskGroup(taskgroup=stays.id)).error
+    assert not lab.ask(requests.RescheduleTaskGroup(taskgroup=stays.id)).error
     lab.run()
     assert (lab.deployment.status, len(lab.groups)) == ("Running", 3)
 
@@ -214,7 +216,7 @@ def test_it_goes_when_its_applications_are_gone(updating: bool) -> None:
 def test_a_deletion_that_runs_out_of_time_is_tried_again_and_can_be_enforced() -> None:
     lab = deployed(2)
     for group in lab.groups:
-        lab.report(group, "TASK_UNREACHABLE")
+        lab.report(group, "UNREACHABLE")
     lab.remove()
     lab.wait(lab.options.transactions.periods.delete + 10)
     running = [t for t in lab.core.state.active_transactions() if t.type == "DELETE"]
@@ -229,7 +231,7 @@ def test_a_deletion_that_runs_out_of_time_is_tried_again_and_can_be_enforced() -
 def test_what_does_not_exist_is_not_found() -> None:
     lab = RollingLab()
     replies = [lab.control("pause"), lab.undo(), lab.resize(1), lab.remove()]
-    replies.append(lab.ask(orders.UpdateDeployment(deployment=wish(1), version=version(1))))
+    replies.append(lab.ask(requests.UpdateDeployment(deployment=wish(1), version=version(1))))
     assert {reply.error for reply in replies} == {"not_found"}
 
 
@@ -239,7 +241,7 @@ def test_what_does_not_exist_is_not_found() -> None:
 def test_a_plan_of_a_creation_says_what_would_be_placed_where() -> None:
     lab = RollingLab()
     lab.offer()
-    wanted = orders.CreateDeployment(deployment=wish(2), version=version(2), dry_run=True)
+    wanted = requests.CreateDeployment(deployment=wish(2), version=version(2), dry_run=True)
     reply = lab.ask(wanted)
     assert [place["index"] for place in reply.data["place"]] == [0, 1]
     assert not lab.core.state.deployments
@@ -264,11 +266,11 @@ def test_a_plan_of_an_update_is_its_first_step() -> None:
 def test_an_update_at_the_limit_of_documents_fits_one_commit() -> None:
     lab = RollingLab()
     lab.offer()
-    most = deployments.DOCUMENT_BYTES
+    most = deployment_checks.DOCUMENT_BYTES
     wanted = msgspec.structs.replace(wish(2), raw="x" * most, annotations={"notes": "y" * (most // 2)})
     for number in ("1", "2"):
         definition = version(2, labels={"revision": number}, annotations=wanted.annotations)
-        kind = orders.CreateDeployment if number == "1" else orders.UpdateDeployment
+        kind = requests.CreateDeployment if number == "1" else requests.UpdateDeployment
         units = lab.core.turn([kind(deployment=wanted, version=definition)], lab.now)
         sizes = [sum(len(msgspec.json.encode(c.record)) for c in unit.changes if c.record) for unit in units]
         assert max(sizes) < SMALLEST_LIMIT
@@ -282,14 +284,14 @@ def test_an_update_at_the_limit_of_documents_fits_one_commit() -> None:
 def test_a_deletion_that_fails_by_itself_is_tried_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = deployed(1, options=CoreOptions())
     broken = True
-    honest = delete.step
+    honest = delete.Delete.step
 
-    def step(ctx: Context, transaction: Transaction) -> Step:
+    def step(self: delete.Delete, ctx: Context, transaction: Transaction) -> Step:
         if broken:
             raise ValueError("out of order")
-        return honest(ctx, transaction)
+        return honest(self, ctx, transaction)
 
-    monkeypatch.setitem(kinds.STEPS, "DELETE", step)
+    monkeypatch.setattr(delete.Delete, "step", step)
     lab.remove()
     lab.wait(25)
     tried = [t for t in lab.core.state.transactions.values() if (t.type, t.status) == ("DELETE", "FAIL")]
@@ -303,12 +305,14 @@ def test_a_deletion_that_fails_by_itself_is_tried_again_after_a_while(monkeypatc
 def test_an_error_about_one_deployment_is_told_and_does_not_end_its_update(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = deployed(2, options=CoreOptions())
     lab.renew(2, **NEW)
-    honest = rolling.picture
-    monkeypatch.setattr(rolling, "picture", lambda *arguments: 1 // 0)
+    honest = rolling.rollout_state
+    monkeypatch.setattr(rolling, "rollout_state", lambda *arguments: 1 // 0)
     lab.run()
-    told = [e for e in lab.seen if isinstance(e, effects.Story) and (e.kind, e.reason) == ("deployment", "error")]
+    told = [
+        e for e in lab.seen if isinstance(e, effects.LogLine) and (e.kind, e.reason) == ("deployment", "InternalError")
+    ]
     assert "ZeroDivisionError" in told[0].message
-    monkeypatch.setattr(rolling, "picture", honest)
+    monkeypatch.setattr(rolling, "rollout_state", honest)
     lab.wait(11)
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision) == ("Running", 2)

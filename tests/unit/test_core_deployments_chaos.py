@@ -12,22 +12,26 @@ from random import Random
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
-from bcs_scheduler.core.desk import CoreOptions
-from store.definition import RestartPolicy, UnreachablePolicy
-from store.records import Canary, Deployment, Record, Strategy, TaskGroup
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface import effects, inputs, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.rollout import amendments
+from store.records import Application, Canary, Deployment, Record, Strategy, TaskGroup
+from store.records.definition import RestartPolicy, UnreachablePolicy
 from store.state import State
-from store.unit_of_work import Unit
+from store.state.unit_of_work import Unit
 from tests.unit.lab import START, version
 from tests.unit.rollinglab import WEB, RollingLab, wish
-from transactions import rolling
 from transactions.base import Options, Periods
-from transactions.lifecycle import is_leaving
+from transactions.conflicts import OnConflict
+from transactions.rules import rolling
+from transactions.rules.taskgroups.lifecycle import is_chosen_by_rollout
 
 OPTIONS = CoreOptions(
     strict=True,
     transactions=Options(periods=Periods(rolling_up=60, rolling_down=200, delete=300, launch=120), version_history=3),
 )
+ON_CONFLICT: tuple[OnConflict, ...] = ("supersede", "fail")
 
 
 class ChaosLab(RollingLab):
@@ -40,7 +44,7 @@ class ChaosLab(RollingLab):
         self.dead = False
         super().__init__(options, records, now)
 
-    def turn(self, *batch: events.Event) -> list[effects.Effect]:
+    def turn(self, *batch: inputs.Input) -> list[effects.Effect]:
         if self.dead:
             return []
         before = {group.id: group for group in self.groups}
@@ -63,12 +67,12 @@ class ChaosLab(RollingLab):
         if deployment is None or not deployment.updating or deployment.status == "Deleting":
             return
         floor, ceiling = rolling.bounds(deployment)
-        if was is not None and was.updating and was.revision != deployment.revision:
-            # One update was undone and the next one began in this turn: each acted within its own bounds.
+        if was is not None and was.updating and rolling.bounds(was) != (floor, ceiling):
+            # One update was superseded, or got another number, in this turn: each acted within its own bounds.
             floor, ceiling = min(floor, rolling.bounds(was)[0]), max(ceiling, rolling.bounds(was)[1])
-        chosen = [g for g in self.groups if is_leaving(g) and g.id in before and self.serves(before[g.id])]
+        chosen = [g for g in self.groups if is_chosen_by_rollout(g) and g.id in before and self.is_ready(before[g.id])]
         # Only those that would still be ready: others were reported as failed in the same turn.
-        chosen = [g for g in chosen if not is_leaving(before[g.id]) and g.status in ("Running", "Finish")]
+        chosen = [g for g in chosen if not is_chosen_by_rollout(before[g.id]) and g.status in ("Running", "Finish")]
         if chosen:
             assert self.ready >= floor, f"{len(chosen)} chosen to go, {self.ready} ready of {floor}"
         places = {(g.application, g.index) for g in before.values()}
@@ -126,13 +130,13 @@ def disturb(lab: ChaosLab, random: Random, fields: dict) -> None:  # type: ignor
         case "run":
             lab.once(start=random.random() < 0.8, end=random.random() < 0.8)
         case "fail" if group is not None:
-            lab.report(group, "TASK_FAILED")
+            lab.report(group, "FAILED")
         case "finish" if group is not None and random.random() < 0.2:
-            lab.report(group, "TASK_FINISHED")
+            lab.report(group, "FINISHED")
         case "lose" if group is not None:
-            lab.report(group, "TASK_UNREACHABLE")
+            lab.report(group, "UNREACHABLE")
         case "return" if group is not None:
-            lab.report(group, "TASK_RUNNING")
+            lab.report(group, "RUNNING")
         case "user":
             act(lab, random, fields)
         case _:
@@ -144,19 +148,25 @@ def act(lab: ChaosLab, random: Random, fields: dict) -> None:  # type: ignore[ty
     wanted = wish(instances, strategy=strategy(random))
     definition = version(instances, labels={"revision": str(random.randint(1, 5))}, **fields)
     control = [
-        orders.ControlDeployment(namespace="default", name="web", action=action)  # type: ignore[arg-type]
+        requests.ControlDeployment(namespace="default", name="web", action=action)  # type: ignore[arg-type]
         for action in ("pause", "resume", "cancel", "restart")
     ]
-    others: list[events.Command] = [
-        orders.RollbackDeployment(namespace="default", name="web"),
-        orders.ScaleDeployment(namespace="default", name="web", instances=instances),
-        *[events.RescheduleTaskGroup(taskgroup=g.id) for g in lab.groups[:1]],
+    others: list[requests.Request] = [
+        requests.RollbackDeployment(namespace="default", name="web"),
+        *[
+            requests.ScaleDeployment(namespace="default", name="web", instances=instances, on_conflict=on_conflict)
+            for on_conflict in ON_CONFLICT
+        ],
+        *[requests.RescheduleTaskGroup(taskgroup=g.id) for g in lab.groups[:1]],
     ]
     if random.random() < 0.02:
-        others = [orders.DeleteDeployment(namespace="default", name="web", enforce=random.random() < 0.3)]
-    updates = [orders.UpdateDeployment(deployment=wanted, version=definition)] * 4
+        others = [requests.DeleteDeployment(namespace="default", name="web", enforce=random.random() < 0.3)]
+    updates = [
+        requests.UpdateDeployment(deployment=wanted, version=definition, on_conflict=on_conflict)
+        for on_conflict in ON_CONFLICT
+    ] * 2
     if WEB not in lab.core.state.deployments:
-        lab.turn(orders.CreateDeployment(deployment=wanted, version=definition))
+        lab.turn(requests.CreateDeployment(deployment=wanted, version=definition))
         return
     command = random.choice([*control, *others, *updates])
     lab.turn(msgspec.structs.replace(command, dry_run=random.random() < 0.1))
@@ -172,7 +182,7 @@ def calm(lab: ChaosLab) -> None:
         if deployment.status in ("UpdatePaused", "UpdateSuspend"):
             lab.control("resume")
         for group in [g for g in lab.groups if g.unreachable_since]:
-            lab.report(group, "TASK_RUNNING")
+            lab.report(group, "RUNNING")
         lab.once()
         lab.now += 1.0
         lab.turn()
@@ -204,3 +214,30 @@ def test_updates_keep_their_bounds_whatever_happens_and_come_to_an_end(seed: int
     assert all(group.index < lab.application.instances for group in lab.groups)
     assert lab.application.instances == deployment.instances
     assert deployment.revision in lab.core.state.revisions_of(WEB)
+
+
+def _at_once(turn: TurnContext, deployment: Deployment) -> Deployment:
+    """An update that gets another number adds all that is missing of it, whatever else is there."""
+    for adding in list(turn.state.active_of(f"default/{deployment.successor}").values()):
+        turn.uow.put(msgspec.structs.replace(adding, target=deployment.instances))
+    return deployment
+
+
+def test_a_planted_error_about_another_number_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(amendments, "_fit", _at_once)
+    with pytest.raises(AssertionError, match="may be"):
+        for seed in range(60):
+            story(seed)
+
+
+def test_a_planted_error_about_superseded_revisions_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds are those of two applications: superseded ones are not counted."""
+    honest = rolling.side
+
+    def short_sighted(state: State, *applications: Application) -> rolling.Side:
+        return honest(state, applications[-1] if len(applications) > 1 else applications[0])
+
+    monkeypatch.setattr(rolling, "side", short_sighted)
+    with pytest.raises(AssertionError, match="may be"):
+        for seed in range(60):
+            story(seed)

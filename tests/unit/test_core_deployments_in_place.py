@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.core import effects, orders
-from bcs_scheduler.core.events import MessageAnswered
-from store.definition import Amounts, Container
+from bcs_scheduler.core.interface import effects
+from bcs_scheduler.core.interface import requests as orders
+from bcs_scheduler.core.interface.cluster_manager import MessageAnswered
 from store.records import Strategy
+from store.records.definition import Amounts, Container
 from tests.unit.lab import version
 from tests.unit.rollinglab import NEW, WEB, RollingLab, deployed, wish
 
@@ -21,12 +22,12 @@ def test_scale_goes_to_the_bound_application() -> None:
     lab.run()
     assert (len(lab.groups), lab.deployment.instances, lab.application.instances) == (4, 4, 4)
     assert lab.resize(4).data["unchanged"]
-    assert lab.resize(0).error == "invalid"
+    assert lab.resize(-1).error == "invalid"
 
 
 def test_another_scale_takes_the_place_of_one_that_runs() -> None:
     lab = deployed(1)
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     first = lab.resize(50).data["transactionID"]
     lab.resize(2)
     assert lab.core.state.transactions[first].status == "CANCEL"

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import events, orders
-from store.definition import Container, Process
+from bcs_scheduler.core.interface import cluster_manager, inputs, requests
 from store.records import Strategy
+from store.records.definition import Container, Process
 from tests.unit.lab import version
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, checked, deployed, healthy, wish
-from transactions.standing import Condition, standing
+from transactions.rules.deployment_status import Condition, summarize
 
 NO_LOSS = Strategy(max_unavailable=0, max_surge=1, min_ready=30.0)
 
 
 def progressing(lab: RollingLab) -> Condition:
-    return standing(lab.core.state, lab.deployment, lab.now).conditions[0]
+    return summarize(lab.core.state, lab.deployment, lab.now).conditions[0]
 
 
 def available(lab: RollingLab) -> Condition:
-    return standing(lab.core.state, lab.deployment, lab.now).conditions[1]
+    return summarize(lab.core.state, lab.deployment, lab.now).conditions[1]
 
 
 # --- finished ---------------------------------------------------------------------------------------------------------
@@ -29,8 +29,8 @@ def test_an_update_to_a_program_that_ends_well_is_no_success() -> None:
     lab = deployed(3, NO_LOSS)
     lab.renew(3, **NEW)
     lab.offer()
-    lab.report(lab.new[0], "TASK_RUNNING")
-    lab.report(lab.new[0], "TASK_FINISHED")
+    lab.report(lab.new[0], "RUNNING")
+    lab.report(lab.new[0], "FINISHED")
     assert lab.deployment.status == "UpdateSuspend"
     assert "ended for good: 1 taskgroup" in lab.deployment.message and "Finish" in lab.deployment.message
     assert (lab.ready, len(lab.old)) == (3, 3)
@@ -40,7 +40,7 @@ def test_it_is_undone_where_failures_are() -> None:
     lab = deployed(3, Strategy(max_unavailable=0, max_surge=1, on_failure="rollback"))
     lab.renew(3, **NEW)
     lab.offer()
-    lab.report(lab.new[0], "TASK_FINISHED")
+    lab.report(lab.new[0], "FINISHED")
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision, lab.ready) == ("Running", 1, 3)
     lab.hold_bounds()
@@ -48,7 +48,7 @@ def test_it_is_undone_where_failures_are() -> None:
 
 def test_old_ones_that_have_finished_go_first_and_count_for_nothing() -> None:
     lab = deployed(3, Strategy(max_unavailable=1, max_surge=0, order="DeleteFirst"))
-    lab.report(lab.group_of(0), "TASK_FINISHED")
+    lab.report(lab.group_of(0), "FINISHED")
     lab.renew(3, **NEW)
     assert [group.killing_since for group in lab.old] == [0.0, 0.0], "the budget is used up"
     assert {group.index for group in lab.old} == {1, 2}
@@ -58,16 +58,16 @@ def test_old_ones_that_have_finished_go_first_and_count_for_nothing() -> None:
 
 def test_at_rest_what_has_ended_for_good_is_said() -> None:
     lab = deployed(2)
-    lab.report(lab.group_of(1), "TASK_FINISHED")
+    lab.report(lab.group_of(1), "FINISHED")
     assert progressing(lab).reason == "Ended"
     assert "1 taskgroup ended and not restarted: 1.web" in progressing(lab).message
-    lab.report(lab.group_of(0), "TASK_FINISHED")
+    lab.report(lab.group_of(0), "FINISHED")
     assert available(lab).reason == "TooFew"
 
 
 def test_going_back_does_not_wait_for_what_had_finished_before() -> None:
     lab = deployed(3, Strategy(max_unavailable=2, max_surge=1))
-    lab.report(lab.group_of(0), "TASK_FINISHED")
+    lab.report(lab.group_of(0), "FINISHED")
     lab.renew(3, **NEW)
     lab.run_until(lambda: len(lab.new) > 1)
     lab.control("cancel")
@@ -90,10 +90,10 @@ def test_what_fails_in_the_turn_in_which_others_are_chosen_holds_up_nothing(kind
     assert lab.deployment.status == "Running" and lab.ready == 4
     lab.measure()
     group, task = lab.group_of(0), lab.group_of(0).tasks[0]
-    event: events.Event = events.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=False, message="no")
+    event: inputs.Input = requests.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=False, message="no")
     if kind == "failure":
-        event = events.StatusUpdate(task_id=task.id, state="TASK_FAILED", agent_id=group.agent_id, uuid=b"1")
-    update = orders.UpdateDeployment(
+        event = cluster_manager.StatusUpdate(task_id=task.id, state="FAILED", agent_id=group.agent_id, uuid=b"1")
+    update = requests.UpdateDeployment(
         deployment=wish(4, strategy=Strategy(order="DeleteFirst")), version=version(4, **fields, **NEW)
     )
     lab.turn(update, event)
@@ -114,7 +114,7 @@ def test_a_launch_that_ran_out_of_time_is_begun_again() -> None:
     lab = RollingLab()
     lab.deploy(3)
     lab.wait(1801)
-    assert lab.deployment.status == "Running" and "LAUNCH TIMEOUT" in lab.deployment.message
+    assert lab.deployment.status == "Running" and "launch timed out" in lab.deployment.message
     assert progressing(lab).reason == "LaunchFailed"
     lab.offer()
     lab.wait(58)
@@ -128,7 +128,7 @@ def test_a_launch_that_ran_out_of_time_is_begun_again() -> None:
 
 def test_it_is_so_for_a_scale_and_for_the_next_leader() -> None:
     lab = deployed(2)
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     lab.resize(4)
     lab.wait(481)
     assert progressing(lab).reason == "LaunchFailed"
@@ -179,7 +179,7 @@ def test_a_rest_between_steps_says_so_and_a_resume_ends_it() -> None:
     lab = deployed(3, Strategy(pause=300.0, max_unavailable=0))
     lab.renew(3, **NEW)
     lab.run()
-    assert "step 1 ended; the next one begins 300 s later" in lab.deployment.message
+    assert "step 1 ended; the next one begins 5m later" in lab.deployment.message
     assert lab.control("resume").error == ""
     lab.run()
     assert len(lab.new) == 2

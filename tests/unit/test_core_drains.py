@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
-from store.definition import Constraint, Container, HealthCheck
+from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from store.records import Deployment, Drain, Strategy, TaskGroup
+from store.records.definition import Constraint, Container, HealthCheck
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import KEY, version
-from transactions.lifecycle import is_ready
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 
 def drain(lab: Cluster, agent: str = "a0", **fields: Any) -> effects.Reply:
-    reply = lab.ask(orders.DrainAgent(agent=agent, **fields))
+    reply = lab.ask(requests.DrainAgent(agent=agent, **fields))
     lab.turn()
     return reply
 
@@ -36,14 +36,14 @@ def loaded(instances: int = 4, agents: int = 2, **fields: Any) -> Cluster:
     lab.create(instances, **fields)
     lab.offer("a0")
     for group in lab.groups:
-        lab.report(group, "TASK_RUNNING")
+        lab.report(group, "RUNNING")
     assert len(on(lab)) == instances
     lab.offers()
     return lab
 
 
 def ready(lab: Cluster) -> int:
-    return sum(map(is_ready, lab.groups))
+    return sum(map(is_ready_or_finished, lab.groups))
 
 
 def finish(lab: Cluster, agent: str = "a0") -> int:
@@ -54,9 +54,9 @@ def finish(lab: Cluster, agent: str = "a0") -> int:
             return fewest
         for group in lab.groups:
             if group.killing_since and not group.ended:
-                lab.report(group, "TASK_KILLED")
+                lab.report(group, "KILLED")
             elif not group.started and not group.ended:
-                lab.report(group, "TASK_RUNNING")
+                lab.report(group, "RUNNING")
             fewest = min(fewest, ready(lab))
         lab.offers()
         lab.wait(0.6)
@@ -103,7 +103,7 @@ def test_nothing_is_ended_that_has_no_place_elsewhere() -> None:
 def test_two_at_once_do_not_count_on_the_same_room() -> None:
     lab = loaded(4, max_unavailable=4)
     for agent in ("a0", "a1"):
-        lab.core.desk.pool.remove_agent(agent)
+        lab.core.turn_context.pool.remove_agent(agent)
     lab.offer("a1", cpus=150)
     drain(lab, at_once=4)
     assert sum(bool(group.killing_since) for group in lab.groups) == 1
@@ -111,7 +111,7 @@ def test_two_at_once_do_not_count_on_the_same_room() -> None:
 
 def test_offers_are_asked_for_to_see_where_there_is_room() -> None:
     lab = loaded(1)
-    suppressed = [e for e in lab.wait(20) if isinstance(e, effects.Suppress)]
+    suppressed = [e for e in lab.wait(20) if isinstance(e, leased.Suppress)]
     assert suppressed
     assert not lab.core.offers()
     drain(lab)
@@ -125,7 +125,7 @@ def test_asks_for_offers_again_when_suppressed() -> None:
     lab = loaded(1)
     lab.wait(20)
     drain(lab)
-    assert lab.sent(effects.Revive)
+    assert lab.sent(leased.Revive)
 
 
 def test_a_place_is_judged_as_if_the_taskgroup_had_left() -> None:
@@ -135,7 +135,7 @@ def test_a_place_is_judged_as_if_the_taskgroup_had_left() -> None:
     lab.join("a1", zone="z1")
     lab.create(1, constraints=((Constraint(name="zone", operator="MAXPER", limit=1),),))
     lab.offer("a0")
-    lab.report(lab.group(), "TASK_RUNNING")
+    lab.report(lab.group(), "RUNNING")
     lab.offers()
     drain(lab)
     finish(lab)
@@ -148,8 +148,8 @@ def test_the_replacement_must_be_healthy_before_the_next() -> None:
     healthy(lab)
     drain(lab, at_once=5)
     (first,) = [group for group in lab.groups if group.killing_since]
-    lab.report(first, "TASK_KILLED")
-    lab.report(lab.group(first.index), "TASK_RUNNING")
+    lab.report(first, "KILLED")
+    lab.report(lab.group(first.index), "RUNNING")
     lab.offers()
     lab.wait(10)
     assert len(on(lab)) == 1
@@ -164,8 +164,8 @@ def test_the_replacement_must_be_healthy_before_the_next() -> None:
 
 def healthy(lab: Cluster) -> None:
     for group in lab.groups:
-        task = events.TaskDetail(checks=(events.CheckReport(type="TCP", healthy=True),))
-        lab.report(group, "TASK_RUNNING", detail=task)
+        task = cluster_manager.TaskDetail(checks=(cluster_manager.CheckReport(type="TCP", healthy=True),))
+        lab.report(group, "RUNNING", detail=task)
 
 
 def test_agents_that_are_drained_together_share_the_bound() -> None:
@@ -175,7 +175,7 @@ def test_agents_that_are_drained_together_share_the_bound() -> None:
     lab.offer("a0")
     lab.offer("a1")
     for group in lab.groups:
-        lab.report(group, "TASK_RUNNING")
+        lab.report(group, "RUNNING")
     lab.offers()
     for agent in ("a0", "a1"):
         drain(lab, agent, at_once=3)
@@ -249,7 +249,7 @@ def test_a_new_leader_goes_on_within_the_bounds() -> None:
     lab.offers()
     lab.wait(5)
     assert [group.id for group in lab.groups if group.killing_since] == [moving.id], "one is on its way already"
-    lab.report(moving, "TASK_KILLED")
+    lab.report(moving, "KILLED")
     lab.offers()
     lab = lab.succeed()
     lab.list()
@@ -267,15 +267,15 @@ def test_waits_while_an_operation_works_on_the_application() -> None:
     drain(lab, at_once=4)
     lab.wait(2)
     assert {group.id for group in lab.groups if group.killing_since} == before
-    assert "UPDATE" in of(lab).message
+    assert "update application-" in of(lab).message
 
 
 def test_waits_for_what_its_deployment_allows() -> None:
     lab = loaded(2)
     owner = Deployment(namespace="default", name="d", application="web", strategy=Strategy(max_unavailable=0))
-    lab.core.desk.uow.put(owner)
+    lab.core.turn_context.uow.put(owner)
     state = lab.core.state
-    lab.core.desk.uow.put(state.applications[KEY].__class__(**{
+    lab.core.turn_context.uow.put(state.applications[KEY].__class__(**{
         field: getattr(lab.application, field) for field in lab.application.__struct_fields__ if field != "deployment"
     }, deployment="d"))  # fmt: skip
     lab.turn()
@@ -287,8 +287,8 @@ def test_waits_for_what_its_deployment_allows() -> None:
 
 def test_what_fails_by_itself_uses_up_the_bound() -> None:
     lab = loaded(4, max_unavailable=1)
-    lab.report(lab.group(3), "TASK_FAILED")
-    lab.report(lab.group(3), "TASK_STARTING")
+    lab.report(lab.group(3), "FAILED")
+    lab.report(lab.group(3), "STARTING")
     drain(lab, at_once=4)
     lab.wait(2)
     assert ready(lab) == 3
@@ -297,10 +297,10 @@ def test_what_fails_by_itself_uses_up_the_bound() -> None:
 
 def test_an_agent_out_of_reach_is_waited_for() -> None:
     lab = loaded(1)
-    lab.report(lab.group(), "TASK_UNREACHABLE")
+    lab.report(lab.group(), "UNREACHABLE")
     drain(lab)
     lab.wait(2)
-    assert "out of reach" in of(lab).message
+    assert "unreachable" in of(lab).message
 
 
 def test_an_agent_nobody_knows() -> None:

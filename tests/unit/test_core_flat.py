@@ -10,13 +10,16 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 
-from bcs_scheduler.core import events
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.interface import cluster_manager
+from bcs_scheduler.core.options import CoreOptions
 from offers import agents
+from offers.agents import ListedAgent
 from store.records import Transaction
 from tests.unit.lab import KEY, Lab, running
 from transactions.base import Options, Periods
-from transactions.wakeups import SLACK, Wakeups
+from transactions.engine.wakeups import SLACK, Wakeups
+
+pytestmark = pytest.mark.slow
 
 OPTIONS = CoreOptions(strict=True, events_keep=2_000)
 GROUPS = 10
@@ -29,13 +32,13 @@ def failures(lab: Lab, count: int) -> float:
     """So many failures one after the other, each replaced; processor time of one in seconds."""
     began = time.process_time()
     for number in range(count):
-        lab.report(lab.groups[number % GROUPS], "TASK_FAILED")
+        lab.report(lab.groups[number % GROUPS], "FAILED")
         lab.now += PAUSE
         lab.turn()
         lab.offer()
         for group in lab.groups:
             if not group.ended and not group.started:
-                lab.report(group, "TASK_RUNNING")
+                lab.report(group, "RUNNING")
     return (time.process_time() - began) / count
 
 
@@ -97,8 +100,8 @@ def test_a_core_that_does_everything_holds_no_more_for_it(monkeypatch: pytest.Mo
 def everything(lab: Lab, first: int, last: int) -> None:
     for number in range(first, last):
         agent = f"agent-{number}"
-        listed = {"id": agent, "ip": agent, "hostname": agent, "attributes": {}, "total": {"cpus": 1, "mem": 1}}
-        lab.turn(events.AgentsListed(agents=(listed,)))
+        listed = ListedAgent(id=agent, ip=agent, hostname=agent, attributes={}, total={"cpus": 1, "mem": 1})
+        lab.turn(cluster_manager.AgentsListed(agents=(listed,)))
         lab.offer(agent)
         lab.scale(3)
         lab.run()
@@ -106,12 +109,12 @@ def everything(lab: Lab, first: int, last: int) -> None:
         lab.run()
         lab.update(2, labels={"revision": str(number)})
         lab.run()
-        lab.report(lab.group(0), "TASK_FAILED")
+        lab.report(lab.group(0), "FAILED")
         lab.now += PAUSE
         lab.turn()
         lab.offer()
         lab.run()
-        lab.turn(events.AgentRemoved(agent_id=agent))
+        lab.turn(cluster_manager.AgentRemoved(agent_id=agent))
         lab.delete()
         lab.run()
         lab.turn()

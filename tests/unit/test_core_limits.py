@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
-from store.definition import Amounts, Container, RestartPolicy
+from bcs_scheduler.core.interface import cluster_manager, effects, requests
+from bcs_scheduler.core.options import CoreOptions
 from store.records import MessageStatus
+from store.records.definition import Amounts, Container, RestartPolicy
 from tests.unit.lab import Lab, running, version
 
 
@@ -19,7 +19,7 @@ def containers(limit: int = 0, request: int = 100, command: str = "serve") -> tu
 
 def change(lab: Lab, instances: int = 2, *, dry_run: bool = False, **fields: Any) -> effects.Reply:
     wanted = version(instances, **fields)
-    return lab.ask(events.UpdateApplication(version=wanted, resources_only=True, dry_run=dry_run))
+    return lab.ask(requests.UpdateApplication(version=wanted, resources_only=True, dry_run=dry_run))
 
 
 def test_running_taskgroups_are_moved_and_told() -> None:
@@ -29,7 +29,7 @@ def test_running_taskgroups_are_moved_and_told() -> None:
     assert reply.data["version"] == lab.application.version
     assert [message["taskgroup"] for message in reply.data["messages"]] == ids
     assert {group.version for group in lab.groups} == {lab.application.version}
-    sent = lab.sent(effects.SendMessage)
+    sent = lab.sent(cluster_manager.SendMessage)
     assert [m.type for m in sent] == ["resources", "resources"]
     assert sent[0].body == {"limits": [{"index": 0, "cpus": 400, "mem": 64_000}]}
     assert lab.application.status == "Running" and not lab.core.state.active_transactions()
@@ -54,11 +54,11 @@ def test_the_same_limits_change_nothing() -> None:
 def test_what_cannot_be_told_keeps_the_version_whose_limits_it_has() -> None:
     lab = running(2, CoreOptions(strict=True), containers=containers(200))
     before = lab.application.version
-    lab.report(lab.group(1), "TASK_UNREACHABLE")
+    lab.report(lab.group(1), "UNREACHABLE")
     reply = change(lab, containers=containers(400))
     assert [message["status"] for message in reply.data["messages"]] == ["staging", "failed"]
     assert [group.version for group in lab.groups] == [lab.application.version, before]
-    lab.report(lab.group(1), "TASK_RUNNING")
+    lab.report(lab.group(1), "RUNNING")
     again = change(lab, containers=containers(400))
     assert [message["taskgroup"] for message in again.data["messages"]] == [lab.group(1).id]
     assert {group.version for group in lab.groups} == {lab.application.version}
@@ -67,7 +67,7 @@ def test_what_cannot_be_told_keeps_the_version_whose_limits_it_has() -> None:
 def test_the_replacement_of_what_has_ended_has_the_new_limits() -> None:
     policy = RestartPolicy(policy="OnFailure", interval=100.0)
     lab = running(1, containers=containers(200), restart_policy=policy)
-    lab.report(lab.group(), "TASK_FAILED")
+    lab.report(lab.group(), "FAILED")
     reply = change(lab, 1, containers=containers(400), restart_policy=policy)
     assert reply.data["messages"] == []
     lab.wait(101)
@@ -93,9 +93,9 @@ def test_a_plan_changes_nothing() -> None:
 # --- executors that do not take them ----------------------------------------------------------------------------------
 
 
-def answer(lab: Lab, index: int, status: MessageStatus) -> events.MessageAnswered:
+def answer(lab: Lab, index: int, status: MessageStatus) -> cluster_manager.MessageAnswered:
     (message,) = (m for m in lab.core.state.messages.values() if m.taskgroup == lab.group(index).id and m.open)
-    return events.MessageAnswered(
+    return cluster_manager.MessageAnswered(
         agent_id=lab.group(index).agent_id, executor_id=message.taskgroup, message_id=message.id, status=status
     )
 
@@ -116,12 +116,14 @@ def test_one_that_is_silent_for_minutes_gets_its_version_back() -> None:
     lab = running(1, CoreOptions(strict=True, answer_timeout=30.0), containers=containers(200))
     before = lab.application.version
     change(lab, 1, containers=containers(400))
-    sent = len(lab.sent(effects.SendMessage)) + sum(isinstance(e, effects.SendMessage) for e in lab.wait(89))
+    sent = len(lab.sent(cluster_manager.SendMessage)) + sum(
+        isinstance(e, cluster_manager.SendMessage) for e in lab.wait(89)
+    )
     assert sent == 5  # after 0, 5, 15, 35 and 75 s
     assert lab.group().version == lab.application.version
     lab.wait(2)
     (message,) = lab.core.state.messages.values()
-    assert (message.status, message.message) == ("failed", "no answer from the executor within 90 s")
+    assert (message.status, message.message) == ("failed", "no answer from the executor within 1m30s")
     assert lab.group().version == before
     assert len(change(lab, 1, containers=containers(400)).data["messages"]) == 1
 
@@ -129,10 +131,12 @@ def test_one_that_is_silent_for_minutes_gets_its_version_back() -> None:
 def test_a_long_answer_timeout_bridges_minutes_without_its_executor() -> None:
     lab = running(1, CoreOptions(strict=True, answer_timeout=600.0), containers=containers(200))
     change(lab, 1, containers=containers(400))
-    assert sum(isinstance(e, effects.SendMessage) for e in lab.wait(400)) == 9  # 5, 15, 35, 75 s, then every 60 s
+    assert (
+        sum(isinstance(e, cluster_manager.SendMessage) for e in lab.wait(400)) == 9
+    )  # 5, 15, 35, 75 s, then every 60 s
     group = lab.group()
-    lab.turn(events.TasksReported(agent_id=group.agent_id, executor_id=group.id, tasks=()))
-    assert len(lab.sent(effects.SendMessage)) == 1
+    lab.turn(cluster_manager.TasksReported(agent_id=group.agent_id, executor_id=group.id, tasks=()))
+    assert len(lab.sent(cluster_manager.SendMessage)) == 1
     lab.turn(answer(lab, 0, "success"))
     lab.wait(300)
     assert next(iter(lab.core.state.messages.values())).status == "success"
@@ -154,13 +158,13 @@ def test_earlier_limits_are_not_sent_again_after_later_ones() -> None:
     change(lab, 1, containers=containers(800))
     assert lab.core.state.messages[first].status == "failed"
     assert lab.core.state.messages[first].message == "limits were changed again before the executor answered"
-    again = [effect for effect in lab.wait(30) if isinstance(effect, effects.SendMessage)]
+    again = [effect for effect in lab.wait(30) if isinstance(effect, cluster_manager.SendMessage)]
     assert again and {effect.body["limits"][0]["cpus"] for effect in again} == {800}
 
 
 def test_other_messages_of_the_taskgroup_go_on() -> None:
     lab = running(1, containers=containers(200))
-    lab.ask(events.Instruct(namespace="default", name="web", type="signal", body={"signal": 1}))
+    lab.ask(requests.CreateCommand(namespace="default", name="web", type="signal", body={"signal": 1}))
     change(lab, 1, containers=containers(400))
     assert [message.status for message in lab.core.state.messages.values()] == ["staging", "staging"]
 
@@ -169,14 +173,14 @@ def test_forgetting_a_command_that_is_under_way_gives_the_version_back() -> None
     lab = running(1, containers=containers(200))
     before = lab.application.version
     command = change(lab, 1, containers=containers(400)).data["commandID"]
-    lab.ask(events.DeleteCommand(id=command))
+    lab.ask(requests.DeleteCommand(id=command))
     assert lab.group().version == before
 
 
 def test_the_replacement_of_one_that_ended_before_it_was_told_has_the_new_limits() -> None:
     lab = running(1, containers=containers(200))
     change(lab, 1, containers=containers(400))
-    lab.report(lab.group(), "TASK_FAILED")
+    lab.report(lab.group(), "FAILED")
     lab.wait(30)
     lab.offer()
     lab.wait(5)

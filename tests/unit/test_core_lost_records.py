@@ -10,14 +10,14 @@ from collections import Counter
 
 import pytest
 
-from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.interface import cluster_manager, effects
 from benchmarks.synthetic import PER_AGENT, World, agent_name, listed
 from store.records import TaskGroup
 
 RECORDS = {"taskgroup": 4, "transaction": 2}
 """Writes per taskgroup: it is lost, replaced (the new one written, the old one deleted), and runs; the restart begins
 and ends. More are not needed."""
-EVENTS = ["Lost", "Running", "begin", "placed", "restarted"]
+EVENTS = ["TaskGroupLost", "TaskGroupRunning", "TransactionStarted", "TaskGroupPlaced", "TaskGroupRestarted"]
 AGENTS = 10
 
 
@@ -34,10 +34,10 @@ class Counted(World):
         for unit in units:
             self.written.update(change.kind for change in unit.changes)
             for effect in unit.effects:
-                if isinstance(effect, effects.Happened):
-                    self.told.update((happening.object, happening.reason) for happening in effect.happenings)
-                elif isinstance(effect, effects.Kill):
-                    self.killed.append(effect.task_id)
+                if isinstance(effect, effects.EventsRecorded):
+                    self.told.update((event.object, event.reason) for event in effect.events)
+                elif isinstance(effect, cluster_manager.End):
+                    self.killed += effect.tasks
         super().take(units)
 
 
@@ -48,15 +48,15 @@ def story() -> tuple[Counted, list[TaskGroup]]:
     assert len(lost) == AGENTS * PER_AGENT
     world.written.clear()
     world.told.clear()
-    world.turn(*[events.AgentRemoved(agent_id=agent_name(n)) for n in range(AGENTS)])
-    world.turn(events.AgentsListed(agents=listed(range(AGENTS, world.agents))))
-    world.turn(*[report for group in lost for report in world.reports(group, "TASK_UNREACHABLE")])
+    world.turn(*[cluster_manager.AgentRemoved(agent_id=agent_name(n)) for n in range(AGENTS)])
+    world.turn(cluster_manager.AgentsListed(agents=listed(range(AGENTS, world.agents))))
+    world.turn(*[report for group in lost for report in world.reports(group, "UNREACHABLE")])
     while not world.killed:  # the kills of what is replaced are not answered yet: the agents are away
         world.turn(after=1.0)
     world.rest()
     assert sorted(world.killed) == sorted(task.id for group in lost for task in group.tasks)
-    world.turn(events.AgentsListed(agents=listed(range(world.agents))))
-    world.turn(*[report for group in lost for report in world.reports(group, "TASK_RUNNING")])
+    world.turn(cluster_manager.AgentsListed(agents=listed(range(world.agents))))
+    world.turn(*[report for group in lost for report in world.reports(group, "RUNNING")])
     world.rest()
     for _ in range(100):
         world.turn(after=1.0)
@@ -69,7 +69,7 @@ def test_all_lost_taskgroups_are_replaced_and_what_came_back_is_ended(story: tup
     groups = world.core.state.taskgroups
     assert len(groups) == 1000 and {group.status for group in groups.values()} == {"Running"}
     assert not groups.keys() & {group.id for group in lost}
-    assert len(world.core._remnants) == 0
+    assert len(world.core._orphaned_tasks) == 0
 
 
 def test_a_lost_taskgroup_writes_no_record_more_than_needed(story: tuple[Counted, list[TaskGroup]]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bcs_scheduler.core import effects, events
-from store.codec import decode, encode
+from bcs_scheduler.core.interface import cluster_manager, requests
+from store.encoding.codec import decode, encode
 from store.ids import TaskGroupId
 from store.records import Record
-from store.zookeeper_tree import Address, Tree, unescape
+from store.zookeeper.tree import Address, Tree, unescape
 from tests.unit.lab import Lab
 
 ANY_NAME = st.text(max_size=80) | st.text(alphabet="./\\:@ -_0a,;=%?#'\"\n\u2028ö", max_size=30)
@@ -32,10 +32,10 @@ def test_a_task_runs_on_whatever_cluster_host_and_agent_are_called(cluster: str,
     lab = Lab(cluster=cluster)
     lab.create()
     lab.offer(agent, hostname=host)
-    lab.report(lab.group(), "TASK_RUNNING")
+    lab.report(lab.group(), "RUNNING")
     group = lab.group()
     assert (group.status, group.hostname, group.agent_id) == ("Running", host, agent)
-    assert not lab.sent(effects.Kill)
+    assert not lab.ended()
     identity = TaskGroupId.parse(group.id)
     assert identity is not None and (identity.owner, identity.cluster) == (
         "default/web",
@@ -44,11 +44,11 @@ def test_a_task_runs_on_whatever_cluster_host_and_agent_are_called(cluster: str,
 
     successor = Lab(lab.options, [kept(record) for record in lab.records()], lab.now, cluster=cluster)
     assert successor.group() == group
-    successor.report(group, "TASK_RUNNING")
-    assert not successor.sent(effects.Kill) and len(successor.sent(effects.Acknowledge)) == 1
+    successor.report(group, "RUNNING")
+    assert not successor.ended() and len(successor.sent(cluster_manager.Acknowledge)) == 1
     successor.wait(30.0)
-    assert group.tasks[0].id not in {task for ask in successor.sent(effects.Reconcile) for task, _ in ask.tasks}
-    successor.report(group, "TASK_FAILED")
+    assert group.tasks[0].id not in {task for ask in successor.sent(cluster_manager.Reconcile) for task, _ in ask.tasks}
+    successor.report(group, "FAILED")
     successor.offer(agent, hostname=host)
     assert successor.group().id != group.id and successor.group().restarts == 1
 
@@ -58,14 +58,14 @@ def test_remote_results_and_events_find_their_task_in_any_cluster(cluster: str) 
     lab = Lab(cluster=cluster)
     lab.create()
     lab.offer()
-    lab.report(lab.group(), "TASK_RUNNING")
-    told = [event for journal in lab.core.state.journals.values() for event in journal.happenings]
+    lab.report(lab.group(), "RUNNING")
+    told = [event for event_log in lab.core.state.event_logs.values() for event in event_log.events]
     assert {event.namespace for event in told if event.object == "taskgroup"} == {"default"}
-    refused = lab.ask(events.ReportHealth(task_id=lab.group().tasks[0].id, type="REMOTE_TCP", healthy=True))
+    refused = lab.ask(requests.ReportHealth(task_id=lab.group().tasks[0].id, type="REMOTE_TCP", healthy=True))
     assert "has no health check" in refused.message  # the task was found
 
 
 def test_a_cluster_keeps_the_name_it_was_registered_under() -> None:
     lab = Lab(cluster="dc1.example.com")
-    lab.turn(events.Subscribed(framework_id="framework", cluster="renamed"))
+    lab.turn(cluster_manager.Connected(framework_id="framework", cluster="renamed"))
     assert lab.core.state.framework.cluster == "dc1.example.com"

@@ -8,31 +8,35 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
-from offers.constraints import RuleSpec, compile_rules
-from offers.matcher import match
-from offers.model import Demand, Need
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement import placement_pass
+from bcs_scheduler.core.placement.placer import Mode, WhatIf
+from offers.leased.pool import OfferPool
+from offers.matching.matcher import match
+from offers.model import Demand, Provisional, ResourceRequest
 from offers.planned import PlannedCensus
-from offers.pool import OfferPool
-from store.definition import Constraint, UnreachablePolicy
-from store.records import TaskGroup
-from store.unit_of_work import Unit
+from offers.rules.constraints import RuleSpec, compile_rules
+from store.records import TaskGroup, Transaction
+from store.records.definition import Constraint, UnreachablePolicy
+from store.state.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.reference_matcher import LiveCensus
-from tests.unit.test_core_supply import Hasty
-from transactions import engine as engine_module
-from transactions.fair import FairQueue
+from tests.unit.test_core_offer_manager import Hasty
+from transactions.base import Slot, Step
+from transactions.engine import engine as engine_module
+from transactions.engine.fair import FairQueue
+from transactions.resources import occupancy, resource_request
 
 
-def application(name: str, namespace: str, instances: int = 1) -> events.CreateApplication:
+def application(name: str, namespace: str, instances: int = 1) -> requests.CreateApplication:
     wanted = msgspec.structs.replace(version(instances), application=name, namespace=namespace)
-    return events.CreateApplication(version=wanted, token=1)
+    return requests.CreateApplication(version=wanted, token=1)
 
 
-def hurried(lab: Lab, *batch: events.Event, pressed: bool = False) -> list[effects.Effect]:
+def hurried(lab: Lab, *batch: inputs.Input, is_congested: bool = False) -> list[effects.Effect]:
     """One turn whose time is up at once: each part does one piece of work."""
-    units: list[Unit] = lab.core.turn(batch, lab.now, Hasty(pressed=pressed))
+    units: list[Unit] = lab.core.turn(batch, lab.now, Hasty(is_congested=is_congested))
     lab.out = [effect for unit in units for effect in unit.effects]  # type: ignore[misc]
     return lab.out
 
@@ -55,7 +59,7 @@ def with_agents(count: int, cpus: int = 16_000) -> Lab:
 def test_a_small_launch_does_not_wait_for_a_big_one() -> None:
     lab = with_agents(300)
     hurried(lab, application("big", "crowd", 3000))
-    turns_until(lab, lambda: bool(lab.sent(effects.Accept)), 20)
+    turns_until(lab, lambda: bool(lab.sent(cluster_manager.LaunchOnAgent)), 20)
     hurried(lab, application("small", "other"))
     small = lambda: lab.core.state.groups_of("other/small")  # noqa: E731
     assert turns_until(lab, lambda: bool(small()), 10) <= 10
@@ -66,11 +70,13 @@ def test_all_placements_of_an_agent_leave_in_one_accept() -> None:
     """Mesos takes an offer whole: an agent that is launched on too early is lost to the rest of the launch."""
     lab = with_agents(20)
     accepts = [
-        effect for effect in hurried(lab, application("big", "crowd", 1000)) if isinstance(effect, effects.Accept)
+        effect
+        for effect in hurried(lab, application("big", "crowd", 1000))
+        if isinstance(effect, cluster_manager.LaunchOnAgent)
     ]
     while lab.core.busy:
         hurried(lab)
-        accepts += lab.sent(effects.Accept)
+        accepts += lab.sent(cluster_manager.LaunchOnAgent)
     assert len(accepts) == 20
     assert {len(accept.launches) for accept in accepts} == {50}
 
@@ -80,12 +86,12 @@ def test_under_pressure_one_agent_is_launched_on_in_a_turn() -> None:
         def spent(self) -> float:
             return 0.0
 
-        def pressed(self) -> bool:
+        def is_congested(self) -> bool:
             return True
 
     lab = with_agents(5)
     units = lab.core.turn([application("big", "crowd", 50)], lab.now, Pressed())
-    assert sum(isinstance(effect, effects.Accept) for unit in units for effect in unit.effects) == 1
+    assert sum(isinstance(effect, cluster_manager.LaunchOnAgent) for unit in units for effect in unit.effects) == 1
     assert lab.core.busy
     seen = len(lab.core.state.taskgroups)
     lab.core.turn([], lab.now, Pressed())
@@ -96,40 +102,40 @@ def test_under_pressure_one_agent_is_launched_on_in_a_turn() -> None:
 def test_a_plan_whose_offers_are_gone_is_made_again(loss: str) -> None:
     lab = with_agents(2)
     hurried(lab, application("big", "crowd", 10))
-    while lab.core._supply.placer._untried or not lab.core._supply.placer._planned:
+    while lab.core._offer_manager.placing._untried or not lab.core._offer_manager.placing._launcher._planned:
         hurried(lab)
-    planned = {agent for agent, _ in lab.core._supply.placer._planned}
+    planned = {agent for agent, _ in lab.core._offer_manager.placing._launcher._planned}
     assert planned, "something is planned and not launched"
     agent = min(planned)
     serial = int(agent.rpartition("-")[2]) + 1
     match loss:
         case "rescind":
-            lab.turn(events.OfferRescinded(offer_id=f"o{serial}"))
+            lab.turn(leased.OfferRescinded(offer_id=f"o{serial}"))
         case "agent":
-            lab.turn(events.AgentRemoved(agent_id=agent))
+            lab.turn(cluster_manager.AgentRemoved(agent_id=agent))
         case "disabled":
-            lab.turn(events.SetAgent(agent=agent, disabled=True))
+            lab.turn(requests.SetAgent(agent=agent, disabled=True))
         case "disconnect":
-            lab.turn(events.Disconnected())
-            lab.turn(events.Subscribed(framework_id="framework"))
+            lab.turn(cluster_manager.Disconnected())
+            lab.turn(cluster_manager.Connected(framework_id="framework"))
     lab.offer("agent-9")
     groups = lab.core.state.groups_of("crowd/big").values()
     assert len(groups) == 10
     assert sorted(group.index for group in groups) == list(range(10))
     if loss != "disconnect":
         assert agent not in {group.agent_id for group in groups}
-    assert not lab.core._supply.placer.planning
-    assert not lab.core.desk.census._placements
+    assert not lab.core._offer_manager.placing.planning
+    assert not lab.core.turn_context.census._placements
 
 
 def test_a_delete_ends_what_is_planned() -> None:
     lab = with_agents(50)
     hurried(lab, application("big", "crowd", 400))
-    turns_until(lab, lambda: bool(lab.sent(effects.Accept)), 20)
-    lab.ask(events.DeleteApplication(namespace="crowd", name="big", enforce=True, token=2))
+    turns_until(lab, lambda: bool(lab.sent(cluster_manager.LaunchOnAgent)), 20)
+    lab.ask(requests.DeleteApplication(namespace="crowd", name="big", enforce=True, token=2))
     lab.wait(5.0)
     assert "crowd/big" not in lab.core.state.applications
-    assert not lab.core._supply.placer.planning
+    assert not lab.core._offer_manager.placing.planning
     assert lab.core.pending == 0
 
 
@@ -138,12 +144,17 @@ def test_constraints_count_what_is_planned() -> None:
     unique = ((Constraint(name="hostname", operator="UNIQUE"),),)
     lab = with_agents(3)
     one = msgspec.structs.replace(version(2, constraints=unique))
-    lab.core.turn([events.CreateApplication(version=one, token=1)], lab.now, Hasty(pressed=True))
-    lab.core.turn([events.ScaleApplication(namespace="default", name="web", instances=3, token=2)], lab.now, Hasty())
+    lab.core.turn([requests.CreateApplication(version=one, token=1)], lab.now, Hasty(is_congested=True))
+    lab.core.turn([requests.ScaleApplication(namespace="default", name="web", instances=3, token=2)], lab.now, Hasty())
     lab.turn()
     lab.scale(3)
     hosts = [group.hostname for group in lab.core.state.groups_of(KEY).values()]
     assert len(set(hosts)) == len(hosts)
+
+
+def ended_operations(lab: Lab, key: str) -> list[Transaction]:
+    """Without the FILL that waits for its time."""
+    return [t for t in lab.core.state.transactions_of(key).values() if not t.active]
 
 
 def test_a_taskgroup_that_cannot_be_written_ends_its_own_operation_only(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,13 +173,13 @@ def test_a_taskgroup_that_cannot_be_written_ends_its_own_operation_only(monkeypa
         lab.offer(cpus=100_000)
     assert len(lab.core.state.groups_of("a/one")) == len(lab.core.state.groups_of("a/two")) == 3
     assert not lab.core.state.groups_of("b/cursed")
-    (transaction,) = lab.core.state.transactions_of("b/cursed").values()
+    (transaction,) = ended_operations(lab, "b/cursed")
     assert transaction.status == "FAIL"
     assert "cannot be written" in transaction.message
 
 
 def test_a_demand_that_cannot_be_matched_ends_its_own_operation_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    from bcs_scheduler.core import placement
+    from bcs_scheduler.core.placement import placer as placement
 
     def failing(demands, *rest, **more):  # type: ignore[no-untyped-def]
         if any(demand.application == "b/cursed" for demand in demands):
@@ -180,7 +191,7 @@ def test_a_demand_that_cannot_be_matched_ends_its_own_operation_only(monkeypatch
     lab.offer(cpus=100_000)
     lab.turn(application("one", "a", 3), application("cursed", "b", 2), application("two", "a", 3))
     assert len(lab.core.state.groups_of("a/one")) == len(lab.core.state.groups_of("a/two")) == 3
-    (transaction,) = lab.core.state.transactions_of("b/cursed").values()
+    (transaction,) = ended_operations(lab, "b/cursed")
     assert transaction.status == "FAIL"
 
 
@@ -190,14 +201,14 @@ def test_a_big_delete_takes_many_turns_and_ends_everything(enforce: bool) -> Non
     lab.create(200)
     lab.run()
     groups = lab.groups
-    hurried(lab, events.DeleteApplication(namespace="default", name="web", enforce=enforce, token=3))
+    hurried(lab, requests.DeleteApplication(namespace="default", name="web", enforce=enforce, token=3))
     marked = lambda: sum(bool(group.killing_since) for group in lab.groups) + 200 - len(lab.groups)  # noqa: E731
     assert 0 < marked() < 200
     while lab.core.busy:
         hurried(lab)
     assert marked() == 200
     for group in groups:
-        lab.report(group, "TASK_KILLED")
+        lab.report(group, "KILLED")
     lab.wait(2.0)
     assert KEY not in lab.core.state.applications
 
@@ -206,7 +217,7 @@ def test_a_big_scale_down_takes_many_turns() -> None:
     lab = with_agents(5, cpus=100_000)
     lab.create(200)
     lab.run()
-    hurried(lab, events.ScaleApplication(namespace="default", name="web", instances=10, token=3))
+    hurried(lab, requests.ScaleApplication(namespace="default", name="web", instances=10, token=3))
     ending = lambda: sum(bool(group.killing_since) for group in lab.groups)  # noqa: E731
     assert 0 < ending() < 190
     while lab.core.busy:
@@ -241,16 +252,16 @@ def test_the_planned_census_counts_until_a_placement_is_removed() -> None:
     for offer in lab.core.offers():
         pool.add(offer)
     rules = compile_rules([[RuleSpec(name="hostname", operator="MAXPER", items=("1",), number=1, limit=1)]], [])
-    demand = Demand("d", "ns/a", (0, 1), Need(cpus=100, extended=(("gpu", 5),)), rules, labels=("tier:web",))
-    plain = demand._replace(rules=compile_rules([], []), need=Need(cpus=100))
+    demand = Demand("d", "ns/a", (0, 1), ResourceRequest(cpus=100, extended=(("gpu", 5),)), rules, labels=("tier:web",))
+    plain = demand._replace(rules=compile_rules([], []), request=ResourceRequest(cpus=100))
     census = PlannedCensus(LiveCensus([]))
     placements = match([plain], pool, census).placements
     for placement in placements:
         census.add(demand, placement)
     assert census.total("ns/a") == 2
     assert sum(census.attribute_counts("ns/a", "hostname").values()) == 2
-    assert census.agents_with_label("tier:web", "ns/b") == {placement.agent_id for placement in placements}
-    assert census.agents_with_label("tier:web", "ns/a") == frozenset()
+    assert set(census.agents_with_label("tier:web", "ns/b")) == {placement.agent_id for placement in placements}
+    assert not census.agents_with_label("tier:web", "ns/a")
     assert sum(census.extended_used(placement.agent_id, "gpu") for placement in placements) == 10
     census.remove(demand, placements[0])
     assert census.total("ns/a") == 1
@@ -258,7 +269,7 @@ def test_the_planned_census_counts_until_a_placement_is_removed() -> None:
     census.remove(demand, placements[1])
     assert census.total("ns/a") == 0
     assert not census.attribute_counts("ns/a", "hostname")
-    assert census.agents_with_label("tier:web", "ns/b") == frozenset()
+    assert not census.agents_with_label("tier:web", "ns/b")
 
 
 class Slowing:
@@ -271,7 +282,7 @@ class Slowing:
         self._left -= 1
         return 0.0 if self._left >= 0 else 2.0
 
-    def pressed(self) -> bool:
+    def is_congested(self) -> bool:
         return False
 
 
@@ -281,27 +292,94 @@ def test_a_taskgroup_that_runs_again_is_not_replaced_by_a_plan_made_before() -> 
     lab.create(4, unreachable_policy=UnreachablePolicy(replace_after=30.0))
     lab.run()
     for group in lab.groups:
-        lab.report(group, "TASK_UNREACHABLE")
+        lab.report(group, "UNREACHABLE")
     lab.wait(31.0)
     assert lab.core.pending == 4
-    arrived: list[events.OffersArrived] = []
+    arrived: list[leased.OffersArrived] = []
     lab.turn = lambda *batch: arrived.extend(batch)  # type: ignore[method-assign]
     for number in range(4):
         lab.offer(f"other-{number}", cpus=150)
-    hurried(lab, events.OffersArrived(offers=tuple(offer for event in arrived for offer in event.offers)))
-    if not lab.sent(effects.Accept):
-        turns_until(lab, lambda: bool(lab.sent(effects.Accept)), 20)
+    hurried(lab, leased.OffersArrived(offers=tuple(offer for event in arrived for offer in event.offers)))
+    if not lab.sent(cluster_manager.LaunchOnAgent):
+        turns_until(lab, lambda: bool(lab.sent(cluster_manager.LaunchOnAgent)), 20)
     left = [group for group in lab.groups if group.unreachable_since]
-    assert lab.core._supply.placer.planning, "replacements are planned and not launched"
+    assert lab.core._offer_manager.placing.planning, "replacements are planned and not launched"
     # Both are back; there is time for the step of one operation only before the next launch.
-    back = [report_of(group, "TASK_RUNNING") for group in left]
+    back = [report_of(group, "RUNNING") for group in left]
     lab.core.turn(back, lab.now, Slowing(len(back)))
     while lab.core.busy:
         hurried(lab)
     assert {group.id for group in left} <= {group.id for group in lab.groups}
     assert len(lab.groups) == 4
-    assert not lab.core._supply.placer.planning
+    assert not lab.core._offer_manager.placing.planning
 
 
-def report_of(group: TaskGroup, state: str) -> events.StatusUpdate:
-    return events.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
+def report_of(group: TaskGroup, state: str) -> cluster_manager.StatusUpdate:
+    return cluster_manager.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
+
+
+# --- gangs, and plans beside each other ---------------------------------------------------------------------------
+
+
+def test_a_gang_waits_for_its_minimum_and_others_get_its_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(placement_pass, "SLICE", 2)
+    lab = Lab()
+    gang = msgspec.structs.replace(version(5, min_available=3), application="gang", namespace="a")
+    lab.turn(requests.CreateApplication(version=gang, token=1), application("plain", "b", 1))
+    lab.offer(cpus=250)
+    assert not lab.core.state.groups_of("a/gang")
+    assert len(lab.core.state.groups_of("b/plain")) == 1
+    (transaction,) = lab.core.state.transactions_of("a/gang").values()
+    diagnosis = lab.core.diagnosis(transaction.id)
+    assert diagnosis is not None
+    assert (diagnosis.placed, diagnosis.min_members) == (0, 3)
+    lab.offer(cpus=450)
+    assert len(lab.core.state.groups_of("a/gang")) == 4, "the gang is not cut below its minimum by slices"
+    lab.offer(cpus=150)
+    assert len(lab.core.state.groups_of("a/gang")) == 5, "the rest of a gang that runs may be placed alone"
+
+
+def test_who_uses_an_agent_is_known_before_and_after_the_launch() -> None:
+    lab = with_agents(2)
+    hurried(lab, application("one", "a", 10))
+    while not lab.core._offer_manager.placing.planning:
+        hurried(lab)
+    pool = lab.core.turn_context.pool
+    ((agent, _), *_) = lab.core._offer_manager.placing._launcher._planned
+    planned = pool.occupants(agent)
+    assert planned
+    assert all(isinstance(occupant.unit, Provisional) and occupant.allocation is not None for occupant in planned)
+    while lab.core.busy:
+        hurried(lab)
+    groups = {group.id: group for group in lab.core.state.groups_on(agent).values()}
+    found = pool.occupants(agent)
+    assert [occupant.unit for occupant in found] == sorted(groups)
+    assert len(found) == len(planned)
+    for running, claimed in zip(found, planned, strict=True):
+        assert running.application == claimed.application == "a/one"
+        assert running.amounts == claimed.amounts
+        assert running.counted["hostname"] == claimed.counted["hostname"]
+        assert running.allocation is None
+
+
+def test_plans_of_a_rehearsal_see_each_other_and_leave_nothing() -> None:
+    lab = Lab()
+    lab.create(1)
+    lab.offer(cpus=100)
+    (group,) = lab.groups
+    lab.offer(cpus=200)
+    turn = lab.core.turn_context
+    wanted = turn.state.version(group.namespace + "/" + group.application, group.version)
+    assert wanted is not None
+    step = Step(slots=(Slot(5), Slot(6)))
+    demands = [resource_request.demand(name, wanted, step, "*", resource_request.EXECUTOR) for name in ("one", "two")]
+    before = turn.pool.room(group.agent_id, "*"), list(turn.pool.allocations(group.agent_id, "*"))
+    with turn.placer.trial() as trial:
+        assert len(turn.placer.plan(demands[:1], trial).placements) == 2
+        assert not turn.placer.plan(demands[1:], trial).placements
+        gone = occupancy.occupant(turn.state, turn.agents, group)
+        assert len(turn.placer.plan(demands[1:], WhatIf((gone,), trial)).placements) == 1
+        assert not turn.placer.plan(demands[1:], WhatIf((), trial)).placements
+    assert len(turn.placer.plan(demands[1:], Mode.DRY_RUN).placements) == 2
+    assert (turn.pool.room(group.agent_id, "*"), turn.pool.allocations(group.agent_id, "*")) == before
+    assert len(turn.placer.plan(demands[1:], WhatIf((gone,))).placements) == 2

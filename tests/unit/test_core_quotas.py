@@ -7,27 +7,27 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
-from bcs_scheduler.core.quotas import over
-from store.definition import Amounts, Container
+from bcs_scheduler.core.interface import effects, requests
+from bcs_scheduler.core.requests.quotas import over
 from store.records import Application, ConfigMap, Deployment, Namespace, Quota, Revision, Strategy, Version
+from store.records.definition import Amounts, Container
 from store.state import State
 from tests.unit.lab import Lab, running, version
 from tests.unit.rollinglab import NEW, RollingLab
-from transactions import wants
-from transactions.needs import EXECUTOR
-from transactions.wants import Wants
+from transactions.resources.resource_request import EXECUTOR
+from transactions.rules import quota_usage
+from transactions.rules.quota_usage import QuotaUsage
 
-ONE = Wants(cpus=100, mem=32_000 + EXECUTOR.mem, disk=EXECUTOR.disk, taskgroups=1)
+ONE = QuotaUsage(cpus=100, mem=32_000 + EXECUTOR.mem, disk=EXECUTOR.disk, taskgroups=1)
 """One taskgroup of tests.unit.lab.version."""
 
 
 def put(lab: Lab, **quota: Any) -> effects.Reply:
-    return lab.ask(orders.PutNamespace(namespace=Namespace(name="default", quota=Quota(**quota))))
+    return lab.ask(requests.PutNamespace(namespace=Namespace(name="default", quota=Quota(**quota))))
 
 
-def used(lab: Lab) -> Wants:
-    return wants.of_namespace(lab.core.state, "default")
+def used(lab: Lab) -> QuotaUsage:
+    return quota_usage.of_namespace(lab.core.state, "default", EXECUTOR)
 
 
 def big(instances: int, cpus: int = 400) -> Version:
@@ -38,10 +38,10 @@ def big(instances: int, cpus: int = 400) -> Version:
 def test_what_is_wanted_is_the_number_times_the_need_of_the_newest_version() -> None:
     lab = Lab()
     lab.create(3)
-    assert used(lab) == Wants(*(3 * amount for amount in ONE))
+    assert used(lab) == QuotaUsage(*(3 * amount for amount in ONE))
     lab.delete()
     lab.run()
-    assert used(lab) == wants.NOTHING
+    assert used(lab) == quota_usage.NOTHING
 
 
 def test_a_creation_beyond_the_quota_is_refused_and_leaves_nothing() -> None:
@@ -62,9 +62,9 @@ def test_scale_and_update_are_bounded_too() -> None:
     assert lab.application.instances == 2
     assert lab.scale(3).error == ""
     lab.run()
-    assert lab.ask(events.UpdateApplication(version=big(3))).error == "quota_exceeded"
+    assert lab.ask(requests.UpdateApplication(version=big(3))).error == "quota_exceeded"
     assert len(lab.core.state.versions_of("default/web")) == 1
-    assert lab.ask(events.UpdateApplication(version=big(3, cpus=133))).error == ""
+    assert lab.ask(requests.UpdateApplication(version=big(3, cpus=133))).error == ""
 
 
 def test_a_quota_below_what_is_there_stops_growth_and_nothing_else() -> None:
@@ -72,7 +72,7 @@ def test_a_quota_below_what_is_there_stops_growth_and_nothing_else() -> None:
     assert put(lab, taskgroups=1).error == ""
     refused = lab.scale(4)
     assert refused.error == "quota_exceeded" and "taskgroups: quota 1, used 3, 1 more asked for" in refused.message
-    assert lab.ask(events.UpdateApplication(version=big(3))).error == ""
+    assert lab.ask(requests.UpdateApplication(version=big(3))).error == ""
     lab.run()
     assert lab.scale(2).error == ""
     lab.run()
@@ -81,9 +81,9 @@ def test_a_quota_below_what_is_there_stops_growth_and_nothing_else() -> None:
 
 def test_other_namespaces_are_not_concerned() -> None:
     lab = Lab()
-    lab.ask(orders.PutNamespace(namespace=Namespace(name="other", quota=Quota(taskgroups=0))))
+    lab.ask(requests.PutNamespace(namespace=Namespace(name="other", quota=Quota(taskgroups=0))))
     assert lab.create(3).error == ""
-    reply = lab.ask(events.CreateApplication(version=msgspec.structs.replace(version(1), namespace="other")))
+    reply = lab.ask(requests.CreateApplication(version=msgspec.structs.replace(version(1), namespace="other")))
     assert reply.error == "quota_exceeded"
 
 
@@ -91,7 +91,9 @@ def test_two_commands_of_one_turn_are_not_both_let_in() -> None:
     lab = Lab()
     put(lab, taskgroups=3)
     second = msgspec.structs.replace(version(2), application="api")
-    lab.turn(events.CreateApplication(version=version(2), token=1), events.CreateApplication(version=second, token=2))
+    lab.turn(
+        requests.CreateApplication(version=version(2), token=1), requests.CreateApplication(version=second, token=2)
+    )
     assert [reply.error for reply in lab.sent(effects.Reply)] == ["", "quota_exceeded"]
 
 
@@ -99,8 +101,8 @@ def test_a_plan_is_judged_and_takes_nothing_away() -> None:
     lab = Lab()
     lab.offer()
     put(lab, taskgroups=3)
-    assert lab.ask(events.CreateApplication(version=version(4), dry_run=True)).error == "quota_exceeded"
-    assert lab.ask(events.CreateApplication(version=version(3), dry_run=True)).error == ""
+    assert lab.ask(requests.CreateApplication(version=version(4), dry_run=True)).error == "quota_exceeded"
+    assert lab.ask(requests.CreateApplication(version=version(3), dry_run=True)).error == ""
     assert lab.create(3).error == ""
 
 
@@ -117,26 +119,26 @@ def test_the_sums_kept_equal_a_look_at_everything() -> None:
     put(lab, taskgroups=1000)
     for number, instances in enumerate((3, 5, 1)):
         named = msgspec.structs.replace(version(instances), application=f"app{number}")
-        lab.ask(events.CreateApplication(version=named))
-        lab.ask(events.DeleteApplication(namespace="default", name=f"app{number}", enforce=number == 1))
+        lab.ask(requests.CreateApplication(version=named))
+        lab.ask(requests.DeleteApplication(namespace="default", name=f"app{number}", enforce=number == 1))
         lab.run()
-    quotas = lab.core.desk.quotas
+    quotas = lab.core.turn_context.quotas
     assert quotas.room("default", ONE, 5000) == 1000 - used(lab).taskgroups
     lab.scale(7)
     assert quotas.room("default", ONE, 5000) == 1000 - used(lab).taskgroups
-    lab.ask(orders.DeleteNamespace(name="default"))
-    lab.ask(orders.PutNamespace(namespace=Namespace(name="default")))
+    lab.ask(requests.DeleteNamespace(name="default"))
+    lab.ask(requests.PutNamespace(namespace=Namespace(name="default")))
     assert quotas.room("default", ONE, 5000) == 5000
 
 
 def test_room_is_what_the_scarcest_resource_leaves() -> None:
     lab = running(2)
     put(lab, cpus=1000, mem=5 * ONE.mem)
-    assert lab.core.desk.quotas.room("default", ONE, 100) == 3
-    assert lab.core.desk.quotas.room("default", ONE, 2) == 2
-    assert lab.core.desk.quotas.room("elsewhere", ONE, 100) == 100
+    assert lab.core.turn_context.quotas.room("default", ONE, 100) == 3
+    assert lab.core.turn_context.quotas.room("default", ONE, 2) == 2
+    assert lab.core.turn_context.quotas.room("elsewhere", ONE, 100) == 100
     put(lab, cpus=100)
-    assert lab.core.desk.quotas.room("default", ONE, 100) == 0
+    assert lab.core.turn_context.quotas.room("default", ONE, 100) == 0
 
 
 def deployed(**fields: Any) -> State:
@@ -157,13 +159,13 @@ def deployed(**fields: Any) -> State:
 
 
 def test_a_deployment_stands_for_its_applications() -> None:
-    assert wants.of_namespace(deployed(), "default") == Wants(*(4 * amount for amount in ONE))
+    assert quota_usage.of_namespace(deployed(), "default", EXECUTOR) == QuotaUsage(*(4 * amount for amount in ONE))
 
 
 def test_a_deployment_that_moves_wants_all_and_the_surge_at_the_greater_need() -> None:
-    moving = wants.of_namespace(deployed(successor="web-v2", previous_instances=3), "default")
-    assert moving == Wants(6 * 400, 6 * ONE.mem, 6 * ONE.disk, 6)
-    shrinking = wants.of_namespace(deployed(successor="web-v2", previous_instances=9), "default")
+    moving = quota_usage.of_namespace(deployed(successor="web-v2", previous_instances=3), "default", EXECUTOR)
+    assert moving == QuotaUsage(6 * 400, 6 * ONE.mem, 6 * ONE.disk, 6)
+    shrinking = quota_usage.of_namespace(deployed(successor="web-v2", previous_instances=9), "default", EXECUTOR)
     assert shrinking.taskgroups == 11
 
 
@@ -171,20 +173,20 @@ def test_the_wanted_revision_counts_before_its_application_exists() -> None:
     state = deployed()
     revision = Revision(namespace="default", deployment="web", number=1, version=big(4, cpus=700))
     state.apply("revision", revision.key, revision)
-    assert wants.of_namespace(state, "default").cpus == 4 * 700
+    assert quota_usage.of_namespace(state, "default", EXECUTOR).cpus == 4 * 700
 
 
 @pytest.mark.parametrize(
     ("before", "after", "named"),
     [
-        (Wants(taskgroups=5), Wants(taskgroups=5), 0),
-        (Wants(taskgroups=9), Wants(taskgroups=8), 0),
-        (Wants(taskgroups=5), Wants(taskgroups=6), 1),
-        (Wants(), Wants(cpus=1001, taskgroups=5), 2),
-        (Wants(), Wants(cpus=1000, taskgroups=4), 0),
+        (QuotaUsage(taskgroups=5), QuotaUsage(taskgroups=5), 0),
+        (QuotaUsage(taskgroups=9), QuotaUsage(taskgroups=8), 0),
+        (QuotaUsage(taskgroups=5), QuotaUsage(taskgroups=6), 1),
+        (QuotaUsage(), QuotaUsage(cpus=1001, taskgroups=5), 2),
+        (QuotaUsage(), QuotaUsage(cpus=1000, taskgroups=4), 0),
     ],
 )
-def test_only_growth_beyond_the_quota_is_too_much(before: Wants, after: Wants, named: int) -> None:
+def test_only_growth_beyond_the_quota_is_too_much(before: QuotaUsage, after: QuotaUsage, named: int) -> None:
     assert len(over(Quota(cpus=1000, taskgroups=4), before, after)) == named
 
 
@@ -194,24 +196,24 @@ def test_only_growth_beyond_the_quota_is_too_much(before: Wants, after: Wants, n
 def test_settings_of_a_namespace_live_and_die() -> None:
     lab = Lab()
     record = Namespace(name="default", labels={"team": "x"})
-    assert lab.ask(orders.PutNamespace(namespace=record, create=False)).error == "not_found"
-    assert lab.ask(orders.PutNamespace(namespace=record, create=True)).data == {"name": "default"}
-    assert lab.ask(orders.PutNamespace(namespace=record, create=True)).error == "exists"
-    assert lab.ask(orders.PutNamespace(namespace=record)).data == {"name": "default", "unchanged": True}
+    assert lab.ask(requests.PutNamespace(namespace=record, create=False)).error == "not_found"
+    assert lab.ask(requests.PutNamespace(namespace=record, create=True)).data == {"name": "default"}
+    assert lab.ask(requests.PutNamespace(namespace=record, create=True)).error == "exists"
+    assert lab.ask(requests.PutNamespace(namespace=record)).data == {"name": "default", "unchanged": True}
     lab.now += 5
     put(lab, cpus=1)
     kept = lab.core.state.namespaces["default"]
     assert kept.created_at < kept.updated_at == lab.now
-    assert lab.ask(orders.DeleteNamespace(name="default")).error == ""
-    assert lab.ask(orders.DeleteNamespace(name="default")).error == "not_found"
+    assert lab.ask(requests.DeleteNamespace(name="default")).error == ""
+    assert lab.ask(requests.DeleteNamespace(name="default")).error == "not_found"
 
 
 def test_a_namespace_with_anything_in_it_is_not_deleted() -> None:
     lab = Lab()
     put(lab, cpus=10_000)
-    lab.ask(events.PutConfigMap(config_map=ConfigMap(namespace="default", name="a")))
+    lab.ask(requests.PutConfigMap(config_map=ConfigMap(namespace="default", name="a")))
     lab.create(1)
-    reply = lab.ask(orders.DeleteNamespace(name="default"))
+    reply = lab.ask(requests.DeleteNamespace(name="default"))
     assert reply.error == "conflict" and "1 applications, 1 configmaps" in reply.message
     assert "default" in lab.core.state.namespaces
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core import effects, events
-from store.definition import RestartPolicy
+from bcs_scheduler.core.interface import cluster_manager, effects, requests
+from store.records.definition import RestartPolicy
 from tests.unit.lab import Lab
-from transactions.relaunch import FETCH_ATTEMPTS
+from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
 
 RECONCILIATION = "REASON_RECONCILIATION"
 UNFETCHED = {"reason": "REASON_CONTAINER_LAUNCH_FAILED", "unfetched": True}
@@ -27,14 +27,14 @@ def placed(policy: str = "Never", *, tasks: int = 1, **fields: Any) -> Lab:
 @pytest.mark.parametrize(
     ("state", "reason"),
     [
-        ("TASK_GONE", RECONCILIATION),
-        ("TASK_LOST", RECONCILIATION),
-        ("TASK_DROPPED", RECONCILIATION),
-        ("TASK_GONE_BY_OPERATOR", RECONCILIATION),
-        ("TASK_DROPPED", "REASON_INVALID_OFFERS"),
-        ("TASK_LOST", "REASON_INVALID_OFFERS"),
-        ("TASK_DROPPED", "REASON_SLAVE_REMOVED"),
-        ("TASK_DROPPED", "REASON_SLAVE_DISCONNECTED"),
+        ("GONE", RECONCILIATION),
+        ("LOST", RECONCILIATION),
+        ("DROPPED", RECONCILIATION),
+        ("GONE_BY_OPERATOR", RECONCILIATION),
+        ("DROPPED", "REASON_INVALID_OFFERS"),
+        ("LOST", "REASON_INVALID_OFFERS"),
+        ("DROPPED", "REASON_SLAVE_REMOVED"),
+        ("DROPPED", "REASON_SLAVE_DISCONNECTED"),
     ],
 )
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always"])
@@ -42,13 +42,13 @@ def placed(policy: str = "Never", *, tasks: int = 1, **fields: Any) -> Lab:
 def test_a_lost_launch_is_repeated_and_no_restart(policy: str, state: str, reason: str, tasks: int) -> None:
     lab = placed(policy, tasks=tasks, max_times=1)
     lost = lab.group()
-    lab.report(lost, state, reason=reason)
+    lab.report(lost, state, reason=reason, answer=reason == RECONCILIATION)
     lab.offer()
     again = lab.group()
     assert again.id != lost.id and again.status == "Staging"
     assert (again.restarts, again.last_restart_at, again.relaunches) == (0, 0.0, 1)
-    told = {(line.reason, line.key) for line in lab.sent(effects.Story) if line.kind == "taskgroup"}
-    assert ("relaunched", again.id) in told and not any(reason == "restarted" for reason, _ in told)
+    told = {(line.reason, line.key) for line in lab.sent(effects.LogLine) if line.kind == "taskgroup"}
+    assert ("TaskGroupRelaunched", again.id) in told and not any(reason == "TaskGroupRestarted" for reason, _ in told)
     assert {o.labels[3] for o in lab.sent(effects.Observed) if o.name == "schedule_taskgroup"} == {"relaunch"}
 
 
@@ -57,18 +57,18 @@ def test_a_successor_launches_again_what_its_leader_had_only_recorded() -> None:
     recorded = successor.group()
     successor.wait(10.0)
     assert (recorded.tasks[0].id, recorded.agent_id) in {
-        task for ask in successor.sent(effects.Reconcile) for task in ask.tasks
+        task for ask in successor.sent(cluster_manager.Reconcile) for task in ask.tasks
     }
-    successor.report(recorded, "TASK_GONE", reason=RECONCILIATION)
+    successor.report(recorded, "GONE", answer=True)
     successor.offer()
     assert successor.group().id != recorded.id and successor.group().restarts == 0
 
 
-@pytest.mark.parametrize("state", ["TASK_UNKNOWN", "TASK_UNREACHABLE"])
+@pytest.mark.parametrize("state", ["UNKNOWN", "UNREACHABLE"])
 def test_what_an_agent_out_of_reach_may_have_started_is_not_launched_again(state: str) -> None:
     lab = placed("Never")
     group = lab.group()
-    lab.report(group, state, reason=RECONCILIATION)
+    lab.report(group, state, answer=True)
     lab.wait(3600.0)
     lab.offer()
     assert lab.group().id == group.id and not lab.group().ended
@@ -76,15 +76,15 @@ def test_what_an_agent_out_of_reach_may_have_started_is_not_launched_again(state
 
 def test_a_task_that_ran_and_is_gone_has_failed() -> None:
     lab = placed("Never")
-    lab.report(lab.group(), "TASK_STARTING")
-    lab.report(lab.group(), "TASK_GONE", reason=RECONCILIATION)
+    lab.report(lab.group(), "STARTING")
+    lab.report(lab.group(), "GONE", answer=True)
     lab.offer()
     assert (lab.group().status, lab.group().ended) == ("Failed", True)
 
 
 def test_a_task_that_its_agent_ended_has_failed_although_its_start_was_not_heard_of() -> None:
     lab = placed("Never")
-    lab.report(lab.group(), "TASK_GONE", reason="REASON_EXECUTOR_TERMINATED")
+    lab.report(lab.group(), "GONE", reason="REASON_EXECUTOR_TERMINATED")
     lab.offer()
     assert (lab.group().status, lab.group().ended) == ("Failed", True)
 
@@ -92,19 +92,19 @@ def test_a_task_that_its_agent_ended_has_failed_although_its_start_was_not_heard
 def test_lost_launches_leave_the_restart_budget_to_failures() -> None:
     lab = placed("OnFailure", max_times=1)
     for _ in range(3):
-        lab.report(lab.group(), "TASK_DROPPED", reason="REASON_INVALID_OFFERS")
+        lab.report(lab.group(), "DROPPED", reason="REASON_INVALID_OFFERS")
         lab.offer()
-    lab.report(lab.group(), "TASK_RUNNING")
+    lab.report(lab.group(), "RUNNING")
     failed = lab.group()
-    lab.report(failed, "TASK_FAILED")
+    lab.report(failed, "FAILED")
     lab.offer()
     assert lab.group().id != failed.id
     assert (lab.group().restarts, lab.group().relaunches) == (1, 0)
-    lab.report(lab.group(), "TASK_GONE", reason=RECONCILIATION)
+    lab.report(lab.group(), "GONE", answer=True)
     lab.offer()
     assert (lab.group().restarts, lab.group().relaunches) == (1, 1), "restarts before it still count"
-    lab.report(lab.group(), "TASK_RUNNING")
-    lab.report(lab.group(), "TASK_FAILED")
+    lab.report(lab.group(), "RUNNING")
+    lab.report(lab.group(), "FAILED")
     lab.offer()
     assert lab.group().status == "Failed"
 
@@ -114,7 +114,7 @@ def test_launches_that_are_lost_again_and_again_are_held_back() -> None:
     pauses = []
     for _ in range(6):
         lost = lab.group()
-        lab.report(lost, "TASK_DROPPED", reason="REASON_INVALID_OFFERS")
+        lab.report(lost, "DROPPED", reason="REASON_INVALID_OFFERS")
         before = lab.now
         while lab.group().id == lost.id:
             lab.offer()
@@ -130,7 +130,7 @@ def test_an_executor_that_cannot_be_fetched_is_tried_again_so_often_and_no_more(
     while not lab.group().ended:
         group = lab.group()
         launched.append(group.id)
-        lab.report(group, "TASK_FAILED", message="Failed to launch container: Failed to fetch", **UNFETCHED)
+        lab.report(group, "FAILED", message="Failed to launch container: Failed to fetch", **UNFETCHED)
         assert lab.group().id == group.id, "the fetch is not tried again at once"
         lab.wait(20.0)
         lab.offer()
@@ -144,17 +144,17 @@ def test_an_executor_that_cannot_be_fetched_is_tried_again_so_often_and_no_more(
 
 def test_a_fetch_that_goes_well_at_last_is_no_restart() -> None:
     lab = placed("OnFailure", max_times=1)
-    lab.report(lab.group(), "TASK_FAILED", **UNFETCHED)
+    lab.report(lab.group(), "FAILED", **UNFETCHED)
     lab.wait(2.0)
     lab.offer()
-    lab.report(lab.group(), "TASK_RUNNING")
+    lab.report(lab.group(), "RUNNING")
     assert (lab.group().status, lab.group().restarts, lab.group().unfetched) == ("Running", 0, 1)
 
 
 def test_what_a_user_reschedules_counts_although_it_was_never_launched() -> None:
     lab = placed("Never")
     group = lab.group()
-    lab.ask(events.RescheduleTaskGroup(taskgroup=group.id))
-    lab.report(group, "TASK_GONE", reason=RECONCILIATION)
+    lab.ask(requests.RescheduleTaskGroup(taskgroup=group.id))
+    lab.report(group, "GONE", answer=True)
     lab.offer()
     assert lab.group().id != group.id and lab.group().restarts == 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import events
-from store.definition import Container, Item, Reference, UnreachablePolicy
+from bcs_scheduler.core.interface import requests
 from store.records import ConfigItem, ConfigMap, Strategy
+from store.records.definition import Container, Item, Reference, UnreachablePolicy
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, checked, deployed, healthy
 
 # --- failures ---------------------------------------------------------------------------------------------------------
@@ -31,7 +31,7 @@ def test_a_step_beyond_its_life_suspends_and_says_what_was_missing() -> None:
 
 def test_a_step_without_room_suspends_and_says_so() -> None:
     lab = deployed(2, Strategy(step_timeout=50.0))
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     lab.renew(2, **NEW)
     lab.wait(51)
     assert lab.deployment.status == "UpdateSuspend"
@@ -48,7 +48,7 @@ def test_a_new_taskgroup_that_fails_for_good_suspends_at_once_and_a_resume_tries
     lab.renew(3, **NEVER, **NEW)
     lab.offer()
     (new,) = lab.new
-    lab.report(new, "TASK_FAILED", message="boom")
+    lab.report(new, "FAILED", message="boom")
     assert lab.deployment.status == "UpdateSuspend"
     assert "boom" in lab.deployment.message
     lab.control("resume")
@@ -63,8 +63,8 @@ def test_a_taskgroup_of_either_side_is_restarted_by_its_policy() -> None:
     lab.renew(4, **NEW)
     lab.until("DELETE")
     keeps = next(g for g in lab.old if not g.killing_since)
-    lab.report(keeps, "TASK_FAILED")
-    lab.report(lab.new[0], "TASK_FAILED")
+    lab.report(keeps, "FAILED")
+    lab.report(lab.new[0], "FAILED")
     lab.run()
     assert (lab.deployment.status, len(lab.groups)) == ("Running", 4)
 
@@ -74,7 +74,7 @@ def test_old_ones_that_are_chosen_are_not_restarted() -> None:
     lab.renew(3, **NEW)
     lab.until("DELETE")
     going = next(g for g in lab.old if g.killing_since)
-    lab.report(going, "TASK_FAILED")
+    lab.report(going, "FAILED")
     assert going.id not in lab.core.state.taskgroups
     assert not [t for t in lab.core.state.active_transactions() if t.type == "RESCHEDULE"]
 
@@ -84,12 +84,12 @@ def test_an_end_that_does_not_come_suspends() -> None:
     lab.renew(2, **NEW)
     lab.until("DELETE")
     going = next(g for g in lab.old if g.killing_since)
-    lab.report(going, "TASK_UNREACHABLE")
+    lab.report(going, "UNREACHABLE")
     lab.run()
     lab.wait(lab.options.transactions.periods.rolling_down + 1)
     assert lab.deployment.status == "UpdateSuspend"
     assert going.id in lab.deployment.message
-    lab.report(going, "TASK_RUNNING")
+    lab.report(going, "RUNNING")
     lab.control("resume")
     lab.run()
     assert lab.deployment.status == "Running"
@@ -98,12 +98,12 @@ def test_an_end_that_does_not_come_suspends() -> None:
 def test_an_update_waits_for_configuration_that_vanishes_and_says_so() -> None:
     lab = deployed(2, Strategy(step_timeout=50.0))
     item = ConfigItem(type="file", content="aGk=")
-    lab.ask(events.PutConfigMap(config_map=ConfigMap(namespace="default", name="conf", items={"k": item})))
+    lab.ask(requests.PutConfigMap(config_map=ConfigMap(namespace="default", name="conf", items={"k": item})))
     uses = Reference(name="conf", items=(Item(key="k", type="env", target="K"),))
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     reply = lab.renew(2, containers=(Container(command="serve", configmaps=(uses,)),))
     assert not reply.error
-    lab.ask(events.DeleteConfigMap(namespace="default", name="conf"))
+    lab.ask(requests.DeleteConfigMap(namespace="default", name="conf"))
     lab.offer()
     assert not lab.new
     lab.wait(51)
@@ -151,10 +151,10 @@ def test_a_roll_back_during_an_update_is_a_cancel() -> None:
 
 def test_the_way_back_does_not_wait_for_what_was_broken_before() -> None:
     lab = deployed(3, Strategy(max_surge=1, max_unavailable=1))
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     broken = lab.group_of(2)
     lab.renew(3, **NEW)
-    lab.report(broken, "TASK_FAILED")
+    lab.report(broken, "FAILED")
     lab.control("cancel")
     assert not lab.deployment.updating
     assert lab.deployment.status == "Running"
@@ -165,7 +165,7 @@ def test_on_failure_rollback_goes_back_by_itself() -> None:
     before = lab.application.name
     lab.renew(4, **NEVER, **NEW)
     lab.offer()
-    lab.report(lab.new[0], "TASK_FAILED", message="boom")
+    lab.report(lab.new[0], "FAILED", message="boom")
     assert (lab.deployment.status, lab.deployment.back) == ("Update", True)
     lab.run()
     assert (lab.deployment.status, lab.deployment.application, len(lab.groups)) == ("Running", before, 4)
@@ -177,7 +177,7 @@ def test_a_suspended_update_can_be_cancelled() -> None:
     lab = deployed(3)
     lab.renew(3, **NEVER, **NEW)
     lab.offer()
-    lab.report(lab.new[0], "TASK_FAILED")
+    lab.report(lab.new[0], "FAILED")
     lab.control("cancel")
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision) == ("Running", 1)
@@ -212,4 +212,4 @@ def test_the_way_back_can_be_halted_too() -> None:
     lab.offer()
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 1, 4)
-    assert lab.deployment.message.startswith("went back to revision 1")
+    assert lab.deployment.message == "went back to revision 1: cancelled on request", "whatever was said in between"

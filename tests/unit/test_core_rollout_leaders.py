@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import effects
+from bcs_scheduler.core.interface import effects
 from store.records import Strategy
 from store.state import State
 from tests.unit.rollinglab import NEVER, NEW, WEB, RollingLab, deployed
-from transactions.lifecycle import is_ready
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 
 def tell_of(lab: RollingLab, reason: str) -> list[str]:
     return [
-        e.message for e in lab.seen if isinstance(e, effects.Story) and (e.kind, e.reason) == ("deployment", reason)
+        e.message for e in lab.seen if isinstance(e, effects.LogLine) and (e.kind, e.reason) == ("deployment", reason)
     ]
 
 
@@ -63,7 +63,7 @@ def _until_unit(lab: RollingLab, store: State, last: int, fields: dict) -> tuple
         if done >= last or not lab.deployment.updating:
             break
         if fields and len(lab.new) > 2 and not failed:
-            lab.report(lab.new[-1], "TASK_FAILED")
+            lab.report(lab.new[-1], "FAILED")
             failed = True
         else:
             lab.once()
@@ -81,6 +81,6 @@ def test_followers_hear_of_every_change_of_the_record() -> None:
     told = [e.record for e in lab.seen if isinstance(e, effects.Changed) and e.key == WEB]
     assert told[-1] == lab.deployment
     assert {record.status for record in told if record is not None} == {"Deploying", "Running", "Update"}  # type: ignore[attr-defined]
-    assert tell_of(lab, "step")
-    assert tell_of(lab, "updated")
-    assert all(map(is_ready, lab.groups))
+    assert tell_of(lab, "StepStarted")
+    assert tell_of(lab, "UpdateFinished")
+    assert all(map(is_ready_or_finished, lab.groups))

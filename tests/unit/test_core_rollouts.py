@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import events, orders
-from store.definition import UnreachablePolicy
-from store.records import Canary, Strategy
+from bcs_scheduler.core.interface import cluster_manager, requests
+from store.records import Canary, RollingPayload, Strategy
+from store.records.definition import UnreachablePolicy
 from tests.unit.lab import version
 from tests.unit.rollinglab import FAST, NEVER, NEW, WEB, checked, deployed, healthy, wish
-from transactions import rolling
+from transactions.rules import rolling
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
@@ -57,9 +57,9 @@ def test_another_number_of_taskgroups_comes_with_the_update() -> None:
 
 def test_an_update_that_names_no_number_keeps_the_one_it_finds() -> None:
     lab = deployed(2, FAST)
-    scaled = orders.ScaleDeployment(namespace="default", name="web", instances=4)
+    scaled = requests.ScaleDeployment(namespace="default", name="web", instances=4)
     wanted = wish(0, strategy=Strategy(max_surge=3), selector=lab.deployment.selector)
-    lab.turn(scaled, orders.UpdateDeployment(deployment=wanted, version=version(0)))
+    lab.turn(scaled, requests.UpdateDeployment(deployment=wanted, version=version(0)))
     assert (lab.deployment.instances, lab.deployment.strategy.max_surge) == (4, 3)
     lab.resize(3)
     assert lab.renew(0, **NEW).error == ""
@@ -70,8 +70,8 @@ def test_an_update_that_names_no_number_keeps_the_one_it_finds() -> None:
 
 def test_what_fails_by_itself_uses_up_the_room() -> None:
     lab = deployed(4, Strategy(max_surge=0, max_unavailable=1, order="DeleteFirst"))
-    lab.core.desk.pool.clear()
-    lab.report(lab.group_of(0), "TASK_FAILED")
+    lab.core.turn_context.pool.clear()
+    lab.report(lab.group_of(0), "FAILED")
     lab.renew(4, **NEW)
     assert [g.index for g in lab.old] == [1, 2, 3]
     assert not [g for g in lab.groups if g.killing_since]
@@ -82,13 +82,13 @@ def test_what_fails_between_choice_and_end_spares_those_that_were_chosen() -> No
     lab = deployed(3, Strategy(max_surge=0, max_unavailable=2, order="DeleteFirst"))
     lab.measure()
     lost = lab.group_of(0)
-    failure = events.StatusUpdate(
-        task_id=lost.tasks[0].id, state="TASK_FAILED", agent_id=lost.agent_id, uuid=b"failure"
+    failure = cluster_manager.StatusUpdate(
+        task_id=lost.tasks[0].id, state="FAILED", agent_id=lost.agent_id, uuid=b"failure"
     )
     wanted = wish(3, strategy=lab.deployment.strategy, selector={})
-    lab.turn(orders.UpdateDeployment(deployment=wanted, version=version(3, **NEW)), failure)
+    lab.turn(requests.UpdateDeployment(deployment=wanted, version=version(3, **NEW)), failure)
     assert lab.ready == 1
-    assert len(lab.transaction("INNERSCALE").victims) == 2
+    assert len(RollingPayload.of(lab.transaction("INNERSCALE")).victims) == 2
     lab.run()
     assert lab.least >= 1
     assert (lab.deployment.status, lab.deployment.revision, len(lab.groups)) == ("Running", 2, 3)
@@ -96,7 +96,7 @@ def test_what_fails_between_choice_and_end_spares_those_that_were_chosen() -> No
 
 def test_those_that_are_not_ready_go_first() -> None:
     lab = deployed(4, Strategy(max_surge=1, max_unavailable=0), **NEVER)
-    lab.report(lab.group_of(1), "TASK_FAILED")
+    lab.report(lab.group_of(1), "FAILED")
     lab.renew(4, **NEW)
     lab.once()
     assert [g.index for g in lab.old] == [0, 2, 3]
@@ -108,12 +108,12 @@ def test_a_lost_agent_does_not_hold_up_the_others() -> None:
     lab = deployed(4, FAST, unreachable_policy=UnreachablePolicy(replace_after=-1.0))
     lab.measure()
     lost = lab.group_of(2)
-    lab.report(lost, "TASK_UNREACHABLE")
+    lab.report(lost, "UNREACHABLE")
     lab.renew(4, **NEW)
     lab.run()
     assert [g.id for g in lab.old] == [lost.id]
     assert lab.deployment.half == "DELETE"
-    lab.report(lost, "TASK_RUNNING")
+    lab.report(lost, "RUNNING")
     lab.run()
     assert (lab.deployment.status, len(lab.groups)) == ("Running", 4)
 
@@ -123,7 +123,7 @@ def test_a_taskgroup_that_is_chosen_to_go_is_given_up_when_its_policy_allows() -
     lab.renew(2, **NEW)
     lab.until("DELETE")
     for group in lab.old:
-        lab.report(group, "TASK_UNREACHABLE")
+        lab.report(group, "UNREACHABLE")
     lab.wait(29)
     assert lab.deployment.updating
     lab.wait(2)
@@ -135,7 +135,7 @@ def test_how_many_go_at_once_is_bounded_by_what_a_record_holds(monkeypatch: pyte
     monkeypatch.setattr(rolling, "MOST_AT_ONCE", 3)
     lab = deployed(8, Strategy(max_surge=0, max_unavailable=8, order="DeleteFirst"))
     lab.renew(8, **NEW)
-    assert len(lab.transaction("INNERSCALE").victims) == 3
+    assert len(RollingPayload.of(lab.transaction("INNERSCALE")).victims) == 3
     lab.run()
     assert (lab.deployment.status, len(lab.groups)) == ("Running", 8)
 
@@ -166,10 +166,10 @@ def test_a_step_goes_on_in_the_turn_in_which_its_taskgroups_are_ready() -> None:
     lab.renew(3, **NEW)
     for group in lab.new:
         assert lab.deployment.half == "START"
-        lab.report(group, "TASK_RUNNING")
+        lab.report(group, "RUNNING")
     assert lab.deployment.half == "DELETE"
     for group in lab.old:
-        lab.report(group, "TASK_KILLED")
+        lab.report(group, "KILLED")
     assert lab.deployment.status == "Running"
     assert lab.now == lab.deployment.progress_at
 
@@ -244,7 +244,7 @@ def test_what_fails_in_a_long_rest_is_waited_for() -> None:
     lab.renew(3, **NEW)
     lab.run()
     lab.wait(600)
-    lab.report(lab.new[0], "TASK_FAILED")
+    lab.report(lab.new[0], "FAILED")
     assert lab.deployment.status == "Update"
     lab.run()
     lab.wait(60)
@@ -285,7 +285,7 @@ def test_a_canary_that_fails_in_its_hold_is_undone() -> None:
     lab.renew(3, **NEVER, **NEW)
     lab.run()
     lab.wait(30)
-    lab.report(lab.new[0], "TASK_FAILED")
+    lab.report(lab.new[0], "FAILED")
     lab.run()
     assert (lab.deployment.status, lab.deployment.application, len(lab.groups)) == ("Running", before, 3)
 

@@ -9,14 +9,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core import effects, events, orders
-from bcs_scheduler.core.controllers import services
-from bcs_scheduler.core.desk import CoreOptions
-from store.definition import Amounts, Container, Port
+from bcs_scheduler.core.controllers.workloads import services
+from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.structures import roster
+from bcs_scheduler.core.structures.roster import Roster
 from store.records import Application, Endpoint, Member, Record, Service, ServicePort, TaskGroup, Version
-from store.unit_of_work import Unit
+from store.records.definition import Amounts, Container, Port
+from store.state.unit_of_work import Unit
 from tests.unit.lab import START, Lab
-from transactions import membership
+from transactions.rules import membership
 
 WEB = ServicePort(name="http", service_port=80)
 
@@ -31,7 +33,7 @@ def service(name: str = "front", selector: dict[str, str] | None = None, **field
 
 
 def put(lab: Lab, record: Service | None = None, create: bool | None = None) -> effects.Reply:
-    return lab.ask(orders.PutService(service=record or service(), create=create))
+    return lab.ask(requests.PutService(service=record or service(), create=create))
 
 
 def launch(lab: Lab, name: str = "web", instances: int = 2, labels: dict[str, str] | None = None) -> None:
@@ -47,7 +49,7 @@ def launch(lab: Lab, name: str = "web", instances: int = 2, labels: dict[str, st
         containers=(container,),
     )
     lab.offer()
-    reply = lab.ask(events.CreateApplication(version=version))
+    reply = lab.ask(requests.CreateApplication(version=version))
     assert not reply.error, reply.message
 
 
@@ -62,7 +64,7 @@ def serving(instances: int = 2) -> Lab:
     put(lab)
     launch(lab, instances=instances)
     for group in groups(lab):
-        lab.report(group, "TASK_RUNNING")
+        lab.report(group, "RUNNING")
     assert [member.ready for member in endpoint(lab).members] == [True] * instances
     return lab
 
@@ -100,7 +102,7 @@ def test_what_changes_in_a_turn_is_written_once() -> None:
     launch(lab, instances=5)
     assert not written(lab)
     batch = [
-        events.StatusUpdate(task_id=group.tasks[0].id, state="TASK_RUNNING", agent_id=group.agent_id, uuid=b"u")
+        cluster_manager.StatusUpdate(task_id=group.tasks[0].id, state="RUNNING", agent_id=group.agent_id, uuid=b"u")
         for group in groups(lab)
     ]
     units = lab.core.turn(batch, lab.now)
@@ -111,7 +113,7 @@ def test_what_changes_in_a_turn_is_written_once() -> None:
 
 def test_a_report_that_changes_no_member_writes_nothing() -> None:
     lab = serving()
-    lab.report(groups(lab)[0], "TASK_RUNNING", message="still here")
+    lab.report(groups(lab)[0], "RUNNING", message="still here")
     assert groups(lab)[0].tasks[0].message == "still here"
     assert not written(lab)
 
@@ -119,31 +121,31 @@ def test_a_report_that_changes_no_member_writes_nothing() -> None:
 def test_ending_is_told_before_the_kill_and_stays_until_it_has_ended() -> None:
     lab = serving()
     version = endpoint(lab).version
-    lab.ask(events.ScaleApplication(namespace="default", name="web", instances=1))
+    lab.ask(requests.ScaleApplication(namespace="default", name="web", instances=1))
     assert [(m.name, m.ready, m.reason) for m in endpoint(lab).members] == [
         ("web-0", True, ""),
         ("web-1", False, "ending"),
     ]
     assert endpoint(lab).version > version
-    assert lab.sent(effects.Kill)
-    lab.report(groups(lab)[1], "TASK_KILLING")
+    assert lab.ended()
+    lab.report(groups(lab)[1], "KILLING")
     assert not written(lab)
-    lab.report(groups(lab)[1], "TASK_KILLED")
+    lab.report(groups(lab)[1], "KILLED")
     assert [m.name for m in endpoint(lab).members] == ["web-0"]
 
 
 def test_unreachable_stays_and_comes_back() -> None:
     lab = serving(1)
-    lab.report(groups(lab)[0], "TASK_UNREACHABLE")
+    lab.report(groups(lab)[0], "UNREACHABLE")
     assert [(m.ready, m.reason) for m in endpoint(lab).members] == [(False, "unreachable")]
-    lab.report(groups(lab)[0], "TASK_RUNNING")
+    lab.report(groups(lab)[0], "RUNNING")
     assert [m.ready for m in endpoint(lab).members] == [True]
 
 
 def test_a_changed_service_is_matched_anew() -> None:
     lab = serving(1)
     launch(lab, "api", 1, {"app": "api"})
-    lab.report(groups(lab, "api")[0], "TASK_RUNNING")
+    lab.report(groups(lab, "api")[0], "RUNNING")
     put(lab, service(selector={"app": "api"}))
     assert [m.name for m in endpoint(lab).members] == ["api-0"]
     put(lab, service(selector={}))
@@ -157,7 +159,7 @@ def test_weights_follow_labels_and_the_deployment() -> None:
     put(lab, service(labels={"BCS-WEIGHT-shop": "7"}))
     assert [m.weight for m in endpoint(lab).members] == [1]
     application = lab.core.state.applications["default/web"]
-    lab.core.desk.uow.put(msgspec.structs.replace(application, deployment="shop"))
+    lab.core.turn_context.uow.put(msgspec.structs.replace(application, deployment="shop"))
     lab.turn()
     assert [m.weight for m in endpoint(lab).members] == [7]
 
@@ -179,23 +181,23 @@ def test_refusals() -> None:
     lab = serving(1)
     assert put(lab, create=True).error == "exists"
     assert put(lab, service("missing"), create=False).error == "not_found"
-    assert lab.ask(orders.DeleteService(namespace="default", name="missing")).error == "not_found"
-    large = service("large", annotations={"text": "x" * services.ENDPOINT_BYTES})
+    assert lab.ask(requests.DeleteService(namespace="default", name="missing")).error == "not_found"
+    large = service("large", annotations={"text": "x" * roster.ENDPOINT_BYTES})
     assert put(lab, large).error == "invalid"
 
 
 def test_a_plan_changes_nothing() -> None:
     lab = serving(1)
     before = lab.records()
-    assert lab.ask(orders.PutService(service=service(selector={}), dry_run=True)).data["dryRun"]
-    assert lab.ask(orders.DeleteService(namespace="default", name="front", dry_run=True)).data["dryRun"]
+    assert lab.ask(requests.PutService(service=service(selector={}), dry_run=True)).data["dryRun"]
+    assert lab.ask(requests.DeleteService(namespace="default", name="front", dry_run=True)).data["dryRun"]
     assert not lab.sent(effects.Changed)
     assert lab.records() == before
 
 
 def test_the_endpoint_goes_with_the_service() -> None:
     lab = serving(1)
-    lab.ask(orders.DeleteService(namespace="default", name="front"))
+    lab.ask(requests.DeleteService(namespace="default", name="front"))
     assert not lab.core.state.endpoints
     assert [(c.kind, c.record) for c in lab.sent(effects.Changed)] == [("service", None), ("endpoint", None)]
     put(lab)
@@ -218,19 +220,21 @@ def test_versions_grow_when_the_clock_goes_back() -> None:
     lab = serving(1)
     version = endpoint(lab).version
     lab.now -= 3600
-    lab.report(groups(lab)[0], "TASK_UNREACHABLE")
+    lab.report(groups(lab)[0], "UNREACHABLE")
     assert endpoint(lab).version == version + 1
 
 
 def test_one_that_cannot_be_written_does_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = Lab(CoreOptions())
-    fitting = services.fitting
-    monkeypatch.setattr(services, "fitting", lambda members: 1 / 0 if members else fitting(members))
+    fitting = Roster.fitting
+    monkeypatch.setattr(Roster, "fitting", lambda members: 1 / 0 if len(members) else fitting(members))
     lab.offer()
     put(lab)
     launch(lab, instances=1)
-    lab.report(groups(lab)[0], "TASK_RUNNING")
-    assert [(s.key, s.level) for s in lab.sent(effects.Story) if s.reason == "error"] == [("default/front", "error")]
+    lab.report(groups(lab)[0], "RUNNING")
+    assert [(s.key, s.level) for s in lab.sent(effects.LogLine) if s.reason == "InternalError"] == [
+        ("default/front", "error")
+    ]
     put(lab, service("other", {"app": "none"}))
     assert endpoint(lab, "other").members == ()
     assert endpoint(lab).members == ()
@@ -241,9 +245,9 @@ def test_one_that_cannot_be_written_does_not_hold_up_the_others(monkeypatch: pyt
 
 def test_tells_when_nobody_is_ready() -> None:
     lab = serving(1)
-    lab.report(groups(lab)[0], "TASK_UNREACHABLE")
-    told = [line for line in lab.sent(effects.Story) if line.kind == "service"]
-    assert [(line.reason, line.level) for line in told] == [("unavailable", "warning")]
+    lab.report(groups(lab)[0], "UNREACHABLE")
+    told = [line for line in lab.sent(effects.LogLine) if line.kind == "service"]
+    assert [(line.reason, line.level) for line in told] == [("ServiceUnavailable", "warning")]
 
 
 def crowd(instances: int, waiting: int = 0) -> Lab:
@@ -253,16 +257,16 @@ def crowd(instances: int, waiting: int = 0) -> Lab:
         lab.offer(f"agent-{number}", cpus=60_000, ports=(31000, 32999))
     put(lab)
     launch(lab, instances=instances)
-    lab.turn(*[report(group, "TASK_RUNNING") for group in groups(lab)[waiting:]])
+    lab.turn(*[report(group, "RUNNING") for group in groups(lab)[waiting:]])
     assert len(endpoint(lab).members) == instances - waiting
     return lab
 
 
-def report(group: TaskGroup, state: str) -> events.StatusUpdate:
-    return events.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
+def report(group: TaskGroup, state: str) -> cluster_manager.StatusUpdate:
+    return cluster_manager.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
 
 
-def untold(lab: Lab, *batch: events.Event) -> list[str]:
+def untold(lab: Lab, *batch: inputs.Input) -> list[str]:
     """Taskgroups whose kill may leave in this turn while followers of the service still hold them for ready. Units
     leave as they are handed over, in the middle of a turn too; what is handed over together leaves news first."""
     owner = {task.id: group.id for group in lab.core.state.taskgroups.values() for task in group.tasks}
@@ -273,7 +277,7 @@ def untold(lab: Lab, *batch: events.Event) -> list[str]:
         for change in written(lab):
             members = change.record.members if isinstance(change.record, Endpoint) else ()
             ready = {member.taskgroup for member in members if member.ready}
-        kills = [owner[kill.task_id] for kill in lab.sent(effects.Kill)]
+        kills = [owner[task] for task in lab.ended()]
         early += [group for group in kills if group in ready]
         killed += len(kills)
     assert killed
@@ -282,7 +286,7 @@ def untold(lab: Lab, *batch: events.Event) -> list[str]:
 
 def test_big_endpoints_are_paced() -> None:
     lab = crowd(1000, waiting=1)
-    lab.report(groups(lab)[0], "TASK_RUNNING")
+    lab.report(groups(lab)[0], "RUNNING")
     assert len(endpoint(lab).members) == 999
     due = lab.core.next_wakeup(lab.now)
     assert lab.now < due <= lab.now + 999 * services.PACE
@@ -294,41 +298,41 @@ def test_big_endpoints_are_paced() -> None:
 def test_what_is_to_end_is_told_before_the_kill_whatever_the_size() -> None:
     lab = crowd(150)
     assert lab.core.next_wakeup(lab.now) > lab.now
-    assert not untold(lab, events.ScaleApplication(namespace="default", name="web", instances=140, token=1))
+    assert not untold(lab, requests.ScaleApplication(namespace="default", name="web", instances=140, token=1))
     assert [m.reason for m in endpoint(lab).members] == [""] * 140 + ["ending"] * 10
-    lab.turn(*[report(group, "TASK_KILLED") for group in groups(lab)[140:]])
+    lab.turn(*[report(group, "KILLED") for group in groups(lab)[140:]])
     assert len(endpoint(lab).members) == 150
     lab.wait(1.0)
     assert len(endpoint(lab).members) == 140
-    lab.turn(report(groups(lab)[0], "TASK_UNREACHABLE"))
-    assert not untold(lab, events.RescheduleTaskGroup(taskgroup=groups(lab)[7].id, token=2))
+    lab.turn(report(groups(lab)[0], "UNREACHABLE"))
+    assert not untold(lab, requests.RescheduleTaskGroup(taskgroup=groups(lab)[7].id, token=2))
 
 
 def test_what_is_to_end_is_told_before_others_are_placed() -> None:
     """Placing hands over what was decided before, kills among it."""
     lab = serving(4)
     lab.offer()
-    create = events.CreateApplication(
+    create = requests.CreateApplication(
         version=Version(namespace="default", application="other", instances=1, containers=(Container(command="serve"),))
     )
-    assert not untold(lab, events.ScaleApplication(namespace="default", name="web", instances=2, token=1), create)
-    assert lab.sent(effects.Accept)
+    assert not untold(lab, requests.ScaleApplication(namespace="default", name="web", instances=2, token=1), create)
+    assert lab.sent(cluster_manager.LaunchOnAgent)
 
 
 def test_a_service_that_changes_or_goes_as_its_members_do_is_told_at_once() -> None:
-    delete = events.DeleteApplication(namespace="default", name="web", token=1)
+    delete = requests.DeleteApplication(namespace="default", name="web", token=1)
     for record in (service(labels={"new": "label"}), service(selector={"app": "none"}), service(selector={})):
         lab = crowd(150)
-        assert not untold(lab, orders.PutService(service=record, token=2), delete)
+        assert not untold(lab, requests.PutService(service=record, token=2), delete)
         assert not any(member.ready for member in endpoint(lab).members)
     lab = crowd(150)
-    assert not untold(lab, orders.DeleteService(namespace="default", name="front", token=2), delete)
+    assert not untold(lab, requests.DeleteService(namespace="default", name="front", token=2), delete)
     assert not lab.core.state.endpoints
 
 
 def test_what_is_forgotten_is_told_at_once() -> None:
     lab = crowd(150)
-    assert not untold(lab, events.DeleteApplication(namespace="default", name="web", enforce=True, token=1))
+    assert not untold(lab, requests.DeleteApplication(namespace="default", name="web", enforce=True, token=1))
     assert not any(member.ready for member in endpoint(lab).members)
 
 
@@ -336,14 +340,18 @@ def test_members_without_room_are_left_out_the_unready_first() -> None:
     def one(index: int, *, ready: bool) -> Member:
         return Member(taskgroup=f"{index}.web.default.demo.1", name=f"web-{index}", application="web", ready=ready)
 
-    each = services.size(one(1000, ready=True))
-    many = tuple(one(1000 + index, ready=index % 2 == 1) for index in range(services.ENDPOINT_BYTES // each * 3 // 2))
-    kept, omitted = services.fitting(many)
+    each = roster.size(one(1000, ready=True))
+    many = tuple(one(1000 + index, ready=index % 2 == 1) for index in range(roster.ENDPOINT_BYTES // each * 3 // 2))
+    members = Roster()
+    for member in reversed(many):
+        members.set(member.taskgroup, msgspec.structs.replace(member, ready=not member.ready))
+        members.set(member.taskgroup, member)
+    kept, omitted = members.fitting()
     assert len(kept) + omitted == len(many)
     assert 0 < omitted < len(many) / 2
     assert kept == tuple(m for m in many if m in kept)
     assert all(member in kept for member in many if member.ready)
-    assert len(msgspec.json.encode(kept)) <= services.ENDPOINT_BYTES
+    assert len(msgspec.json.encode(kept)) <= roster.ENDPOINT_BYTES
 
 
 def test_long_history_equals_a_fresh_look() -> None:
@@ -382,7 +390,7 @@ def _durable(stored: dict[tuple[str, str], Record], lab: Lab, dice: random.Rando
     stored.update({(record.kind, record.key): record for record in lab.records()})
     turn, units = lab.core.turn, list[Unit]()
 
-    def watched(batch: Iterable[events.Event], now: float) -> list[Unit]:
+    def watched(batch: Iterable[inputs.Input], now: float) -> list[Unit]:
         made = turn(batch, now)
         units.extend(made)
         return made
@@ -408,16 +416,16 @@ def _happen(lab: Lab, dice: random.Random) -> None:
             record = service(f"s{dice.randint(0, 3)}", labels, labels={f"BCS-WEIGHT-app{dice.randint(0, 3)}": "3"})
             put(lab, record)
         case 1:
-            lab.ask(orders.DeleteService(namespace="default", name=f"s{dice.randint(0, 3)}"))
+            lab.ask(requests.DeleteService(namespace="default", name=f"s{dice.randint(0, 3)}"))
         case 2 if f"default/{name}" not in lab.core.state.applications:
             lab.offer()
             launch(lab, name, dice.randint(1, 4), labels)
         case 3:
-            lab.ask(events.DeleteApplication(namespace="default", name=name))
+            lab.ask(requests.DeleteApplication(namespace="default", name=name))
         case 4:
-            lab.ask(events.ScaleApplication(namespace="default", name=name, instances=dice.randint(1, 5)))
+            lab.ask(requests.ScaleApplication(namespace="default", name=name, instances=dice.randint(1, 5)))
         case _ if everything:
-            state = dice.choice(["TASK_RUNNING", "TASK_RUNNING", "TASK_KILLED", "TASK_UNREACHABLE", "TASK_FAILED"])
+            state = dice.choice(["RUNNING", "RUNNING", "KILLED", "UNREACHABLE", "FAILED"])
             lab.report(dice.choice(everything), state)
             lab.offer()
 

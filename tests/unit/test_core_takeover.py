@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 
-from bcs_scheduler.core import effects, events
-from bcs_scheduler.core.desk import CoreOptions
+import pytest
+
+from bcs_scheduler.core.interface import cluster_manager, effects
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from store.records import Application, Framework, Record, Task, TaskGroup, Version
 from store.state import State
@@ -56,20 +58,21 @@ def standing() -> State:
     return State(records)
 
 
+@pytest.mark.costs
 def test_a_take_over_with_many_taskgroups_is_quick_and_rewrites_none_of_them() -> None:
     state = standing()
     before = dict(state.taskgroups)
     began = time.process_time()
     core = Core(state, CoreOptions(strict=True), START)
     units = core.turn([], core.began.now)
-    units += core.turn([events.Subscribed(framework_id="framework", cause="mesos:1")], core.began.now)
+    units += core.turn([cluster_manager.Connected(framework_id="framework", cause="mesos:1")], core.began.now)
     took = time.process_time() - began
     assert core.state is state
     assert state.taskgroups == before
     changed = [change.kind for unit in units for change in unit.changes]
     assert len(changed) < 10, "the framework and the event that tells of the subscription"
     calls = [effect for unit in units for effect in unit.effects if isinstance(effect, effects.Effect)]
-    asked = [effect for effect in calls if isinstance(effect, effects.Reconcile)]
+    asked = [effect for effect in calls if isinstance(effect, cluster_manager.Reconcile)]
     assert sum(len(effect.tasks) for effect in asked) == 0, "Mesos is asked for all tasks in one call"
     assert took < BOUND, f"{took:.2f} s"
 
@@ -80,5 +83,5 @@ def test_launches_do_not_wait_for_the_first_reconciliation() -> None:
     lab.create(1)
     assert lab.core.open_questions > 0
     lab.offer("fresh")
-    launches = [launch for accept in lab.sent(effects.Accept) for launch in accept.launches]
+    launches = [launch for accept in lab.sent(cluster_manager.LaunchOnAgent) for launch in accept.launches]
     assert [launch.taskgroup.application for launch in launches] == ["web"]

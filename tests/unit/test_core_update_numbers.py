@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import events
+from bcs_scheduler.core.interface import requests
 from tests.unit.lab import Lab, version
 
 
@@ -22,7 +22,7 @@ def test_an_update_that_names_no_number_keeps_the_one_of_a_scale_before_it() -> 
     assert not lab.scale(4).error
     lab.offer()
     lab.run()
-    assert not lab.ask(events.UpdateApplication(version=unnamed)).error
+    assert not lab.ask(requests.UpdateApplication(version=unnamed)).error
     lab.run()
     assert lab.application.instances == 4
     newest = lab.core.state.version("default/web", lab.application.version)
@@ -37,7 +37,7 @@ def test_the_same_definition_without_a_number_changes_nothing(dry_run: bool) -> 
     lab.offer()
     lab.run()
     transactions = set(lab.core.state.transactions)
-    assert not lab.ask(events.UpdateApplication(version=version(0), dry_run=dry_run)).error
+    assert not lab.ask(requests.UpdateApplication(version=version(0), dry_run=dry_run)).error
     assert lab.application.instances == 3 and set(lab.core.state.transactions) == transactions
 
 
@@ -46,5 +46,5 @@ def test_limits_change_in_place_without_a_number() -> None:
     assert not lab.scale(3).error
     lab.offer()
     lab.run()
-    reply = lab.ask(events.UpdateApplication(version=version(0), resources_only=True))
+    reply = lab.ask(requests.UpdateApplication(version=version(0), resources_only=True))
     assert not reply.error and lab.application.instances == 3

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.definition import RestartPolicy, UnreachablePolicy
 from store.records import Task, TaskGroup
-from transactions.lifecycle import (
-    BROKEN,
+from store.records.definition import RestartPolicy, UnreachablePolicy
+from transactions.rules.taskgroups.lifecycle import (
     RESTART_DELAY_MAX,
     STATES,
     Report,
@@ -42,20 +41,20 @@ def group(*tasks: Task, **fields: Any) -> TaskGroup:
 @pytest.mark.parametrize(
     ("state", "status", "ended"),
     [
-        ("TASK_STAGING", "Staging", False),
-        ("TASK_STARTING", "Starting", False),
-        ("TASK_RUNNING", "Running", False),
-        ("TASK_KILLING", "Killing", False),
-        ("TASK_FINISHED", "Finish", True),
-        ("TASK_FAILED", "Failed", True),
-        ("TASK_GONE", "Failed", True),
-        ("TASK_KILLED", "Killed", True),
-        ("TASK_ERROR", "Error", True),
-        ("TASK_LOST", "Lost", True),
-        ("TASK_DROPPED", "Lost", True),
-        ("TASK_GONE_BY_OPERATOR", "Lost", True),
-        ("TASK_UNREACHABLE", "Lost", False),
-        ("TASK_UNKNOWN", "Lost", False),
+        ("STAGING", "Staging", False),
+        ("STARTING", "Starting", False),
+        ("RUNNING", "Running", False),
+        ("KILLING", "Killing", False),
+        ("FINISHED", "Finish", True),
+        ("FAILED", "Failed", True),
+        ("GONE", "Failed", True),
+        ("KILLED", "Killed", True),
+        ("ERROR", "Error", True),
+        ("LOST", "Lost", True),
+        ("DROPPED", "Lost", True),
+        ("GONE_BY_OPERATOR", "Lost", True),
+        ("UNREACHABLE", "Lost", False),
+        ("UNKNOWN", "Lost", False),
     ],
 )
 def test_every_state_of_mesos_has_a_status(state: str, status: str, ended: bool) -> None:
@@ -73,11 +72,11 @@ def test_a_task_that_has_ended_never_changes(first: str, later: str) -> None:
 @pytest.mark.parametrize(
     ("status", "late"),
     [
-        ("Starting", "TASK_STAGING"),
-        ("Running", "TASK_STARTING"),
-        ("Running", "TASK_STAGING"),
-        ("Killing", "TASK_RUNNING"),
-        ("Killing", "TASK_STARTING"),
+        ("Starting", "STAGING"),
+        ("Running", "STARTING"),
+        ("Running", "STAGING"),
+        ("Killing", "RUNNING"),
+        ("Killing", "STARTING"),
     ],
 )
 def test_a_late_report_does_not_move_a_task_backwards(status: str, late: str) -> None:
@@ -85,29 +84,29 @@ def test_a_late_report_does_not_move_a_task_backwards(status: str, late: str) ->
     assert reduce_task(before, Report(late), NOW) is before
 
 
-@pytest.mark.parametrize("state", ["TASK_STARTING", "TASK_RUNNING", "TASK_KILLING"])
+@pytest.mark.parametrize("state", ["STARTING", "RUNNING", "KILLING"])
 def test_a_task_comes_back_with_its_agent(state: str) -> None:
-    lost = reduce_task(task(), Report("TASK_UNREACHABLE"), NOW)
+    lost = reduce_task(task(), Report("UNREACHABLE"), NOW)
     assert reduce_task(lost, Report(state), NOW).status == STATES[state].status
 
 
 def test_exit_with_zero_is_finish_not_failed() -> None:
-    assert reduce_task(task(), Report("TASK_FINISHED"), NOW).status == "Finish"
+    assert reduce_task(task(), Report("FINISHED"), NOW).status == "Finish"
 
 
 def test_a_report_that_says_nothing_new_changes_nothing() -> None:
     before = task(message="up", container_ip="10.1.1.1")
-    assert reduce_task(before, Report("TASK_RUNNING"), NOW) is before
+    assert reduce_task(before, Report("RUNNING"), NOW) is before
 
 
 def test_running_out_of_memory_is_remembered() -> None:
-    killed = reduce_task(task(), Report("TASK_FAILED", reason="REASON_CONTAINER_LIMITATION_MEMORY"), NOW)
+    killed = reduce_task(task(), Report("FAILED", out_of_memory=True), NOW)
     assert killed.oom
 
 
 def test_an_unknown_state_changes_nothing() -> None:
     before = task()
-    assert reduce_task(before, Report("TASK_DANCING"), NOW) is before
+    assert reduce_task(before, Report("DANCING"), NOW) is before
 
 
 @given(st.lists(st.sampled_from(sorted(STATES)), max_size=12))
@@ -179,9 +178,9 @@ def test_running_again_lifts_the_hold_of_a_cancelled_restart() -> None:
         ({"Running": 3, "Failed": 1}, 4, "Abnormal"),
         ({"Running": 3, "Killed": 1}, 4, "Abnormal"),
         ({"Running": 3, "Lost": 1}, 4, "Abnormal"),
-        ({"Running": 3}, 4, "Abnormal"),
-        ({}, 2, "Abnormal"),
-        ({}, 0, "Abnormal"),
+        ({"Running": 3}, 4, "Pending"),
+        ({}, 2, "Pending"),
+        ({}, 0, "Stopped"),
         ({"Finish": 4}, 4, "Finish"),
         ({"Finish": 3, "Running": 1}, 4, "Abnormal"),
         ({"Running": 3, "Starting": 1}, 4, "Deploying"),
@@ -263,12 +262,12 @@ def test_a_launch_that_did_not_happen_is_always_repeated(policy: Any) -> None:
 
 @pytest.mark.parametrize("policy", ["Never", "OnFailure", "Always"])
 def test_what_an_operation_ended_and_left_is_always_replaced(policy: Any) -> None:
-    member = over("Killed", killing_since=NOW - 3, kill_reason="replaced by a new version")
+    member = over("Killed", killing_since=NOW - 3, end_cause="NewVersion")
     assert decide(member, RestartPolicy(policy=policy)).at == NOW
 
 
 def test_the_rest_of_a_taskgroup_that_broke_is_no_operation() -> None:
-    broken = over("Failed", killing_since=NOW - 3, kill_reason=BROKEN)
+    broken = over("Failed", killing_since=NOW - 3, end_cause="TaskEnded")
     assert decide(broken, RestartPolicy(policy="Never")) is None
     assert decide(broken, RestartPolicy(policy="OnFailure", interval=7.0)).at == NOW + 7.0
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from bcs_scheduler.local.agents.files import MOST, Files
+from bcs_scheduler.local.agents.processes.executor_environment import duration
+from bcs_scheduler.local.agents.processes.fetcher import Fetcher, FetchError
 from bcs_scheduler.local.errors import InvalidCall
-from bcs_scheduler.local.executor_environment import duration
-from bcs_scheduler.local.fetcher import Fetcher, FetchError
-from bcs_scheduler.local.files import MOST, Files
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
 NAME = "/frameworks/f/executors/e/runs/latest"

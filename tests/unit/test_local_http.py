@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from bcs_scheduler.local.http import Connection, Request, response
+from bcs_scheduler.local.transport import http
+from bcs_scheduler.local.transport.http import Connection, Request, SlicedResponse, response
 
 
 class Transport:
@@ -19,6 +23,17 @@ class Transport:
 
     def close(self) -> None:
         self.closed = True
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
 
 
 def connect(handler: Any) -> tuple[Connection, Transport]:
@@ -70,3 +85,43 @@ def test_what_the_peer_expects_to_continue_is_let_through() -> None:
     assert transport.written == b"HTTP/1.1 100 Continue\r\n\r\n"
     connection.data_received(b"body")
     assert transport.written.endswith(response(200, b"/ body"))
+
+
+def broken(request: Request) -> bytes:
+    raise LookupError("a defect of the handler")
+
+
+def test_a_handler_that_fails_answers_500_and_logs_its_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    connection, transport = connect(broken)
+    connection.data_received(REQUEST * 2)
+    assert transport.written == http.failed() * 2
+    assert transport.written.startswith(b"HTTP/1.1 500 Internal Server Error\r\n")
+    assert not transport.closed
+    (first, _) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert "POST /some/path" in first.getMessage()
+    assert first.exc_info is not None and first.exc_info[0] is LookupError
+
+
+def test_an_answer_that_fails_on_its_way_is_500(caplog: pytest.LogCaptureFixture) -> None:
+    def steps() -> Iterator[bytes | None]:
+        yield None
+        raise LookupError("a defect of the handler")
+
+    async def ask() -> Transport:
+        connection, transport = connect(lambda request: SlicedResponse(steps()))
+        connection.data_received(REQUEST)
+        async with asyncio.timeout(30):
+            while not transport.written and not transport.closed:
+                await asyncio.sleep(0)
+        return transport
+
+    assert asyncio.run(ask()).written == http.failed()
+    assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [LookupError]
+
+
+def test_a_body_that_is_too_large_is_refused_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http, "MAX_BODY", 3)
+    connection, transport = connect(echo)
+    connection.data_received(REQUEST)
+    assert transport.written.startswith(b"HTTP/1.1 413 ")
+    assert transport.closed

@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from bcs_scheduler.local.allocator import Allocator
-from bcs_scheduler.local.model import Executor, Framework, Task
-from bcs_scheduler.local.resources import Amounts
+from bcs_scheduler.local.agents.synthetic import SyntheticAgent
+from bcs_scheduler.local.agents.updates import StatusUpdates
+from bcs_scheduler.local.master.allocator import Allocator
+from bcs_scheduler.local.objects.model import Executor, Framework, Task
+from bcs_scheduler.local.objects.resources import Amounts
 from bcs_scheduler.local.settings import ClusterSettings, agent_specs
-from bcs_scheduler.local.synthetic import SyntheticAgent
-from bcs_scheduler.local.updates import StatusUpdates
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcs_scheduler.local.errors import InvalidResources
-from bcs_scheduler.local.resources import Amounts, Ranges, difference, parse, to_messages, union
+from bcs_scheduler.local.objects.resources import Amounts, Ranges, difference, parse, sum_of, union
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
 numbers = st.sets(st.integers(0, 40), max_size=20)
@@ -51,6 +51,11 @@ def test_what_is_added_is_contained_and_can_be_taken_off(a: Amounts, b: Amounts)
         assert total - b == a
 
 
+@given(st.lists(amounts, max_size=5))
+def test_the_sum_of_a_list_is_that_of_repeated_addition(parts: list[Amounts]) -> None:
+    assert sum_of(parts) == sum(parts, Amounts())
+
+
 @given(amounts, amounts)
 def test_what_contains_each_other_is_equal(a: Amounts, b: Amounts) -> None:
     assert (a.contains(b) and b.contains(a)) == (a == b)
@@ -58,9 +63,10 @@ def test_what_contains_each_other_is_equal(a: Amounts, b: Amounts) -> None:
 
 @given(amounts)
 def test_messages_say_the_same(value: Amounts) -> None:
-    messages = to_messages(value, "role")
-    assert parse(messages) == value
-    assert {message.allocation_info.role for message in messages} <= {"role"}
+    for role in ("role", "other", "other", "role"):
+        messages = value.messages(role)
+        assert parse(messages) == value
+        assert {message.allocation_info.role for message in messages} <= {role}
 
 
 def test_scalars_are_counted_in_thousandths() -> None:

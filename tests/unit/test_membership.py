@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.records import Application, BoundPort, CheckResult, Member, Service, Task, TaskGroup, Version
-from transactions import membership
+from transactions.rules import membership
 
 LABELS = st.dictionaries(st.sampled_from("abc"), st.sampled_from("xyz"))
 

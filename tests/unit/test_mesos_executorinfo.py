@@ -8,15 +8,16 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from bcs_scheduler.core.effects import Accept, Launch
+from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.executor import model
-from bcs_scheduler.mesos.builders import AnyExecutorBuilder
 from bcs_scheduler.mesos.calls import CallMaker
 from bcs_scheduler.mesos.errors import LaunchError
-from bcs_scheduler.mesos.executorinfo import ExecutorBuilder, ExecutorOptions
+from bcs_scheduler.mesos.launches.builders import AnyExecutorBuilder
+from bcs_scheduler.mesos.launches.executor_info import ExecutorBuilder, ExecutorOptions
+from bcs_scheduler.mesos.launches.task_info import DefaultExecutorBuilder
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
-from bcs_scheduler.mesos.taskinfo import DefaultExecutorBuilder
-from store.definition import (
+from store.records import BoundPort, TaskGroup
+from store.records.definition import (
     Amounts,
     Container,
     EnvVar,
@@ -26,10 +27,10 @@ from store.definition import (
     Port,
     Process,
     Reference,
+    ReservedAddress,
     Uri,
     Volume,
 )
-from store.records import BoundPort, TaskGroup
 from tests.unit.test_mesos_taskinfo import claim_for, launch
 from transactions.injection import Content, Credentials, Injected
 
@@ -172,6 +173,7 @@ class TestCommand:
             "PORT_http": "31005",
             "BCS_NODE_IP": "10.0.0.4",
             "BCS_POD_ID": "3.web.ns.c.1",
+            "BCS_CONTAINER_IP": "10.0.0.4",
         }
 
     def test_amounts_ports_and_parameters(self) -> None:
@@ -241,7 +243,7 @@ class TestProcess:
         DefaultExecutorBuilder().build(plain, "f", group)
         assert group.task_group.tasks[0].command.value == "./serve 31005"
         more = Process(start="./start", pid_file="x.pid", restart="./again")
-        with pytest.raises(LaunchError, match="pidFile, restartCmd: not with the executor of Mesos"):
+        with pytest.raises(LaunchError, match="pidFile, restartCmd: not supported by the executor of Mesos"):
             DefaultExecutorBuilder().build(
                 launch(Container(process=more, requests=ONE)), "f", pb.Offer.Operation.LaunchGroup()
             )
@@ -314,13 +316,50 @@ class TestContainer:
         published: list[int],
         probed: int,
     ) -> None:
-        """bcs_api 6.7: which port a variable names, which ports are mapped, which one is probed."""
+        """docs/original.md#ports: which port a variable names, which ports are mapped, which one is probed."""
         task = task_of(self.IMAGE, self.PORTS, network_mode=mode, network_type=kind)
         assert (task.container.network_mode, task.container.network) == docker
         named = {name.removeprefix("PORT_"): value for name, value in task.env.items() if name.startswith("PORT_")}
         assert named == variables
         assert [port.host_port for port in task.ports] == published
         assert task.checks[0].port == probed
+
+    @pytest.mark.parametrize(
+        ("mode", "parameters", "reserved", "known"),
+        [
+            ("HOST", (), False, "10.0.0.4"),
+            ("BRIDGE", (), False, ""),
+            ("NONE", (), True, ""),
+            ("blue", (), False, ""),
+            ("blue", (("ip", "10.1.1.9"),), False, "10.1.1.9"),
+            ("blue", (("ip", "10.1.1.9"),), True, "10.1.1.3"),
+        ],
+    )
+    def test_the_address_of_the_container_and_what_refers_to_it(
+        self, mode: str, parameters: tuple[tuple[str, str], ...], reserved: bool, known: str
+    ) -> None:
+        """What is not known before the launch is left to the executor, by the names of the variables."""
+        env = (EnvVar(name="A", value="$B"), EnvVar(name="B", value="$BCS_CONTAINER_IP"), EnvVar(name="C", value="c"))
+        container = Container(image="i", requests=ONE, env=env, parameters=parameters)
+        addresses = (ReservedAddress(index=3, addresses=("10.1.1.3",)),) if reserved else ()
+        item = launch(container, network_mode=mode, network_type="cni", egress_limit=20, reserved=addresses)
+        (task,) = build(placed(item, agent_ip="10.0.0.4")).tasks
+        value = known or "$BCS_CONTAINER_IP"
+        assert (task.env["A"], task.env["B"], task.env["C"]) == (value, value, "c")
+        assert task.env.get("BCS_CONTAINER_IP", "") == known
+        assert task.address_env == (() if known else ("A", "B"))
+        custom = mode == "blue"
+        assert task.container.addresses == (("10.1.1.3",) if custom and reserved else ())
+        assert task.container.egress_kbps == 20480
+
+    def test_content_of_a_configmap_that_looks_like_a_reference_is_meant_literally(self) -> None:
+        item = Item(type="env", key="k", target="A")
+        container = Container(image="i", requests=ONE, configmaps=(Reference(name="c", items=(item,)),))
+        content = Content(item=item, data=b64encode(b"$BCS_CONTAINER_IP").decode())
+        found = launch(container, network_mode="BRIDGE")
+        found = msgspec.structs.replace(found, injected=(Injected(contents=(content,)),))
+        (task,) = build(found).tasks
+        assert task.env["A"] == "$BCS_CONTAINER_IP" and task.address_env == ()
 
 
 class TestChecks:
@@ -419,7 +458,7 @@ class TestInjected:
 
     def test_secrets_are_in_the_data_of_the_task_and_nowhere_else(self) -> None:
         item = self.launch()
-        accept = Accept(agent_id="s1", offer_ids=("o",), launches=(item,))
+        accept = LaunchOnAgent(agent_id="s1", offer_ids=("o",), launches=(item,))
         group = pb.Offer.Operation.LaunchGroup()
         ExecutorBuilder(OPTIONS).build(item, "f", group)
         (info,) = group.task_group.tasks
@@ -432,7 +471,7 @@ class TestInjected:
     @pytest.mark.parametrize("builder", [ExecutorBuilder(OPTIONS), DefaultExecutorBuilder()])
     def test_a_launch_without_them_is_refused(self, builder: ExecutorBuilder | DefaultExecutorBuilder) -> None:
         item = msgspec.structs.replace(self.launch(), injected=())
-        with pytest.raises(LaunchError, match="lacks what its configmaps, secrets and credentials hold"):
+        with pytest.raises(LaunchError, match="lacks contents of configmaps, secrets or credentials"):
             builder.build(item, "f", pb.Offer.Operation.LaunchGroup())
 
     @pytest.mark.parametrize(
@@ -495,7 +534,7 @@ def test_each_taskgroup_of_a_version_has_what_a_builder_of_its_own_would_give_it
             for number, (task, bound) in enumerate(zip(first.taskgroup.tasks, ports, strict=True))
         ),
     )
-    second = Launch(taskgroup=group, version=first.version, claim=claim_for(first.version, ports))
+    second = Launch(taskgroup=group, version=first.version, allocation=claim_for(first.version, ports))
     shared = ExecutorBuilder(OPTIONS)
     for item in (first, second, first):
         assert build(item, shared) == build(item)
@@ -506,7 +545,7 @@ def test_each_taskgroup_of_a_version_has_what_a_builder_of_its_own_would_give_it
 def test_a_bad_launch_says_why_and_does_not_keep_its_neighbours() -> None:
     good = placed(launch(Container(command="x", requests=ONE)), executor="bcs")
     bad = placed(launch(Container(requests=ONE)), executor="bcs", id="bad")
-    accept = Accept(agent_id="s1", offer_ids=("o",), launches=(bad, good))
+    accept = LaunchOnAgent(agent_id="s1", offer_ids=("o",), launches=(bad, good))
     _, launched, failed = CallMaker("f", AnyExecutorBuilder(OPTIONS)).accept(accept)
     assert launched == (good.taskgroup.id,)
     assert failed == [("bad", "container '' has neither a command nor an image")]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcs_scheduler.mesos.errors import FramingError
-from bcs_scheduler.mesos.recordio import Decoder, encode
+from bcs_scheduler.mesos.transport.recordio import Decoder, encode
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.data())

@@ -1,13 +1,13 @@
-"""Environment and template variables of a task (bcs_api 6.6)."""
+"""Environment and template variables of a task (docs/original.md#environment)."""
 
 from __future__ import annotations
 
 import pytest
 
 from bcs_scheduler.mesos.errors import LaunchError
-from bcs_scheduler.mesos.render import environment, expand, injected, template_variables
-from store.definition import Amounts, Container, EnvVar
+from bcs_scheduler.mesos.launches.render import environment, expand, injected, template_variables
 from store.records import BoundPort, Task, TaskGroup
+from store.records.definition import Amounts, Container, EnvVar
 
 TASKGROUP = TaskGroup(
     id="2.web.games.c.1700",
@@ -49,7 +49,12 @@ def test_what_is_not_ours_is_left_alone(text: str) -> None:
 
 def test_injected_variables_are_facts_and_win() -> None:
     env = rendered(EnvVar(name="PORT_http", value="80"), EnvVar(name="BCS_NODE_IP", value="x"))
-    assert env == {"PORT_http": "31005", "BCS_NODE_IP": "10.0.0.7", "BCS_POD_ID": "2.web.games.c.1700"}
+    assert env == {
+        "PORT_http": "31005",
+        "BCS_NODE_IP": "10.0.0.7",
+        "BCS_POD_ID": "2.web.games.c.1700",
+        "BCS_CONTAINER_IP": "10.0.0.7",
+    }
 
 
 def test_a_task_gets_its_own_ports_only() -> None:
@@ -99,7 +104,7 @@ def test_an_unknown_resource_reference_is_an_error(field: str) -> None:
 
 
 def test_nothing_of_the_definition_is_changed() -> None:
-    """W-49: substitution works on a copy."""
+    """docs/original.md#shared-objects: substitution works on a copy."""
     container = Container(env=(EnvVar(name="A", value="${bcs.instanceid}"),))
     environment(container, template_variables(TASKGROUP), injected(TASKGROUP, TASKGROUP.tasks[0]))
     assert container.env[0].value == "${bcs.instanceid}"

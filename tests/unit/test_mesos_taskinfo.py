@@ -10,27 +10,37 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcs_scheduler.core.effects import Accept, Launch
+from bcs_scheduler.core.interface.cluster_manager import Launch, LaunchOnAgent
 from bcs_scheduler.mesos.calls import CallMaker
-from bcs_scheduler.mesos.checks import NEVER
 from bcs_scheduler.mesos.errors import LaunchError
+from bcs_scheduler.mesos.launches.checks import NEVER
+from bcs_scheduler.mesos.launches.resources import resource_amounts
+from bcs_scheduler.mesos.launches.task_info import REMEMBERED_BYTES, DefaultExecutorBuilder
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
-from bcs_scheduler.mesos.resources import pots
-from bcs_scheduler.mesos.taskinfo import REMEMBERED_BYTES, DefaultExecutorBuilder
-from offers.model import Claim, Pot, Reservation
-from store.definition import Amounts, Container, EnvVar, HealthCheck, KillPolicy, Uri, Volume
+from offers.model import Allocation, Reservation, ResourceKey
 from store.records import BoundPort, Task, TaskGroup, Version
-from transactions.needs import amounts
+from store.records.definition import (
+    Amounts,
+    Container,
+    EnvVar,
+    HealthCheck,
+    KillPolicy,
+    Port,
+    ReservedAddress,
+    Uri,
+    Volume,
+)
+from transactions.resources.resource_request import EXECUTOR, amounts
 
-PLAIN = Pot("cpus", "games")
-RESERVED = Pot("cpus", "games", (Reservation("DYNAMIC", "games", "ops"),))
+PLAIN = ResourceKey("cpus", "games")
+RESERVED = ResourceKey("cpus", "games", (Reservation("DYNAMIC", "games", "ops"),))
 
 
 def launch(
     *containers: Container,
     ports: tuple[tuple[BoundPort, ...], ...] = (),
-    claim: Claim | None = None,
+    allocation: Allocation | None = None,
     **fields: object,
 ) -> Launch:
     """A launch of these containers whose claim is just what they need, unless one is given."""
@@ -42,18 +52,23 @@ def launch(
     taskgroup = TaskGroup(
         id="3.web.ns.c.1", namespace="ns", application="web", index=3, version="1", agent_id="s1", tasks=tasks
     )
-    return Launch(taskgroup=taskgroup, version=version, claim=claim or claim_for(version, ports))
+    return Launch(taskgroup=taskgroup, version=version, allocation=allocation or claim_for(version, ports))
 
 
-def claim_for(version: Version, ports: tuple[tuple[BoundPort, ...], ...] = ()) -> Claim:
-    need = amounts(version)
+def claim_for(version: Version, ports: tuple[tuple[BoundPort, ...], ...] = ()) -> Allocation:
+    request = amounts(version, EXECUTOR)
     scalars = tuple(
-        (Pot(name, "*"), amount)
-        for name, amount in (("cpus", need.cpus), ("mem", need.mem), ("disk", need.disk), ("gpus", need.gpus))
+        (ResourceKey(name, "*"), amount)
+        for name, amount in (
+            ("cpus", request.cpus),
+            ("mem", request.mem),
+            ("disk", request.disk),
+            ("gpus", request.gpus),
+        )
         if amount
     )
     taken = sorted(port.host_port for bound in ports for port in bound if port.host_port)
-    return Claim(scalars, ((Pot("ports", "*"), tuple((port, port) for port in taken)),) if taken else ())
+    return Allocation(scalars, ((ResourceKey("ports", "*"), tuple((port, port) for port in taken)),) if taken else ())
 
 
 class Built(NamedTuple):
@@ -93,20 +108,20 @@ class TestResources:
     def test_executor_and_tasks_are_exactly_the_claim(self, requests: list[Amounts], percent: int) -> None:
         """The claim comes from two pots; each thousandth of either is declared once, with its role and reservations."""
         containers = [Container(command="x", requests=request) for request in requests]
-        need = amounts(Version(namespace="ns", application="web", containers=tuple(containers)))
-        scalars: list[tuple[Pot, int]] = []
+        request = amounts(Version(namespace="ns", application="web", containers=tuple(containers)), EXECUTOR)
+        scalars: list[tuple[ResourceKey, int]] = []
         for name in ("cpus", "mem", "disk", "gpus"):
-            total = getattr(need, name)
+            total = getattr(request, name)
             reserved = total * percent // 100
             for pot, amount in ((RESERVED, reserved), (PLAIN, total - reserved)):
                 if amount:
                     scalars.append((pot._replace(name=name), amount))
-        built = build(launch(*containers, claim=Claim(tuple(scalars))))
+        built = build(launch(*containers, allocation=Allocation(tuple(scalars))))
         declared = [*built.executor.resources, *(resource for task in built.tasks for resource in task.resources)]
-        assert Counter(dict(pots(declared, "")[0])) == Counter(dict(scalars))
+        assert Counter(dict(resource_amounts(declared, "")[0])) == Counter(dict(scalars))
         assert all(resource.scalar.value > 0 for resource in declared)
-        assert dict(pots(built.executor.resources, "")[0])
-        assert sum(dict(pots(built.executor.resources, "")[0]).values()) == 10 + 64_000 + 64_000
+        assert dict(resource_amounts(built.executor.resources, "")[0])
+        assert sum(dict(resource_amounts(built.executor.resources, "")[0]).values()) == 10 + 64_000 + 64_000
 
     def test_the_first_task_that_can_spare_it_pays_for_the_executor(self) -> None:
         small, big = Amounts(cpus=99, mem=1000), Amounts(cpus=100, mem=1000)
@@ -117,7 +132,7 @@ class TestResources:
         item = launch(
             Container(command="x", requests=Amounts(cpus=50)), Container(command="x", requests=Amounts(cpus=60))
         )
-        assert dict(item.claim.scalars)[Pot("cpus", "*")] == 120
+        assert dict(item.allocation.scalars)[ResourceKey("cpus", "*")] == 120
         assert [round(task.resources[0].scalar.value * 1000) for task in build(item).tasks] == [50, 60]
 
     def test_each_task_gets_its_own_ports(self) -> None:
@@ -126,27 +141,35 @@ class TestResources:
             (BoundPort(name="c", host_port=31007), BoundPort(name="inside", container_port=80)),
         )
         built = build(launch(Container(command="x", requests=ONE), Container(command="x", requests=ONE), ports=ports))
-        assert [pots(task.resources, "")[1] for task in built.tasks] == [
-            ((Pot("ports", "*"), ((31000, 31001),)),),
-            ((Pot("ports", "*"), ((31007, 31007),)),),
+        assert [resource_amounts(task.resources, "")[1] for task in built.tasks] == [
+            ((ResourceKey("ports", "*"), ((31000, 31001),)),),
+            ((ResourceKey("ports", "*"), ((31007, 31007),)),),
         ]
 
     @pytest.mark.parametrize(
-        "claim",
+        "allocation",
         [
-            Claim(((Pot("cpus", "*"), 499), (Pot("mem", "*"), 96_000), (Pot("disk", "*"), 69_000))),
-            Claim(((Pot("cpus", "*"), 501), (Pot("mem", "*"), 96_000), (Pot("disk", "*"), 69_000))),
-            Claim(
-                ((Pot("cpus", "*"), 500), (Pot("mem", "*"), 96_000), (Pot("disk", "*"), 69_000)),
-                ((Pot("ports", "*"), ((31000, 31000),)),),
+            Allocation(
+                ((ResourceKey("cpus", "*"), 499), (ResourceKey("mem", "*"), 96_000), (ResourceKey("disk", "*"), 69_000))
             ),
-            Claim(((Pot("mem", "*"), 96_000), (Pot("disk", "*"), 69_000))),
+            Allocation(
+                ((ResourceKey("cpus", "*"), 501), (ResourceKey("mem", "*"), 96_000), (ResourceKey("disk", "*"), 69_000))
+            ),
+            Allocation(
+                (
+                    (ResourceKey("cpus", "*"), 500),
+                    (ResourceKey("mem", "*"), 96_000),
+                    (ResourceKey("disk", "*"), 69_000),
+                ),
+                ((ResourceKey("ports", "*"), ((31000, 31000),)),),
+            ),
+            Allocation(((ResourceKey("mem", "*"), 96_000), (ResourceKey("disk", "*"), 69_000))),
         ],
         ids=["too little", "too much", "a port nobody has", "nothing"],
     )
-    def test_a_claim_that_does_not_fit_is_refused(self, claim: Claim) -> None:
+    def test_a_claim_that_does_not_fit_is_refused(self, allocation: Allocation) -> None:
         with pytest.raises(LaunchError):
-            build(launch(Container(command="x", requests=ONE), claim=claim))
+            build(launch(Container(command="x", requests=ONE), allocation=allocation))
 
 
 class TestDefinition:
@@ -175,6 +198,41 @@ class TestDefinition:
             "namespace": "ns",
             "pod_name": "web-3",
         }
+
+    def test_a_network_of_the_user_is_joined_with_what_the_taskgroup_asks_of_it(self) -> None:
+        ports = ((BoundPort(name="http", container_port=80, host_port=0),),)
+        item = launch(
+            Container(
+                image="i", command="x", requests=ONE, ports=(Port(name="http", container_port=80, host_port=-1),)
+            ),
+            ports=ports,
+            network_mode="blue",
+            network_type="cni",
+            egress_limit=20,
+            reserved=(
+                ReservedAddress(index=3, addresses=("10.1.1.3", "fd00::3")),
+                ReservedAddress(index=4, addresses=("10.1.1.4",)),
+            ),
+        )
+        built = build(item)
+        container = built.executor.container
+        assert container.type == pb.ContainerInfo.MESOS
+        (joined,) = container.network_infos
+        assert joined.name == "blue"
+        assert [(one.protocol, one.ip_address) for one in joined.ip_addresses] == [
+            (pb.NetworkInfo.IPv4, "10.1.1.3"), (pb.NetworkInfo.IPv6, "fd00::3")
+        ]  # fmt: skip
+        assert {label.key: label.value for label in joined.labels.labels} == {
+            "CTNR_NET_EGRESS_RATE": "20480",
+            "io.tencent.bcs.netsvc.requestip": "10.1.1.3;fd00::3",
+        }
+        variables = {v.name: v.value for v in built.tasks[0].command.environment.variables}
+        assert variables["BCS_CONTAINER_IP"] == "10.1.1.3" and variables["PORT_http"] == "80"
+
+    def test_networks_of_every_agent_are_not_joined(self) -> None:
+        for mode in ("", "NONE", "HOST"):
+            built = build(launch(Container(command="x", requests=ONE), network_mode=mode, egress_limit=20))
+            assert not built.executor.HasField("container")
 
     def test_command_with_arguments_is_no_shell_line(self) -> None:
         command = command_of(Container(command="/bin/echo", args=("a b", "${bcs.instanceid}"), requests=ONE))
@@ -271,9 +329,9 @@ def test_one_bad_launch_does_not_keep_its_neighbours() -> None:
             id="bad", namespace="ns", application="web", index=0, version="1", tasks=bad.taskgroup.tasks
         ),
         version=bad.version,
-        claim=bad.claim,
+        allocation=bad.allocation,
     )
-    accept = Accept(agent_id="s1", offer_ids=("o1", "o2"), launches=(bad, good), refuse_seconds=1.0)
+    accept = LaunchOnAgent(agent_id="s1", offer_ids=("o1", "o2"), launches=(bad, good), refuse_seconds=1.0)
     body, launched, failed = CallMaker("f", DefaultExecutorBuilder()).accept(accept)
     call = scheduler_pb2.Call.FromString(body)
     assert launched == ("3.web.ns.c.1",)
@@ -310,8 +368,8 @@ class TestManyTaskgroupsOfOneVersion:
                 for number, task in enumerate(first.taskgroup.tasks)
             ),
         )
-        claim = claim_for(first.version, tuple(task.ports for task in group.tasks))
-        second = Launch(taskgroup=group, version=first.version, claim=claim)
+        allocation = claim_for(first.version, tuple(task.ports for task in group.tasks))
+        second = Launch(taskgroup=group, version=first.version, allocation=allocation)
         shared = DefaultExecutorBuilder()
         for item in (first, second, first):
             built = pb.Offer.Operation.LaunchGroup()
@@ -332,7 +390,7 @@ class TestManyTaskgroupsOfOneVersion:
         assert ("B", "31002") in [(v.name, v.value) for v in alone.tasks[1].command.environment.variables]
 
     def test_a_claim_that_does_not_fit_is_refused_each_time(self) -> None:
-        item = launch(Container(command="x", requests=ONE), claim=Claim(((Pot("cpus", "*"), 500),)))
+        item = launch(Container(command="x", requests=ONE), allocation=Allocation(((ResourceKey("cpus", "*"), 500),)))
         builder = DefaultExecutorBuilder()
         for _ in range(2):
             with pytest.raises(LaunchError, match="lacks"):

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcs_scheduler.core import effects, events
+from bcs_scheduler.core.interface import cluster_manager
 from bcs_scheduler.executor import model
-from bcs_scheduler.mesos import wire
+from bcs_scheduler.mesos.launches import wire
 from store.records import MessageResult
 
 DETAIL = {
@@ -26,7 +26,7 @@ DETAIL = {
     "finished_at": 1_700_000_001,
     "checks": [{"type": "HTTP", "healthy": False, "message": "503", "failures": 2}, {"type": "TCP", "healthy": None}],
 }
-READ_DETAIL = events.TaskDetail(
+READ_DETAIL = cluster_manager.TaskDetail(
     pid=4711,
     container_id="c" * 64,
     container_ip="10.0.0.4",
@@ -36,8 +36,8 @@ READ_DETAIL = events.TaskDetail(
     started_at=1.7e9,
     finished_at=1_700_000_001.0,
     checks=(
-        events.CheckReport(type="HTTP", healthy=False, message="503", failures=2),
-        events.CheckReport(type="TCP", healthy=None),
+        cluster_manager.CheckReport(type="HTTP", healthy=False, message="503", failures=2),
+        cluster_manager.CheckReport(type="TCP", healthy=None),
     ),
 )
 
@@ -46,7 +46,7 @@ def encoded(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def message(document: Any) -> events.TasksReported | events.MessageAnswered:
+def message(document: Any) -> cluster_manager.TasksReported | cluster_manager.MessageAnswered:
     return wire.message(encoded(document), "agent", "executor", "mesos:1")
 
 
@@ -59,27 +59,27 @@ def refusal(data: bytes, read: Any = wire.task_detail) -> str:
 class TestFromExecutors:
     def test_a_detail(self) -> None:
         assert wire.task_detail(encoded(DETAIL)) == READ_DETAIL
-        assert wire.task_detail(b'{"v": 1}') == events.TaskDetail()
-        assert wire.task_detail(b'{"v": 1, "news": [1, {}]}') == events.TaskDetail()
+        assert wire.task_detail(b'{"v": 1}') == cluster_manager.TaskDetail()
+        assert wire.task_detail(b'{"v": 1, "news": [1, {}]}') == cluster_manager.TaskDetail()
 
     def test_a_report(self) -> None:
         inner = {key: value for key, value in DETAIL.items() if key != "v"}
         tasks = [{"task": "t0", "detail": DETAIL}, {"task": "t1", "detail": inner}, {"task": "t2", "detail": {}}]
-        assert message({"v": 1, "type": "report", "tasks": tasks}) == events.TasksReported(
+        assert message({"v": 1, "type": "report", "tasks": tasks}) == cluster_manager.TasksReported(
             agent_id="agent",
             executor_id="executor",
-            tasks=(("t0", READ_DETAIL), ("t1", READ_DETAIL), ("t2", events.TaskDetail())),
+            tasks=(("t0", READ_DETAIL), ("t1", READ_DETAIL), ("t2", cluster_manager.TaskDetail())),
             cause="mesos:1",
         )
 
     def test_answers(self) -> None:
-        assert message({"v": 1, "type": "answer", "id": "7", "status": "running"}) == events.MessageAnswered(
+        assert message({"v": 1, "type": "answer", "id": "7", "status": "running"}) == cluster_manager.MessageAnswered(
             agent_id="agent", executor_id="executor", message_id="7", status="running", cause="mesos:1"
         )
         result = {"task": "t", "ok": True, "message": "", "exit_code": 3, "stdout": "a", "stderr": "b"}
         answer = {"v": 1, "type": "answer", "id": "7", "status": "success", "message": "m", "results": [result]}
         found = message(answer)
-        assert isinstance(found, events.MessageAnswered)
+        assert isinstance(found, cluster_manager.MessageAnswered)
         assert (found.status, found.message) == ("success", "m")
         assert found.results == (MessageResult(task="t", ok=True, exit_code=3, stdout="a", stderr="b"),)
 
@@ -148,7 +148,7 @@ class TestFromExecutors:
         long = "x" * 1_000_000
         result = {"task": "t", "ok": True, "message": long, "stdout": long, "stderr": "short"}
         found = message({"v": 1, "type": "answer", "id": "7", "status": "failed", "message": long, "results": [result]})
-        assert isinstance(found, events.MessageAnswered)
+        assert isinstance(found, cluster_manager.MessageAnswered)
         assert len(found.message) == len(found.results[0].message) == wire.TEXT_LENGTH
         assert len(found.results[0].stdout) == wire.OUTPUT_LENGTH
         assert found.results[0].stderr == "short"
@@ -167,7 +167,7 @@ class TestFromExecutors:
 class TestToExecutors:
     def test_a_message(self) -> None:
         body = {"argv": ["ls"], "env": {"A": "b"}}
-        effect = effects.SendMessage(
+        effect = cluster_manager.SendMessage(
             agent_id="a", executor_id="e", message_id="7", type="command", tasks=("t0", "t1"), body=body, timeout=5.0
         )
         assert model.message_of(wire.encode_message(effect, 1000)) == model.Message(

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import yaml
 
-from bcs_scheduler.core.effects import Story
-from bcs_scheduler.core.events import AgentsListed
-from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.core.interface.cluster_manager import AgentsListed
+from bcs_scheduler.core.interface.effects import LogLine
+from bcs_scheduler.leadership.standby import FollowerStatus
+from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
-from bcs_scheduler.standby import Following
 from store.base import Change, Position
 from store.records import Daemonset, Endpoint
 from tests.unit.metrics_support import (
@@ -43,7 +43,7 @@ def known_names() -> set[str]:
     core.state.apply("taskgroup", sick.key, sick)
     core.state.apply("transaction", "t-1", transaction("t-1", "LAUNCH"))
     feed(metrics)
-    metrics.told(Story(kind="transaction", key="t-1", reason="timeout", message=""))
+    metrics.logged(LogLine(kind="transaction", key="t-1", reason="TransactionTimedOut", message=""))
     metrics.committed([Change("taskgroup", "t", None)], 0.1)
     metrics.commit_failed([Change("taskgroup", "t", None)])
     metrics.loaded(1, 0.1)
@@ -53,7 +53,7 @@ def known_names() -> set[str]:
     metrics.webhook_asked("ns/hooks/check", "allowed", 0.1)
     core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
     core.state.apply("daemonset", "ns/probe", Daemonset(namespace="ns", name="probe"))
-    metrics.stand_by(lambda: Following(0.2, Position(1, 1), 1, 0))
+    metrics.stand_by(lambda: FollowerStatus(0.2, Position(1, 1), 1, 0))
     return {name for name, _ in samples(metrics)}
 
 

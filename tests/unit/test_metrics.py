@@ -1,4 +1,5 @@
-"""bcs_scheduler.metrics and gauges: names, labels, buckets, what is shown when, and that gone objects go."""
+"""bcs_scheduler.observability.metrics and gauges: names, labels, buckets, what is shown when, and that gone objects
+go."""
 
 from __future__ import annotations
 
@@ -11,13 +12,14 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from bcs_scheduler.core.effects import Observed, Story
-from bcs_scheduler.core.events import AgentsListed
-from bcs_scheduler.metrics import Metrics
+from bcs_scheduler.core.interface.cluster_manager import AgentsListed
+from bcs_scheduler.core.interface.effects import LogLine, Observed
+from bcs_scheduler.observability.metrics import Metrics
+from bcs_scheduler.observability.series import LINGER
 from bcs_scheduler.prober.probe import Verdict
-from bcs_scheduler.series import LINGER
 from store.base import Change
 from store.records import AgentSetting, Deployment, Endpoint, Member
+from tests.unit.lab import Lab
 from tests.unit.metrics_support import (
     LAUNCHED,
     NOW,
@@ -85,7 +87,7 @@ def test_the_taskgroup_label_is_filled_where_it_is_asked_for() -> None:
 def test_everything_the_core_counts_is_a_metric() -> None:
     """Names given to `count` in the pure rooms, read from their source: an unknown one would be lost."""
     root = Path(__file__).parents[2]
-    sources = [*root.glob("transactions/*.py"), *root.glob("bcs_scheduler/core/**/*.py")]
+    sources = [*root.glob("transactions/**/*.py"), *root.glob("bcs_scheduler/core/**/*.py")]
     names = {name for path in sources for name in re.findall(r'\.count\(\s*"(\w+)"', path.read_text())}
     assert names == {
         "schedule_taskgroup",
@@ -148,7 +150,7 @@ def test_series_of_a_removed_taskgroup_disappear() -> None:
 
 
 def test_series_do_not_pile_up_where_nobody_scrapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bcs_scheduler.series.CROWD", 10)
+    monkeypatch.setattr("bcs_scheduler.observability.series.CROWD", 10)
     clock = Clock()
     metrics = Metrics(clock=clock)
     core = lead(metrics)
@@ -272,14 +274,14 @@ def test_agents_on_one_machine_are_added_up() -> None:
 
 def test_turns_commits_loads_and_stories_are_measured() -> None:
     metrics = Metrics()
-    metrics.turned(5, 0.002)
-    metrics.turned(0, 0.001)
+    metrics.turn_ended(5, 0.002)
+    metrics.turn_ended(0, 0.001)
     changes = [Change("agentsetting", key, AgentSetting(agent=key)) for key in "ab"]
     changes.append(Change("taskgroup", "t", None))
     metrics.committed(changes, 0.004)
     metrics.commit_failed(changes)
     metrics.loaded(40, 0.5)
-    metrics.told(Story(kind="transaction", key="t-1", reason="timeout", message=""))
+    metrics.logged(LogLine(kind="transaction", key="t-1", reason="TransactionTimedOut", message=""))
     assert value(metrics, "events_total") == 5
     assert value(metrics, "turn_duration_seconds_count") == 2
     assert value(metrics, "commit_latency_ms_sum") == 4.0
@@ -292,7 +294,8 @@ def test_turns_commits_loads_and_stories_are_measured() -> None:
     assert value(metrics, "storage_operator_failed_total", operator="update") == 2
     assert value(metrics, "storage_operator_latency_ms_sum", operator="delete") == 4.0
     assert value(metrics, "storage_operator_latency_ms_sum", operator="fetch") == 500.0
-    assert value(metrics, "story_total", kind="transaction", reason="timeout") == 1
+    assert value(metrics, "recorded_events_total", kind="transaction", reason="TransactionTimedOut") == 1
+    assert value(metrics, "story_total", kind="transaction", reason="timeout") == 1, "for rules of earlier versions"
 
 
 def test_process_metrics_are_there_and_no_created_series() -> None:
@@ -378,3 +381,21 @@ def test_alarms_and_watchers_are_counted() -> None:
     assert value(metrics, "alarms_total", outcome="suppressed") == 2.0
     assert value(metrics, "newest_event") == 41.0
     assert (value(metrics, "watchers"), value(metrics, "slow_watchers_total")) == (0.0, 0.0)
+
+
+def test_durations_are_counted_in_seconds_and_shown_in_the_unit_of_the_metric_s_name() -> None:
+    """A launch that waited 7 s for an offer, from the core to the histograms: milliseconds, and seconds."""
+    lab = Lab()
+    lab.create(1)
+    lab.wait(7.0)
+    lab.offer()
+    counted = [effect for effect in lab.sent(Observed) if effect.name in ("schedule_taskgroup", "operate_application")]
+    assert {effect.name for effect in counted} == {"schedule_taskgroup", "operate_application"}
+    metrics = Metrics(application_histograms=True)
+    lead(metrics, *lab.records())
+    for effect in counted:
+        assert effect.value == pytest.approx(7.0, abs=0.5)
+        metrics.observe(effect)
+    shown = {name: value for (name, _), value in samples(metrics).items()}
+    assert shown["schedule_taskgroup_latency_ms_sum"] == pytest.approx(7000.0, abs=500.0)
+    assert shown["operate_application_latency_second_sum"] == pytest.approx(7.0, abs=0.5)

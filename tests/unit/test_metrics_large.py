@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.effects import Observed
-from bcs_scheduler.metrics import Metrics
-from bcs_scheduler.series import LINGER
-from store.records import Deployment, Endpoint, Member
+from bcs_scheduler.core.interface.effects import Observed
+from bcs_scheduler.observability.metrics import Metrics
+from bcs_scheduler.observability.series import LINGER
+from store.records import Daemonset, Deployment, Endpoint, Member
 from store.state import State
+from tests.counting import Calls
 from tests.unit.metrics_support import Clock, application, core_of, lead, leading, samples, taskgroup, value
 
 APPLICATIONS = 10_000
@@ -21,7 +22,7 @@ APPLICATIONS = 10_000
 
 def observe(metrics: Metrics, name: str, namespace: str = "ns") -> None:
     """What a launch of one taskgroup and its first reports are counted as."""
-    metrics.observe(Observed(name="schedule_taskgroup", labels=(namespace, name, "", "launch"), value=70.0))
+    metrics.observe(Observed(name="schedule_taskgroup", labels=(namespace, name, "", "launch"), value=0.07))
     for status in ("Starting", "Running"):
         metrics.observe(Observed(name="taskgroup_report", labels=(namespace, name, "", status)))
     metrics.observe(Observed(name="operate_application", labels=(namespace, name, "launch"), value=3.0))
@@ -34,7 +35,15 @@ def large(metrics: Metrics, count: int = APPLICATIONS) -> None:
         records += (application(name), taskgroup(name, 0))
     core: Any = core_of()
     core.state = State(records)
-    shown = SimpleNamespace(state=core.state, fatal="", desk=core.desk, agents=[], pending=0, open_questions=0)
+    shown = SimpleNamespace(
+        state=core.state,
+        fatal="",
+        turn_context=core.turn_context,
+        agents=[],
+        pending=0,
+        open_questions=0,
+        outputs=SimpleNamespace(kept=(0, 0), dropped=0),
+    )
     metrics.lead(leading(shown))  # type: ignore[arg-type]
     for record in records[::2]:
         observe(metrics, record.name)
@@ -49,6 +58,7 @@ def total(found: Found, name: str, **labels: str) -> float:
     return sum(amount for (series, own), amount in found.items() if series == name and wanted <= own)
 
 
+@pytest.mark.costs
 def test_a_scrape_of_ten_thousand_applications_is_small_and_quick() -> None:
     metrics = Metrics()
     large(metrics)
@@ -79,6 +89,34 @@ def test_every_application_has_its_series_where_they_are_asked_for() -> None:
     for name in ("schedule_taskgroup_total", "operate_application_total", "schedule_taskgroup_latency_ms_count"):
         assert sum(series == name for series, _ in found) == 200
     assert value(metrics, "applications_without_series") == 0
+
+
+def test_a_scrape_costs_the_same_however_many_taskgroups_a_daemonset_has() -> None:
+    def scrape(count: int) -> tuple[int, Found]:
+        groups = [taskgroup("agent", number) for number in range(count)]
+        groups[0] = msgspec.structs.replace(groups[0], status="Failed")
+        groups[1] = msgspec.structs.replace(groups[1], killing_since=1.0)
+        metrics = Metrics()
+        core: Any = core_of()
+        core.state = State([application("agent"), Daemonset(namespace="ns", name="agent"), *groups])
+        shown = SimpleNamespace(
+            state=core.state,
+            fatal="",
+            turn_context=core.turn_context,
+            agents=[],
+            pending=0,
+            open_questions=0,
+            outputs=SimpleNamespace(kept=(0, 0), dropped=0),
+        )
+        metrics.lead(leading(shown))  # type: ignore[arg-type]
+        metrics.render()
+        with Calls() as calls:
+            metrics.render()
+        return calls.number, samples(metrics)
+
+    small, found = scrape(100)
+    assert found["daemonset_taskgroups", frozenset({("namespace", "ns"), ("name", "agent"), ("state", "ready")})] == 98
+    assert scrape(5_000)[0] == small
 
 
 def test_histograms_are_added_up_unless_they_are_asked_for() -> None:

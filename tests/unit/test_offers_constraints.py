@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from offers.constraints import EMPTY_RULES, RuleSpec, check_pattern, compile_rules
 from offers.errors import BadConstraint
-from offers.taints import Taint
+from offers.rules.constraints import EMPTY_RULES, RuleSpec, check_pattern, compile_rules
+from offers.rules.taints import Taint
 
 
 def admits(operator: str, value: object, *items: str, number: float = 0.0, limit: int = 0) -> bool:
@@ -39,6 +39,7 @@ def test_patterns_match_the_whole_value(pattern: str, value: str, fits: bool) ->
     assert admits("UNLIKE", value, pattern) is not fits
 
 
+@pytest.mark.costs
 @pytest.mark.parametrize("pattern", ["re:(a+)+!", "re:(a|a)*!", "re:(.*a){20}!", "*a" * 100 + "!"])
 def test_no_pattern_takes_for_ever(pattern: str) -> None:
     """Each of these takes a backtracking matcher longer than the universe has lasted."""

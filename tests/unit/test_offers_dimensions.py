@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from offers import dimensions
-from offers.dimensions import THOUSANDTHS, Amounts, Dimension, Dimensions, amounts
+from offers.dimensions import THOUSANDTHS, Amounts, Dimension, Dimensions, amounts, recorded
 from offers.errors import Shortage
-from offers.model import Need
+from offers.model import ResourceRequest
 from offers.resources import requested
-from store.definition import Amounts as Recorded
+from store.records.definition import Amounts as Recorded
 
+TOP = Path(__file__).parents[2]
 BYTES = Dimensions((Dimension("cpu", 1000, "cores"), Dimension("memory", 2**20, "MB"), Dimension("pods")))
 
 quantities = st.dictionaries(st.sampled_from("abcd"), st.integers(-5, 5)).map(amounts)
@@ -24,18 +27,18 @@ fractions = st.fractions(min_value=0, max_value=100, max_denominator=5000)
 
 def test_the_amounts_of_records_are_a_special_case() -> None:
     """Equal names, and the same integers: nothing is converted."""
-    recorded = Recorded(cpus=1500, mem=64_000, gpus=2000)
-    assert THOUSANDTHS.amounts_of(recorded) == (("cpus", 1500), ("gpus", 2000), ("mem", 64_000))
-    assert Recorded(**dict(THOUSANDTHS.amounts_of(recorded))) == recorded
+    record = Recorded(cpus=1500, mem=64_000, gpus=2000)
+    assert THOUSANDTHS.amounts_of(record) == (("cpus", 1500), ("gpus", 2000), ("mem", 64_000))
+    assert Recorded(**dict(THOUSANDTHS.amounts_of(record))) == record
     assert tuple(Recorded.__struct_fields__) == THOUSANDTHS.names
     assert all(dimension.unit == 1000 for dimension in THOUSANDTHS)
 
 
 def test_a_need_in_scalars_and_one_in_named_amounts_are_the_same() -> None:
-    scalars = Need(cpus=100, mem=200, disk=300, gpus=400, random_ports=2, fixed_ports=(7, 7, 8))
-    named = Need(amounts=THOUSANDTHS.amounts_of(scalars), random_ports=2, fixed_ports=(7, 8))
+    scalars = ResourceRequest(cpus=100, mem=200, disk=300, gpus=400, random_ports=2, fixed_ports=(7, 7, 8))
+    named = ResourceRequest(amounts=THOUSANDTHS.amounts_of(scalars), random_ports=2, fixed_ports=(7, 8))
     assert requested(scalars) == requested(named) == {"cpus": 100, "mem": 200, "disk": 300, "gpus": 400, "ports": 4}
-    assert requested(Need(cpus=1, amounts=(("cpus", 2), ("pods", 1))))["cpus"] == 3
+    assert requested(ResourceRequest(cpus=1, amounts=(("cpus", 2), ("pods", 1))))["cpus"] == 3
 
 
 @given(st.sampled_from(BYTES.names), fractions)
@@ -82,7 +85,7 @@ def test_new_names_are_counts_after_the_known_ones() -> None:
 
 
 def test_a_name_given_twice_and_a_unit_of_nothing_are_refused() -> None:
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="duplicate dimension"):
         Dimensions((Dimension("cpu"), Dimension("cpu", 1000)))
     with pytest.raises(ValueError, match="at least 1"):
         Dimensions((Dimension("cpu", 0),))
@@ -137,3 +140,34 @@ def test_scaled_amounts_are_rounded_up(one: Amounts, factor: Fraction) -> None:
 def test_shares_are_exact() -> None:
     assert dimensions.share(1, 3) == Fraction(1, 3)
     assert (dimensions.share(0, 0), dimensions.share(5, 0)) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "amount", "number", "words"),
+    [
+        ("cpus", 1500, 1.5, "1.5 cores"),
+        ("mem", 1_048_576_000, 1_048_576.0, "1048576 MB"),
+        ("gpus", 2000, 2.0, "2 GPUs"),
+        ("ports", 3, 3.0, "3"),
+        ("vendor/card", 2500, 2.5, "2.5"),
+    ],
+)
+def test_recorded_amounts_have_the_unit_of_their_name(name: str, amount: int, number: float, words: str) -> None:
+    assert (recorded(name).displayed(amount), recorded(name).shown(amount)) == (number, words)
+
+
+def test_the_amounts_of_a_record_are_displayed_together() -> None:
+    displayed = THOUSANDTHS.displayed(Recorded(cpus=1500, mem=64_000))
+    assert displayed == {"cpus": 1.5, "mem": 64.0, "disk": 0.0, "gpus": 0.0}
+
+
+def test_no_other_module_divides_amounts_by_a_unit() -> None:
+    rooms = ("transactions", "bcs_scheduler/core", "bcs_scheduler/api", "bcs_scheduler/observability")
+    dividing = [
+        f"{path.relative_to(TOP)}: {line.strip()}"
+        for room in rooms
+        for path in sorted((TOP / room).rglob("*.py"))
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.search(r"(?<!/)/ ?(1000|1_000|1e3)\b", line)
+    ]
+    assert dividing == []

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offers.constraints import RuleSpec, compile_rules
-from offers.explain import ELSEWHERE, TAKEN
-from offers.matcher import match
-from offers.model import Decoration, Demand, Need, Offer, Pot
-from offers.pool import OfferPool
+from offers.leased.pool import OfferPool
+from offers.matching.explain import ELSEWHERE, TAKEN
+from offers.matching.matcher import match
+from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
+from offers.rules.constraints import RuleSpec, compile_rules
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
 
@@ -25,45 +25,46 @@ Scoring = Literal["spread", "binpack"]
 SCORINGS: tuple[Scoring, ...] = ("spread", "binpack")
 
 
-def build(offers: list[Offer], decorations: dict[str, Decoration]) -> tuple[OfferPool, list[Agent]]:
+def build(offers: list[Offer], overrides: dict[str, AgentOverrides]) -> tuple[OfferPool, list[Agent]]:
     """The same world for the matcher and for the reference."""
     pool = OfferPool()
-    for key, decoration in decorations.items():
-        pool.decorate(key, decoration)
+    for key, values in overrides.items():
+        pool.override(key, values)
     groups: dict[tuple[str, str], list[Offer]] = defaultdict(list)
     for offer in offers:
         pool.add(offer)
         groups[offer.agent_id, offer.role].append(offer)
-    return pool, [Agent(group, decorations.get(group[-1].hostname, Decoration())) for group in groups.values()]
+    return pool, [Agent(group, overrides.get(group[-1].hostname, AgentOverrides())) for group in groups.values()]
 
 
 @contextmanager
 def limits(patience: int, block: int, resort: int) -> Iterator[None]:
     """Other thresholds between the ways to find a row, so that small worlds take them all."""
     with ExitStack() as stack:
-        stack.enter_context(patch("offers.walk.PATIENCE", patience))
-        stack.enter_context(patch("offers.walk.FIRST_BLOCK", block))
-        stack.enter_context(patch("offers.order.RESORT_BASE", resort))
+        stack.enter_context(patch("offers.matching.scan.PATIENCE", patience))
+        stack.enter_context(patch("offers.matching.scan.FIRST_BLOCK", block))
+        stack.enter_context(patch("offers.matching.ranking.RESORT_BASE", resort))
         yield
 
 
-decorated = st.dictionaries(st.integers(0, 6).map(lambda number: f"host-{number}"), strategies.decorations, max_size=4)
+decorated = st.dictionaries(st.integers(0, 6).map(lambda number: f"host-{number}"), strategies.overrides, max_size=4)
 thresholds = st.one_of(
     st.just((48, 24, 64)), st.tuples(st.integers(-20, 4), st.integers(1, 3), st.integers(0, 6))
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=250, deadline=None)
 @given(strategies.worlds(), decorated, strategies.demands(), strategies.running, st.sampled_from(SCORINGS), thresholds)
 def test_equals_the_sequential_greedy_result(
     offers: list[Offer],
-    decorations: dict[str, Decoration],
+    overrides: dict[str, AgentOverrides],
     demands: list[Demand],
     live: list[Live],
     scoring: Scoring,
     threshold: tuple[int, int, int],
 ) -> None:
-    pool, agents = build(offers, decorations)
+    pool, agents = build(offers, overrides)
     with limits(*threshold):
         result = match(demands, pool, LiveCensus(live), scoring)
     assert result.placements == reference(agents, demands, live, scoring)
@@ -106,15 +107,15 @@ def cluster(seed: int) -> tuple[OfferPool, list[Agent]]:
             f"10.0.0.{number}",
             "*",
             {"zone": f"z{chance.randint(1, 4)}", "rack": f"r{chance.randint(1, 6)}", "level": float(number % 4)},
-            tuple((Pot(name, "*"), chance.randrange(2, 17) * 1000) for name in ("cpus", "mem", "disk")),
-            ((Pot("ports", "*"), ((100, 100 + chance.randrange(20)),)),),
+            tuple((ResourceKey(name, "*"), chance.randrange(2, 17) * 1000) for name in ("cpus", "mem", "disk")),
+            ((ResourceKey("ports", "*"), ((100, 100 + chance.randrange(20)),)),),
         )
         for number in range(40)
     ]
-    decorations = {f"host-{number}": Decoration(extended={"vendor/card": 2000}) for number in range(10, 30)}
-    decorations["host-3"] = Decoration(disabled=True)
-    decorations["host-4"] = Decoration(taints={"dedicated": "arena"})
-    return build(offers, decorations)
+    overrides = {f"host-{number}": AgentOverrides(extended={"vendor/card": 2000}) for number in range(10, 30)}
+    overrides["host-3"] = AgentOverrides(disabled=True)
+    overrides["host-4"] = AgentOverrides(taints={"dedicated": "arena"})
+    return build(offers, overrides)
 
 
 @pytest.mark.parametrize("scoring", SCORINGS)
@@ -129,7 +130,7 @@ def test_equals_the_reference_on_a_cluster_with_room(name: str, scoring: Scoring
             f"d{number}",
             f"ns/app-{number % 4}",
             tuple(range(chance.choice((1, 1, 2, 9)))),
-            Need(
+            ResourceRequest(
                 cpus=chance.choice((500, 1000)),
                 mem=1000,
                 random_ports=chance.choice((0, 2)),
@@ -157,7 +158,8 @@ def test_one_per_agent_stays_one_per_agent_when_the_way_of_searching_changes(
     pool, agents = cluster(3)
     rules = compile_rules(RULES[name])
     demands = [
-        Demand(f"d{n}", f"ns/app-{n}", tuple(range(50)), Need(cpus=100), rules, per_agent=n != 1) for n in range(3)
+        Demand(f"d{n}", f"ns/app-{n}", tuple(range(50)), ResourceRequest(cpus=100), rules, per_agent=n != 1)
+        for n in range(3)
     ]
     with limits(*threshold):
         result = match(demands, pool, LiveCensus([]))
@@ -169,9 +171,9 @@ def test_one_per_agent_stays_one_per_agent_when_the_way_of_searching_changes(
 
 def test_says_which_agents_have_theirs_and_which_it_is_bound_to() -> None:
     pool, _ = cluster(1)
-    need, rules = Need(cpus=100), compile_rules([])
-    every = Demand("d", "ns/a", tuple(range(50)), need, rules, per_agent=True, except_agents=frozenset({"a1", "a2"}))
-    bound = Demand("e", "ns/b", (0, 1), need, rules, per_agent=True, only_agents=frozenset({"a3", "a5"}))
+    request, rules = ResourceRequest(cpus=100), compile_rules([])
+    every = Demand("d", "ns/a", tuple(range(50)), request, rules, per_agent=True, except_agents=frozenset({"a1", "a2"}))
+    bound = Demand("e", "ns/b", (0, 1), request, rules, per_agent=True, only_agents=frozenset({"a3", "a5"}))
     result = match([every, bound], pool, LiveCensus([]))
     first, second = result.diagnoses
     assert first.placed == 36
@@ -183,7 +185,9 @@ def test_says_which_agents_have_theirs_and_which_it_is_bound_to() -> None:
 
 def test_a_dry_run_changes_nothing() -> None:
     pool, _ = cluster(1)
-    demand = Demand("d", "ns/a", tuple(range(30)), Need(cpus=1000, mem=1000, random_ports=2), compile_rules([]))
+    demand = Demand(
+        "d", "ns/a", tuple(range(30)), ResourceRequest(cpus=1000, mem=1000, random_ports=2), compile_rules([])
+    )
     planned = match([demand], pool, LiveCensus([]), dry_run=True)
     assert len(planned.placements) == 30
     assert match([demand], pool, LiveCensus([])) == planned
@@ -192,9 +196,9 @@ def test_a_dry_run_changes_nothing() -> None:
 
 def test_what_is_placed_stays_deducted_until_the_offers_are_taken() -> None:
     pool = OfferPool()
-    offer = Offer("o", "a", "h", "10.0.0.1", "*", {}, ((Pot("cpus", "*"), 1000),), ())
+    offer = Offer("o", "a", "h", "10.0.0.1", "*", {}, ((ResourceKey("cpus", "*"), 1000),), ())
     pool.add(offer)
-    demand = Demand("d", "ns/a", (0, 1), Need(cpus=600), compile_rules([]))
+    demand = Demand("d", "ns/a", (0, 1), ResourceRequest(cpus=600), compile_rules([]))
     assert len(match([demand], pool, LiveCensus([])).placements) == 1
     assert match([demand], pool, LiveCensus([])).placements == []
     assert pool.take("a") == [offer]
@@ -205,9 +209,9 @@ def test_what_is_placed_stays_deducted_until_the_offers_are_taken() -> None:
 def test_reserved_pots_are_used_first_and_named() -> None:
     reserved = strategies.RESERVED
     pool = OfferPool()
-    pots = (Pot("cpus", "prod"), Pot("cpus", "prod", reserved))
-    pool.add(Offer("o", "a", "h", "10.0.0.1", "prod", {}, ((pots[0], 1000), (pots[1], 500)), ()))
-    demand = Demand("d", "ns/a", (0, 1), Need(cpus=700), compile_rules([]), "prod")
+    resources = (ResourceKey("cpus", "prod"), ResourceKey("cpus", "prod", reserved))
+    pool.add(Offer("o", "a", "h", "10.0.0.1", "prod", {}, ((resources[0], 1000), (resources[1], 500)), ()))
+    demand = Demand("d", "ns/a", (0, 1), ResourceRequest(cpus=700), compile_rules([]), "prod")
     first, second = match([demand], pool, LiveCensus([])).placements
-    assert first.claim.scalars == ((pots[1], 500), (pots[0], 200))
-    assert second.claim.scalars == ((pots[0], 700),)
+    assert first.allocation.scalars == ((resources[1], 500), (resources[0], 200))
+    assert second.allocation.scalars == ((resources[0], 700),)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from offers.constraints import EMPTY_RULES, RuleSpec, compile_rules
-from offers.matcher import match
-from offers.model import Decoration, Demand, Need, Offer, Pot
-from offers.pool import OfferPool
-from offers.resources import Pots, amount_of, gather, ports_of, size
+from offers.leased.pool import OfferPool
+from offers.matching.matcher import match
+from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
+from offers.resources import ResourceMap, amount_of, gather, ports_of, size
+from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules
 from tests.unit.reference_matcher import Live, LiveCensus
 
 
@@ -26,15 +25,17 @@ def offer(number: int = 0, agent: int | None = None, cpus: int = 4000, role: str
         f"10.0.0.{agent}",
         role,
         fields.pop("attributes", {}),
-        ((Pot("cpus", role), cpus), (Pot("mem", role), 1000)),
-        ((Pot("ports", role), ((100 + number * 10, 104 + number * 10),)),),
+        ((ResourceKey("cpus", role), cpus), (ResourceKey("mem", role), 1000)),
+        ((ResourceKey("ports", role), ((100 + number * 10, 104 + number * 10),)),),
         **fields,
     )
 
 
 def place(pool: OfferPool, slots: int = 1, cpus: int = 1000, **fields: Any) -> list[str]:
     """Host names of the agents used."""
-    demand = Demand("d", "ns/a", tuple(range(slots)), Need(cpus=cpus), fields.pop("rules", EMPTY_RULES), **fields)
+    demand = Demand(
+        "d", "ns/a", tuple(range(slots)), ResourceRequest(cpus=cpus), fields.pop("rules", EMPTY_RULES), **fields
+    )
     return [placement.hostname for placement in match([demand], pool, LiveCensus([])).placements]
 
 
@@ -90,14 +91,14 @@ def test_decorations_apply_to_present_and_future_offers_of_the_key() -> None:
     pool = OfferPool()
     zone = compile_rules([[RuleSpec("zone", "CLUSTER", ("z1",))]])
     pool.add(offer(1, attributes={"InnerIP": "192.168.0.1", "zone": "z0"}))
-    pool.decorate("192.168.0.1", Decoration(attributes={"zone": "z1"}))
+    pool.override("192.168.0.1", AgentOverrides(attributes={"zone": "z1"}))
     assert place(pool, rules=zone) == ["h1"]
     pool.take("a1")
     pool.add(offer(1, attributes={"InnerIP": "192.168.0.1", "zone": "z0"}))
     assert place(pool, rules=zone) == ["h1"]
-    pool.decorate("192.168.0.1", Decoration())
+    pool.override("192.168.0.1", AgentOverrides())
     assert place(pool, rules=zone) == []
-    pool.decorate("192.168.0.1", Decoration(disabled=True))
+    pool.override("192.168.0.1", AgentOverrides(disabled=True))
     assert place(pool) == []
     pool.clear()
     pool.add(offer(1, attributes={"InnerIP": "192.168.0.1"}))
@@ -106,13 +107,13 @@ def test_decorations_apply_to_present_and_future_offers_of_the_key() -> None:
 
 def test_an_agent_that_is_renamed_follows_its_new_key() -> None:
     pool = OfferPool()
-    pool.decorate("new", Decoration(disabled=True))
+    pool.override("new", AgentOverrides(disabled=True))
     pool.add(offer(1))
     assert place(pool) == ["h1"]
     pool.take("a1")
     pool.add(offer(1)._replace(hostname="new"))
     assert place(pool) == []
-    pool.decorate("new", Decoration())
+    pool.override("new", AgentOverrides())
     assert place(pool) == ["new"]
 
 
@@ -148,33 +149,6 @@ def test_a_remembered_agent_compares_with_its_greatest_offer() -> None:
     pool.add(offer(2, cpus=1000))
     pool.add(offer(1, cpus=1000))
     assert place(pool) == ["h1"], "a forgotten agent starts anew: both are empty, and the first row is taken"
-
-
-def test_offers_can_be_listed_while_the_pool_changes() -> None:
-    pool = OfferPool()
-    failures: list[BaseException] = []
-    done = threading.Event()
-
-    def read() -> None:
-        try:
-            while not done.is_set():
-                for known in pool.offers():
-                    assert known.id.startswith("o")
-        except BaseException as error:
-            failures.append(error)
-
-    reader = threading.Thread(target=read)
-    reader.start()
-    for turn in range(20):
-        for number in range(100):
-            pool.add(offer(number))
-        for number in range(100):
-            pool.take(f"a{number}")
-        if turn % 5 == 0:
-            pool.clear()
-    done.set()
-    reader.join(10)
-    assert not reader.is_alive() and not failures
 
 
 class PoolMachine(RuleBasedStateMachine):
@@ -215,7 +189,7 @@ class PoolMachine(RuleBasedStateMachine):
 
     @rule(slots=st.integers(1, 5), role=st.sampled_from(("*", "prod")))
     def place(self, slots: int, role: str) -> None:
-        demand = Demand("d", "ns/a", tuple(range(slots)), Need(cpus=500), EMPTY_RULES, role)
+        demand = Demand("d", "ns/a", tuple(range(slots)), ResourceRequest(cpus=500), EMPTY_RULES, role)
         for placement in match([demand], self.pool, LiveCensus([])).placements:
             key = (placement.agent_id, role)
             self.placed[key] = self.placed.get(key, 0) + 500
@@ -230,7 +204,7 @@ class PoolMachine(RuleBasedStateMachine):
         active = {(row.agent_id, row.role): row for row in table.rows if row and table.active[row.number]}
         assert set(active) == set(groups)
         for key, offers in groups.items():
-            whole: Pots = gather(offers)
+            whole: ResourceMap = gather(offers)
             free = table.free[:, active[key].number].tolist()
             assert free[0] == max(amount_of(whole, "cpus") - self.placed.get(key, 0), 0)
             assert free[1] == amount_of(whole, "mem") and free[4] == size(ports_of(whole))
@@ -245,7 +219,7 @@ TestPoolMachine.settings = settings(max_examples=60, stateful_step_count=40, dea
 def test_live_taskgroups_hold_extended_resources() -> None:
     pool = OfferPool()
     pool.add(offer(1))
-    pool.decorate("h1", Decoration(extended={"vendor/card": 3000}))
-    demand = Demand("d", "ns/a", (0, 1, 2, 3), Need(extended=(("vendor/card", 1000),)), EMPTY_RULES)
+    pool.override("h1", AgentOverrides(extended={"vendor/card": 3000}))
+    demand = Demand("d", "ns/a", (0, 1, 2, 3), ResourceRequest(extended=(("vendor/card", 1000),)), EMPTY_RULES)
     live = [Live("ns/b", "a1", {}, extended=(("vendor/card", 1000),))]
     assert len(match([demand], pool, LiveCensus(live)).placements) == 2

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offers.errors import Shortage
-from offers.model import Claim, Need, Pot, Ranges
+from offers.model import Allocation, Ranges, ResourceKey, ResourceRequest
 from offers.resources import (
     SCALARS,
-    Pots,
+    ResourceMap,
     add,
     amount_of,
     amounts_of,
@@ -31,7 +31,7 @@ from offers.resources import (
 )
 from tests.unit.offers_strategies import RESERVED, needs, offers, ranges
 
-pots = offers(0, 0).map(lambda offer: gather([offer]))
+resources = offers(0, 0).map(lambda offer: gather([offer]))
 
 
 def tidy(given_ranges: Ranges) -> bool:
@@ -64,69 +64,75 @@ def test_the_lowest_numbers_are_split_off(given_ranges: Ranges, count: int) -> N
     assert tidy(taken) and tidy(rest)
 
 
-@given(pots, needs)
-def test_what_is_drawn_and_the_rest_are_the_whole(before: Pots, need: Need) -> None:
-    if not fits(before, need):
+@given(resources, needs)
+def test_what_is_drawn_and_the_rest_are_the_whole(before: ResourceMap, request: ResourceRequest) -> None:
+    if not fits(before, request):
         with pytest.raises(Shortage):
-            draw(before, need)
+            draw(before, request)
         return
-    claim, ports, rest = draw(before, need)
-    assert add(rest, claim) == before
-    for name, wanted in zip(SCALARS, amounts_of(need), strict=True):
+    allocation, ports, rest = draw(before, request)
+    assert add(rest, allocation) == before
+    for name, wanted in zip(SCALARS, amounts_of(request), strict=True):
         assert amount_of(before, name) - amount_of(rest, name) == wanted
-    claimed = set(numbers(normalise(part for _, parts in claim.ranges for part in parts)))
-    assert claimed == set(ports) | set(need.fixed_ports)
-    assert len(ports) == need.random_ports and not set(ports) & set(need.fixed_ports)
+    claimed = set(numbers(normalise(part for _, parts in allocation.ranges for part in parts)))
+    assert claimed == set(ports) | set(request.fixed_ports)
+    assert len(ports) == request.random_ports and not set(ports) & set(request.fixed_ports)
     assert not any(holds(ports_of(rest), port) for port in claimed)
-    assert all(tidy(parts) for _, parts in claim.ranges) and all(tidy(parts) for parts in rest.ranges.values())
+    assert all(tidy(parts) for _, parts in allocation.ranges) and all(tidy(parts) for parts in rest.ranges.values())
 
 
-@given(pots, needs)
-def test_a_reserved_pot_is_emptied_before_an_unreserved_one_is_touched(before: Pots, need: Need) -> None:
-    if not fits(before, need):
+@given(resources, needs)
+def test_a_reserved_pot_is_emptied_before_an_unreserved_one_is_touched(
+    before: ResourceMap, request: ResourceRequest
+) -> None:
+    if not fits(before, request):
         return
-    rest = draw(before, need)[2]
+    rest = draw(before, request)[2]
     for name in SCALARS:
-        reserved = sum(amount for pot, amount in rest.scalars.items() if pot.name == name and pot.reservations)
+        reserved = sum(
+            amount
+            for resource_key, amount in rest.scalars.items()
+            if resource_key.name == name and resource_key.reservations
+        )
         touched = any(
-            rest.scalars.get(pot, 0) < amount
-            for pot, amount in before.scalars.items()
-            if pot.name == name and not pot.reservations
+            rest.scalars.get(resource_key, 0) < amount
+            for resource_key, amount in before.scalars.items()
+            if resource_key.name == name and not resource_key.reservations
         )
         assert not (reserved and touched)
 
 
-@given(pots, needs)
-def test_a_claim_can_be_taken_only_once(before: Pots, need: Need) -> None:
-    if not fits(before, need):
+@given(resources, needs)
+def test_a_claim_can_be_taken_only_once(before: ResourceMap, request: ResourceRequest) -> None:
+    if not fits(before, request):
         return
-    claim, _, rest = draw(before, need)
-    assert subtract(before, claim) == rest == remaining(before, [claim])
-    if claim.ranges:
+    allocation, _, rest = draw(before, request)
+    assert subtract(before, allocation) == rest == remaining(before, [allocation])
+    if allocation.ranges:
         with pytest.raises(Shortage):
-            subtract(rest, claim)
+            subtract(rest, allocation)
 
 
 def test_a_shortage_names_the_resource() -> None:
-    cpus = Pot("cpus", "*")
+    cpus = ResourceKey("cpus", "*")
     with pytest.raises(Shortage, match="cpus: 700 wanted, 500 available"):
-        draw(Pots({cpus: 500}, {}), Need(cpus=700))
+        draw(ResourceMap({cpus: 500}, {}), ResourceRequest(cpus=700))
     with pytest.raises(Shortage, match="cpus: 700 wanted, 500 available"):
-        subtract(Pots({cpus: 500}, {}), Claim(((cpus, 700),)))
+        subtract(ResourceMap({cpus: 500}, {}), Allocation(((cpus, 700),)))
 
 
 def test_a_claim_outlives_what_it_was_taken_from() -> None:
     """An offer is rescinded after something was placed on it together with another one of the agent."""
-    cpus, ports = Pot("cpus", "*"), Pot("ports", "*")
-    claim = Claim(((cpus, 700),), ((ports, ((1, 3),)),))
-    assert remaining(Pots({cpus: 500}, {ports: ((2, 5),)}), [claim]) == Pots({}, {ports: ((4, 5),)})
+    cpus, ports = ResourceKey("cpus", "*"), ResourceKey("ports", "*")
+    allocation = Allocation(((cpus, 700),), ((ports, ((1, 3),)),))
+    assert remaining(ResourceMap({cpus: 500}, {ports: ((2, 5),)}), [allocation]) == ResourceMap({}, {ports: ((4, 5),)})
 
 
 def test_fixed_ports_are_found_in_whichever_pot_has_them() -> None:
-    free, own = Pot("ports", "prod"), Pot("ports", "prod", RESERVED)
-    claim, ports, rest = draw(
-        Pots({}, {own: ((10, 12),), free: ((20, 25),)}), Need(random_ports=3, fixed_ports=(21, 10))
+    free, own = ResourceKey("ports", "prod"), ResourceKey("ports", "prod", RESERVED)
+    allocation, ports, rest = draw(
+        ResourceMap({}, {own: ((10, 12),), free: ((20, 25),)}), ResourceRequest(random_ports=3, fixed_ports=(21, 10))
     )
     assert ports == (11, 12, 20)
-    assert claim.ranges == ((own, ((10, 12),)), (free, ((20, 21),)))
+    assert allocation.ranges == ((own, ((10, 12),)), (free, ((20, 21),)))
     assert rest.ranges == {free: ((22, 25),)}

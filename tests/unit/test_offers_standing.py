@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from offers.dimensions import amounts
-from offers.eligibility import Eligibility
+from offers.rules.eligibility import Eligibility
 from offers.standing import row as rows
 from offers.standing.model import Kind, Node, Provisional, Sending, Unit, UnitClaim, User
 from offers.standing.pool import StandingPool
@@ -20,6 +20,7 @@ from tests.unit.standing_machine import Standing
 Patch = pytest.MonkeyPatch
 
 
+@pytest.mark.slow
 class TestStanding(Standing.TestCase):  # type: ignore[name-defined, misc]
     settings = settings(max_examples=150, stateful_step_count=40, deadline=None)
 
@@ -52,15 +53,15 @@ def _ports_of_others_are_free(patch: Patch) -> None:
 
 def _claims_are_not_deducted(patch: Patch) -> None:
     """The row forgets what earlier placements of the pass have taken."""
-    honest = rows.StandingDrawer.take
+    honest = rows.StandingAllocator.take
 
-    def careless(self: rows.StandingDrawer, row: Any, slot: Any) -> Any:
+    def careless(self: rows.StandingAllocator, row: Any, slot: Any) -> Any:
         before = list(row.amounts)
         taken = honest(self, row, slot)
         row.amounts[:] = before
         return taken
 
-    patch.setattr(rows.StandingDrawer, "take", careless)
+    patch.setattr(rows.StandingAllocator, "take", careless)
 
 
 def _claim_beside_use(patch: Patch) -> None:
@@ -79,13 +80,13 @@ def _second_claim(patch: Patch) -> None:
     """A claim is made or named although the unit has one."""
 
     def careless(self: Usage, provisional: Provisional, unit: str) -> UnitClaim | None:
-        claim = self._claims.pop(provisional, None)
-        if claim is None:
+        allocation = self._claims.pop(provisional, None)
+        if allocation is None:
             return None
         self._recount(provisional)
-        claim = self._claims[unit] = claim._replace(unit=unit)
+        allocation = self._claims[unit] = allocation._replace(unit=unit)
         self._recount(unit)
-        return claim
+        return allocation
 
     patch.setattr(Usage, "rename", careless)
 
@@ -93,9 +94,9 @@ def _second_claim(patch: Patch) -> None:
 def _second_claim_of_a_slot(patch: Patch) -> None:
     def careless(self: Usage, unit: Unit, node: str, part: Any, ports: Any = ()) -> UnitClaim:
         self._decisions += 1
-        claim = self._claims[unit] = UnitClaim(unit, node, part, ports, self._decisions)
-        self._recount(unit, tell=False)
-        return claim
+        allocation = self._claims[unit] = UnitClaim(unit, node, part, ports, self._decisions)
+        self._recount(unit, notify=False)
+        return allocation
 
     patch.setattr(Usage, "assume", careless)
 
@@ -106,9 +107,9 @@ def _claims_go_with_the_facts(patch: Patch) -> None:
 
     def careless(self: StandingPool, node: Node) -> bool:
         changed = honest(self, node)
-        for claim in list(self.usage.claims.values()) if changed else ():
-            if claim.node == node.name:
-                self.usage.forget(claim.unit)
+        for allocation in list(self.usage.allocations.values()) if changed else ():
+            if allocation.node == node.name:
+                self.usage.forget(allocation.unit)
         return changed
 
     patch.setattr(StandingPool, "put_node", careless)
@@ -118,7 +119,7 @@ def _claims_go_with_the_agent(patch: Patch) -> None:
     honest = StandingPool.remove_node
 
     def careless(self: StandingPool, name: str) -> bool:
-        for unit in [unit for unit, claim in self.usage.claims.items() if claim.node == name]:
+        for unit in [unit for unit, allocation in self.usage.allocations.items() if allocation.node == name]:
             self.usage._drop(unit)
             self.usage._recount(unit)
         return honest(self, name)
@@ -132,7 +133,7 @@ def _a_list_ends_claims(patch: Patch) -> None:
     def careless(self: Usage, users: Any) -> None:
         listed = list(users)
         honest(self, listed)
-        for unit in [unit for unit, claim in self._claims.items() if claim.sending is not Sending.ASSUMED]:
+        for unit in [unit for unit, allocation in self._claims.items() if allocation.sending is not Sending.ASSUMED]:
             self._drop(unit)
             self._recount(unit)
 
@@ -144,9 +145,9 @@ def _claims_expire(patch: Patch) -> None:
 
     def careless(self: Usage, now: float, timeout: float) -> list[UnitClaim]:
         found = honest(self, now, timeout)
-        for claim in found:
-            self._drop(claim.unit)
-            self._recount(claim.unit)
+        for allocation in found:
+            self._drop(allocation.unit)
+            self._recount(allocation.unit)
         return found
 
     patch.setattr(Usage, "due", careless)
@@ -174,8 +175,8 @@ def _nobody_asks_again(patch: Patch) -> None:
 
     def careless(self: Usage, now: float, timeout: float) -> list[UnitClaim]:
         found = honest(self, now, timeout)
-        for claim in found:
-            del self._in_flight[claim.unit]
+        for allocation in found:
+            del self._in_flight[allocation.unit]
         return found
 
     patch.setattr(Usage, "due", careless)
@@ -247,8 +248,8 @@ def _dry_runs_keep_amounts(patch: Patch) -> None:
 
 
 def _what_was_set_aside_is_lost(patch: Patch) -> None:
-    def careless(self: Usage) -> None:
-        self._aside = frozenset()
+    def careless(self: Usage, units: frozenset[Unit]) -> None:
+        self._aside -= units
 
     patch.setattr(Usage, "put_back", careless)
 
@@ -264,7 +265,7 @@ class Mutant(NamedTuple):
 MUTANTS = (
     Mutant(_overcommitted_agents_are_used, ("K-10",)),
     Mutant(_ports_of_others_are_free, ("K-10",)),
-    Mutant(_claims_are_not_deducted, ("K-10", "K-14")),
+    Mutant(_claims_are_not_deducted, ("K-10", "K-14", "K-15")),
     Mutant(_claim_beside_use, ("K-11",)),
     Mutant(_second_claim, ("K-11",)),
     Mutant(_second_claim_of_a_slot, ("K-11",)),
@@ -289,6 +290,7 @@ MUTANTS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: str(mutant))
 def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.breaks(monkeypatch)

@@ -8,18 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offers.constraints import EMPTY_RULES, RuleSpec, compile_rules
 from offers.dimensions import THOUSANDTHS, Dimension, Dimensions, amounts
-from offers.errors import AlreadyClaimed, FactsDuringPlan
-from offers.hostports import HostPort
-from offers.matcher import match
-from offers.model import Decoration, Demand, Need, Offer, Pot
-from offers.pool import OfferPool
+from offers.errors import AlreadyAllocated, FactsDuringPlan
+from offers.host_ports import HostPort
+from offers.leased.pool import OfferPool
+from offers.matching.matcher import match
+from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.resources import SCALARS
+from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules
+from offers.rules.taints import Taint, Toleration
+from offers.rules.terms import NAME, Expression
 from offers.standing.model import Node, Nomination, Provisional, User
 from offers.standing.pool import OVERCOMMITTED, StandingPool
-from offers.taints import Taint, Toleration
-from offers.terms import NAME, Expression
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
 from tests.unit.test_offers_matcher import SCORINGS, decorated, limits, thresholds
@@ -39,33 +39,34 @@ def plain_agents(draw: st.DrawFn) -> list[Offer]:
                 {"zone": st.sampled_from(strategies.ZONES), "rack": st.sampled_from(("r1", "r2", "r3"))},
                 optional={"level": st.sampled_from((1.0, 2.0, 3.5)), "odd": st.sampled_from(("x", 1.0))},
             )),
-            tuple((Pot(name, "*"), draw(strategies.amounts(16))) for name in SCALARS),
-            ((Pot("ports", "*"), PORTS),),
+            tuple((ResourceKey(name, "*"), draw(strategies.amounts(16))) for name in SCALARS),
+            ((ResourceKey("ports", "*"), PORTS),),
         )
         for number in range(draw(st.integers(0, 8)))
     ]  # fmt: skip
 
 
-def as_nodes(offers: list[Offer], decorations: dict[str, Decoration]) -> StandingPool:
+def as_nodes(offers: list[Offer], overrides: dict[str, AgentOverrides]) -> StandingPool:
     pool = StandingPool(THOUSANDTHS)
-    for key, decoration in decorations.items():
-        pool.decorate(key, decoration)
+    for key, values in overrides.items():
+        pool.override(key, values)
     for offer in offers:
-        scalars = amounts((pot.name, amount) for pot, amount in offer.scalars)
+        scalars = amounts((resource_key.name, amount) for resource_key, amount in offer.scalars)
         pool.put_node(Node(offer.agent_id, scalars, offer.attributes, ports=PORTS))
     return pool
 
 
 def leased(demands: list[Demand]) -> list[Demand]:
     """Without what only one kind of capacity has: roles, and ports of one protocol."""
-    return [demand._replace(role="*", need=demand.need._replace(host_ports=())) for demand in demands]
+    return [demand._replace(role="*", request=demand.request._replace(host_ports=())) for demand in demands]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(plain_agents(), decorated, strategies.demands(), strategies.running, st.sampled_from(SCORINGS), thresholds)
 def test_leased_and_standing_capacity_give_the_same_placements(
     offers: list[Offer],
-    decorations: dict[str, Decoration],
+    overrides: dict[str, AgentOverrides],
     demands: list[Demand],
     live: list[Live],
     scoring: Literal["spread", "binpack"],
@@ -73,27 +74,27 @@ def test_leased_and_standing_capacity_give_the_same_placements(
 ) -> None:
     demands = leased(demands)
     offered = OfferPool()
-    for key, decoration in decorations.items():
-        offered.decorate(key, decoration)
+    for key, values in overrides.items():
+        offered.override(key, values)
     for offer in offers:
         offered.add(offer)
-    there = as_nodes(offers, decorations)
-    agents = [Agent([offer], decorations.get(offer.hostname, Decoration())) for offer in offers]
+    there = as_nodes(offers, overrides)
+    agents = [Agent([offer], overrides.get(offer.hostname, AgentOverrides())) for offer in offers]
     with limits(*threshold):
         one = match(demands, offered, LiveCensus(live), scoring)
         other = match(demands, there, LiveCensus(live), scoring)
     expected = reference(agents, demands, live, scoring)
     assert one.placements == expected
-    assert [place._replace(claim=None, attributes={}) for place in other.placements] == [  # type: ignore[arg-type]
-        place._replace(claim=None, attributes={})  # type: ignore[arg-type]
+    assert [place._replace(allocation=None, attributes={}) for place in other.placements] == [  # type: ignore[arg-type]
+        place._replace(allocation=None, attributes={})  # type: ignore[arg-type]
         for place in expected
     ]
     for mine, theirs in zip(other.placements, expected, strict=True):
         assert {k: v for k, v in mine.attributes.items() if k != NAME} == theirs.attributes
-        assert sorted((pot.name, amount) for pot, amount in mine.claim.scalars) == sorted(
-            amounts((pot.name, amount) for pot, amount in theirs.claim.scalars)
+        assert sorted((resource_key.name, amount) for resource_key, amount in mine.allocation.scalars) == sorted(
+            amounts((resource_key.name, amount) for resource_key, amount in theirs.allocation.scalars)
         )
-        assert mine.claim.ranges == theirs.claim.ranges
+        assert mine.allocation.ranges == theirs.allocation.ranges
     assert other.diagnoses == one.diagnoses
 
 
@@ -107,8 +108,8 @@ def cluster(*allocatable: int, labels: dict[str, str] | None = None, taints: tup
 
 
 def units(name: str, count: int, cpu: int = 0, memory: int = 0, **more: int) -> Demand:
-    need = Need(amounts=amounts({"cpu": cpu, "memory": memory, "pods": 1, **more}))
-    return Demand(name, f"ns/{name}", tuple(range(count)), need, EMPTY_RULES)
+    request = ResourceRequest(amounts=amounts({"cpu": cpu, "memory": memory, "pods": 1, **more}))
+    return Demand(name, f"ns/{name}", tuple(range(count)), request, EMPTY_RULES)
 
 
 def test_scenario_7_what_does_not_fit_is_explained_in_named_dimensions() -> None:
@@ -133,7 +134,7 @@ def test_scenario_11_ports_of_one_protocol() -> None:
 
     def asks(port: HostPort) -> Demand:
         demand = units(str(port), 1)
-        return demand._replace(need=demand.need._replace(host_ports=(port,)))
+        return demand._replace(request=demand.request._replace(host_ports=(port,)))
 
     wanted = [HostPort(8080, "TCP", "127.0.0.1"), HostPort(8080, "UDP"), HostPort(8081, "TCP")]
     result = match([asks(port) for port in wanted], pool, NOBODY)
@@ -173,7 +174,7 @@ def test_taints_of_agents_and_of_operators() -> None:
     assert result.diagnoses[0].reasons == {"taint cordoned=:NoSchedule": 1}
     rules = compile_rules([], tolerated=[Toleration("cordoned", "Exists")])
     assert len(match([units("d", 1)._replace(rules=rules)], pool, NOBODY).placements) == 1
-    pool.decorate("n1", Decoration(taints={"dedicated": "arena"}))
+    pool.override("n1", AgentOverrides(taints={"dedicated": "arena"}))
     result = match([units("e", 1)._replace(rules=rules)], pool, NOBODY)
     assert result.diagnoses[0].reasons == {"taint dedicated=arena": 1}
 
@@ -194,8 +195,8 @@ def test_room_that_is_kept_is_for_its_unit() -> None:
     assert match([units("d", 1, cpu=2000)], pool, NOBODY).placements == []
     with pool.without(["high"]):
         (placement,) = match([units("high", 1, cpu=3000)], pool, NOBODY).placements
-    claim = pool.usage.rename(Provisional(placement.demand, placement.slot), "high")
-    assert claim is not None
+    allocation = pool.usage.rename(Provisional(placement.demand, placement.slot), "high")
+    assert allocation is not None
     assert dict(pool.free("n1") or ())["cpu"] == 1000, "the claim has taken the place of the nomination"
 
 
@@ -215,10 +216,10 @@ def test_a_slot_that_has_a_claim_is_refused_and_nothing_is_changed() -> None:
     pool = cluster(4000)
     match([units("d", 1, cpu=100)], pool, NOBODY)
     before = pool.free("n1")
-    with pytest.raises(AlreadyClaimed):
+    with pytest.raises(AlreadyAllocated):
         match([units("e", 3, cpu=100), units("d", 1, cpu=100)], pool, NOBODY)
     assert pool.free("n1") == before
-    assert list(pool.usage.claims) == [Provisional("d", 0)]
+    assert list(pool.usage.allocations) == [Provisional("d", 0)]
 
 
 def test_units_on_an_agent_that_is_not_known_yet_are_counted_when_it_comes() -> None:
@@ -237,9 +238,9 @@ def test_names_that_would_be_taken_for_ports_are_refused() -> None:
 def test_an_answer_that_was_overtaken_does_not_bring_back_a_unit_that_is_gone() -> None:
     pool = cluster(4000)
     (placement,) = match([units("d", 1, cpu=1000)], pool, NOBODY).placements
-    claim = pool.usage.rename(Provisional("d", placement.slot), "u")
-    assert claim is not None
+    allocation = pool.usage.rename(Provisional("d", placement.slot), "u")
+    assert allocation is not None
     assert pool.usage.sent("u", 1.0)
     pool.usage.gone("u")
-    assert not pool.usage.confirmed(User("u", "n1", claim.amounts), claim.decision)
+    assert not pool.usage.confirmed(User("u", "n1", allocation.amounts), allocation.decision)
     assert pool.free("n1") == pool.nodes()[0].allocatable

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offers.constraints import compile_rules
-from offers.hostports import HostPort
-from offers.taints import REFUSING, Effect, Operator, Taint, Toleration, untolerated
+from offers.host_ports import HostPort
+from offers.rules.constraints import compile_rules
+from offers.rules.taints import REFUSING, Effect, Operator, Taint, Toleration, untolerated
 
 EFFECTS: tuple[Effect, ...] = get_args(Effect)
 OPERATORS: tuple[Operator, ...] = get_args(Operator)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offers.constraints import RuleSpec, compile_rules
 from offers.errors import BadConstraint
+from offers.leased.pool import OfferPool
 from offers.model import Offer
-from offers.pool import OfferPool
-from offers.terms import NAME, Expression, Operator, Terms, check, hold, integer
+from offers.rules.constraints import RuleSpec, compile_rules
+from offers.rules.terms import NAME, Expression, Operator, Terms, check, hold, integer
 
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 

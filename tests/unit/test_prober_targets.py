@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.prober.targets import Aim, Lookup, targets
-from store.definition import Container, HealthCheck
+from bcs_scheduler.prober.targets import Lookup, ProbeTarget, targets
 from store.records import Application, BoundPort, CheckResult, Task, TaskGroup, Version
+from store.records.definition import Container, HealthCheck
 from store.state import State
 
 HTTP = HealthCheck(type="REMOTE_HTTP", port_name="web", interval=5.0, headers={"A": "b"})
@@ -34,12 +34,12 @@ def state(group: TaskGroup = GROUP, mode: str = "HOST", *checks: HealthCheck) ->
 
 
 def places(found: State) -> list[tuple[str, str, int]]:
-    return [(target.aim.type, target.aim.host, target.aim.port) for target in targets(found)]
+    return [(target.probe_target.type, target.probe_target.host, target.probe_target.port) for target in targets(found)]
 
 
 def test_targets_have_what_the_checks_say() -> None:
     http, tcp = targets(state())
-    assert http.aim == Aim(
+    assert http.probe_target == ProbeTarget(
         task_id=TASK.id, type="REMOTE_HTTP", host="10.0.0.4", port=31000, delay=10.0, grace_period=300.0, interval=5.0,
         timeout=20.0, started_at=7.0, headers=(("A", "b"),),
     )  # fmt: skip
@@ -90,14 +90,14 @@ def test_what_has_not_changed_is_not_derived_anew() -> None:
     again = lookup()
     assert len(before) == 2 and all(one is two for one, two in zip(before, again, strict=True))
     found.apply("taskgroup", GROUP.id, msgspec.structs.replace(GROUP, agent_ip="10.0.0.5"))
-    assert {target.aim.host for target in lookup()} == {"10.0.0.5"}
+    assert {target.probe_target.host for target in lookup()} == {"10.0.0.5"}
     found.apply("taskgroup", GROUP.id, None)
     assert lookup() == []
 
 
 def refusals(address: str, **changes: Any) -> set[str]:
     group = msgspec.structs.replace(GROUP, tasks=(msgspec.structs.replace(TASK, container_ip=address),), **changes)
-    return {target.aim.refused for target in targets(state(group, "mynet"))}
+    return {target.probe_target.refused for target in targets(state(group, "mynet"))}
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,15 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.config import ConfigError, load_settings
-from bcs_scheduler.core.desk import CoreOptions
-from bcs_scheduler.metrics import Metrics
-from bcs_scheduler.publishing import documents, setbacks
+from bcs_scheduler.leadership.checks import readiness
+from bcs_scheduler.observability.metrics import Metrics
+from bcs_scheduler.publishing import documents, retry_queue
 from bcs_scheduler.publishing.publisher import Publisher, Status
 from bcs_scheduler.publishing.target import Target, parse_target
 from bcs_scheduler.publishing.tree import Write, batches
-from bcs_scheduler.runtime import UNPUBLISHED, Runtime
 from bcs_scheduler.service import publisher_factory
-from store.memory import MemoryStore
+from bcs_scheduler.settings.config import load_settings
+from bcs_scheduler.settings.sections import ConfigError
 from store.records import Application, Endpoint, Member, Service
 
 
@@ -90,7 +89,7 @@ def test_batches_keep_below_what_zookeeper_takes() -> None:
 
 
 def test_what_has_failed_waits_the_longer_the_more_often() -> None:
-    held = setbacks.Setbacks()
+    held = retry_queue.RetryQueue()
     write = Write("/s/a", b"x", True)
     now = 100.0
     pauses: list[float] = []
@@ -103,30 +102,27 @@ def test_what_has_failed_waits_the_longer_the_more_often() -> None:
     assert pauses == [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]
     assert held.failed(write, "another reason", now)
     assert not held.waits(write._replace(data=b"y"), now)
-    assert held.suspect("/s/a")
-    assert held.overcome("/s/a")
-    assert not (held.suspect("/s/a") or held.waits(write, now) or held.overcome("/s/a"))
+    assert held.is_suspect("/s/a")
+    assert held.succeeded("/s/a")
+    assert not (held.is_suspect("/s/a") or held.waits(write, now) or held.succeeded("/s/a"))
 
 
 def test_a_node_is_blamed_for_a_lost_connection_when_it_was_alone_often_enough() -> None:
-    held = setbacks.Setbacks()
+    held = retry_queue.RetryQueue()
     pair = [Write("/s/a", b"x", True), Write("/s/b", b"y", True)]
     assert not any(held.lost(pair) for _ in range(5))
     assert held.lost(pair[:1])
-    held.overcome("/s/a")
-    assert [held.lost(pair[:1]) for _ in range(setbacks.LOSSES)] == [False] * (setbacks.LOSSES - 1) + [True]
+    held.succeeded("/s/a")
+    assert [held.lost(pair[:1]) for _ in range(retry_queue.LOSSES)] == [False] * (retry_queue.LOSSES - 1) + [True]
 
 
 @pytest.mark.parametrize(
     ("trouble", "age", "ok"),
-    [("", 1000.0, True), ("no connection", 1.0, True), ("no connection", UNPUBLISHED + 1, False)],
+    [("", 1000.0, True), ("no connection", 1.0, True), ("no connection", readiness.UNPUBLISHED + 1, False)],
 )
 def test_readiness_bears_short_troubles(trouble: str, age: float, ok: bool) -> None:
-    runtime = Runtime(MemoryStore(), CoreOptions(), lambda deliver: SimpleNamespace(), Metrics(), "http://a")  # type: ignore[arg-type, return-value]
-    assert runtime._publishing_check() == []
+    assert readiness.publishing(None) == []
     status = Status(not trouble, 0, trouble, time.monotonic() - age)
-    runtime._term = SimpleNamespace(publishing=lambda: status)  # type: ignore[assignment]
-    (check,) = runtime._publishing_check()
+    (check,) = readiness.publishing(SimpleNamespace(publishing=lambda: status))  # type: ignore[arg-type]
     assert (check.name, check.ok, trouble in check.message) == ("publishing", ok, True)
-    runtime._term = SimpleNamespace(publishing=lambda: None)  # type: ignore[assignment]
-    assert runtime._publishing_check() == []
+    assert readiness.publishing(SimpleNamespace(publishing=lambda: None)) == []  # type: ignore[arg-type]

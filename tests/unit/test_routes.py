@@ -9,11 +9,12 @@ from collections import Counter
 import click
 import pytest
 
-from bcs_scheduler.api.openapi import document
-from bcs_scheduler.api.operation import BASE
+from bcs_scheduler.api.http.openapi import document
+from bcs_scheduler.api.http.operation import BASE
 from bcs_scheduler.api.routes import operations
+from bcs_scheduler.cli.kinds.base import ALIASES
+from bcs_scheduler.cli.kinds.registry import COLUMNS
 from bcs_scheduler.cli.main import bcs
-from bcs_scheduler.cli.views import ALIASES, COLUMNS
 from tests import routetable
 
 MAPPED, OWN = routetable.read()
@@ -55,6 +56,7 @@ def test_every_route_of_the_original_is_listed_once() -> None:
         assert len(shapes) == len(set(shapes))
 
 
+@pytest.mark.slow
 def test_every_counterpart_exists() -> None:
     missing = [row.ours for row in MAPPED if row.ours and row.ours not in described()]
     assert not missing
@@ -85,3 +87,12 @@ def test_every_command_exists(command: str) -> None:
 
 def test_the_page_shows_the_table() -> None:
     assert routetable.shown() == routetable.render(), "run python -m tests.routetable"
+
+
+def test_every_route_that_scales_updates_or_rolls_back_an_application_takes_on_conflict() -> None:
+    wanted = re.compile(r"/namespaces/\{ns\}/(applications|processes)(/\{name\})?(/rollback|/scale/\{instances\})?$")
+    found = {
+        o.path: {param.name for param in o.query} for o in operations() if o.method == "PUT" and wanted.search(o.path)
+    }
+    assert len(found) >= 8
+    assert [path for path, names in found.items() if "onConflict" not in names] == []

@@ -62,7 +62,7 @@ def test_roles_contain_each_other_and_namespaces_do_not() -> None:
     ("text", "words"),
     [
         ("[[token]", "not a TOML file"),
-        ("", "there is no entry, so nobody could do anything"),
+        ("", "there is no entry, so no client would have any right"),
         ("# [[token]]\n", "there is no entry"),
         ("token = []", "there is no entry"),
         ("[token]\nname = 'a'", "entries are written [[token]]"),
@@ -79,6 +79,13 @@ def test_roles_contain_each_other_and_namespaces_do_not() -> None:
         (f"[[token]]\nname = 'a'\nrole = 'viewer'\nhash = '{HASH}'\nnamespaces = ['*']", 'write namespaces = "*"'),
         (f"[[token]]\nname = 'a'\nrole = 'viewer'\nhash = '{HASH}'\nnamespaces = 'shop'", "namespaces must be"),
         (f"[[token]]\nname = 'a'\nrole = 'viewer'\nhash = '{HASH}'\nnamespaces = '*'\nexpire = 1", "expire is unknown"),
+        *(
+            (
+                f"[[token]]\nname = 'a'\nrole = 'viewer'\nhash = '{HASH}'\nnamespaces = '*'\nprograms = {programs}",
+                "(a): programs must be true, false, or a list of exec, attach, portforward, copy",
+            )
+            for programs in ("1", "'exec'", "['exec', 'cp']", "[1]")
+        ),
         (
             f"[[token]]\nname = 'a'\nrole = 'viewer'\nhash = '{HASH}'\nnamespaces = '*'\nexpires = 2030-01-01T00:00:00",
             "a time with its zone",
@@ -182,10 +189,10 @@ def test_what_cannot_be_written_is_counted_and_holds_up_nobody(tmp_path: Path) -
     (tmp_path / "audit").unlink()
     (tmp_path / "audit").mkdir()
     audit.record({"n": 1})
-    assert lost == [1] and "directory" in audit.trouble.lower()
+    assert lost == [1] and "directory" in audit.problem.lower()
     (tmp_path / "audit").rmdir()
     audit.record({"n": 2})
-    assert lost == [1] and not audit.trouble
+    assert lost == [1] and not audit.problem
     with pytest.raises(OSError):
         Audit(tmp_path / "no" / "folder")
 
@@ -212,10 +219,10 @@ def test_files_are_looked_at_once_in_a_while_and_read_when_they_change(tmp_path:
     for _ in range(3):
         clock.now += LOOK_EVERY
         assert files.current() == "two"
-    assert (files.trouble, failures) == ("it is bad", ["the file"])
+    assert (files.problem, failures) == ("it is bad", ["the file"])
     assert reads == ["one", "two", "bad"]
     other = tmp_path / "g"
     other.write_text("one")  # as those who replace files at a stroke do it
     os.replace(other, path)
     files.refresh()
-    assert files.current() == "one" and not files.trouble
+    assert files.current() == "one" and not files.problem

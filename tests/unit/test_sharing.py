@@ -1,46 +1,55 @@
-"""tests/conftest.py: which tests must run in one process."""
+"""tests/conftest.py: the order in which files of tests begin, and how they are given to processes."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.conftest import GROUPS_FILE, Sharing, group_of, pytest_collection_finish
+from tests.conftest import LONG, SINGLE, Sharing, order_of, pytest_collection_modifyitems, rank_of
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def marked(nodeid: str, *markers: str) -> Any:
+    return SimpleNamespace(nodeid=nodeid, get_closest_marker=lambda name: name if name in markers else None)
 
 
 @pytest.mark.parametrize(
-    ("markers", "fixtures", "group"),
-    [
-        ([], [], "tests/integration/test_it.py"),
-        (["slow"], ["tmp_path"], "tests/integration/test_it.py"),
-        (["zookeeper"], [], "zookeeper"),
-        ([], ["zookeeper_ensemble"], "zookeeper"),
-        (["mesos"], [], "mesos"),
-        ([], ["own_mesos"], "mesos"),
-        (["zookeeper", "mesos"], [], "mesos"),
-    ],
+    ("markers", "rank"), [(["slow", "mesos"], 0), (["mesos", "zookeeper"], 1), (["zookeeper"], 2), ([], len(LONG))]
 )
-def test_a_test_belongs_to_the_group_of_the_shared_part_that_it_uses(
-    markers: list[str], fixtures: list[str], group: str
-) -> None:
-    item: Any = SimpleNamespace(
-        nodeid="tests/integration/test_it.py::test_it[zookeeper]",
-        fixturenames=fixtures,
-        get_closest_marker=lambda name: name if name in markers else None,
-    )
-    assert group_of(item) == group
+def test_a_test_has_the_rank_of_its_longest_marker(markers: list[str], rank: int) -> None:
+    assert rank_of(marked("tests/unit/test_it.py::test_it", *markers)) == rank
 
 
-def test_every_process_leaves_the_groups_of_its_tests_to_the_one_that_shares_them_out(
-    request: pytest.FixtureRequest, tmp_path: Path
-) -> None:
-    file = tmp_path / "groups.json"
-    config = SimpleNamespace(workerinput={GROUPS_FILE: str(file)})
-    session: Any = SimpleNamespace(config=config, items=[request.node])
-    pytest_collection_finish(session)
-    sharing: Any = SimpleNamespace(groups=json.loads(file.read_text()))
-    assert Sharing._split_scope(sharing, request.node.nodeid) == "tests/unit/test_sharing.py"
+def test_long_files_come_first_and_both_kinds_are_mixed() -> None:
+    waiting = {f"tests/integration/test_{number}.py": 3 - number for number in range(3)}
+    computing = {f"tests/unit/test_{number}.py": 3 for number in range(6)}
+    order = order_of({**computing, **waiting})
+    assert [file for file in order if file in waiting] == sorted(waiting, reverse=True)
+    assert [len(set(order[at : at + 3]) & set(waiting)) for at in (0, 3, 6)] == [1, 1, 1]
+
+
+def test_the_tests_of_a_file_stay_together_in_their_order() -> None:
+    ids = ["tests/unit/a.py::one", "tests/integration/b.py::one", "tests/unit/a.py::two", "tests/integration/b.py::two"]
+    items = [marked(nodeid) for nodeid in ids]
+    items[3] = marked(ids[3], "slow")
+    pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == [ids[1], ids[3], ids[0], ids[2]]
+
+
+def test_a_file_is_given_to_one_process() -> None:
+    sharing: Any = SimpleNamespace()
+    assert Sharing._split_scope(sharing, "tests/unit/test_it.py::TestIt::test_it[a::b]") == "tests/unit/test_it.py"
+
+
+def test_the_tests_of_a_single_file_are_given_out_one_by_one_at_the_end() -> None:
+    sharing: Any = SimpleNamespace()
+    ids = [f"{SINGLE[0]}::test_it[a::b]", "tests/unit/test_it.py::test_it", f"{SINGLE[0]}::test_it[c]"]
+    items = [marked(nodeid) for nodeid in ids]
+    pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == [ids[1], ids[0], ids[2]]
+    assert [Sharing._split_scope(sharing, nodeid) for nodeid in (ids[0], ids[2])] == [ids[0], ids[2]]
+    assert all((ROOT / file).is_file() for file in SINGLE)

@@ -8,7 +8,7 @@ from typing import Any
 
 from store.records import Application, ConfigMap, CustomKind, CustomObject, Record, TaskGroup, Version
 from store.state import State
-from store.unit_of_work import UnitOfWork
+from store.state.unit_of_work import UnitOfWork
 
 SPACES = ("a", "b")
 NAMES = ("x", "y", "z")

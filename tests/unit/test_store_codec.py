@@ -1,4 +1,4 @@
-"""store.codec: what is written is what is read, and what is not understood survives."""
+"""store.encoding.codec: what is written is what is read, and what is not understood survives."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from store.base import BatchTooLarge, Change, Quarantined, RecordTooLarge
-from store.codec import Stored, decode, decode_all, encode, encode_changes, size_of
-from store.definition import Amounts, AttributeValue, Container
-from store.records import SCHEMA, AgentSetting, Application, Framework, Record, Task, TaskGroup, Version
+from store.encoding.codec import Stored, decode, decode_all, encode, encode_changes, size_of
+from store.records import SCHEMA, AgentSetting, Application, EventLog, Framework, Record, Task, TaskGroup, Version
+from store.records.definition import Amounts, AttributeValue, Container
 
 
 def taskgroup(**changes: object) -> TaskGroup:
@@ -148,3 +148,14 @@ def test_many_records_beyond_the_limit_name_the_largest() -> None:
     assert caught.value.size == sum(
         size_of(c) for c in encode_changes([Change(r.kind, r.key, r) for r in records], 10**6)
     )
+
+
+def test_events_with_more_than_we_know_are_read_and_keep_it() -> None:
+    """Events are stored as lists: a newer layout adds to their ends."""
+    event = [7, 2.0, "application", "shop/web", "shop", "Created", "by ann", "info", "t1", "c1", {"new": 1}, "newer"]
+    document = {"schema": 2, "number": 7, "happenings": [event, event[:10]], "also": True}
+    record = decode(Stored("journal", f"{7:020d}", json.dumps(document).encode()))
+    assert isinstance(record, EventLog) and record.events[0].cause == "c1"
+    assert json.loads(encode(record)) == document
+    longer = msgspec.structs.replace(record, events=(*record.events, record.events[1]))
+    assert json.loads(encode(longer)) == {**document, "happenings": [event, event[:10], event[:10]]}

@@ -8,8 +8,8 @@ import pytest
 
 from store.factory import open_store
 from store.memory import MemoryStore
-from store.sqlite import SqliteStore
-from store.zookeeper import ZooKeeperStore
+from store.sqlite.store import SqliteStore
+from store.zookeeper.store import ZooKeeperStore
 
 
 def test_memory() -> None:

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+import ast
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcs_scheduler.local import validation
+from bcs_scheduler.local.master import validation
 from store import ids
-from store.ids import TaskGroupId, TaskId
+from store.ids import (
+    ObjectKey,
+    TaskGroupId,
+    TaskId,
+    custom_key,
+    custom_namespace_of,
+    namespace_of,
+    object_key,
+    owner_of,
+    part_key,
+    split_part,
+    without_namespace,
+)
 
 CLUSTER_NAMES = st.text(max_size=300) | st.text(
     alphabet="./\\: \t\n\x00\x7f-_a0ö\u2028\ud800\ufffd\U0001f600", max_size=30
@@ -142,3 +157,105 @@ def test_numbers_of_ids_are_in_the_order_of_their_age() -> None:
 def test_keys_have_a_namespace_and_an_owner() -> None:
     assert ids.namespace_of("ns/web") == ids.namespace_of("ns/web/17") == "ns"
     assert ids.owner_of("ns/web/17") == "ns/web"
+
+
+class TestObjectKeys:
+    @given(NAMES, NAMES)
+    def test_what_is_formatted_is_parsed(self, namespace: str, name: str) -> None:
+        key = ObjectKey(namespace, name)
+        assert str(key) == object_key(namespace, name) == f"{namespace}/{name}"
+        assert ObjectKey.parse(str(key)) == ObjectKey.of(str(key)) == key
+        assert namespace_of(str(key)) == namespace
+        assert without_namespace(str(key), namespace) == name
+
+    @given(st.text(alphabet="a-/", max_size=8))
+    def test_only_two_parts_are_a_key(self, text: str) -> None:
+        key = ObjectKey.parse(text)
+        assert (key is not None) == (text.count("/") == 1 and all(text.split("/")))
+        assert key is None or str(key) == text
+
+    @given(st.lists(st.tuples(NAMES, NAMES), max_size=8))
+    def test_keys_are_in_the_order_of_namespace_and_name(self, parts: list[tuple[str, str]]) -> None:
+        keys = [ObjectKey(*pair) for pair in parts]
+        assert [key.order for key in sorted(keys, key=lambda key: key.order)] == sorted(parts)
+
+    @given(NAMES, NAMES, st.integers(min_value=0))
+    def test_parts_of_objects_know_their_owner(self, namespace: str, name: str, number: int) -> None:
+        owner = object_key(namespace, name)
+        key = part_key(owner, number)
+        assert split_part(key) == (owner, str(number))
+        assert (owner_of(key), namespace_of(key)) == (owner, namespace)
+
+    @given(NAMES, NAMES, NAMES)
+    def test_custom_objects_have_their_type_in_front(self, kind: str, namespace: str, name: str) -> None:
+        assert custom_namespace_of(custom_key(kind, namespace, name)) == namespace
+        assert without_namespace(custom_key(kind, namespace, name), "") == f"{kind}/{namespace}/{name}"
+
+
+TOP = Path(__file__).parents[2]
+APART = ("bcs_scheduler/executor/", "bcs_scheduler/local/", "store/ids.py", "store/keys.py")
+"""The executor and the embedded cluster import nothing of the scheduler and know no objects of it."""
+
+
+def makes_key(node: ast.AST) -> bool:
+    """An f-string that joins a namespace, or a key, with what follows by a slash: f"{group.namespace}/{...}"."""
+    if not isinstance(node, ast.JoinedStr):
+        return False
+    return any(
+        isinstance(before, ast.FormattedValue)
+        and isinstance(slash, ast.Constant)
+        and slash.value == "/"
+        and isinstance(after, ast.FormattedValue)
+        and _last_name(before.value) in ("namespace", "_namespace", "ns", "key")
+        for before, slash, after in zip(node.values, node.values[1:], node.values[2:], strict=False)
+    )
+
+
+def takes_key_apart(node: ast.AST) -> bool:
+    """key.partition("/"), and the like."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("partition", "rpartition", "split", "rsplit")
+        and bool(node.args)
+        and isinstance(node.args[0], ast.Constant)
+        and node.args[0].value == "/"
+        and _last_name(node.func.value) == "key"
+    )
+
+
+def _last_name(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name
+    return ""
+
+
+def test_keys_are_made_and_taken_apart_in_this_module_only() -> None:
+    found = []
+    for room in ("store", "offers", "transactions", "bcs_scheduler"):
+        for path in sorted((TOP / room).rglob("*.py")):
+            name = str(path.relative_to(TOP))
+            if name.startswith(APART):
+                continue
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            found += [f"{name}:{n.lineno}" for n in ast.walk(tree) if makes_key(n) or takes_key_apart(n)]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ('f"{group.namespace}/{group.application}"', True),
+        ('f"application {namespace}/{name} does not exist"', True),
+        ("f\"{call.path['ns']}/{name}\"", True),
+        ('f"{application.key}/{application.version}"', True),
+        ('key.rpartition("/")', True),
+        ('item.key.split("/", 1)', True),
+        ('f"{base}/{namespace}"', False),
+        ('path.split("/")', False),
+        ("object_key(group.namespace, group.application)", False),
+    ],
+)
+def test_hand_made_keys_are_recognised(source: str, refused: bool) -> None:
+    assert any(makes_key(node) or takes_key_apart(node) for node in ast.walk(ast.parse(source))) is refused

@@ -1,4 +1,4 @@
-"""store.sizes: what a change takes of a batch is known exactly before it is written, for every kind of record.
+"""store.encoding.sizes: what a change takes of a batch is known exactly before it is written, for every kind of record.
 
 Records are built from the types of their fields, so a kind or a field that is added is covered by itself.
 """
@@ -14,14 +14,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from store.base import BatchTooLarge, Change, RecordTooLarge, RecordUnencodable
-from store.codec import Encoded, encode, encode_changes, size_of
-from store.records import KINDS, Application, ConfigItem, ConfigMap, Framework, Record, TaskGroup
-from store.seal import UNSEALED, Sealer, new_key
-from store.sizes import Sizer
+from store.encoding.codec import Encoded, encode, encode_changes, size_of
+from store.encoding.seal import UNSEALED, Sealer, new_key
+from store.encoding.sizes import Sizer
+from store.records import (
+    KINDS,
+    Application,
+    ConfigItem,
+    ConfigMap,
+    Framework,
+    Record,
+    TaskGroup,
+    Transaction,
+    TransactionKind,
+)
+from store.records.transactions import PAYLOADS
 from store.state import State
-from store.unit_of_work import UnitOfWork
-from store.zookeeper_tree import Address, Tree
-from store.zookeeper_wire import create
+from store.state.unit_of_work import UnitOfWork
+from store.zookeeper.tree import Address, Tree
+from store.zookeeper.wire import create
 
 SEALED = Sealer([new_key()])
 TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40) | st.sampled_from(
@@ -32,12 +43,18 @@ TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40) | st.sam
 class Filler:
     """Makes values of a type with every field set."""
 
-    def __init__(self, text: Callable[[], str], many: int) -> None:
+    def __init__(self, text: Callable[[], str], many: int, transaction: TransactionKind = "LAUNCH") -> None:
+        """`transaction`: the kind of transactions."""
         self._text, self._many = text, many
+        self.transaction = transaction
 
     def record(self, cls: type[Record]) -> Record:
         made = self._value(msgspec.inspect.type_info(cls))
         assert isinstance(made, cls)
+        if isinstance(made, Transaction):
+            payload = PAYLOADS[self.transaction]
+            values = {"type": self.transaction, "payload": self._value(msgspec.inspect.type_info(payload))}
+            made = msgspec.structs.replace(made, **values)
         return msgspec.structs.replace(made, schema=Framework().schema, extra={})
 
     def _value(self, wanted: msgspec.inspect.Type) -> Any:
@@ -46,6 +63,8 @@ class Filler:
                 return wanted.cls(**{field.name: self._value(field.type) for field in wanted.fields})
             case msgspec.inspect.StrType():
                 return self._text()
+            case msgspec.inspect.BytesType():
+                return self._text().encode()
             case msgspec.inspect.IntType():
                 return 10**18 + 1
             case msgspec.inspect.FloatType():
@@ -78,12 +97,12 @@ def change_of(record: Record) -> Change:
 def test_the_size_of_every_kind_of_record_is_exact(kind: str, sealer: Sealer, data: st.DataObject) -> None:
     many = data.draw(st.sampled_from([1, 2, 5]))
     texts = data.draw(st.lists(TEXTS, min_size=7, max_size=7))
-    filler = Filler(iter(texts * 20_000).__next__, many)
+    filler = Filler(iter(texts * 20_000).__next__, many, data.draw(st.sampled_from(sorted(PAYLOADS))))
     change = change_of(filler.record(KINDS[kind]))
     sizer = Sizer(10**9, sealer)
     (stored,) = encode_changes([change], 10**9, sealer)
     assert sizer.size(change) == size_of(stored)
-    known = sizer.encoded(change)
+    known, _ = sizer.measured(change)
     assert known.data == encode(change.record)  # type: ignore[arg-type]
     assert sizer.size(known) == size_of(stored)
 
@@ -142,8 +161,8 @@ def test_each_record_is_encoded_once_for_its_size_and_for_the_store(monkeypatch:
         encoded.append(change.key)
         return encode(change.record)  # type: ignore[arg-type]
 
-    monkeypatch.setattr("store.sizes.encode_record", count)
-    monkeypatch.setattr("store.codec.encode_record", count)
+    monkeypatch.setattr("store.encoding.sizes.encode_record", count)
+    monkeypatch.setattr("store.encoding.codec.encode_record", count)
     uow = UnitOfWork(State(), Sizer())
     uow.put(configmap("a", 100))
     uow.put(configmap("b", 100))

@@ -1,4 +1,4 @@
-"""store.zookeeper_bulk: the size of requests follows the size of nodes; a lost connection is waited for."""
+"""store.zookeeper.reads.bulk: the size of requests follows the size of nodes; a lost connection is waited for."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from kazoo.exceptions import ConnectionLoss
 
-from store.zookeeper_bulk import FIRST_NODES, FLYING_BYTES, FLYING_NODES, LOSSES, MOST_NODES, REQUEST_BYTES, Bulk
-from store.zookeeper_wire import ReadNodes
+from store.zookeeper.reads.bulk import FIRST_NODES, FLYING_BYTES, FLYING_NODES, LOSSES, MOST_NODES, REQUEST_BYTES, Bulk
+from store.zookeeper.wire import ReadNodes
 
 KB = 1000
 

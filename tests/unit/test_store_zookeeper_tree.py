@@ -1,4 +1,4 @@
-"""store.zookeeper_tree and zookeeper_wire: node names, and answers to multi requests."""
+"""store.zookeeper.tree and zookeeper_wire: node names, and answers to multi requests."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.zookeeper_tree import Address, Tree, escape, unescape
-from store.zookeeper_wire import BAD_VERSION, RUNTIME_INCONSISTENCY, ListNodes, Multi, MultiFailed, ReadNodes
+from store.zookeeper.tree import Address, Tree, escape, unescape
+from store.zookeeper.wire import BAD_VERSION, RUNTIME_INCONSISTENCY, ListNodes, Multi, MultiFailed, ReadNodes
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))

@@ -6,18 +6,17 @@ import itertools
 
 import pytest
 
-from bcs_scheduler.core import effects
-from bcs_scheduler.core.desk import CoreOptions
+from bcs_scheduler.core.options import CoreOptions
 from tests.unit.lab import KEY, running
 
 
 def test_an_application_is_gone_when_all_its_taskgroups_have_ended() -> None:
     lab = running(3)
     lab.delete()
-    assert len(lab.sent(effects.Kill)) == 3
+    assert len(lab.ended()) == 3
     assert KEY in lab.core.state.applications
     for group in lab.groups:
-        lab.report(group, "TASK_KILLED")
+        lab.report(group, "KILLED")
     assert KEY not in lab.core.state.applications
     assert not lab.core.state.versions_of(KEY)
     assert lab.transaction("DELETE").status == "FINISH"
@@ -29,7 +28,7 @@ def test_enforced_it_is_gone_at_once_and_what_may_run_is_killed(unit_changes: in
     tasks = {task.id for group in lab.groups for task in group.tasks}
     lab.delete(enforce=True)
     assert KEY not in lab.core.state.applications
-    assert {kill.task_id for kill in lab.sent(effects.Kill)} == tasks
+    assert set(lab.ended()) == tasks
 
 
 def test_a_delete_overrules_what_runs() -> None:
@@ -52,18 +51,18 @@ def test_a_delete_is_sharpened_by_an_enforced_one() -> None:
 
 def test_out_of_time_it_says_what_is_in_the_way_and_nothing_is_started_again() -> None:
     lab = running(2)
-    lab.report(lab.group(0), "TASK_UNREACHABLE")
+    lab.report(lab.group(0), "UNREACHABLE")
     lab.delete()
-    lab.report(lab.group(1), "TASK_KILLED")
+    lab.report(lab.group(1), "KILLED")
     lab.now += 7501
     lab.turn()
     transaction = lab.transaction("DELETE")
     assert (transaction.status, transaction.progress) == ("TIMEOUT", 1)
     assert "1 of them on unreachable agents" in transaction.message
-    lab.report(lab.group(0), "TASK_KILLED")
+    lab.report(lab.group(0), "KILLED")
     lab.offer()
     assert not lab.groups
-    assert lab.application.status == "Abnormal"
+    assert lab.application.status == "Stopped"
 
 
 def test_after_a_cancelled_delete_the_application_can_be_scaled_up_again() -> None:
@@ -86,7 +85,7 @@ def test_a_lost_kill_is_repeated_with_growing_pauses() -> None:
     began = lab.now
     for _ in range(120):
         lab.wait(1.0)
-        moments += [lab.now - began] * bool(lab.sent(effects.Kill))
+        moments += [lab.now - began] * bool(lab.ended())
     pauses = [later - earlier for earlier, later in itertools.pairwise(moments)]
     assert len(moments) >= 3
     assert pauses == sorted(pauses)

@@ -6,8 +6,8 @@ from base64 import b64encode
 
 import pytest
 
-from store.definition import Container, Item, Reference
 from store.records import ConfigItem, ConfigMap, Secret, Version
+from store.records.definition import Container, Item, Reference
 from store.state import State
 from transactions.injection import Content, Credentials, Missing, examine, inject, resolve
 
@@ -44,7 +44,7 @@ def test_an_account_that_is_not_text_is_named_and_not_shown() -> None:
     state = State([Secret(namespace="shop", name="login", items={"key": b64encode(b"pa\xffss").decode()})])
     with pytest.raises(Missing) as refused:
         resolve(state, "shop", "me", "secret::login||key")
-    assert refused.value.what == ("secret shop/login: what key 'key' holds is not text",)
+    assert refused.value.what == ("secret shop/login: the content of key 'key' is not text",)
 
 
 def test_an_account_is_resolved_in_its_namespace() -> None:

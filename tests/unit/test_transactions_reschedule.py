@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import effects, events
-from store.definition import RestartPolicy, UnreachablePolicy
+from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from store.records import TaskGroup
+from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.unit.lab import Lab, running
 
 ALWAYS = RestartPolicy(policy="Always")
 
 
 def reschedule(lab: Lab, group: TaskGroup, retain: float = 0.0) -> effects.Reply:
-    return lab.ask(events.RescheduleTaskGroup(taskgroup=group.id, host_retain=retain))
+    return lab.ask(requests.RescheduleTaskGroup(taskgroup=group.id, host_retain=retain))
 
 
 def test_what_failed_is_replaced_under_a_new_id_and_the_same_index() -> None:
     lab = running(2)
     failed = lab.group(1)
-    lab.report(failed, "TASK_FAILED")
+    lab.report(failed, "FAILED")
     lab.offer()
     replacement = lab.group(1)
     assert replacement.id != failed.id
@@ -30,8 +30,8 @@ def test_what_failed_is_replaced_under_a_new_id_and_the_same_index() -> None:
 def test_the_old_record_stays_until_its_replacement_has_a_place() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.desk.pool.clear()
-    lab.report(failed, "TASK_FAILED")
+    lab.core.turn_context.pool.clear()
+    lab.report(failed, "FAILED")
     lab.wait(60)
     assert lab.group().id == failed.id
     units = lab.core.turn([], lab.now)
@@ -44,7 +44,7 @@ def test_interval_and_backoff_are_applied() -> None:
     lab = running(1, restart_policy=RestartPolicy(policy="OnFailure", interval=20.0, backoff=5.0))
     for delay in (20.0, 25.0):
         failed = lab.group()
-        lab.report(failed, "TASK_FAILED")
+        lab.report(failed, "FAILED")
         lab.wait(delay - 1)
         lab.offer()
         assert lab.group().id == failed.id
@@ -57,7 +57,7 @@ def test_interval_and_backoff_are_applied() -> None:
 def test_after_maxtimes_it_stays_failed() -> None:
     lab = running(1, restart_policy=RestartPolicy(policy="OnFailure", max_times=1))
     for _ in range(2):
-        lab.report(lab.group(), "TASK_FAILED")
+        lab.report(lab.group(), "FAILED")
         lab.offer()
         lab.run()
     assert (lab.group().status, lab.application.status) == ("Failed", "Abnormal")
@@ -68,11 +68,11 @@ def test_after_maxtimes_it_stays_failed() -> None:
 
 def test_a_successor_does_not_forget_how_often_it_was_restarted() -> None:
     lab = running(1, restart_policy=RestartPolicy(policy="OnFailure", max_times=1))
-    lab.report(lab.group(), "TASK_FAILED")
+    lab.report(lab.group(), "FAILED")
     lab.offer()
     lab.run()
     successor = lab.succeed()
-    successor.report(successor.group(), "TASK_FAILED")
+    successor.report(successor.group(), "FAILED")
     successor.offer()
     successor.wait(60)
     assert successor.group().status == "Failed"
@@ -80,12 +80,12 @@ def test_a_successor_does_not_forget_how_often_it_was_restarted() -> None:
 
 def test_work_that_is_done_is_not_repeated_unless_always() -> None:
     lab = running(1)
-    lab.report(lab.group(), "TASK_FINISHED")
+    lab.report(lab.group(), "FINISHED")
     lab.offer()
     assert (lab.group().status, lab.application.status) == ("Finish", "Finish")
     lab = running(1, restart_policy=ALWAYS)
     done = lab.group()
-    lab.report(done, "TASK_FINISHED")
+    lab.report(done, "FINISHED")
     lab.offer()
     assert lab.group().id != done.id
 
@@ -94,21 +94,21 @@ def test_work_that_is_done_is_not_repeated_unless_always() -> None:
 def test_when_one_task_fails_the_others_are_ended_and_the_policy_decides(policy: str, restarted: bool) -> None:
     lab = running(1, tasks=2, restart_policy=RestartPolicy(policy=policy))  # type: ignore[arg-type]
     broken = lab.group()
-    lab.report(broken, "TASK_FAILED", tasks=[0])
-    assert [kill.task_id for kill in lab.sent(effects.Kill)] == [broken.tasks[1].id]
-    lab.report(broken, "TASK_KILLED", tasks=[1])
+    lab.report(broken, "FAILED", tasks=[0])
+    assert lab.ended() == [broken.tasks[1].id]
+    lab.report(broken, "KILLED", tasks=[1])
     lab.offer()
     assert (lab.group().id != broken.id) == restarted
 
 
 def test_a_task_that_has_done_its_work_leaves_the_others_alone() -> None:
     lab = running(1, tasks=2)
-    lab.report(lab.group(), "TASK_FINISHED", tasks=[0])
-    assert not lab.sent(effects.Kill)
+    lab.report(lab.group(), "FINISHED", tasks=[0])
+    assert not lab.ended()
     assert lab.group().status == "Running"
 
 
-@pytest.mark.parametrize("state", ["TASK_DROPPED", "TASK_LOST"])
+@pytest.mark.parametrize("state", ["DROPPED", "LOST"])
 def test_a_launch_that_was_dropped_is_repeated_even_with_policy_never(state: str) -> None:
     lab = Lab()
     lab.create(1, restart_policy=RestartPolicy(policy="Never"))
@@ -125,9 +125,9 @@ def test_a_refused_accept_is_repeated_only_if_it_certainly_did_not_happen(certai
     lab.create(1)
     lab.offer()
     refused = lab.group()
-    lab.turn(events.AcceptFailed(taskgroups=(refused.id,), reason="503", certain=certain))
+    lab.turn(cluster_manager.LaunchFailed(taskgroups=(refused.id,), reason="503", certain=certain))
     if not certain:
-        assert lab.sent(effects.Reconcile)[0].tasks == ((refused.tasks[0].id, "agent-1"),)
+        assert lab.sent(cluster_manager.Reconcile)[0].tasks == ((refused.tasks[0].id, "agent-1"),)
     lab.offer()
     assert (lab.group().id != refused.id) == certain
 
@@ -135,7 +135,7 @@ def test_a_refused_accept_is_repeated_only_if_it_certainly_did_not_happen(certai
 def test_an_unreachable_taskgroup_is_replaced_after_its_wait() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=30.0))
     away = lab.group()
-    lab.report(away, "TASK_UNREACHABLE")
+    lab.report(away, "UNREACHABLE")
     lab.offer()
     lab.wait(29)
     lab.offer()
@@ -143,26 +143,26 @@ def test_an_unreachable_taskgroup_is_replaced_after_its_wait() -> None:
     lab.wait(2)
     lab.offer()
     assert lab.group().id != away.id
-    assert [kill.task_id for kill in lab.sent(effects.Kill)] == [away.tasks[0].id]
+    assert lab.ended() == [away.tasks[0].id]
 
 
 def test_one_that_comes_back_after_it_was_replaced_is_killed() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=0.0))
     away = lab.group()
-    lab.report(away, "TASK_UNREACHABLE")
+    lab.report(away, "UNREACHABLE")
     lab.offer()
     assert lab.group().id != away.id
-    lab.report(away, "TASK_RUNNING")
-    assert [kill.task_id for kill in lab.sent(effects.Kill)] == [away.tasks[0].id]
-    assert len(lab.sent(effects.Acknowledge)) == 1
+    lab.report(away, "RUNNING")
+    assert lab.ended() == [away.tasks[0].id]
+    assert len(lab.sent(cluster_manager.Acknowledge)) == 1
 
 
 def test_one_that_comes_back_in_time_is_simply_running_again() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=30.0))
     away = lab.group()
-    lab.report(away, "TASK_UNREACHABLE")
+    lab.report(away, "UNREACHABLE")
     lab.wait(10)
-    lab.report(away, "TASK_RUNNING")
+    lab.report(away, "RUNNING")
     assert lab.transaction("RESCHEDULE").message == f"taskgroup recovered to running, id: {away.id}"
     assert lab.application.status == "Running"
     lab.wait(60)
@@ -174,17 +174,17 @@ def test_the_wait_counts_from_when_it_went_away_last() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=30.0))
     away = lab.group()
     for pause in (20, 29):
-        lab.report(away, "TASK_UNREACHABLE")
+        lab.report(away, "UNREACHABLE")
         lab.wait(pause)
         lab.offer()
         assert lab.group().id == away.id
-        lab.report(away, "TASK_RUNNING")
+        lab.report(away, "RUNNING")
 
 
 def test_a_task_mesos_has_forgotten_may_still_run() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=-1.0))
     forgotten = lab.group()
-    lab.report(forgotten, "TASK_UNKNOWN")
+    lab.report(forgotten, "UNKNOWN")
     lab.offer()
     lab.wait(100)
     assert lab.group().id == forgotten.id
@@ -195,10 +195,10 @@ def test_on_request_the_old_one_is_ended_first() -> None:
     lab = running(2)
     old = lab.group(1)
     assert reschedule(lab, old).data["opType"] == "RESCHEDULE"
-    assert [kill.task_id for kill in lab.sent(effects.Kill)] == [old.tasks[0].id]
+    assert lab.ended() == [old.tasks[0].id]
     lab.offer()
     assert lab.group(1).id == old.id
-    lab.report(old, "TASK_KILLED")
+    lab.report(old, "KILLED")
     lab.offer()
     assert lab.group(1).id != old.id
 
@@ -206,18 +206,18 @@ def test_on_request_the_old_one_is_ended_first() -> None:
 def test_on_request_the_host_is_kept_for_a_while() -> None:
     lab = running(1)
     old = lab.group()
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     reschedule(lab, old, retain=20.0)
-    lab.report(old, "TASK_KILLED")
+    lab.report(old, "KILLED")
     lab.offer("agent-2")
     assert lab.group().id == old.id
     lab.offer("agent-1")
     assert lab.group().hostname == old.hostname
     lab.run()
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     old = lab.group()
     reschedule(lab, old, retain=20.0)
-    lab.report(old, "TASK_KILLED")
+    lab.report(old, "KILLED")
     lab.wait(21)
     lab.offer("agent-2")
     assert lab.group().hostname == "host-of-agent-2"
@@ -234,7 +234,7 @@ def test_a_cancelled_request_still_replaces_what_it_has_ended() -> None:
     old = lab.group()
     reschedule(lab, old)
     lab.cancel(lab.transaction("RESCHEDULE"))
-    lab.report(old, "TASK_KILLED")
+    lab.report(old, "KILLED")
     lab.offer()
     assert lab.group().id != old.id
 
@@ -242,8 +242,8 @@ def test_a_cancelled_request_still_replaces_what_it_has_ended() -> None:
 def test_a_cancelled_restart_stays_cancelled_for_a_successor_too() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.desk.pool.clear()
-    lab.report(failed, "TASK_FAILED")
+    lab.core.turn_context.pool.clear()
+    lab.report(failed, "FAILED")
     lab.cancel(lab.transaction("RESCHEDULE"))
     lab.offer()
     assert lab.group().id == failed.id
@@ -256,8 +256,8 @@ def test_a_cancelled_restart_stays_cancelled_for_a_successor_too() -> None:
 def test_a_restart_out_of_time_is_begun_again() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.desk.pool.clear()
-    lab.report(failed, "TASK_FAILED")
+    lab.core.turn_context.pool.clear()
+    lab.report(failed, "FAILED")
     first = lab.transaction("RESCHEDULE")
     lab.now = first.deadline
     lab.turn()
@@ -269,12 +269,12 @@ def test_a_restart_out_of_time_is_begun_again() -> None:
 def test_two_demands_for_one_index_place_it_once() -> None:
     lab = running(1)
     failed = lab.group()
-    lab.core.desk.pool.clear()
-    lab.report(failed, "TASK_FAILED")
+    lab.core.turn_context.pool.clear()
+    lab.report(failed, "FAILED")
     restart = lab.transaction("RESCHEDULE")
-    demand = lab.core.desk.engine.demands[restart.id]
+    demand = lab.core.turn_context.engine.demands[restart.id]
     lab.update(1, labels={"revision": "2"})
-    engine = lab.core.desk.engine
+    engine = lab.core.turn_context.engine
     # As if the restart had not been looked at since the update took over.
     engine.demands[restart.id] = demand
     engine._version_of[restart.id] = failed.version

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bcs_scheduler.core import events
-from store.definition import RestartPolicy, UnreachablePolicy
+from bcs_scheduler.core.interface import requests
+from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.unit.lab import Lab, running
 
 NEW = {"labels": {"revision": "2"}}
@@ -30,11 +30,11 @@ def test_never_more_are_unavailable_than_allowed(instances: int, bound: int | No
         staged = [g for g in lab.groups if not g.started and not g.ended]
         for group in ending[:1]:
             # The end is announced first: until it comes, the taskgroup must not count as available.
-            lab.report(group, "TASK_KILLING")
+            lab.report(group, "KILLING")
             worst = max(worst, not_ready(lab))
-            lab.report(group, "TASK_KILLED")
+            lab.report(group, "KILLED")
         for group in staged[:1]:
-            lab.report(group, "TASK_RUNNING")
+            lab.report(group, "RUNNING")
         worst = max(worst, not_ready(lab))
         lab.offer()
     assert lab.transaction("UPDATE").status == "FINISH"
@@ -44,8 +44,8 @@ def test_never_more_are_unavailable_than_allowed(instances: int, bound: int | No
 
 def test_what_is_not_ready_by_itself_counts_against_the_bound() -> None:
     lab = running(4, restart_policy=RestartPolicy(policy="Never"))
-    lab.report(lab.group(3), "TASK_FAILED")
-    lab.core.desk.pool.clear()
+    lab.report(lab.group(3), "FAILED")
+    lab.core.turn_context.pool.clear()
     lab.update(4, bound=1, **NEW)
     assert not [group for group in lab.groups if group.killing_since]
 
@@ -79,9 +79,11 @@ def test_another_number_with_the_same_definition_is_a_scale() -> None:
     assert lab.update(3).data["opType"] == "SCALE"
 
 
-def test_another_number_with_another_definition_is_refused() -> None:
+def test_another_number_with_another_definition_is_an_update_that_scales() -> None:
     lab = running(2)
-    assert lab.update(3, **NEW).error == "invalid"
+    assert lab.update(3, **NEW).data["opType"] == "UPDATE" and lab.transaction("UPDATE").target == 3
+    lab.run()
+    assert [group.version for group in lab.groups] == [lab.application.version] * 3
 
 
 def test_a_roll_back_brings_the_earlier_definition_under_a_new_name() -> None:
@@ -89,7 +91,7 @@ def test_a_roll_back_brings_the_earlier_definition_under_a_new_name() -> None:
     first = lab.application.version
     lab.update(1, **NEW)
     lab.run()
-    lab.ask(events.RollbackApplication(namespace="default", name="web"))
+    lab.ask(requests.RollbackApplication(namespace="default", name="web"))
     lab.run()
     assert int(lab.application.version) > int(first)
     current = lab.core.state.version("default/web", lab.application.version)
@@ -100,13 +102,13 @@ def test_a_roll_back_brings_the_earlier_definition_under_a_new_name() -> None:
 
 def test_without_an_earlier_version_there_is_nothing_to_roll_back_to() -> None:
     lab = running(1)
-    assert lab.ask(events.RollbackApplication(namespace="default", name="web")).error == "conflict"
+    assert lab.ask(requests.RollbackApplication(namespace="default", name="web")).error == "conflict"
 
 
 def test_an_update_waits_for_an_unreachable_taskgroup_as_its_policy_says() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=30.0))
     old = lab.group()
-    lab.report(old, "TASK_UNREACHABLE")
+    lab.report(old, "UNREACHABLE")
     lab.offer()
     lab.update(1, unreachable_policy=UnreachablePolicy(replace_after=30.0), **NEW)
     assert lab.group().id == old.id
@@ -118,7 +120,7 @@ def test_an_update_waits_for_an_unreachable_taskgroup_as_its_policy_says() -> No
 def test_an_update_never_replaces_what_must_not_be_doubled() -> None:
     lab = running(1, unreachable_policy=UnreachablePolicy(replace_after=-1.0))
     old = lab.group()
-    lab.report(old, "TASK_UNREACHABLE")
+    lab.report(old, "UNREACHABLE")
     lab.update(1, **NEW)
     lab.offer()
     lab.wait(481)
@@ -128,10 +130,10 @@ def test_an_update_never_replaces_what_must_not_be_doubled() -> None:
 
 def test_an_update_out_of_time_leaves_everything_running() -> None:
     lab = running(2, restart_policy=RestartPolicy(policy="Never"))
-    lab.core.desk.pool.clear()
+    lab.core.turn_context.pool.clear()
     lab.update(2, restart_policy=RestartPolicy(policy="Never"), **NEW)
     (ending,) = [group for group in lab.groups if group.killing_since]
-    lab.report(ending, "TASK_KILLED")
+    lab.report(ending, "KILLED")
     lab.wait(481)
     transaction = lab.transaction("UPDATE")
     assert transaction.status == "TIMEOUT"
@@ -152,8 +154,12 @@ def test_a_cancelled_update_gives_back_what_it_had_ended() -> None:
     assert lab.application.status == "Running"
 
 
-def test_an_application_that_wants_nothing_cannot_be_updated() -> None:
+def test_an_application_that_wants_nothing_gets_the_definition_only() -> None:
     lab = running(1)
-    lab.delete()
-    lab.cancel(lab.transaction("DELETE"))
-    assert lab.update(0, **NEW).error == "conflict"
+    lab.scale(0)
+    lab.run()
+    first = lab.application.version
+    assert not lab.update(0, **NEW).error
+    assert (lab.application.instances, lab.groups) == (0, []) and lab.application.version != first
+    assert (lab.transaction("UPDATE").status, lab.application.status) == ("FINISH", "Stopped")
+    assert lab.update(0, **NEW).data["unchanged"]

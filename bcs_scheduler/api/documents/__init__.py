@@ -1,2 +1,2 @@
-"""User documents (bcs_api section 6): their shape as structs, the check that reports everything wrong at once, and
-what they become."""
+"""User documents (docs/original.md#documents): their shape as structs, the check that reports all problems at once, and
+the conversion into records."""

@@ -1,4 +1,4 @@
-"""What a checked document becomes: a Version record without a name."""
+"""Converts a checked document into a Version record without a name."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.api.documents import quantities
-from bcs_scheduler.api.documents.application import ApplicationDocument
-from bcs_scheduler.api.documents.constraints import to_constraints
-from bcs_scheduler.api.documents.containers import READERS
-from bcs_scheduler.api.documents.pod import (
+from bcs_scheduler.api.documents.engine import PARAMETERS
+from bcs_scheduler.api.documents.parts.addresses import to_reserved
+from bcs_scheduler.api.documents.parts.checks import effective_checks, payload_of
+from bcs_scheduler.api.documents.parts.constraints import to_constraints
+from bcs_scheduler.api.documents.parts.ports import (
+    bound_ports,
+    effective_ports,
+    egress_limit,
+    network_mode,
+    network_type,
+)
+from bcs_scheduler.api.documents.parts.references import target_of
+from bcs_scheduler.wire import quantities
+from bcs_scheduler.wire.documents.application import ApplicationDocument
+from bcs_scheduler.wire.documents.pod import (
+    ITEM_TYPES,
+    CommandCheck,
     ContainerDocument,
     HealthCheckDocument,
     HttpCheck,
@@ -23,8 +35,9 @@ from bcs_scheduler.api.documents.pod import (
     TaskDocument,
     TcpCheck,
 )
-from bcs_scheduler.api.documents.ports import bound_ports, network_mode
-from store.definition import (
+from bcs_scheduler.wire.quantities import READERS, is_given
+from store.records import Version
+from store.records.definition import (
     Amounts,
     Container,
     EnvVar,
@@ -39,10 +52,11 @@ from store.definition import (
     Uri,
     Volume,
 )
-from store.records import Version
 
-DEFAULT_REQUEST = Amounts(cpus=1000, mem=64_000, disk=64_000)
-"""Where neither request nor limit is given: 1 core, 64 MB, 64 MB (bcs_internals 2.5, W22)."""
+DEFAULT_REQUEST = Amounts(cpus=1000, mem=64_000, disk=0)
+DEFAULT_OF_PROCESS = Amounts(cpus=1000, mem=64_000, disk=64_000)
+"""Resources without request and limit: 1 core and 64 MB, processes also 64 MB of storage
+(docs/original.md#default-resources)."""
 CONFIG_MODES, SECRET_MODES = (0o644, 0o444), (0o600, 0o400)
 """Permissions of files: (writable, read-only). Secrets are for their owner alone."""
 _FIELDS = {"cpu": "cpus", "memory": "mem", "storage": "disk", "gpu": "gpus"}
@@ -53,17 +67,20 @@ def to_version(document: ApplicationDocument, instances: int) -> Version:
     metadata, template = document.metadata, document.spec.template
     unions, tolerations = to_constraints(document.constraint)
     restart = document.restart_policy
+    labels = {**metadata.labels, **template.metadata.labels}
     return Version(
         namespace=metadata.namespace,
         application=metadata.name,
         instances=document.spec.instance or instances,
-        labels={**metadata.labels, **template.metadata.labels},
+        labels=labels,
         annotations=metadata.annotations,
-        pod_labels={**metadata.labels, **template.metadata.labels},
+        pod_labels=labels,
         pod_annotations={**metadata.annotations, **template.metadata.annotations},
         executor=template.spec.executor or document.executor,
         network_mode=network_mode(template.spec),
-        network_type=template.spec.network_type.lower(),
+        network_type=network_type(template.spec),
+        egress_limit=egress_limit(template.spec),
+        reserved=to_reserved(labels, metadata.annotations),
         containers=to_containers(template.spec),
         restart_policy=RestartPolicy(
             policy=restart.policy,
@@ -77,6 +94,8 @@ def to_version(document: ApplicationDocument, instances: int) -> Version:
         constraints=unions,
         tolerations=tolerations,
         max_unavailable=document.update_policy.max_unavailable,
+        min_available=document.spec.min_available,
+        priority=template.spec.priority,
         role=template.spec.role,
         raw=msgspec.json.encode(document).decode(),
     )
@@ -99,8 +118,8 @@ def _container(document: ContainerDocument, pod: PodSpec) -> Container:
         args=tuple(document.args),
         working_dir=document.working_dir,
         privileged=document.privileged,
-        hostname=document.hostname,
-        parameters=tuple((p.key, p.value) for p in document.parameters),
+        hostname=document.hostname if network_mode(pod) != "HOST" else "",
+        parameters=tuple((p.key, p.value) for p in document.parameters if p.key in PARAMETERS),
         volumes=tuple(
             Volume(host_path=v.volume.host_path, mount_path=v.volume.mount_path, read_only=v.volume.read_only)
             for v in document.volumes
@@ -128,8 +147,10 @@ def _process(document: ProcessDocument, pod: PodSpec) -> Container:
 
 
 def _common(document: TaskDocument, pod: PodSpec, *, owner: str) -> dict[str, Any]:
-    """What containers and processes share. `owner`: of files that name none; empty leaves it to the executor."""
-    requests, limits = to_amounts(document.resources)
+    """The fields that containers and processes share. `owner`: owner of files that name none; empty leaves it to the
+    executor."""
+    default = DEFAULT_OF_PROCESS if isinstance(document, ProcessDocument) else DEFAULT_REQUEST
+    requests, limits = to_amounts(document.resources, default)
     return {
         "user": document.user,
         "env": tuple(
@@ -138,7 +159,7 @@ def _common(document: TaskDocument, pod: PodSpec, *, owner: str) -> dict[str, An
             )
             for e in document.env
         ),
-        "ports": tuple(to_port(p, pod) for p in document.ports),
+        "ports": tuple(to_port(p, pod) for p in effective_ports(document.ports, pod)),
         "uris": tuple(
             Uri(
                 value=u.value,
@@ -150,46 +171,53 @@ def _common(document: TaskDocument, pod: PodSpec, *, owner: str) -> dict[str, An
             )
             for u in document.uris
         ),
-        "health_checks": tuple(to_health_check(check) for check in document.health_checks),
+        "health_checks": tuple(to_health_check(check) for check in effective_checks(document)),
         "requests": requests,
         "limits": limits,
         "extended": {need.name: quantities.thousandths(need.value) for need in document.resources.extended_resources},
         "configmaps": tuple(
-            Reference(name=r.name, items=tuple(to_item(i, owner, CONFIG_MODES, i.read_only or False) for i in r.items))
+            Reference(name=r.name, items=tuple(to_item(i, owner, CONFIG_MODES, i.read_only or False) for i in items))
             for r in document.configmaps
+            if (items := _injected(r.items))
         ),
         "secrets": tuple(
             Reference(
                 name=r.secret_name,
-                items=tuple(to_item(i, owner, SECRET_MODES, i.read_only is not False) for i in r.items),
+                items=tuple(to_item(i, owner, SECRET_MODES, i.read_only is not False) for i in items),
             )
             for r in document.secrets
+            if (items := _injected(r.items))
         ),
     }
 
 
+def _injected(items: tuple[ItemDocument, ...]) -> tuple[ItemDocument, ...]:
+    """Without the items of other types, which inject nothing."""
+    return tuple(item for item in items if item.type in ITEM_TYPES)
+
+
 def to_item(document: ItemDocument, owner: str, modes: tuple[int, int], read_only: bool) -> Item:
     if document.type == "env":
-        return Item(type="env", key=document.data_key, target=document.key_or_path)
+        return Item(type="env", key=document.data_key, target=target_of(document))
     return Item(
         type="file",
         key=document.data_key,
-        target=document.key_or_path,
+        target=target_of(document),
         mode=modes[read_only],
         user=document.user or owner,
     )
 
 
-def to_amounts(resources: ResourcesDocument) -> tuple[Amounts, Amounts]:
+def to_amounts(resources: ResourcesDocument, default: Amounts = DEFAULT_REQUEST) -> tuple[Amounts, Amounts]:
     """(requests, limits). Per resource: a request that is not given equals the limit, else the default."""
     requests, limits = _read(resources.requests), _read(resources.limits)
-    defaults = msgspec.structs.asdict(DEFAULT_REQUEST)
+    defaults = msgspec.structs.asdict(default)
     return Amounts(**{**defaults, **limits, **requests}), Amounts(**limits)
 
 
 def _read(amounts: ResourceAmounts) -> dict[str, int]:
-    given = {name: getattr(amounts, name) for name in READERS}
-    return {_FIELDS[name]: READERS[name](written) for name, written in given.items() if written not in (None, "")}
+    given = {name: written for name in READERS if (written := getattr(amounts, name)) is not None}
+    return {_FIELDS[name]: READERS[name](written) for name, written in given.items() if is_given(name, written)}
 
 
 def to_port(document: PortDocument, pod: PodSpec) -> Port:
@@ -203,7 +231,9 @@ def to_port(document: PortDocument, pod: PodSpec) -> Port:
 
 
 def to_health_check(document: HealthCheckDocument) -> HealthCheck:
-    probe: HttpCheck | TcpCheck | None = document.http or document.tcp
+    part = payload_of(document)
+    probe = part if isinstance(part, HttpCheck | TcpCheck) else None
+    http = part if isinstance(part, HttpCheck) else HttpCheck()
     return HealthCheck(
         type=document.type,
         delay=float(document.delay_seconds),
@@ -213,8 +243,8 @@ def to_health_check(document: HealthCheckDocument) -> HealthCheck:
         consecutive_failures=document.consecutive_failures,
         port=probe.port if probe else 0,
         port_name=probe.port_name if probe else "",
-        scheme=document.http.scheme.lower() if document.http else "http",
-        path=document.http.path if document.http else "/",
-        headers=document.http.headers if document.http else {},
-        command=document.command.value if document.command else "",
+        scheme=http.scheme.lower(),
+        path=http.path,
+        headers=http.headers,
+        command=part.value if isinstance(part, CommandCheck) else "",
     )

@@ -1,14 +1,15 @@
-"""Options of the container engine (bcs_api 6.3.1) and who can carry out what a document asks for."""
+"""Options of the container engine (docs/original.md#docker-parameters) and the executors that can carry out a
+document."""
 
 from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable, Iterator, Sequence
 
-from bcs_scheduler.api.documents.checks import is_remote
-from bcs_scheduler.api.documents.pod import ContainerDocument, ParameterDocument, PodSpec, TaskDocument
-from bcs_scheduler.api.documents.ports import BUILT_IN, network_mode
-from bcs_scheduler.api.documents.walk import Problems, Taken, element, member
+from bcs_scheduler.api.documents.parts.checks import is_remote
+from bcs_scheduler.api.documents.parts.ports import BUILT_IN, is_custom, network_mode, network_type
+from bcs_scheduler.wire.documents.pod import ContainerDocument, ParameterDocument, PodSpec, TaskDocument
+from bcs_scheduler.wire.problems import Problems, Taken, element, hint, member
 
 FETCHED = ("http", "https", "file")
 """Schemes of URIs that our executor fetches."""
@@ -28,12 +29,14 @@ def check_parameters(container: ContainerDocument, mode: str, path: str, problem
             _check_limit(parameter, limits, member(at, "value"), problems)
             continue
         keys.take(parameter.key, member(at, "key"), problems)
-        if parameter.key in ("net", "P"):
-            instead = {"net": "write networkMode", "P": "list the ports that are to be reachable in ports"}
-            problems.add(member(at, "key"), f"is not taken as a parameter: {instead[parameter.key]}")
+        if parameter.key == "P":
+            words = "is not supported as a parameter: list the ports that are to be reachable in ports"
+            problems.add(member(at, "key"), words)
+        elif parameter.key == "net":
+            problems.warn(member(at, "key"), "is not supported as a parameter", "write networkMode")
         elif parameter.key not in PARAMETERS:
             known = f"must be one of {', '.join(PARAMETERS)}"
-            problems.add(member(at, "key"), known, parameter.key, PARAMETERS)
+            problems.warn(member(at, "key"), known, hint(parameter.key, PARAMETERS).removeprefix("; "))
         elif not container.image:
             problems.add(member(at, "key"), "needs an image; for a plain process only ulimit has a meaning")
         else:
@@ -83,14 +86,14 @@ _DEFAULT = 'the scheduler\'s default is "mesos": write "executor": "bcs"'
 
 
 def check_image_needs(container: ContainerDocument, pod: PodSpec, path: str, problems: Problems) -> None:
-    """What has a meaning for containers of an engine only."""
+    """Checks the fields that have a meaning only for containers of an engine."""
     if container.image:
         if container.hostname and network_mode(pod) == "HOST":
-            problems.add(member(path, "hostname"), "has no meaning in host networking: the name is the host's")
+            problems.warn(member(path, "hostname"), "has no meaning in host networking: the name is the host's")
         return
     for field in ("hostname", "imagePullUser", "imagePullPasswd", "privileged"):
         if getattr(container, _SNAKE.get(field, field)):
-            problems.add(member(path, field), "needs an image: it has no meaning for a plain process")
+            problems.add(member(path, field), "needs an image: the field has no effect for a plain process")
     mode = network_mode(pod)
     if mode not in ("HOST", "NONE"):
         problems.add(member(path, "image"), f"is required in network {mode}: a plain process cannot join it")
@@ -100,7 +103,7 @@ _SNAKE = {"imagePullUser": "image_pull_user", "imagePullPasswd": "image_pull_pas
 
 
 def check_executor(pod: PodSpec, executor: str, default: str, path: str, problems: Problems) -> None:
-    """Refuses what the executor cannot do that will run it. `executor` empty = `default`."""
+    """Reports each demand of the document that its executor cannot carry out. `executor` empty = `default`."""
     if run_by_mesos(pod, executor, default):
         for at in _beyond_mesos(pod, path):
             problems.add(at, _NEEDS_OURS + (_SAID if executor else _DEFAULT))
@@ -112,8 +115,8 @@ def check_executor(pod: PodSpec, executor: str, default: str, path: str, problem
 def check_remote_variables(
     pod: PodSpec, executor: str, fetched: Callable[[str, str], bool], path: str, problems: Problems
 ) -> None:
-    """For Mesos's default executor, which fetches no variables. `fetched` says of a configmap's name and key whether
-    its content is a URL."""
+    """Reports variables that Mesos's default executor would have to fetch. `fetched`: True for the name and key of a
+    configmap whose content is a URL."""
     for i, container in enumerate(pod.containers):
         references = member(element(member(path, "containers"), i), "configmaps")
         for j, reference in enumerate(container.configmaps):
@@ -126,7 +129,8 @@ def check_remote_variables(
 
 
 def run_by_mesos(pod: PodSpec, executor: str, default: str) -> bool:
-    """Processes that name no executor are run by ours, whatever the default is."""
+    """True if Mesos's default executor runs the pod. Processes that name no executor are run by ours, for every
+    default."""
     return (executor or ("bcs" if pod.processes else default)) == "mesos"
 
 
@@ -148,7 +152,7 @@ def _beyond_mesos(pod: PodSpec, path: str) -> Iterator[str]:
     if pod.processes:
         yield member(path, "processes")
         return
-    if network_mode(pod) not in ("HOST", "NONE"):
+    if network_mode(pod) not in ("HOST", "NONE") and not (is_custom(pod) and network_type(pod) == "cni"):
         yield member(path, "networkMode")
     for i, container in enumerate(pod.containers):
         at = element(member(path, "containers"), i)
@@ -162,7 +166,16 @@ def _beyond_mesos(pod: PodSpec, path: str) -> Iterator[str]:
         ):
             if asked:
                 yield member(at, field)
+        if is_custom(pod):
+            yield from _needs_address(container, at)
         yield from _beyond_mesos_in_task(container, at)
+
+
+def _needs_address(container: ContainerDocument, path: str) -> Iterator[str]:
+    """Variables whose value only the agent will know."""
+    for j, variable in enumerate(container.env):
+        if variable.value == "$BCS_CONTAINER_IP":
+            yield member(element(member(path, "env"), j), "value")
 
 
 def _beyond_mesos_in_task(task: TaskDocument, path: str) -> Iterator[str]:

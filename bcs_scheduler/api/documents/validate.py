@@ -1,18 +1,20 @@
-"""From the body of a request to a Version: shape, meaning, and everything that is wrong, all at once."""
+"""Reads the body of a request into a Version: shape, meaning, and all problems at once."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from bcs_scheduler.api.documents import names
-from bcs_scheduler.api.documents.application import ApplicationDocument, Metadata
-from bcs_scheduler.api.documents.constraints import check_constraint
-from bcs_scheduler.api.documents.containers import check_tasks
-from bcs_scheduler.api.documents.engine import check_executor
-from bcs_scheduler.api.documents.pod import PodSpec
-from bcs_scheduler.api.documents.ports import check_network
-from bcs_scheduler.api.documents.walk import Problems, decode, member
-from bcs_scheduler.api.errors import invalid
+from bcs_scheduler.api.documents.engine import check_executor, run_by_mesos
+from bcs_scheduler.api.documents.parts import names
+from bcs_scheduler.api.documents.parts.addresses import check_addresses
+from bcs_scheduler.api.documents.parts.constraints import check_constraint
+from bcs_scheduler.api.documents.parts.containers import check_tasks
+from bcs_scheduler.api.documents.parts.ports import check_network
+from bcs_scheduler.api.http.errors import invalid
+from bcs_scheduler.wire.decoding import decode
+from bcs_scheduler.wire.documents.application import ApplicationDocument, ApplicationSpec, Metadata
+from bcs_scheduler.wire.documents.pod import PodSpec
+from bcs_scheduler.wire.problems import Problems, member
 
 KINDS = ("application", "process")
 POD = "$.spec.template.spec"
@@ -26,13 +28,15 @@ def read_application(
     creating: bool,
     kinds: tuple[str, ...] = KINDS,
     default_executor: str = "bcs",
+    problems: Problems | None = None,
 ) -> ApplicationDocument:
-    """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem (W8).
+    """The checked document. An empty namespace is filled from the path; a different one (or name) is a problem
+    (docs/original.md#path-and-body).
 
-    `kinds` are taken here; `default_executor` runs what names none.
-    Raises ApiError (422) with all problems.
+    `kinds` are accepted here; `default_executor` runs documents that name no executor. Raises ApiError (422) with all
+    problems.
     """
-    problems = Problems()
+    problems = Problems() if problems is None else problems
     check_kind(raw, kinds, problems)
     document: ApplicationDocument = decode(with_namespace(raw, namespace), ApplicationDocument, problems)
     check_identity(document.metadata, namespace, name, problems)
@@ -45,7 +49,7 @@ def read_application(
 
 
 def check_application(document: ApplicationDocument, default_executor: str, problems: Problems) -> None:
-    """Everything about the meaning of a document that its shape cannot say."""
+    """Checks the meaning of a document, beyond its shape."""
     check_metadata(document.metadata, problems)
     template = document.spec.template
     at = "$.spec.template.metadata"
@@ -53,6 +57,7 @@ def check_application(document: ApplicationDocument, default_executor: str, prob
     names.check_labels(template.metadata.annotations, member(at, "annotations"), problems)
     check_constraint(document.constraint, "$.constraint", problems)
     pod = template.spec
+    _check_gang(document.spec, problems)
     _check_contents(document.kind, pod, problems)
     check_network(pod, POD, problems)
     _check_role(pod.role, member(POD, "role"), problems)
@@ -60,6 +65,7 @@ def check_application(document: ApplicationDocument, default_executor: str, prob
     if document.executor and pod.executor and document.executor != pod.executor:
         problems.add(member(POD, "executor"), f'is "{pod.executor}", but $.executor says "{document.executor}"')
     check_executor(pod, pod.executor or document.executor, default_executor, POD, problems)
+    check_addresses(document, run_by_mesos(pod, pod.executor or document.executor, default_executor), problems)
 
 
 def check_metadata(metadata: Metadata, problems: Problems) -> None:
@@ -70,7 +76,7 @@ def check_metadata(metadata: Metadata, problems: Problems) -> None:
 
 
 def check_kind(raw: object, kinds: tuple[str, ...], problems: Problems) -> None:
-    """Another kind has other fields: says that it is the wrong kind instead of listing them all as unknown. Raises
+    """Reports a document of a wrong kind. Another kind has other fields, which would all be listed as unknown. Raises
     ApiError (422)."""
     if not isinstance(raw, dict):
         problems.add("$", f"must be a document of kind {' or '.join(kinds)}: an object")
@@ -84,7 +90,8 @@ def check_kind(raw: object, kinds: tuple[str, ...], problems: Problems) -> None:
 
 
 def with_namespace(raw: Any, namespace: str) -> Any:
-    """The document with the namespace of the path where it has none (W34: before everything else)."""
+    """The document with the namespace of the path where it has none (docs/original.md#default-namespace: before
+    everything else)."""
     metadata = raw.get("metadata")
     if not isinstance(metadata, dict) or metadata.get("namespace"):
         return raw
@@ -92,13 +99,13 @@ def with_namespace(raw: Any, namespace: str) -> Any:
 
 
 def known_version(raw: Any) -> str:
-    """The resourceVersion that a checked document says it replaces; empty if it says none."""
+    """The resourceVersion that a checked document replaces; empty if the document names none."""
     metadata = _member(raw, "metadata")
     return str(_member(metadata, "resourceversion") or "")
 
 
 def _member(raw: Any, folded: str) -> Any:
-    """By its key in whatever case (bcs_scheduler.api.documents.walk)."""
+    """The value of a key, which may be written in any case (bcs_scheduler.wire.decoding)."""
     return next((value for key, value in raw.items() if key.lower() == folded), None)
 
 
@@ -107,6 +114,12 @@ def check_identity(given: Metadata, namespace: str, name: str | None, problems: 
         problems.add("$.metadata.namespace", f'is "{given.namespace}", but the path says "{namespace}"')
     if name is not None and given.name != name:
         problems.add("$.metadata.name", f'is "{given.name}", but the path says "{name}"')
+
+
+def _check_gang(spec: ApplicationSpec, problems: Problems) -> None:
+    if spec.instance is not None and spec.min_available > spec.instance:
+        words = f"must be at most the number of taskgroups ({spec.instance}), not {spec.min_available}"
+        problems.add("$.spec.minAvailable", words)
 
 
 def _check_contents(kind: str, pod: PodSpec, problems: Problems) -> None:
@@ -124,6 +137,8 @@ def _check_role(role: str, path: str, problems: Problems) -> None:
     if not role or role == "*":
         return
     if role.startswith(("-", "/")) or any(c in role for c in "\\ \t\n\r\v\f\b\a\0") or role in (".", ".."):
-        problems.add(path, "is no Mesos role: no blanks or backslashes, not starting with '-' or '/', not '.' or '..'")
+        problems.add(
+            path, "is not a Mesos role: no blanks or backslashes, not starting with '-' or '/', not '.' or '..'"
+        )
     elif any(part in ("", ".", "..", "*") for part in role.split("/")):
-        problems.add(path, "is no Mesos role: each part between slashes must be a name")
+        problems.add(path, "is not a Mesos role: each part between slashes must be a name")

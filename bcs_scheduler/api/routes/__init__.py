@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.api.operation import Operation
-from bcs_scheduler.api.routes import (
-    agentsettings,
+from bcs_scheduler.api.http.operation import Operation
+from bcs_scheduler.api.routes.cluster import agent_settings, cluster, executor, health, service, usage
+from bcs_scheduler.api.routes.objects import configuration, custom, namespaces, queues, services, webhooks
+from bcs_scheduler.api.routes.running import commands, events, logs, messages, output, sessions
+from bcs_scheduler.api.routes.workloads import (
     applications,
-    cluster,
-    commands,
-    configuration,
-    custom,
     daemonsets,
     deployments,
-    events,
-    executor,
-    health,
-    logs,
-    messages,
-    namespaces,
     processes,
-    service,
-    services,
     taskgroups,
     transactions,
-    usage,
     versions,
-    webhooks,
 )
 
 MODULES = (
@@ -43,10 +31,13 @@ MODULES = (
     messages,
     health,
     logs,
+    output,
+    sessions,
     usage,
     cluster,
-    agentsettings,
+    agent_settings,
     namespaces,
+    queues,
     webhooks,
     custom,
     executor,

@@ -1,1 +1,2 @@
-"""Read models (bcs_api section 7): what records look like to users. Pure functions from records to structs."""
+"""Read models (docs/original.md#read-models): the form in which users see records. Pure functions from records to
+structs."""

@@ -1,22 +1,20 @@
-"""What the read models share: wire names as the original spells them, and metadata.
+"""Common parts of the read models: wire names as the original spells them, and metadata.
 
-Keys without a JSON tag kept their Go spelling in the original; that spelling is the contract (bcs_api 7).
+Keys without a JSON tag kept their Go spelling in the original; that spelling is the contract
+(docs/original.md#read-models).
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import lru_cache
-
 import msgspec
 
-from bcs_scheduler.core.concurrency import version_of
-from store.definition import Amounts
+from bcs_scheduler.core.requests.concurrency import version_of
+from bcs_scheduler.wire.times import NO_TIME, rfc3339
+from offers.dimensions import THOUSANDTHS
 from store.records import ConfigMap, CustomObject, Secret, Service, Webhook
+from store.records.definition import Amounts
 
 _SPECIAL = {"id": "ID"}
-NO_TIME = "0001-01-01T00:00:00Z"
-"""The zero time of the original's timestamps."""
 
 
 def go_name(field: str) -> str:
@@ -25,8 +23,8 @@ def go_name(field: str) -> str:
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True, rename=go_name, gc=False):
-    """A read model with the original's Go spelling. Not tracked by the garbage collector: views have no cycles, and a
-    long list of them would make it walk them all again and again."""
+    """A read model with the original's Go spelling. The garbage collector does not track views: they have no cycles,
+    and the collector would walk long lists of them again and again."""
 
 
 class Meta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
@@ -40,7 +38,7 @@ class Meta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
 
 
 class KeptMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel", gc=False):
-    """Of objects that are kept as their documents say. `updateTimestamp` and `resourceVersion` are ours."""
+    """Metadata of objects that are kept as their documents say. `updateTimestamp` and `resourceVersion` are ours."""
 
     name: str
     namespace: str
@@ -72,19 +70,6 @@ class RestartPolicyView(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     host_retain_time: float
 
 
-def rfc3339(moment: float) -> str:
-    """Unix seconds as UTC with microseconds; the zero time for 0."""
-    if moment <= 0:
-        return NO_TIME
-    seconds, fraction = divmod(moment, 1)
-    return f"{_date_and_time(int(seconds))}.{int(fraction * 1e6):06}Z"
-
-
-@lru_cache(maxsize=4096)
-def _date_and_time(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
 def show_meta(record: ConfigMap | Secret | Service | Webhook | CustomObject) -> KeptMeta:
     return KeptMeta(
         name=record.name,
@@ -98,6 +83,4 @@ def show_meta(record: ConfigMap | Secret | Service | Webhook | CustomObject) -> 
 
 
 def resources(amounts: Amounts) -> ResourceView:
-    return ResourceView(
-        cpus=amounts.cpus / 1000, mem=amounts.mem / 1000, disk=amounts.disk / 1000, gpus=amounts.gpus / 1000
-    )
+    return ResourceView(**THOUSANDTHS.displayed(amounts))

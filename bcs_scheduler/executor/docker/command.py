@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import time
 import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from .. import proctree
+from ..processes import process_tree
 from ..run import kill_session
 from ..runtime import Output, TaskError
-from .engine import Engine, EngineError, Stream
-from .frames import frames
+from .engine_api.engine import Engine, EngineError, Stream
+from .engine_api.frames import frames
 
 MARK = "BCS_COMMAND"
 """Environment variable by which everything a command has started is found on the agent."""
@@ -53,7 +55,7 @@ def execute(
         timed_out = not kept.read(stream, deadline)
         if timed_out:
             _kill(engine, command, mark)
-    state = _state(engine, command, time.monotonic() + SETTLING)
+    state = finished(engine, command)
     if state["Running"]:
         raise TaskError("the command ran out of time and could not be ended")
     return Output(
@@ -65,6 +67,16 @@ def execute(
     )
 
 
+def guard(engine: Engine, command: str, mark: str, connection: socket.socket) -> None:
+    """Waits for the end of the connection, and kills the command if it still runs: an engine lets a command run after
+    its client has gone. `mark`: value of MARK in its environment."""
+    with connection, contextlib.suppress(OSError):
+        connection.settimeout(None)
+        connection.recv(1)
+    with contextlib.suppress(EngineError):  # gone with its container
+        _kill(engine, command, f"{MARK}={mark}")
+
+
 class _Kept:
     """The first `limit` bytes of both streams."""
 
@@ -74,7 +86,7 @@ class _Kept:
         self.truncated = False
 
     def read(self, stream: Stream, deadline: float) -> bool:
-        """To the end; False if that did not come before `deadline` (monotonic seconds)."""
+        """Reads to the end; False if the end did not come before `deadline` (monotonic seconds)."""
         try:
             for frame in frames(stream, deadline):
                 self._take(self.stderr if frame.stderr else self.stdout, frame.content)
@@ -93,13 +105,14 @@ def _kill(engine: Engine, command: str, mark: str) -> None:
     cannot do it (which shows in the command's state)."""
     state = engine.call("GET", f"/exec/{command}/json")
     pid = state.get("Pid") or 0
-    # Where the engine counts processes in another namespace, the number is that of somebody else here.
-    if state["Running"] and pid > 0 and proctree.variable(pid, MARK) == mark.partition("=")[2]:
+    # Where the engine counts processes in another namespace, the number belongs to another process here.
+    if state["Running"] and pid > 0 and process_tree.variable(pid, MARK) == mark.partition("=")[2]:
         kill_session(pid, mark)
 
 
-def _state(engine: Engine, command: str, deadline: float) -> dict[str, Any]:
-    """After the end of the output: the exit code follows a moment later."""
+def finished(engine: Engine, command: str) -> dict[str, Any]:
+    """The state after the end of the output: the exit code follows a moment later."""
+    deadline = time.monotonic() + SETTLING
     while True:
         state = engine.call("GET", f"/exec/{command}/json")
         if not isinstance(state, dict):

@@ -1,6 +1,7 @@
-"""A note in the executor's sandbox that it has containers: what outlives the executor reads it and removes them.
+"""A note in the executor's sandbox that it has containers. The process that outlives the executor reads the note and
+removes the containers.
 
-Imports next to nothing by itself: it is part of the warden of every executor, and most have no containers.
+The module imports very little: it is part of the supervisor of every executor, and most executors have no containers.
 """
 
 from __future__ import annotations

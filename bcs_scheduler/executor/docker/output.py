@@ -9,8 +9,8 @@ import time
 from typing import Protocol
 
 from .. import threads
-from .engine import Engine, EngineError, Stream
-from .frames import frames
+from .engine_api.engine import Engine, EngineError, Stream
+from .engine_api.frames import frames
 
 PAUSE = 0.5
 """Seconds between looking for more of a container that has stopped, or of an engine that is away."""
@@ -40,7 +40,7 @@ class Follower:
         self._thread.start()
 
     def finish(self, seconds: float) -> None:
-        """The container has ended: reads what is left, for at most so many seconds."""
+        """The container has ended: reads the rest of the output, for at most `seconds` seconds."""
         self._over.set()
         self._thread.join(seconds)
         stream = self._stream

@@ -1,4 +1,4 @@
-"""What is done about containers whose executor has died: they run on by themselves, and nobody would ever end them."""
+"""Removal of containers whose executor has died: such containers continue to run, and no other process ends them."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .. import proctree
-from .engine import Engine, EngineError, NotFound
-from .translate import LABEL_EXECUTOR, LABEL_KEEP, LABEL_TASKGROUP
+from ..processes import process_tree
+from .engine_api.engine import Engine, EngineError, NotFound
+from .engine_api.translate import LABEL_EXECUTOR, LABEL_KEEP, LABEL_TASKGROUP
 
 
 def reap(socket: str, taskgroup: str) -> None:
     """Kills and removes all containers of a taskgroup; those with rm=false are only killed. `socket`: path of the
-    engine's. Raises EngineError for what could not be removed, after the others have been."""
+    engine's. Raises EngineError if containers could not be removed, after the others have been removed."""
     engine = Engine(socket)
     _remove_all(engine, _labelled(engine, f"{LABEL_TASKGROUP}={taskgroup}"))
 
 
 def sweep(engine: Engine) -> None:
-    """The same for containers of all executors of this agent that are dead: one may have been killed together with its
-    warden. Raises EngineError."""
+    """Removes the containers of all dead executors of this agent: an executor may have been killed together with its
+    supervisor. Raises EngineError."""
     found = _labelled(engine, LABEL_EXECUTOR)
     _remove_all(engine, [item for item in found if _is_dead(str((item.get("Labels") or {}).get(LABEL_EXECUTOR, "")))])
 
 
 def executor_mark() -> str:
     """Names this process: boot, process namespace, pid and start of it."""
-    own = proctree.process(os.getpid())
+    own = process_tree.process(os.getpid())
     return f"{_namespace()}.{os.getpid()}.{own.started if own else 0}"
 
 
 def _namespace() -> str:
-    """Where a pid means the same process."""
+    """Identifies the process namespace, in which a pid means the same process."""
     with open("/proc/sys/kernel/random/boot_id") as file:
         boot = file.read().strip()
     return f"{boot}.{os.stat('/proc/self/ns/pid').st_ino}"
 
 
 def _is_dead(mark: str) -> bool:
-    """Of what lives in another namespace nothing is known."""
+    """True if the executor of the mark has ended. The state of executors in other namespaces is unknown: False."""
     parts = mark.rsplit(".", 2)
     if parts[0] != _namespace() or not all(part.isdecimal() for part in parts[1:]):
         return False
-    process = proctree.process(int(parts[1]))
+    process = process_tree.process(int(parts[1]))
     return process is None or process.dead or process.started != int(parts[2])
 
 
@@ -54,16 +54,16 @@ def _labelled(engine: Engine, label: str) -> list[dict[str, Any]]:
 
 
 def _remove_all(engine: Engine, containers: Iterable[dict[str, Any]]) -> None:
-    trouble: EngineError | None = None
+    problem: EngineError | None = None
     for found in containers:
         try:
             _remove(engine, found)
         except NotFound:
             continue
         except EngineError as error:
-            trouble = error
-    if trouble is not None:
-        raise trouble
+            problem = error
+    if problem is not None:
+        raise problem
 
 
 def _remove(engine: Engine, found: dict[str, Any]) -> None:
@@ -75,5 +75,5 @@ def _remove(engine: Engine, found: dict[str, Any]) -> None:
 
 
 def remove(engine: Engine, container: str) -> None:
-    """With its anonymous volumes, also while it runs. Raises NotFound if there is none."""
+    """Removes a container with its anonymous volumes, also while it runs. Raises NotFound if there is none."""
     engine.call("DELETE", f"/containers/{container}", {"force": "true", "v": "true"})

@@ -1,7 +1,7 @@
 """One container as a task of the executor (..runtime.Runtime): made, started, watched, changed, ended and removed.
 
-One thread starts it, one watches it from then on until nothing of it is left, one copies its output. `_changed` guards
-what they share and tells the others of every change.
+One thread starts the container, one watches it from then on until nothing of it is left, one copies its output.
+`_changed` guards their shared fields and notifies the others of every change.
 """
 
 from __future__ import annotations
@@ -9,24 +9,31 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import os
 import pathlib
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from .. import fetch, files, threads
-from ..logs import RotatedFile
+from .. import threads
+from ..content import fetch, files
 from ..model import Amounts, Detail, Group, Task
+from ..output.index import Index
+from ..output.rotated import RotatedFile
 from ..runtime import Exit, Output, TaskError
-from . import archive, command, note, translate
-from .engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, EngineSilent, NotFound
-from .images import Images
+from ..sessions.attached import Attached
+from ..sessions.contexts import Context, SessionRequest
+from . import command, note
+from .creation import create, make_volumes, remove_any
+from .engine_api import archive, translate
+from .engine_api.engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, EngineSilent, NotFound
+from .engine_api.images import Images
+from .engine_api.state import State, exit_of, state_of
 from .output import Follower
-from .reap import executor_mark, remove, sweep
-from .state import State, exit_of, state_of
+from .reap import sweep
+from .signals import send_signal
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -40,8 +47,6 @@ LOOK = 30.0
 """Seconds after which the end of a container is asked for anew: an engine that hangs does not end the old question."""
 LAST_OUTPUT = 5.0
 """Seconds that the rest of the output gets to arrive after the end."""
-COMM_LENGTH = 15
-"""Characters of a process's name that the kernel keeps."""
 
 
 class ContainerRuntime:
@@ -70,8 +75,11 @@ class ContainerRuntime:
         """Put into the container so far: those of the task and those of messages."""
         self._follower: Follower | None = None
         self._failure = ""
+        self.attached = Attached()
+        self._index = Index(directory, group.log_max_bytes, group.log_files, self.attached.ring)
         self._outputs = tuple(
-            RotatedFile(directory / name, group.log_max_bytes, group.log_files) for name in ("stdout", "stderr")
+            RotatedFile(directory / name, group.log_max_bytes, group.log_files, self._index, number)
+            for number, name in enumerate(("stdout", "stderr"))
         )
 
     # --- start ------------------------------------------------------------------------------------------------
@@ -81,7 +89,7 @@ class ContainerRuntime:
             self._begun = True
         try:
             self._prepare()
-            self._patiently(self._provide_image, AWAY_AT_START)
+            self._patiently(lambda: self._images.provide(self._task.container), AWAY_AT_START)
             self._patiently(self._create, AWAY_AT_START)
             self._launch()
         except (TaskError, OSError) as error:
@@ -93,38 +101,29 @@ class ContainerRuntime:
 
     def _prepare(self) -> None:
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._index.begin()
         note.leave(str(self._directory.parents[1]), self._group.docker, self._group.taskgroup)
-        with contextlib.suppress(EngineError):  # others' leftovers; what the engine lacks shows up with the image
+        with contextlib.suppress(EngineError):  # remains of others; the pull of the image reports a missing engine
             sweep(self._engine)
-        for path in translate.volume_directories(self._task, self._group, self._directory):
-            path.mkdir(parents=True, exist_ok=True)
-            path.chmod(0o777)  # as an emptyDir of Kubernetes: whatever user the image has may write
+        make_volumes(self._task, self._group, self._directory)
         fetch.fetch_all(self._task.uris, self._directory, self._stopping)
         self._remote = files.variables(self._task.remote_env, self._stopping)
         for file in self._task.files:
             self._files[file.path] = (files.content(file, self._stopping), file.mode, file.owner)
 
-    def _provide_image(self) -> None:
-        container = self._task.container
-        self._images.provide(
-            container.image, container.pull_policy, container.registry.user, container.registry.password
-        )
-
     def _create(self) -> None:
         """A new container with everything in it. One of the same name is a leftover of an earlier attempt."""
-        name = translate.container_name(self._task)
-        self._remove(name)
         env = translate.complete_env(self._task, self._group, {**self._remote, **self._env})
-        body = translate.create_body(self._task, self._group, self._directory, time.time_ns(), env)
-        body["Labels"][translate.LABEL_EXECUTOR] = executor_mark()
-        identity = str(self._engine.call("POST", "/containers/create", {"name": name}, body)["Id"])
-        with self._changed:
-            self._id = identity
+        create(self._engine, self._task, self._group, self._directory, env, self._made)
         state = self._inspect()
         self._stop_signal, self._env_in_use = state.stop_signal, dict(self._env)
         self._owner = self._task.user or state.user
         for path, (data, mode, owner) in self._files.items():
-            archive.put(self._engine, identity, path, data, mode, owner or self._owner)
+            archive.put(self._engine, self._id, path, data, mode, owner or self._owner)
+
+    def _made(self, identity: str) -> None:
+        with self._changed:
+            self._id = identity
 
     def _launch(self) -> None:
         if self._stopping.is_set():
@@ -183,7 +182,7 @@ class ContainerRuntime:
                 self._changed.wait(max(0.0, seconds))
 
     def _send(self, signal: str) -> bool:
-        """False if the engine is away. Whether there was anything to be signalled the watch finds out."""
+        """Sends a signal; False if the engine is away. The watch finds out whether the signal had a receiver."""
         try:
             self._engine.call("POST", f"/containers/{self._id}/kill", {"signal": signal})
         except EngineAway:
@@ -197,13 +196,13 @@ class ContainerRuntime:
         try:
             ended = self._await_end()
         except Exception as error:
-            # What went wrong is in the log; the text of an unforeseen error may quote what must not be shown.
+            # The cause is in the log; the text of an unforeseen error may quote confidential content.
             log.exception("the watch of a container failed")
             ended = Exit(None, f"the watch of the container failed: {type(error).__name__}")
         follower = self._follower
         if follower is not None:
             threads.guarded("container", lambda: follower.finish(LAST_OUTPUT))
-        threads.guarded("container", lambda: self._discard(keep=translate.kept(self._task)))
+        threads.guarded("container", lambda: self._discard(keep=translate.keeps_container(self._task)))
         self._over(ended)
 
     def _await_end(self) -> Exit:
@@ -228,24 +227,25 @@ class ContainerRuntime:
         return self._inspect()
 
     def _discard(self, keep: bool = False) -> None:
-        """Nothing runs after this, as far as the engine lets itself be told."""
+        """Ends the container and removes it unless `keep`, as far as the engine carries it out. Errors are logged."""
         try:
             if self._id and keep:
                 self._send("SIGKILL")
             elif self._id:
-                self._patiently(lambda: self._remove(self._id), AWAY_AT_START)
+                self._patiently(lambda: remove_any(self._engine, self._id), AWAY_AT_START)
         except EngineError as error:
             log.error("a container could not be removed: %s", error)
 
     def _over(self, ended: Exit) -> None:
-        for file in self._outputs:
-            threads.guarded("container", file.close)
+        for close in (*(file.close for file in self._outputs), self._index.close):
+            threads.guarded("container", close)
         with self._changed:
             self._detail = replace(self._detail, pid=0, exit_code=ended.code, oom=ended.oom, restarting=False)
             self._exit = self._exit or ended
             self._changed.notify_all()
+        self.attached.end(ended.code)
 
-    # --- what is known ----------------------------------------------------------------------------------------
+    # --- the known state --------------------------------------------------------------------------------------
 
     def detail(self) -> Detail:
         with self._changed:
@@ -282,35 +282,32 @@ class ContainerRuntime:
             limit=limit,
         )
 
+    def context(self, wanted: SessionRequest) -> Context:
+        found = self._running()
+        hosts = tuple(dict.fromkeys(filter(None, (self.address(), "127.0.0.1"))))
+        return Context(engine=self._group.docker, container=found, output=str(self._directory), hosts=hosts)
+
+    def guard(self, wanted: SessionRequest, connection: socket.socket) -> None:
+        threads.ending(
+            "session-guard", lambda: command.guard(self._engine, wanted.guard, wanted.mark, connection)
+        ).start()
+
     def put(self, path: str, data: bytes, mode: int, owner: str) -> None:
         archive.put(self._engine, self._running(), path, data, mode, owner or self._owner)
         with self._changed:
             self._files[path] = (data, mode, owner)
 
     def signal(self, number: int, process: str) -> None:
-        identity = self._running()
-        if not process:
-            self._engine.call("POST", f"/containers/{identity}/kill", {"signal": str(number)})
-            return
-        found = self._engine.call("GET", f"/containers/{identity}/top", {"ps_args": "-eo pid,comm"})
-        pids = [int(row[0]) for row in found["Processes"] if row[1] == process[:COMM_LENGTH]]
-        if not pids:
-            raise TaskError(f"no process {process!r} in the container")
-        for pid in pids:
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
-            except PermissionError:
-                raise TaskError(f"the executor's user may not signal {process!r}") from None
+        send_signal(self._engine, self._running(), number, process)
 
     def set_env(self, name: str, value: str) -> None:
         with self._changed:
             self._env[name] = value
 
     def restart(self, timeout: float) -> None:
-        """With a changed environment another container takes the place of this one: an engine cannot change that of an
-        existing one. What it has written outside volumes and sandbox is lost then, the files it was given are not."""
+        """Restarts the container. With a changed environment another container replaces it, because an engine cannot
+        change the environment of an existing container. Data that the old container has written outside volumes and
+        sandbox is lost then; the files that were given to it are not lost."""
         identity = self._running()
         with self._changed:
             if self._restarting:
@@ -336,7 +333,7 @@ class ContainerRuntime:
         self._engine.call("POST", f"/containers/{identity}/stop", {"t": grace}, timeout=grace + TIMEOUT)
         if self._follower is not None:
             self._follower.finish(LAST_OUTPUT)
-        self._remove(identity)
+        remove_any(self._engine, identity)
         self._create()
         if self._stopping.is_set():
             raise TaskError("stopped while it was restarted")
@@ -381,13 +378,9 @@ class ContainerRuntime:
                 finished_at=0.0 if state.running else state.finished_at,
             )
 
-    def _remove(self, identity: str) -> None:
-        with contextlib.suppress(NotFound):
-            remove(self._engine, identity)
-
     def _patiently(self, action: Callable[[], T], seconds: float) -> T:
-        """Repeats it while the engine is away, but while the container is being started not on an agent without one.
-        Raises what `action` raises."""
+        """Repeats `action` while the engine is away; while the container is being started, not on an agent without an
+        engine. Raises the errors of `action`."""
         since = 0.0
         while True:
             try:

@@ -1,7 +1,7 @@
 """Compiles the .proto files beside this module into ``*_pb2.py`` (``make proto``).
 
 Needs grpcio-tools, which brings its own protoc; nothing else does. The digests of sources and results are written to
-``generated.sha256``, so that a test can tell without a compiler whether somebody changed one and not the other.
+``generated.sha256``, so that a test can detect without a compiler that one was changed without the other.
 """
 
 from __future__ import annotations

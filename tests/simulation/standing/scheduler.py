@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from offers.constraints import EMPTY_RULES
 from offers.dimensions import Dimension, Dimensions
-from offers.matcher import Scoring, match
-from offers.model import Demand, Need
+from offers.matching.matcher import Scoring, match
+from offers.model import Demand, ResourceRequest
+from offers.rules.constraints import EMPTY_RULES
 from offers.standing.model import Nomination, Provisional
 from offers.standing.model import Unit as Name
 from offers.standing.pool import StandingPool
@@ -48,7 +48,7 @@ class Scheduler:
         self.pool.all_seen(unit.user for unit in lists.units if unit.node)
         there = {unit.name for unit in lists.units}
         usage = self.pool.usage
-        for name in [*usage.claims, *usage.nominations]:
+        for name in [*usage.allocations, *usage.nominations]:
             if isinstance(name, str) and name not in there:
                 usage.gone(name)
 
@@ -93,9 +93,9 @@ class Scheduler:
         """Asks for what is overdue, names and sends what an earlier turn has matched, matches what waits."""
         if not self.ready:
             return
-        for claim in self.pool.usage.due(self.world.now, ASSUME_TIMEOUT):
+        for allocation in self.pool.usage.due(self.world.now, ASSUME_TIMEOUT):
             self.world.count("asked for")
-            self.cluster.ask(self, Request(str(claim.unit), claim.node, claim.decision, None))
+            self.cluster.ask(self, Request(str(allocation.unit), allocation.node, allocation.decision, None))
         self._launch()
         if self.world.chance(0.2):
             self._plan()
@@ -108,11 +108,13 @@ class Scheduler:
         planned = set(self._planned.values())
         shapes: defaultdict[tuple[str, object, bool], list[str]] = defaultdict(list)
         for name, unit in self.waiting.items():
-            if name not in usage.claims and name not in planned:
+            if name not in usage.allocations and name not in planned:
                 shapes[unit.application, unit.amounts, name in usage.nominations].append(name)
         for (application, part, nominated), names in shapes.items():
             self._rounds += 1
-            demand = Demand(f"round-{self._rounds}", application, tuple(names), Need(amounts=part), EMPTY_RULES)  # type: ignore[arg-type]
+            demand = Demand(
+                f"round-{self._rounds}", application, tuple(names), ResourceRequest(amounts=part), EMPTY_RULES
+            )  # type: ignore[arg-type]
             own: list[Name] = [*names] if nominated else []
             with self.pool.without(own):
                 result = match([demand], self.pool, NOBODY, self.scoring)
@@ -133,19 +135,19 @@ class Scheduler:
             if name not in self.waiting or self.world.chance(0.05):
                 usage.forget(provisional)
                 continue
-            claim = usage.rename(provisional, name)
-            if claim is None:
+            allocation = usage.rename(provisional, name)
+            if allocation is None:
                 self.world.count("named too late")
                 continue
             if usage.sent(name, self.world.now):
-                touched = self.cluster.touched.get(claim.node, 0)
-                safe = touched if self.cluster.up and self.known.get(claim.node, 0) == touched else None
-                self.cluster.place(self, Request(name, claim.node, claim.decision, safe))
+                touched = self.cluster.touched.get(allocation.node, 0)
+                safe = touched if self.cluster.up and self.known.get(allocation.node, 0) == touched else None
+                self.cluster.place(self, Request(name, allocation.node, allocation.decision, safe))
 
     def _plan(self) -> None:
         """A dry run with and without some users: it must change nothing."""
         before = self._dry(self.pool)
-        demand = Demand("plan", "plan", (0, 1, 2), Need(amounts=(("cpu", 700), ("pods", 1))), EMPTY_RULES)
+        demand = Demand("plan", "plan", (0, 1, 2), ResourceRequest(amounts=(("cpu", 700), ("pods", 1))), EMPTY_RULES)
         some: list[Name] = [*self.world.some(list(self.pool.usage.counted), 3)]
         with self.pool.without(some):
             match([demand], self.pool, NOBODY, self.scoring, dry_run=True)
@@ -158,7 +160,7 @@ class Scheduler:
         units = self.cluster.units
         victims = [u for u in usage.users.values() if u.ours and u.unit in units and not units[u.unit].important]
         for victim in self.world.some(victims, 3):
-            demand = Demand("room", unit.application, (0,), Need(amounts=unit.amounts), EMPTY_RULES)
+            demand = Demand("room", unit.application, (0,), ResourceRequest(amounts=unit.amounts), EMPTY_RULES)
             with self.pool.without([victim.unit]):
                 placements = match([demand], self.pool, NOBODY, self.scoring, dry_run=True).placements
             if placements and placements[0].agent_id == victim.node:

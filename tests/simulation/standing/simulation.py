@@ -58,7 +58,7 @@ def picture(pool: StandingPool) -> object:
     usage = pool.usage
     rows = [(r.agent_id, tuple(r.amounts), r.score, r.totals) for r in pool.table.rows if r is not None]
     columns = (pool.table.free.tobytes(), pool.table.score.tobytes())
-    return rows, columns, dict(usage.claims), dict(usage.counted), pool.overcommitted()
+    return rows, columns, dict(usage.allocations), dict(usage.counted), pool.overcommitted()
 
 
 class Watched(Scheduler):
@@ -78,15 +78,15 @@ class Watched(Scheduler):
 
     def listed(self, lists: Lists) -> None:
         waiting = {unit.name for unit in lists.units if not unit.node}
-        for name in [*self.pool.usage.claims]:
+        for name in [*self.pool.usage.allocations]:
             if name not in waiting and isinstance(name, str):
                 self._news_of(name)
         super().listed(lists)
 
     def _news_of(self, name: str) -> None:
-        claim = self.pool.usage.claims.get(name)
-        if claim is not None:
-            self.ended.add((name, claim.decision))
+        allocation = self.pool.usage.allocations.get(name)
+        if allocation is not None:
+            self.ended.add((name, allocation.decision))
 
 
 class Simulation:
@@ -212,16 +212,16 @@ class Simulation:
     def _counted(self) -> None:
         pool = self.scheduler.pool
         usage = pool.usage
-        both = [unit for unit in usage.claims if unit in usage.users]
+        both = [unit for unit in usage.allocations if unit in usage.users]
         if both:
             raise Violation("S3", f"{both} are used and claimed", *map(str, both))
         sums: dict[str, Counter[str]] = {}
         parts = [(user.node, user.amounts) for user in usage.users.values()]
-        parts += [(claim.node, claim.amounts) for claim in usage.claims.values()]
+        parts += [(allocation.node, allocation.amounts) for allocation in usage.allocations.values()]
         parts += [
             (nomination.node, nomination.amounts)
             for name, nomination in usage.nominations.items()
-            if name not in usage.users and name not in usage.claims
+            if name not in usage.users and name not in usage.allocations
         ]
         for node, part in parts:
             sums.setdefault(node, Counter()).update(dict(part))
@@ -237,10 +237,10 @@ class Simulation:
             raise Violation("S2", "something is counted on an agent that nobody uses")
 
     def _claims_end_by_answers(self) -> None:
-        now = self.scheduler.pool.usage.claims
+        now = self.scheduler.pool.usage.allocations
         for unit, before in self._claims.items():
-            claim = now.get(unit)
-            if claim is not None and claim.decision == before.decision:
+            allocation = now.get(unit)
+            if allocation is not None and allocation.decision == before.decision:
                 continue
             if before.sending is not Sending.ASSUMED and (unit, before.decision) not in self.scheduler.ended:
                 raise Violation("S4", f"the claim of {unit} has ended, and nobody has said so", str(unit))
@@ -263,8 +263,8 @@ class Simulation:
                 name for name in usage.users.keys() | there.keys() if usage.users.get(name) != there.get(name)
             )
             raise Violation("S6", f"users are not those of the cluster: {wrong}", *wrong)
-        if usage.claims:
-            raise Violation("S6", f"claims are left: {list(usage.claims)}", *map(str, usage.claims))
+        if usage.allocations:
+            raise Violation("S6", f"claims are left: {list(usage.allocations)}", *map(str, usage.allocations))
         world.counts["units placed"] += sum(unit.ours for unit in cluster.units.values() if unit.node)
         for unit in cluster.units.values():
             room = [name for name in cluster.nodes if not unit.node and self._has_room(name, unit)]

@@ -55,9 +55,9 @@ def _claims_expire(patch: pytest.MonkeyPatch) -> None:
 
     def careless(self: Usage, now: float, timeout: float) -> list[UnitClaim]:
         found = honest(self, now, timeout)
-        for claim in found:
-            self._drop(claim.unit)
-            self._recount(claim.unit)
+        for allocation in found:
+            self._drop(allocation.unit)
+            self._recount(allocation.unit)
         return []
 
     patch.setattr(Usage, "due", careless)
@@ -72,7 +72,7 @@ def _a_list_ends_claims(patch: pytest.MonkeyPatch) -> None:
 
     def careless(self: Usage, users: Any) -> None:
         honest(self, users)
-        for unit in [unit for unit, claim in self._claims.items() if claim.sending is not Sending.ASSUMED]:
+        for unit in [unit for unit, allocation in self._claims.items() if allocation.sending is not Sending.ASSUMED]:
             self._drop(unit)
             self._recount(unit)
 

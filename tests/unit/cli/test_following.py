@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcs_scheduler.cli.client import Client, Piece
+from bcs_scheduler.cli.client.client import Client
+from bcs_scheduler.cli.client.following import Follower, ages
+from bcs_scheduler.cli.client.types import Piece
 from bcs_scheduler.cli.errors import NotFound
-from bcs_scheduler.cli.following import Follower, ages
 
 
 class Rotated(Client):

@@ -1,4 +1,4 @@
-"""bcs_scheduler.executor.docker.translate: what an engine is asked for, compared as a whole."""
+"""bcs_scheduler.executor.docker.engine_api.translate: what an engine is asked for, compared as a whole."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.executor.docker import translate
+from bcs_scheduler.executor.docker.engine_api import translate
 from bcs_scheduler.executor.model import Amounts, Command, Container, Group, Port, Task, Volume
 from bcs_scheduler.executor.runtime import TaskError
 
@@ -126,6 +126,28 @@ def test_a_network_of_its_own_takes_the_fixed_address() -> None:
     assert "BCS_CONTAINER_IP=10.1.1.1" in found["Env"]
     six = body(task(network_mode="USER", network="blue", parameters=(("ip", "fd00::1"),)))
     assert six["NetworkingConfig"]["EndpointsConfig"]["blue"] == {"IPAMConfig": {"IPv6Address": "fd00::1"}}
+
+
+def test_a_network_of_its_own_is_asked_for_the_reserved_addresses_and_the_bandwidth() -> None:
+    asked: dict[str, Any] = {
+        "addresses": ("10.1.1.3", "fd00::3"),
+        "egress_kbps": 20480,
+        "parameters": (("ip", "10.9.9.9"),),
+    }
+    found = replace(
+        task(network_mode="USER", network="blue", **asked), address_env=("MINE",), env={"MINE": "$BCS_CONTAINER_IP"}
+    )
+    assert body(found)["NetworkingConfig"] == {
+        "EndpointsConfig": {
+            "blue": {
+                "IPAMConfig": {"IPv4Address": "10.1.1.3", "IPv6Address": "fd00::3"},
+                "DriverOpts": {"CTNR_NET_EGRESS_RATE": "20480"},
+            }
+        }
+    }
+    assert {"BCS_CONTAINER_IP=10.1.1.3", "MINE=10.1.1.3"} <= set(body(found)["Env"])
+    for mode in ("HOST", "BRIDGE", "NONE"):
+        assert "NetworkingConfig" not in body(task(network_mode=mode, **asked))
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+"""executor.processes.limits: resource limits of processes and cgroups."""
+
 from __future__ import annotations
 
 import logging
@@ -6,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor import cgrouptree, limits
-from bcs_scheduler.executor.limits import Enforcement, rlimits
 from bcs_scheduler.executor.model import Amounts
+from bcs_scheduler.executor.processes import control_groups, limits
+from bcs_scheduler.executor.processes.limits import Enforcement, rlimits
 from bcs_scheduler.executor.runtime import TaskError
 
 FILES = ("cpu.max", "cpu.weight", "memory.max", "memory.oom.group", "memory.events", "cgroup.kill", "cgroup.procs")
@@ -92,35 +94,35 @@ def test_the_group_of_an_executor_passes_its_controllers_on(tmp_path: Path) -> N
     for level in (tmp_path, tmp_path / "bcs", tmp_path / "bcs/1-2"):
         level.mkdir(exist_ok=True)
         (level / "cgroup.subtree_control").touch()
-    assert cgrouptree.create("1-2", str(tmp_path)) == str(tmp_path / "bcs/1-2")
+    assert control_groups.create("1-2", str(tmp_path)) == str(tmp_path / "bcs/1-2")
     assert (tmp_path / "bcs/cgroup.subtree_control").read_text()
 
 
 def test_groups_of_executors_that_are_gone_are_removed(tmp_path: Path) -> None:
     (tmp_path / "bcs/999999999-5/task").mkdir(parents=True)
     (tmp_path / "bcs/1-5").mkdir()
-    cgrouptree.create("7-7", str(tmp_path))
+    control_groups.create("7-7", str(tmp_path))
     assert sorted(path.name for path in (tmp_path / "bcs").iterdir()) == ["1-5", "7-7"]
 
 
 @pytest.mark.parametrize("mount", ["", "/proc/nothing"])
 def test_where_no_group_can_be_made(mount: str) -> None:
-    assert cgrouptree.create("1-2", mount) == ""
-    assert cgrouptree.members("") == []
-    assert not cgrouptree.kill("")
-    cgrouptree.remove("")
+    assert control_groups.create("1-2", mount) == ""
+    assert control_groups.members("") == []
+    assert not control_groups.kill("")
+    control_groups.remove("")
 
 
 def test_the_mount_point_is_found(tmp_path: Path) -> None:
     mounts = tmp_path / "mounts"
     mounts.write_text("proc /proc proc rw 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")
-    assert cgrouptree.mount_point(str(mounts)) == "/sys/fs/cgroup"
+    assert control_groups.mount_point(str(mounts)) == "/sys/fs/cgroup"
     mounts.write_text("proc /proc proc rw 0 0\n")
-    assert cgrouptree.mount_point(str(mounts)) == ""
+    assert control_groups.mount_point(str(mounts)) == ""
 
 
 def test_a_cpu_limit_that_nothing_enforces_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    limits._tell_once.cache_clear()
+    limits._log_once.cache_clear()
     with caplog.at_level(logging.WARNING, "executor"):
         Enforcement("", "0").apply(Amounts(), Amounts())
         assert caplog.messages == []

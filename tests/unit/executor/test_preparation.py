@@ -1,3 +1,5 @@
+"""executor.content.preparation: the preparation of the start of a task."""
+
 from __future__ import annotations
 
 import threading
@@ -5,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from bcs_scheduler.executor.content.preparation import expand, prepared
 from bcs_scheduler.executor.model import File, Group, Process, Task, Uri
-from bcs_scheduler.executor.preparation import expand, prepared
 from bcs_scheduler.executor.runtime import TaskError
 
 

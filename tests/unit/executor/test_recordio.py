@@ -1,10 +1,12 @@
+"""executor.agent.recordio: frames of the event stream."""
+
 from __future__ import annotations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcs_scheduler.executor.recordio import Decoder, FramingError
+from bcs_scheduler.executor.agent.recordio import Decoder, FramingError
 
 
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 9), min_size=1))

@@ -1,3 +1,5 @@
+"""executor.settings: settings are read from the environment."""
+
 from __future__ import annotations
 
 import pytest

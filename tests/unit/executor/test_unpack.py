@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor.fetch import fetch_all
+from bcs_scheduler.executor.content.fetch import fetch_all
 from bcs_scheduler.executor.model import Uri
 from bcs_scheduler.executor.runtime import TaskError
 

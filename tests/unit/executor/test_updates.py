@@ -1,3 +1,5 @@
+"""executor.agent.updates: status updates are repeated until acknowledged."""
+
 from __future__ import annotations
 
 import base64
@@ -5,7 +7,7 @@ import uuid
 
 import pytest
 
-from bcs_scheduler.executor.updates import Updates
+from bcs_scheduler.executor.agent.updates import Updates
 
 
 def launched(*tasks: str) -> Updates:

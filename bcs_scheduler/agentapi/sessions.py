@@ -1,0 +1,387 @@
+"""Programs beside tasks, with streams: nested container sessions of the agents' operator API.
+
+Verified against Mesos 1.11. LAUNCH_NESTED_CONTAINER_SESSION answers with the output, and the agent destroys the
+container when that connection ends. ATTACH_CONTAINER_INPUT carries the input; a piece of no bytes is its end. The agent
+attaches nothing to containers that no executor has (standalone ones). WAIT_NESTED_CONTAINER gives the status as
+wait(2) does.
+
+The agent does not give a terminal the size in LAUNCH_NESTED_CONTAINER_SESSION; a TTY_INFO record does. The kernel then
+sends SIGWINCH to the foreground process group of the terminal. Until the agent's launcher has forked the program, the
+launcher is in this group and ends on SIGWINCH: the program never starts, and the session ends without output. So no
+size is sent before the program has printed something, or `SIZE_DELAY` seconds have passed.
+
+Exception tree:
+
+    SessionError
+      AgentAway          the agent does not answer, or breaks off
+      SessionRefused     the agent does not start the program, with its words
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from typing import Any, Literal, NamedTuple
+
+import httpcore
+import msgspec
+
+from bcs_scheduler.net.addresses import HostPort
+from bcs_scheduler.tasks import background, running
+
+PATIENCE = 10.0
+"""Seconds for an answer that comes at once from an agent that is well, and for what is written to be taken."""
+WAIT = 30.0
+"""Seconds after the end of the output in which the agent must know the exit status."""
+SIZE_DELAY = 5.0
+"""Seconds after which the size of a terminal is sent to a program that has printed nothing."""
+LARGEST_ANSWER = 16 * 1024 * 1024
+"""Bytes: the tasks of an agent."""
+LARGEST_RECORD = 16 * 1024 * 1024
+"""Bytes of one record of output. The agent sends what it reads from a pipe, some KiB."""
+JSON, RECORDS = "application/json", "application/recordio"
+
+
+class SessionError(Exception):
+    """The message is for users."""
+
+
+class AgentAway(SessionError):
+    pass
+
+
+class SessionRefused(SessionError):
+    pass
+
+
+class ContainerId(msgspec.Struct, omit_defaults=True):
+    value: str
+    parent: ContainerId | None = None
+
+
+class Size(NamedTuple):
+    """Of a terminal, in characters."""
+
+    rows: int
+    columns: int
+
+
+class Program(NamedTuple):
+    """`size` None: without a terminal, so that output and errors are streams of their own."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    user: str = ""
+    size: Size | None = None
+
+
+class Piece(NamedTuple):
+    stream: Literal["STDOUT", "STDERR"]
+    data: bytes
+
+
+class Agent:
+    """One agent. All methods raise SessionError."""
+
+    def __init__(self, address: HostPort) -> None:
+        self.address = address
+        self._url = f"http://{address}/api/v1"
+
+    async def container_of(self, framework: str, executor: str, task: str) -> ContainerId:
+        """Where the task runs: a container of its own in that of its executor, or the executor's."""
+        answer = _decode(await self._ask({"type": "GET_TASKS"}), _Tasks)
+        for found in answer.get_tasks.launched_tasks:
+            if (found.framework_id.value, found.task_id.value) == (framework, task):
+                for status in reversed(found.statuses):
+                    if status.container_status is not None and status.container_status.container_id is not None:
+                        container: ContainerId = status.container_status.container_id
+                        return container
+        raise SessionRefused("the agent does not know the task: the task does not run, or has just ended")
+
+    async def exit_status(self, container: ContainerId, timeout: float | None = WAIT) -> int | None:
+        """As wait(2) has it, when the container has ended; None: the agent does not know. `timeout`: seconds to wait,
+        None = without end."""
+        call = {"type": "WAIT_NESTED_CONTAINER", "wait_nested_container": {"container_id": container}}
+        found: int | None = _decode(await self._ask(call, timeout), _Waited).wait_nested_container.exit_status
+        return found
+
+    async def _ask(self, call: Mapping[str, Any], timeout: float | None = PATIENCE) -> bytes:
+        """The body of a successful answer."""
+        async with AsyncExitStack() as stack:
+            response = await self._open(stack, call, timeout)
+            body = bytearray()
+            async for part in _parts(response):
+                body += part
+                if len(body) > LARGEST_ANSWER:
+                    raise AgentAway(f"the answer of agent {self.address} exceeds {LARGEST_ANSWER} bytes")
+            return bytes(body)
+
+    async def _open(
+        self, stack: AsyncExitStack, call: Mapping[str, Any], timeout: float | None, *, stream: bool = False
+    ) -> httpcore.Response:
+        headers = {"Content-Type": JSON, "Accept": JSON}
+        if stream:
+            headers |= {"Accept": RECORDS, "Message-Accept": JSON}
+        return await self._sent(stack, headers, msgspec.json.encode(call), timeout)
+
+    async def _sent(
+        self, stack: AsyncExitStack, headers: Mapping[str, str], content: Any, timeout: float | None
+    ) -> httpcore.Response:
+        pool = await stack.enter_async_context(httpcore.AsyncConnectionPool(max_connections=1, retries=0))
+        timeouts = {"connect": PATIENCE, "pool": PATIENCE, "read": timeout, "write": None}
+        try:
+            response = await stack.enter_async_context(
+                pool.stream(
+                    "POST",
+                    self._url,
+                    headers=[("Host", str(self.address)), *headers.items()],
+                    content=content,
+                    extensions={"timeout": timeouts},
+                )
+            )
+            if response.status != 200:
+                words = (await response.aread())[:2000].decode(errors="replace").strip()
+                raise SessionRefused(f"agent {self.address} refuses: {words or f'HTTP {response.status}'}")
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
+            reason = str(error) or type(error).__name__
+            raise AgentAway(f"agent {self.address} does not answer: {reason}") from None
+        return response
+
+
+class Session:
+    """A program that runs. Not for several tasks of an event loop at once, but `output` and `send` may be used side by
+    side. `close` in any case: it ends the program."""
+
+    def __init__(self, agent: Agent, container: ContainerId) -> None:
+        self._agent, self._container = agent, container
+        self._stack = AsyncExitStack()
+        self._response: httpcore.Response | None = None
+        self._input: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self._feeding: asyncio.Task[None] | None = None
+        self._size: Size | None = None
+        """The newest size of the terminal that has not been sent; None = none."""
+        self._resized, self._printed = asyncio.Event(), asyncio.Event()
+        self._sizing: asyncio.Task[None] | None = None
+
+    async def output(self) -> AsyncIterator[Piece]:
+        """Until the program has ended. What is not taken is not read from the agent."""
+        assert self._response is not None
+        records = _Records()
+        async for part in _parts(self._response):
+            for record in records.feed(part):
+                message = _decode(record, _ProcessIo)
+                if message.type == "DATA" and message.data is not None and message.data.type != "STDIN":
+                    self._printed.set()
+                    yield Piece(message.data.type, message.data.data)
+
+    async def send(self, data: bytes) -> None:
+        """Returns when there is room for more; no bytes end the input. Input after the end of the program is
+        dropped."""
+        await self._put(_stdin(data))
+
+    async def resize(self, size: Size) -> None:
+        """Returns at once. A size that has not been sent is replaced."""
+        self._size = size
+        self._resized.set()
+
+    async def status(self) -> int | None:
+        """As os.waitstatus_to_exitcode has it: negative is a signal; None: the agent does not know. After the end of
+        the output."""
+        try:
+            found = await self._agent.exit_status(self._container)
+        except SessionRefused:
+            return None
+        return None if found is None else os.waitstatus_to_exitcode(found)
+
+    async def close(self) -> None:
+        tasks = [task for task in (self._feeding, self._sizing) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._stack.aclose()
+
+    async def _put(self, record: bytes) -> None:
+        """Waits while the agent takes nothing; gives up when the input is not read any more."""
+        assert self._feeding is not None
+        putting = running(self._input.put(record), "session input")
+        await asyncio.wait({putting, self._feeding}, return_when=asyncio.FIRST_COMPLETED)
+        if not putting.done():
+            putting.cancel()
+
+    async def _begin(self, program: Program) -> None:
+        launch = {
+            "container_id": self._container,
+            "command": _command(program),
+            **({"container": _terminal(program.size)} if program.size is not None else {}),
+        }
+        call = {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": launch}
+        self._response = await self._agent._open(self._stack, call, None, stream=True)
+        self._feeding = background(self._feed(), "input of a session")
+        if program.size is not None:
+            await self.resize(program.size)
+            self._sizing = background(self._send_sizes(), "terminal size of a session")
+
+    async def _send_sizes(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SIZE_DELAY):
+                await self._printed.wait()
+        while True:
+            await self._resized.wait()
+            self._resized.clear()
+            size, self._size = self._size, None
+            if size is not None:
+                await self._put(_control(size))
+
+    async def _feed(self) -> None:
+        """Ends when the agent does not want any more; a program that has ended reads no input."""
+        headers = {"Content-Type": RECORDS, "Message-Content-Type": JSON, "Accept": JSON}
+        try:
+            async with AsyncExitStack() as stack:
+                await self._agent._sent(stack, headers, self._records(), None)
+        except SessionError:
+            return
+
+    async def _records(self) -> AsyncIterator[bytes]:
+        first = {"type": "CONTAINER_ID", "container_id": self._container}
+        yield _record({"type": "ATTACH_CONTAINER_INPUT", "attach_container_input": first})
+        while True:
+            record = await self._input.get()
+            if record is None:
+                return
+            yield record
+
+
+async def launch(agent: Agent, parent: ContainerId, program: Program) -> Session:
+    """Raises SessionError."""
+    session = Session(agent, ContainerId(f"bcs-session-{os.urandom(12).hex()}", parent))
+    try:
+        await session._begin(program)
+    except BaseException:
+        await session.close()
+        raise
+    return session
+
+
+# --- the wire -----------------------------------------------------------------------------------------------------
+
+
+class _Value(msgspec.Struct):
+    value: str = ""
+
+
+class _ContainerStatus(msgspec.Struct):
+    container_id: ContainerId | None = None
+
+
+class _Status(msgspec.Struct):
+    container_status: _ContainerStatus | None = None
+
+
+class _Task(msgspec.Struct):
+    task_id: _Value
+    framework_id: _Value
+    statuses: list[_Status] = []
+
+
+class _LaunchedTasks(msgspec.Struct):
+    launched_tasks: list[_Task] = []
+
+
+class _Tasks(msgspec.Struct):
+    get_tasks: _LaunchedTasks = msgspec.field(default_factory=_LaunchedTasks)
+
+
+class _Data(msgspec.Struct):
+    type: Literal["STDIN", "STDOUT", "STDERR"]
+    data: bytes = b""
+
+
+class _ProcessIo(msgspec.Struct):
+    type: str
+    data: _Data | None = None
+
+
+class _WaitedFor(msgspec.Struct):
+    exit_status: int | None = None
+
+
+class _Waited(msgspec.Struct):
+    wait_nested_container: _WaitedFor = msgspec.field(default_factory=_WaitedFor)
+
+
+class _Records:
+    """Cuts a stream into records: decimal length, newline, so many bytes."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Raises AgentAway for what is no such stream."""
+        self._rest += data
+        found = []
+        while (newline := self._rest.find(b"\n", 0, 20)) >= 0:
+            digits = bytes(self._rest[:newline])
+            if not digits.isdigit() or int(digits) > LARGEST_RECORD:
+                raise AgentAway("the agent's output is invalid")
+            end = newline + 1 + int(digits)
+            if len(self._rest) < end:
+                break
+            found.append(bytes(self._rest[newline + 1 : end]))
+            del self._rest[:end]
+        else:
+            if len(self._rest) >= 20:
+                raise AgentAway("the agent's output is invalid")
+        return found
+
+
+def _decode(data: bytes, kind: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        raise AgentAway("the answer of the agent is invalid") from None
+
+
+async def _parts(response: httpcore.Response) -> AsyncIterator[bytes]:
+    try:
+        async for part in response.aiter_stream():
+            yield part
+    except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        raise AgentAway(f"the agent interrupted the connection: {str(error) or type(error).__name__}") from None
+
+
+def _command(program: Program) -> dict[str, Any]:
+    variables = [{"name": name, "type": "VALUE", "value": value} for name, value in program.env.items()]
+    command: dict[str, Any] = {
+        "shell": False,
+        "value": program.argv[0],
+        "arguments": list(program.argv),
+        "environment": {"variables": variables},
+    }
+    return {**command, "user": program.user} if program.user else command
+
+
+def _terminal(size: Size) -> dict[str, Any]:
+    return {"type": "MESOS", "tty_info": {"window_size": size._asdict()}}
+
+
+def _record(call: Mapping[str, Any]) -> bytes:
+    data = msgspec.json.encode(call)
+    return b"%d\n%b" % (len(data), data)
+
+
+def _process_io(message: Mapping[str, Any]) -> bytes:
+    io = {"type": "PROCESS_IO", "process_io": message}
+    return _record({"type": "ATTACH_CONTAINER_INPUT", "attach_container_input": io})
+
+
+def _stdin(data: bytes) -> bytes:
+    return _process_io({"type": "DATA", "data": {"type": "STDIN", "data": data}})
+
+
+def _control(size: Size) -> bytes:
+    return _process_io(
+        {"type": "CONTROL", "control": {"type": "TTY_INFO", "tty_info": {"window_size": size._asdict()}}}
+    )

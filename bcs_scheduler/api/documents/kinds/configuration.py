@@ -1,0 +1,101 @@
+"""Documents of kind configmap and secret (docs/original.md#configmaps, #secrets), and the records they become."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from base64 import b64decode
+
+from bcs_scheduler.api.documents.parts.references import check_credentials, check_url
+from bcs_scheduler.api.documents.validate import check_identity, check_kind, check_metadata, with_namespace
+from bcs_scheduler.api.http.errors import invalid
+from bcs_scheduler.wire.decoding import decode
+from bcs_scheduler.wire.documents.application import KeptMetadata
+from bcs_scheduler.wire.documents.configuration import ConfigItemDocument, ConfigMapDocument, SecretDocument
+from bcs_scheduler.wire.problems import Problems, member
+from store.records import ConfigItem, ConfigMap, Secret
+
+_KEY = re.compile(r"[A-Za-z0-9._-]{1,253}\Z")
+
+
+def read_config_map(
+    raw: object, namespace: str, name: str | None = None, problems: Problems | None = None
+) -> ConfigMap:
+    """A record without times. An empty `namespace` leaves it to the document. Raises ApiError (422)."""
+    problems = Problems() if problems is None else problems
+    check_kind(raw, ("configmap",), problems)
+    document: ConfigMapDocument = decode(with_namespace(raw, namespace), ConfigMapDocument, problems)
+    _check_head(document.metadata, namespace, name, problems)
+    items = {}
+    for key, item in document.datas.items():
+        at = member("$.datas", key)
+        _check_key(key, at, problems)
+        items[key] = _config_item(item, at, problems)
+    if problems:
+        raise invalid(problems.listed())
+    given = document.metadata
+    return ConfigMap(
+        namespace=given.namespace, name=given.name, labels=given.labels, annotations=given.annotations, items=items
+    )
+
+
+def read_secret(raw: object, namespace: str, name: str | None = None, problems: Problems | None = None) -> Secret:
+    """Reads a secret; arguments and errors are those of read_config_map."""
+    problems = Problems() if problems is None else problems
+    check_kind(raw, ("secret",), problems)
+    document: SecretDocument = decode(with_namespace(raw, namespace), SecretDocument, problems)
+    _check_head(document.metadata, namespace, name, problems)
+    items = {}
+    for key, item in document.datas.items():
+        at = member("$.datas", key)
+        _check_key(key, at, problems)
+        items[key] = read_base64(item.content, member(at, "content"), problems)
+    if problems:
+        raise invalid(problems.listed())
+    given = document.metadata
+    return Secret(
+        namespace=given.namespace, name=given.name, labels=given.labels, annotations=given.annotations, items=items
+    )
+
+
+def read_base64(written: str, path: str, problems: Problems) -> str:
+    """Without the blanks and line ends that it may contain; the problem never shows the content."""
+    content = "".join(written.split())
+    try:
+        b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        problems.add(path, "must be base64")
+    return content
+
+
+def _check_head(metadata: KeptMetadata, namespace: str, name: str | None, problems: Problems) -> None:
+    if namespace:
+        check_identity(metadata, namespace, name, problems)
+    elif not metadata.namespace:
+        problems.add("$.metadata.namespace", "is required")
+    check_metadata(metadata, problems)
+
+
+def _check_key(key: str, path: str, problems: Problems) -> None:
+    if not _KEY.match(key):
+        problems.add(path, "a key must be letters, digits, '.', '_' and '-', at most 253")
+
+
+def _config_item(item: ConfigItemDocument, path: str, problems: Problems) -> ConfigItem:
+    content = member(path, "content")
+    if item.type in ("ftp", "ftps"):
+        problems.add(member(path, "type"), f"{item.type} is not supported: content is fetched by http and https only")
+        return ConfigItem()
+    if item.type == "file":
+        for field_name, value in (("remoteUser", item.remote_user), ("remotePasswd", item.remote_passwd)):
+            if value:
+                problems.add(member(path, field_name), "has no meaning for type file")
+        return ConfigItem(type="file", content=read_base64(item.content, content, problems))
+    check_url(item.content, content, problems, (item.type,))
+    check_credentials(item.remote_user, item.remote_passwd, path, ("remoteUser", "remotePasswd"), problems)
+    return ConfigItem(
+        type="https" if item.type == "https" else "http",
+        content=item.content,
+        user=item.remote_user,
+        password=item.remote_passwd,
+    )

@@ -1,0 +1,297 @@
+"""The ASGI application: routes made from the declared operations, one way in and one way out for every request."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import msgspec
+import structlog
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from bcs_scheduler.api import access
+from bcs_scheduler.api.admission import Admission, with_webhooks_named
+from bcs_scheduler.api.http import body, errors, original
+from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.api.http.operation import (
+    Answer,
+    Answered,
+    ApiSettings,
+    Call,
+    Listing,
+    Operation,
+    Plain,
+    Streamed,
+    not_leading,
+)
+from bcs_scheduler.api.http.request_gate import RequestGate
+from bcs_scheduler.api.http.routing import Routes
+from bcs_scheduler.api.reading.query import read_query
+from bcs_scheduler.api.routes import operations
+from bcs_scheduler.api.sessions.endpoint import Endpoint, refuse_websocket
+from bcs_scheduler.api.sessions.relay import NoMetrics, SessionMetrics
+from bcs_scheduler.api.streams.sse import EventStream, EventStreamResponse
+from bcs_scheduler.core.interface.effects import Problem, Reason
+from bcs_scheduler.leadership.gateway import Gateway
+from bcs_scheduler.security.caller import Caller
+from bcs_scheduler.wire.problems import FieldWarning, Problems
+
+log = structlog.get_logger("bcs_scheduler.api")
+STATE_AGE = "X-Bcs-State-Age"
+"""Header of a standby's answers: seconds by which the answer may be behind the store."""
+_encoder = msgspec.json.Encoder()
+
+
+def create_app(
+    gateway: Gateway,
+    settings: ApiSettings | None = None,
+    gate: RequestGate | None = None,
+    admission: Admission | None = None,
+    sessions: SessionMetrics | None = None,
+) -> ASGIApp:
+    """The API over a gateway. The application holds no state of its own; several applications may share a gateway.
+    Without a `gate` the API is open to all callers. `sessions` counts sessions."""
+    made = settings or ApiSettings(), gate or RequestGate(), admission or Admission(), sessions or NoMetrics()
+    return _App(gateway, *made)
+
+
+class _App:
+    """The way of every HTTP request. An application of Starlette would try one route after the other, and pass each
+    message of an answer through four layers that have nothing to do here: all errors are answered by `_endpoint`."""
+
+    def __init__(
+        self,
+        gateway: Gateway,
+        settings: ApiSettings,
+        gate: RequestGate,
+        admission: Admission,
+        sessions: SessionMetrics,
+    ) -> None:
+        by_path: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
+        for operation in operations():
+            by_path[operation.path][operation.method] = operation
+            if operation.method == "GET":
+                by_path[operation.path]["HEAD"] = operation
+        self._routes = Routes(by_path)
+        self._gateway, self._settings, self._gate, self._admission = gateway, settings, gate, admission
+        self._sessions = Endpoint(gateway, settings, gate, _failed, sessions)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self._session(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            raise ValueError(f"the API speaks HTTP, not {scope['type']}")
+        response = await self._answer(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    async def _session(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """A WebSocket, or the reason why this is none."""
+        for methods, parameters in self._routes.find(scope["path"]):
+            operation = methods.get("GET")
+            if operation is not None and operation.upgrade:
+                scope["path_params"] = parameters
+                await self._sessions.serve(operation, scope, receive, send)
+                return
+        await receive()
+        connection = HTTPConnection(scope)
+        error = ApiError(errors.NO_ROUTE, f"there is no session at {scope['path']}; /openapi.json lists the paths")
+        await refuse_websocket(_failed(error, connection), send)
+
+    async def _answer(self, request: Request) -> Response:
+        if b"%2f" in request.scope.get("raw_path", b"").lower():
+            # Routes are found in decoded paths, so a name with a slash would be taken for two parts of another route.
+            # No name has any.
+            problem = Problem("/", "contains %2F: names have no slashes")
+            return _failed(ApiError(errors.BAD_PARAMETER, f"the path {problem.message}", (problem,)), request)
+        translated = original.translate(request.method, request.scope["path"])
+        request.state.original = translated is not None
+        request.scope["path"] = translated or request.scope["path"]
+        allowed: list[str] = []
+        for methods, parameters in self._routes.find(request.scope["path"]):
+            operation = methods.get(request.method)
+            if operation is not None:
+                request.scope["path_params"] = parameters
+                return await self._endpoint(operation, request)
+            allowed = allowed or sorted(methods)
+        return _failed(_no_operation(request, allowed), request)
+
+    async def _endpoint(self, operation: Operation, request: Request) -> Response:
+        started = time.perf_counter()
+        cause = f"api-{os.urandom(6).hex()}"
+        gate, path = self._gate, request.scope["path"]
+        caller, admitted = None, False
+        reason: errors.ApiReason | None = None
+        try:
+            required = gate.required_access(operation)
+            caller = gate.identify(request, required)
+            access.check(required, caller, request.path_params, request.query_params)
+            admitted = True
+            response = await _answer(operation, request, self._gateway, self._settings, cause, caller, self._admission)
+            if isinstance(response, EventStreamResponse):
+                response.allowed = partial(gate.still_allows, request, required, caller)
+            if request.state.original:
+                response.status_code = 200 if response.status_code == 202 else response.status_code
+        except ApiError as error:
+            reason = error.reason
+            response = _failed(error, request)
+            if request.state.original and reason == Reason.NOT_FOUND and original.ignores_missing(operation):
+                reason, response = None, respond(Answer())
+            if not admitted and _has_body(request):
+                response.headers["Connection"] = "close"  # the body of a refused caller is not read
+        except Exception:
+            reason = errors.INTERNAL
+            log.exception("request failed", cause=cause, method=request.method, path=path)
+            response = _failed(
+                ApiError(errors.INTERNAL, f"internal error; search the log of the scheduler for {cause}"), request
+            )
+        response.headers["X-Request-Id"] = cause
+        age = self._gateway.age()
+        if age is not None:
+            response.headers[STATE_AGE] = f"{age:.1f}"
+        gate.record(operation, request, caller, cause, response.status_code, reason)
+        report = log.info if operation.write else log.debug
+        report(
+            "request",
+            cause=cause,
+            method=request.method,
+            path=path,
+            query=request.scope["query_string"].decode("latin-1"),
+            status=response.status_code,
+            who=caller.name if caller else "",
+            ms=round((time.perf_counter() - started) * 1000, 1),
+        )
+        return response
+
+
+def _has_body(request: Request) -> bool:
+    headers = request.headers
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+async def _answer(
+    operation: Operation,
+    request: Request,
+    gateway: Gateway,
+    settings: ApiSettings,
+    cause: str,
+    caller: Caller,
+    admission: Admission,
+) -> Response:
+    pairs = request.query_params.multi_items()
+    query = read_query(
+        original.lenient_query(pairs, operation.query) if request.state.original else pairs, operation.query
+    )
+    if (operation.write or operation.leader) and gateway.role() != "master":
+        raise not_leading(gateway.leader_url())
+    data = None
+    if operation.body is not None:
+        data = await _read_body(request, settings)
+        request.state.document = data
+        access.check_document(caller, access.required_access(operation), data)
+    resume = request.headers.get("last-event-id") or query.get("lastEventId", "")
+    problems = Problems(query.get("fieldValidation", "Warn"))
+    call = Call(
+        gateway, settings, request.path_params, query, data, cause, resume, caller, problems, request.state.original
+    )
+    if inspect.iscoroutinefunction(operation.handler):
+        return respond(await _carried_out(operation, call, admission), problems.warnings())
+    return await run_in_threadpool(lambda: respond(operation.handler(call)))  # type: ignore[arg-type]
+
+
+async def _carried_out(operation: Operation, call: Call, admission: Admission) -> Answered:
+    """Carries the operation out with the document that admission returns."""
+    admitted = await admission.admit(operation, call)
+    try:
+        answer: Answered = await operation.handler(replace(call, body=admitted.document))  # type: ignore[misc]
+    except ApiError as error:
+        failure = with_webhooks_named(error, admitted)
+        failure.warnings = call.problems.warnings()
+        raise failure from error
+    return answer
+
+
+async def _read_body(request: Request, settings: ApiSettings) -> Any:
+    headers = request.headers
+    try:
+        content = await body.read(
+            request.stream(),
+            headers.get("content-length"),
+            "" if request.state.original else headers.get("content-type", ""),
+            settings.max_body,
+            settings.body_timeout,
+        )
+    except ClientDisconnect as gone:
+        raise ApiError(errors.BAD_BODY, "the connection ended before the end of the body") from gone
+    return body.parse(content)
+
+
+CHUNK = 500
+"""Elements of a long list that are made and sent at once: some milliseconds of work between other threads' turns."""
+
+
+def listed(listing: Listing) -> Response:
+    """Short lists in one piece, as all other answers."""
+    first = list(islice(listing.items, CHUNK))
+    if len(first) < CHUNK:
+        return respond(Answer(first))
+    return StreamingResponse(_pieces(first, listing.items), headers={"Content-Type": errors.MEDIA_TYPE})
+
+
+def _pieces(first: list[Any], rest: Iterator[Any]) -> Iterator[bytes]:
+    head, _, tail = _encoder.encode({"result": True, "code": errors.OK, "message": "success", "data": []}).partition(
+        b"[]"
+    )
+    yield head + b"[" + _encoder.encode(first)[1:-1]
+    while some := list(islice(rest, CHUNK)):
+        yield b"," + _encoder.encode(some)[1:-1]
+    yield b"]" + tail
+
+
+def respond(answer: Answered, warnings: Sequence[FieldWarning] = ()) -> Response:
+    if isinstance(answer, EventStream):
+        return EventStreamResponse(answer)
+    if isinstance(answer, Streamed):
+        head = {"Content-Length": str(answer.size)}
+        return StreamingResponse(answer.chunks, media_type=answer.media_type, headers=head)
+    if isinstance(answer, Plain):
+        return Response(answer.content, answer.status, answer.headers, media_type=answer.media_type)
+    if isinstance(answer, Listing):
+        return listed(answer)
+    envelope = {"result": True, "code": errors.OK, "message": "success", "data": answer.data}
+    if answer.resume:
+        envelope["continue"] = answer.resume
+    if warnings:
+        envelope["warnings"] = warnings
+    return Response(_encoder.encode(envelope), answer.status, headers={"Content-Type": errors.MEDIA_TYPE})
+
+
+def _failed(error: ApiError, request: HTTPConnection) -> Response:
+    headers = {**error.headers, "Content-Type": errors.MEDIA_TYPE}
+    if error.reason == errors.NOT_LEADING:
+        query = f"?{request.url.query}" if request.url.query else ""
+        path = request.scope.get("raw_path", b"").decode("ascii") or request.scope["path"]
+        headers["Location"] = headers["Location"].rstrip("/") + path + query
+    if error.failure.status == 503:
+        headers.setdefault("Retry-After", "1")
+    return Response(_encoder.encode(error.envelope()), error.failure.status, headers=headers)
+
+
+def _no_operation(request: Request, allowed: list[str]) -> ApiError:
+    """`allowed`: methods of the path, empty for a path that does not exist."""
+    path = request.scope["path"]
+    if not allowed:
+        return ApiError(errors.NO_ROUTE, f"path {path} does not exist; /openapi.json lists all paths")
+    words = ", ".join(allowed)
+    message = f"{path} does not take {request.method}, only {words}"
+    return ApiError(errors.NO_METHOD, message, headers={"Allow": words})

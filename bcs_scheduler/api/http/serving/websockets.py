@@ -1,0 +1,44 @@
+"""uvicorn's WebSocket protocol as sessions need it."""
+
+from __future__ import annotations
+
+import socket
+from asyncio.transports import BaseTransport
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+CERTIFICATE = "bcs.certificate"
+"""Key of the scope, the same as in bcs_scheduler.api.http.serving.protocol."""
+IDLE, STEP, STEPS = 30, 10, 3
+"""The kernel's own probes of a silent connection: seconds until the first, seconds between two, and the number of
+unanswered probes that ends the connection. Pings of WebSockets would end sessions that wait: a peer that is blocked
+does not read the answer."""
+
+
+class SessionProtocol(WebSocketsSansIOProtocol):
+    """Shows the certificate of the client to the application, and notices clients that have vanished."""
+
+    def connection_made(self, transport: BaseTransport) -> None:
+        super().connection_made(transport)
+        line: Any = transport.get_extra_info("socket")
+        if line is not None:
+            for level, option, value in (
+                (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, IDLE),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, STEP),
+                (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, STEPS),
+            ):
+                line.setsockopt(level, option, value)
+
+    async def send(self, message: Any) -> None:
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body"):
+            self.handshake_complete = True  # an HTTP answer instead of a WebSocket is no error
+
+    async def run_asgi(self) -> None:
+        certificate = self.transport.get_extra_info("peercert")
+        if certificate:
+            scope: Any = self.scope
+            scope[CERTIFICATE] = certificate
+        await super().run_asgi()

@@ -1,0 +1,130 @@
+"""The cluster: resources, agents, schedulers, offers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from bcs_scheduler.api.http import errors
+from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
+from bcs_scheduler.api.reading.query import page_or_all
+from bcs_scheduler.api.views.cluster.agents import (
+    AgentView,
+    ClusterResource,
+    cluster_resource,
+    show_agents,
+    show_offer,
+    walk_agents,
+)
+from bcs_scheduler.leadership.gateway import Gateway
+from offers.model import Offer
+from store.state.ordered import Order
+
+table = Table("cluster")
+RANKED_FOR = 1.0
+"""Seconds for which pages of the offers use one ranking: a ranking costs with all offers."""
+
+
+class _Ranked(NamedTuple):
+    at: float
+    """Seconds by the monotonic clock."""
+    offers: list[Offer]
+
+
+_rankings: WeakKeyDictionary[Gateway, _Ranked] = WeakKeyDictionary()
+
+
+class ServerInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Address at which a server listens (docs/original.md#server-view). `leader` is ours."""
+
+    ip: str
+    port: int
+    scheme: str
+    hostname: str
+    version: str
+    cluster: str
+    leader: bool
+
+
+class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
+    """The first server of each list is the leader. The lists hold only servers that this scheduler knows itself: the
+    leader of the schedulers; while it leads itself, also the master of its subscription."""
+
+    mesosscheduler: list[ServerInfo]
+    mesosmaster: list[ServerInfo]
+
+
+@table.read("/cluster/resources", "Fetch the resources of the cluster", answer=ClusterResource, reasons=())
+def get_resources(call: Call) -> Answer:
+    return Answer(cluster_resource(show_agents(call.state(), call.gateway.agents())))
+
+
+@table.read(
+    "/cluster/endpoints", "Fetch the addresses of the leading scheduler and Mesos master", answer=Endpoints, reasons=()
+)
+def get_endpoints(call: Call) -> Answer:
+    leader = call.gateway.leader_url()
+    cluster = call.state().framework.cluster
+    schedulers = [_server(leader, call.settings.version, cluster)] if leader else []
+    master = call.gateway.mesos_master()
+    masters = [_server(f"http://{master}", "", cluster)] if master else []
+    return Answer(Endpoints(mesosscheduler=schedulers, mesosmaster=masters))
+
+
+@table.read(
+    "/cluster/current/offers",
+    "List the offers held now, emptiest agent first",
+    query=(LIMIT, CONTINUE),
+    answer=list[dict[str, Any]],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_offers(call: Call) -> Answered:
+    """The order of an offer is its rank."""
+    state = call.state()
+    ranked = _ranked(call.gateway) if "limit" in call.query else call.gateway.offers()
+
+    def walk(after: Order | None) -> Iterator[tuple[Order, Offer]]:
+        first = 0 if after is None else max(0, after[0] + 1)  # type: ignore[operator]
+        for rank in range(first, len(ranked)):
+            yield (rank,), ranked[rank]
+
+    return page_or_all(walk, call.query, lambda offer: show_offer(state, offer))
+
+
+def _ranked(gateway: Gateway) -> list[Offer]:
+    """The offers of at most RANKED_FOR seconds ago."""
+    now, known = time.monotonic(), _rankings.get(gateway)
+    if known is None or now - known.at > RANKED_FOR:
+        known = _rankings[gateway] = _Ranked(now, gateway.offers())
+    return known.offers
+
+
+@table.read(
+    "/agents",
+    "List the agents: Mesos's view merged with settings and taskgroup counts",
+    query=(LIMIT, CONTINUE),
+    answer=list[AgentView],
+    reasons=(errors.BAD_PARAMETER,),
+)
+def list_agents(call: Call) -> Answered:
+    state, listed = call.state(), call.gateway.agents()
+    return page_or_all(lambda after: walk_agents(state, listed, after), call.query, lambda show: show())
+
+
+def _server(url: str, version: str, cluster: str) -> ServerInfo:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return ServerInfo(
+        ip=host,
+        port=parts.port or (443 if parts.scheme == "https" else 80),
+        scheme=parts.scheme,
+        hostname=host,
+        version=version,
+        cluster=cluster,
+        leader=True,
+    )

@@ -1,0 +1,252 @@
+"""Daemonsets: create, update, roll back, restart, delete, list, fetch, and how each agent stands to one."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import msgspec
+
+from bcs_scheduler.api.documents.kinds.daemonset import as_application, read_daemonset, to_daemonset, to_definition
+from bcs_scheduler.api.http.errors import not_found
+from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Param, Table
+from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
+from bcs_scheduler.api.reading.query import page
+from bcs_scheduler.api.reading.redaction import hide_document
+from bcs_scheduler.api.routes.workloads.applications import check_remote
+from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
+from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.views.running.explain import Explanation, explain_application
+from bcs_scheduler.api.views.workloads.daemonsets import DaemonsetAgent, DaemonsetView, show_agents_of, show_daemonset
+from bcs_scheduler.api.views.workloads.taskgroups import TaskGroupView
+from bcs_scheduler.core.interface.effects import Reason
+from bcs_scheduler.core.interface.requests import (
+    CreateDaemonset,
+    DeleteDaemonset,
+    RestartDaemonset,
+    RollbackDaemonset,
+    UpdateDaemonset,
+)
+from bcs_scheduler.wire.documents.daemonset import DaemonsetDocument
+from store.records import Daemonset
+from store.records.workloads import DaemonsetStatus
+from store.state.reader import StateReader
+
+table = Table("daemonsets")
+DAEMONSETS = "/namespaces/{ns}/daemonsets"
+DAEMONSET = f"{DAEMONSETS}/{{name}}"
+ORIGINAL = "/namespaces/{ns}/daemonset"
+"""Path of daemonsets in the original's driver."""
+STATUS = Param("status", "text", "Only objects in this status.", choices=get_args(DaemonsetStatus))
+VERSION = Param("version", "text", "Id of the stored version. Default: the version before the newest one.")
+ENFORCE = Param("enforce", "bool", "1: remove the records of taskgroups that do not end, for example on lost agents.")
+
+
+class DaemonsetAccepted(msgspec.Struct, rename="camel"):
+    """`transactionID` of the started transaction, if there is work to do at once; the daemonset shows the progress.
+    `unchanged` instead: the daemonset already has this state."""
+
+    namespace: str
+    name: str
+    transaction_id: str = msgspec.field(name="transactionID", default="")
+
+
+def find_daemonset(state: StateReader, namespace: str, name: str) -> Daemonset:
+    """Raises ApiError (404)."""
+    return find(state.daemonsets, "daemonset", namespace, name)
+
+
+def _found(call: Call) -> tuple[StateReader, Daemonset]:
+    state = call.state()
+    return state, find_daemonset(state, call.path["ns"], call.path["name"])
+
+
+# --- reading ------------------------------------------------------------------------------------------------------
+
+
+@lists(table, DAEMONSETS, "/daemonsets", "daemonsets", query=(*LISTING, STATUS), answer=list[DaemonsetView])
+def list_daemonsets(call: Call) -> Answered:
+    state = call.state()
+    return listed(call, "daemonset", lambda daemonset: show_daemonset(state, daemonset))
+
+
+@table.read(DAEMONSET, "Fetch a daemonset", answer=DaemonsetView)
+def get_daemonset(call: Call) -> Answer:
+    return Answer(show_daemonset(*_found(call)))
+
+
+@table.read(
+    f"{DAEMONSET}/taskgroups",
+    "List the taskgroups of a daemonset",
+    query=OF_OWNER,
+    answer=list[TaskGroupView],
+)
+def list_taskgroups_of_daemonset(call: Call) -> Answered:
+    state, daemonset = _found(call)
+    return taskgroups_listed(call, state, (daemonset.namespace, daemonset.name))
+
+
+@table.read(
+    f"{DAEMONSET}/agents",
+    "List the agents with the state of a daemonset on each of them",
+    query=(LIMIT, CONTINUE),
+    answer=list[DaemonsetAgent],
+)
+def list_agents_of_daemonset(call: Call) -> Answer:
+    state, daemonset = _found(call)
+    found = show_agents_of(state, daemonset, call.gateway.agents())
+    return page(found, lambda standing: (standing.hostname, standing.id), call.query, lambda standing: standing)
+
+
+@table.read(f"{DAEMONSET}/explain", "Explain why a daemonset does not have its desired state", answer=Explanation)
+def explain_daemonset(call: Call) -> Answer:
+    state, daemonset = _found(call)
+    application = state.applications.get(daemonset.key)
+    if application is None:
+        raise not_found("daemonset", daemonset.key)
+    found = explain_application(state, application, call.gateway.diagnosis, call.gateway.now())
+    first = f"daemonset is {daemonset.status}: {daemonset.message}"
+    return Answer(
+        msgspec.structs.replace(found, status=daemonset.status, message=daemonset.message, text=[first, *found.text])
+    )
+
+
+@table.read(
+    "/definition/daemonset/{ns}/{name}",
+    "Fetch the user's document of a daemonset, without passwords",
+    answer=dict[str, Any],
+)
+def get_definition_of_daemonset(call: Call) -> Answer:
+    state, daemonset = _found(call)
+    application = state.applications.get(daemonset.key)
+    version = state.version(daemonset.key, application.version) if application is not None else None
+    if version is None or not version.raw:
+        raise not_found("definition of daemonset", daemonset.key)
+    return Answer(hide_document(version.raw))
+
+
+# --- changing -----------------------------------------------------------------------------------------------------
+
+
+def _read(call: Call, name: str | None) -> DaemonsetDocument:
+    document = read_daemonset(
+        call.body,
+        namespace=call.path["ns"],
+        name=name,
+        default_executor=call.settings.default_executor,
+        problems=call.problems,
+    )
+    check_remote(call, as_application(document))
+    return document
+
+
+@table.write(
+    "POST",
+    DAEMONSETS,
+    "Create a daemonset: one taskgroup on every agent that its definition accepts",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+    reasons=(Reason.EXISTS, Reason.CONFLICT, Reason.INVALID),
+)
+@table.write(
+    "POST",
+    ORIGINAL,
+    "Create a daemonset: one taskgroup on every agent that its definition accepts",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+    reasons=(Reason.EXISTS, Reason.CONFLICT, Reason.INVALID),
+)
+async def create_daemonset(call: Call) -> Answer:
+    document = _read(call, None)
+    return await call.submit(
+        CreateDaemonset(
+            daemonset=to_daemonset(document),
+            version=to_definition(document),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write(
+    "PUT",
+    DAEMONSETS,
+    "Update a daemonset to a new definition, within its disruption budget",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+)
+async def update_daemonset(call: Call) -> Answer:
+    return await _update(call, None)
+
+
+@table.write(
+    "PUT",
+    DAEMONSET,
+    "Update a daemonset to a new definition, within its disruption budget",
+    body=DaemonsetDocument,
+    answer=DaemonsetAccepted,
+)
+async def update_named_daemonset(call: Call) -> Answer:
+    return await _update(call, call.path["name"])
+
+
+async def _update(call: Call, name: str | None) -> Answer:
+    document = _read(call, name)
+    return await call.submit(
+        UpdateDaemonset(
+            daemonset=to_daemonset(document),
+            version=to_definition(document),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write(
+    "PUT",
+    f"{DAEMONSET}/rollback",
+    "Roll a daemonset back to a stored version, within its disruption budget",
+    query=(VERSION,),
+    answer=DaemonsetAccepted,
+)
+async def rollback_daemonset(call: Call) -> Answer:
+    return await call.submit(
+        RollbackDaemonset(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            version=call.query.get("version") or None,
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )
+
+
+@table.write(
+    "PUT",
+    f"{DAEMONSET}/restart",
+    "Replace the taskgroups of a daemonset with the same definition, within its disruption budget",
+    answer=DaemonsetAccepted,
+)
+async def restart_daemonset(call: Call) -> Answer:
+    return await call.submit(
+        RestartDaemonset(namespace=call.path["ns"], name=call.path["name"], dry_run=call.dry_run, cause=call.cause)
+    )
+
+
+@table.write("DELETE", DAEMONSET, "Delete a daemonset with its taskgroups", query=(ENFORCE,), answer=DaemonsetAccepted)
+@table.write(
+    "DELETE",
+    f"{ORIGINAL}/{{name}}",
+    "Delete a daemonset with its taskgroups",
+    query=(ENFORCE,),
+    answer=DaemonsetAccepted,
+)
+async def delete_daemonset(call: Call) -> Answer:
+    return await call.submit(
+        DeleteDaemonset(
+            namespace=call.path["ns"],
+            name=call.path["name"],
+            enforce=call.query.get("enforce", False),
+            dry_run=call.dry_run,
+            cause=call.cause,
+        )
+    )

@@ -1,0 +1,55 @@
+"""Stored versions of applications, and the user's own document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bcs_scheduler.api.http.errors import ApiError, not_found
+from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Table
+from bcs_scheduler.api.reading.query import page
+from bcs_scheduler.api.reading.redaction import hide_document
+from bcs_scheduler.api.routes.workloads.applications import find_application
+from bcs_scheduler.api.views.workloads.versions import VersionView, show_version
+from bcs_scheduler.core.interface.effects import Reason
+
+table = Table("versions")
+VERSIONS = "/namespaces/{ns}/applications/{name}/versions"
+
+
+@table.read(
+    VERSIONS,
+    "List the ids of an application's stored versions, oldest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[str],
+)
+def list_versions(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    return page(list(state.versions_of(application.key)), lambda name: (name,), call.query, lambda name: name)
+
+
+@table.read(f"{VERSIONS}/{{id}}", "Fetch a stored version", answer=VersionView)
+def get_version(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    version = state.version(application.key, call.path["id"])
+    if version is None:
+        raise not_found("version", f"{call.path['id']} of application {application.key}")
+    return Answer(show_version(version))
+
+
+@table.read(
+    "/definition/application/{ns}/{name}",
+    "Fetch the user's document of the newest version, without passwords",
+    answer=dict[str, Any],
+)
+def get_definition(call: Call) -> Answer:
+    state = call.state()
+    application = find_application(state, call.path["ns"], call.path["name"])
+    version = state.version(application.key, application.version)
+    if application.deployment and (version is None or not version.raw):
+        owner = f"deployment {application.deployment_key}"
+        raise ApiError(Reason.NOT_FOUND, f"application {application.key} has no document of its own: see {owner}")
+    if version is None or not version.raw:
+        raise not_found("definition of application", application.key)
+    return Answer(hide_document(version.raw))

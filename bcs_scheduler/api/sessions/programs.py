@@ -1,0 +1,124 @@
+"""Begins a session at the agent, for each executor.
+
+Our executor has the context of its tasks, so the agent starts its file once more, which asks it (executor/sessions).
+Tasks of the executor of the cluster manager are containers of their own: the agent starts the program in them, with
+their variables, folder and user.
+"""
+
+from __future__ import annotations
+
+import base64
+import shlex
+from typing import Protocol
+
+import msgspec
+
+from bcs_scheduler.agentapi.connections import Connection
+from bcs_scheduler.agentapi.following import Following, follow
+from bcs_scheduler.agentapi.sandbox import Folder
+from bcs_scheduler.agentapi.sessions import Agent, Program, Session, Size, launch
+from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.api.sessions.copies import program_of
+from bcs_scheduler.api.sessions.frames import SessionRequest
+from bcs_scheduler.core.interface.effects import Reason
+from bcs_scheduler.net.addresses import HostPort
+from store.records import Task, TaskGroup
+
+FILE, SOCKET = "bcs-executor.pyz", ".bcs-sessions"
+"""Names in the sandbox of our executor. An executor of an earlier version has no socket."""
+TOO_OLD = "bcs: the executor of this taskgroup does not offer sessions; restart the taskgroup with this version"
+
+
+class Opener(Protocol):
+    """Begins the requested session. Raises ApiError, SessionError."""
+
+    async def __call__(self, wanted: SessionRequest) -> Session | Connection | Following: ...
+
+
+class Opening:
+    """Begins sessions with one task. `python`: name of the interpreter on agents."""
+
+    def __init__(self, address: HostPort, framework: str, group: TaskGroup, task: Task, python: str) -> None:
+        self._agent = Agent(address)
+        self._framework, self._group, self._task, self._python = framework, group, task, python
+
+    async def run(self, wanted: SessionRequest) -> Session:
+        if not wanted.command or not wanted.command[0]:
+            raise ApiError(Reason.INVALID, "command is missing")
+        session = await self._launch(wanted)
+        if not wanted.stdin:
+            await session.send(b"")  # otherwise programs that read their input would wait without end
+        return session
+
+    async def connect(self, wanted: SessionRequest) -> Session | Connection:
+        if not 0 < wanted.port < 65536:
+            raise ApiError(Reason.INVALID, "port must be a number from 1 to 65535")
+        if self._group.executor == "bcs":
+            return await self._launch(SessionRequest(port=wanted.port, stdin=True))
+        known = {port.host_port or port.container_port for port in self._task.ports}
+        if wanted.port not in known:
+            listed = ", ".join(map(str, sorted(known))) or "none"
+            raise ApiError(Reason.INVALID, f"port {wanted.port} is not a port of the task ({listed})")
+        return await Connection.open(HostPort(self._task.container_ip or self._group.agent_ip, wanted.port))
+
+    async def copy(self, wanted: SessionRequest) -> Session:
+        """A file or folder, in or out."""
+        if wanted.copy is None:
+            raise ApiError(Reason.INVALID, "copy is missing")
+        stdin = wanted.copy.action != "fetch"
+        return await self.run(SessionRequest(command=program_of(wanted.copy), stdin=stdin))
+
+    async def attach(self, wanted: SessionRequest) -> Session | Following:
+        """The output of the task from now on."""
+        if wanted.stdin or wanted.tty is not None:
+            what = "a terminal" if wanted.tty is not None else "an input"
+            name = self._task.name or self._task.id
+            raise ApiError(
+                Reason.CONFLICT, f"task {name} was started without {what}; attach without -i and -t shows its output"
+            )
+        if self._group.executor == "bcs":
+            session = await self._launch(SessionRequest(), attach=True)
+            await session.send(b"")
+            return session
+        container = await self._agent.container_of(self._framework, self._group.id, self._task.id)
+        folder = Folder(str(self._agent.address), self._framework, self._group.id, f"tasks/{self._task.id}")
+        return await follow(self._agent, container, folder)
+
+    async def _launch(self, wanted: SessionRequest, *, attach: bool = False) -> Session:
+        container = await self._agent.container_of(self._framework, self._group.id, self._task.id)
+        program = self._ours(wanted, attach) if self._group.executor == "bcs" else _theirs(wanted)
+        return await launch(self._agent, container, program)
+
+    def _ours(self, wanted: SessionRequest, attach: bool) -> Program:
+        wish = {
+            "task": self._task.id,
+            "argv": wanted.command,
+            "port": wanted.port,
+            **({"attach": True} if attach else {}),  # a field that executors of earlier versions refuse
+            "env": wanted.env,
+            "user": wanted.user,
+            "working_dir": wanted.working_dir,
+            "privileged": wanted.privileged,
+            "tty": wanted.tty is not None,
+        }
+        line = (
+            f"test -S {SOCKET} || {{ echo {shlex.quote(TOO_OLD)} >&2; exit 125; }}; "
+            f"exec {shlex.quote(self._python)} -I -S -B {FILE} session"
+        )
+        env = {"BCS_SESSION": base64.b64encode(msgspec.json.encode(wish)).decode("ascii")}
+        if wanted.tty is not None:
+            env["BCS_SESSION_SIZE"] = f"{wanted.tty.rows} {wanted.tty.columns}"
+        return Program(("/bin/sh", "-c", line), env, size=_size(wanted))
+
+
+def _theirs(wanted: SessionRequest) -> Program:
+    if wanted.privileged:
+        raise ApiError(Reason.INVALID, "privileged is possible only in containers of the executor bcs")
+    argv = wanted.command
+    if wanted.working_dir:
+        argv = ["/bin/sh", "-c", 'cd "$0" && exec "$@"', wanted.working_dir, *argv]
+    return Program(argv, wanted.env, wanted.user, _size(wanted))
+
+
+def _size(wanted: SessionRequest) -> Size | None:
+    return Size(wanted.tty.rows, wanted.tty.columns) if wanted.tty is not None else None

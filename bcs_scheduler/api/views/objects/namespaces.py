@@ -1,0 +1,103 @@
+"""Namespaces as users see them: settings, quota, and the requests of their workloads."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bcs_scheduler.core.requests.concurrency import version_of
+from bcs_scheduler.wire.times import NO_TIME, rfc3339
+from offers.dimensions import recorded
+from store.records import Namespace
+from transactions.rules import quota_usage
+from transactions.rules.quota_usage import QuotaUsage
+
+
+class NamespaceMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`resourceVersion`: empty without settings."""
+
+    name: str
+    creation_timestamp: str = NO_TIME
+    update_timestamp: str = NO_TIME
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+
+class AmountsView(msgspec.Struct, frozen=True, kw_only=True):
+    """Cores, MB, MB."""
+
+    cpus: float
+    mem: float
+    disk: float
+    taskgroups: int
+
+
+class QuotaView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Cores, MB, MB, number; an absent amount is not bounded."""
+
+    cpus: float | None = None
+    mem: float | None = None
+    disk: float | None = None
+    taskgroups: int | None = None
+
+
+class NamespaceSpecView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`queue` is missing if it is the default queue."""
+
+    quota: QuotaView
+    queue: str = ""
+
+
+class NamespaceStatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """`used`: the resource requests of all workloads together, running or not. `contents`: number of objects by kind.
+    `recorded`: true if the namespace has settings of its own; otherwise it exists because of its objects."""
+
+    used: AmountsView
+    contents: dict[str, int]
+    recorded: bool
+
+
+class NamespaceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    api_version: str = "v4"
+    kind: str = "namespace"
+    metadata: NamespaceMeta
+    spec: NamespaceSpecView
+    status: NamespaceStatusView
+
+
+def show_namespace(name: str, record: Namespace | None, used: QuotaUsage, contents: dict[str, int]) -> NamespaceView:
+    known = record if record is not None else Namespace(name=name)
+    quota = {key: bound for key, bound in quota_usage.bounds(known.quota) if bound is not None}
+    return NamespaceView(
+        metadata=NamespaceMeta(
+            name=name,
+            creation_timestamp=rfc3339(known.created_at),
+            update_timestamp=rfc3339(known.updated_at),
+            resource_version=version_of(record) if record is not None else "",
+            labels=known.labels,
+            annotations=known.annotations,
+        ),
+        spec=NamespaceSpecView(
+            quota=QuotaView(
+                cpus=_displayed("cpus", quota.get("cpus")),
+                mem=_displayed("mem", quota.get("mem")),
+                disk=_displayed("disk", quota.get("disk")),
+                taskgroups=quota.get("taskgroups"),
+            ),
+            queue=known.queue,
+        ),
+        status=NamespaceStatusView(
+            used=AmountsView(
+                cpus=recorded("cpus").displayed(used.cpus),
+                mem=recorded("mem").displayed(used.mem),
+                disk=recorded("disk").displayed(used.disk),
+                taskgroups=used.taskgroups,
+            ),
+            contents=contents,
+            recorded=record is not None,
+        ),
+    )
+
+
+def _displayed(name: str, amount: int | None) -> float | None:
+    return None if amount is None else recorded(name).displayed(amount)

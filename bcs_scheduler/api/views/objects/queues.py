@@ -1,0 +1,74 @@
+"""Queues as users see them: settings, and the namespaces that belong to them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bcs_scheduler.api.views.objects.namespaces import NamespaceMeta
+from bcs_scheduler.core.requests.concurrency import version_of
+from bcs_scheduler.wire.times import rfc3339
+from offers.dimensions import recorded
+from store.records import Limits, Queue
+from store.records.definition import Amounts
+
+
+class QueueAmountsView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Cores, MB, MB, GPUs. Missing: not limited, or nothing guaranteed."""
+
+    cpus: float | None = None
+    mem: float | None = None
+    disk: float | None = None
+    gpus: float | None = None
+
+
+class QueueSpecView(msgspec.Struct, frozen=True, kw_only=True):
+    weight: int
+    guarantee: QueueAmountsView
+    capability: QueueAmountsView
+    reclaimable: bool
+
+
+class QueueStatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """`namespaces`: those that name the queue; the default queue has all others, which are not listed. `recorded`: the
+    queue has settings of its own; false for the default queue until an operator sets it."""
+
+    namespaces: list[str]
+    recorded: bool
+
+
+class QueueView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    api_version: str = "v4"
+    kind: str = "queue"
+    metadata: NamespaceMeta
+    spec: QueueSpecView
+    status: QueueStatusView
+
+
+def show_queue(name: str, record: Queue | None, namespaces: list[str]) -> QueueView:
+    """`record` None: the default queue without settings."""
+    known = record if record is not None else Queue(name=name)
+    return QueueView(
+        metadata=NamespaceMeta(
+            name=name,
+            creation_timestamp=rfc3339(known.created_at),
+            update_timestamp=rfc3339(known.updated_at),
+            resource_version=version_of(record) if record is not None else "",
+            labels=known.labels,
+            annotations=known.annotations,
+        ),
+        spec=QueueSpecView(
+            weight=known.weight,
+            guarantee=_shown(known.guarantee),
+            capability=_shown(known.capability),
+            reclaimable=known.reclaimable,
+        ),
+        status=QueueStatusView(namespaces=sorted(namespaces), recorded=record is not None),
+    )
+
+
+def _shown(given: Amounts | Limits) -> QueueAmountsView:
+    """Amounts that are given; a limit may be 0, a guarantee of 0 is none."""
+    none = 0 if isinstance(given, Amounts) else None
+    found = {name: getattr(given, name) for name in QueueAmountsView.__struct_fields__}
+    shown = {name: recorded(name).displayed(amount) for name, amount in found.items() if amount not in (None, none)}
+    return QueueAmountsView(**shown)

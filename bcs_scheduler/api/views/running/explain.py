@@ -1,0 +1,237 @@
+"""Explains why an application is not fully as it should be: operations in progress, places that they lack, causes of
+waiting taskgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from bcs_scheduler.wire.times import rfc3339
+from offers.dimensions import recorded
+from offers.model import Diagnosis, HeldBack
+from store.records import Application, TaskGroup, Transaction, Version
+from store.state.reader import StateReader
+from transactions import explain, text
+from transactions.progress import progress
+from transactions.rules.application_types import lasting
+from transactions.rules.taskgroups import health, relaunch
+from transactions.rules.taskgroups.lifecycle import is_ready, is_ready_or_finished
+from transactions.text import counted, duration
+
+TASKGROUPS_SHOWN = 50
+"""Waiting taskgroups listed one by one; the rest is counted."""
+
+
+class ReasonCount(msgspec.Struct, frozen=True, kw_only=True):
+    """`agents` is the number of agents that failed this test first."""
+
+    reason: str
+    agents: int
+
+
+class Closest(msgspec.Struct, frozen=True, kw_only=True):
+    """The most of a resource that is free on an agent which passes every other test. Cores, MB, or numbers."""
+
+    resource: str
+    needed: float
+    free: float
+
+
+class Gang(msgspec.Struct, frozen=True, kw_only=True):
+    """A gang that is not launched: the places that it needs at the same time, and how many were found."""
+
+    needed: int
+    found: int
+
+
+class QueueHold(msgspec.Struct, frozen=True, kw_only=True):
+    """The queue that holds taskgroups back although agents have room. `limited`: by a hard limit of the queue;
+    otherwise the queue has its deserved share. Amounts by resource: cores, MB, numbers; `deserved` is empty if no
+    plug-in gives shares."""
+
+    name: str
+    limited: bool
+    allocated: dict[str, float]
+    deserved: dict[str, float]
+
+
+class Placing(msgspec.Struct, frozen=True, kw_only=True):
+    """The last placement pass for the open taskgroups of a transaction. `gang` is null unless they wait for each
+    other, and `queue` unless a queue of the policy holds them back."""
+
+    wanted: int
+    placed: int
+    agents: int
+    reasons: list[ReasonCount]
+    closest: list[Closest]
+    message: str
+    gang: Gang | None
+    queue: QueueHold | None
+
+
+class OperationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A transaction in progress. `placing` is null while no taskgroup of the transaction has failed to find a place."""
+
+    transaction_id: str = msgspec.field(name="transactionID")
+    type: str
+    taskgroup: str
+    progress: int
+    target: int
+    due_in_seconds: float
+    left_seconds: float
+    deadline: str
+    placing: Placing | None
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """A taskgroup that is not ready, and the cause."""
+
+    id: str
+    name: str
+    status: str
+    message: str
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """`text` repeats the other fields in sentences, the most important first."""
+
+    namespace: str
+    name: str
+    status: str
+    message: str
+    instances: int
+    existing: int
+    ready: int
+    text: list[str]
+    transactions: list[OperationState]
+    taskgroups: list[Waiting]
+
+
+def explain_application(
+    state: StateReader, application: Application, diagnosis: Callable[[str], Diagnosis | None], now: float
+) -> Explanation:
+    """`now` in Unix seconds."""
+    active = sorted(state.active_of(application.key).values(), key=lambda t: (t.created_at, t.id))
+    operations = [_operation(state, transaction, diagnosis(transaction.id), now) for transaction in active]
+    groups = sorted(state.groups_of(application.key).values(), key=lambda group: (group.index, group.id))
+    reschedules = {transaction.taskgroup: transaction for transaction in active if transaction.taskgroup}
+    unready = [group for group in groups if not (is_ready if lasting(application) else is_ready_or_finished)(group)]
+    waiting = [
+        Waiting(
+            id=group.id,
+            name=group.name,
+            status=group.status,
+            message=_waits_for(group, state.version(application.key, group.version), reschedules.get(group.id), now),
+        )
+        for group in unready[:TASKGROUPS_SHOWN]
+    ]
+    return Explanation(
+        namespace=application.namespace,
+        name=application.name,
+        status=application.status,
+        message=application.message,
+        instances=application.instances,
+        existing=len(groups),
+        ready=len(groups) - len(unready),
+        text=_sentences(application, groups, operations, waiting, len(unready)),
+        transactions=operations,
+        taskgroups=waiting,
+    )
+
+
+def _operation(state: StateReader, transaction: Transaction, diagnosis: Diagnosis | None, now: float) -> OperationState:
+    return OperationState(
+        transaction_id=transaction.id,
+        type=transaction.type,
+        taskgroup=transaction.taskgroup,
+        progress=progress(state, transaction).done,
+        target=transaction.target,
+        due_in_seconds=round(max(0.0, transaction.due_at - now), 1),
+        left_seconds=round(max(0.0, transaction.deadline - now), 1),
+        deadline=rfc3339(transaction.deadline),
+        placing=_placing(diagnosis) if diagnosis is not None else None,
+    )
+
+
+def _placing(diagnosis: Diagnosis) -> Placing:
+    ranked = sorted(diagnosis.reasons.items(), key=lambda item: (-item[1], item[0]))
+    return Placing(
+        wanted=diagnosis.wanted,
+        placed=diagnosis.placed,
+        agents=diagnosis.agents,
+        reasons=[ReasonCount(reason=explain.reason_text(reason), agents=count) for reason, count in ranked],
+        closest=[
+            Closest(resource=name, needed=recorded(name).displayed(needed), free=recorded(name).displayed(free))
+            for name, needed, free in diagnosis.closest
+        ],
+        message=explain.reasons(diagnosis),
+        gang=Gang(needed=diagnosis.min_members, found=diagnosis.reached) if diagnosis.min_members > 1 else None,
+        queue=_hold(diagnosis.held_back) if diagnosis.held_back is not None else None,
+    )
+
+
+def _hold(found: HeldBack) -> QueueHold:
+    allocated, deserved = (
+        {name: recorded(name).displayed(amount) for name, amount in amounts}
+        for amounts in (found.allocated, found.deserved)
+    )
+    return QueueHold(name=found.queue, limited=found.at_limit, allocated=allocated, deserved=deserved)
+
+
+def _waits_for(group: TaskGroup, version: Version | None, reschedule: Transaction | None, now: float) -> str:
+    if reschedule is not None and reschedule.due_at > now and relaunch.is_due(group):
+        return f"is launched again in {duration(reschedule.due_at - now)}: {group.message}"
+    if reschedule is not None and reschedule.due_at > now:
+        return f"restarts in {duration(reschedule.due_at - now)} (restart {group.restarts + 1}): {group.message}"
+    if group.unreachable_since:
+        return _unreachable(group, version, now)
+    if group.killing_since and not group.ended:
+        return f"is being ended for {duration(now - group.killing_since)}: {group.kill_reason or 'no longer wanted'}"
+    if reschedule is not None:
+        return "waits for a place for its replacement"
+    if group.ended:
+        return f"has ended and is not replaced: {group.message}" if group.message else "has ended and is not replaced"
+    if group.status == "Running":
+        return f"is not healthy: {health.describe_failures(group)}"
+    return group.message or f"is {group.status}"
+
+
+def _unreachable(group: TaskGroup, version: Version | None, now: float) -> str:
+    patience = version.unreachable_policy.replace_after if version is not None else -1.0
+    text = f"its agent {group.hostname} is unreachable for {duration(now - group.unreachable_since)}"
+    if patience < 0:
+        return f"{text}; it is never replaced (unreachablePolicy)"
+    left = group.unreachable_since + patience - now
+    return f"{text}; replaced in {duration(left)}" if left > 0 else f"{text}; it is being replaced"
+
+
+def _sentences(
+    application: Application,
+    groups: list[TaskGroup],
+    operations: list[OperationState],
+    waiting: list[Waiting],
+    unready: int,
+) -> list[str]:
+    wanted = application.instances
+    lines = [
+        f"{application.status}: {len(groups) - unready} of {counted(wanted, 'taskgroup')} ready, {len(groups)} present"
+    ]
+    if application.message and application.status not in ("Running", "Finish"):
+        lines.append(application.message)
+    for operation in operations:
+        about = f" of {operation.taskgroup}" if operation.taskgroup else ""
+        when = f", starts in {duration(operation.due_in_seconds)}" if operation.due_in_seconds else ""
+        progress = f"{operation.progress} of {operation.target}{when}, {duration(operation.left_seconds)} left"
+        lines.append(f"{text.operation(operation.type)}{about} {operation.transaction_id}: {progress}")
+        if operation.placing is not None:
+            missing = operation.placing.wanted - operation.placing.placed
+            lines.append(f"{counted(missing, 'taskgroup')} without a place: {operation.placing.message}")
+    lines += [f"{group.name} is {group.status}: {group.message}" for group in waiting]
+    if unready > len(waiting):
+        lines.append(f"{counted(unready - len(waiting), 'more taskgroup')} not ready")
+    if not operations and not unready and len(groups) < wanted:
+        lines.append(
+            f"{counted(wanted - len(groups), 'taskgroup')} missing, and no operation creates more; scale or update"
+        )
+    return lines

@@ -1,0 +1,194 @@
+"""Starts, recovers and stops application managers.
+
+The order is part of the contract: `service_init` of all, `start` of all, recovery of applications in the order of their
+creation, then of tasks, then the replay of notifications that arrived meanwhile. A manager that fails or takes too long
+ends the start and is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
+
+import structlog
+
+from offers.policy.applications.context import ApplicationContext
+from offers.policy.applications.gangs.recovery import Existing
+from offers.policy.applications.interface import (
+    AddApplicationRequest,
+    AddTaskRequest,
+    AppManager,
+    ManagedApp,
+    ManagedTask,
+    Recoverable,
+    Services,
+    TaskGroupRef,
+)
+from offers.policy.applications.lifecycle.recovery import Recovery, Step
+from offers.policy.applications.metadata import ApplicationMetadata
+
+log = structlog.get_logger(__name__)
+
+MANAGER_SECONDS = 60.0
+"""The time that one call of a manager may take during a start."""
+
+Result = TypeVar("Result")
+
+
+class StartFailed(Exception):
+    """A manager has failed, so the start ends. `manager` is its name, `call` the method."""
+
+    def __init__(self, manager: str, call: str, cause: str) -> None:
+        super().__init__(f"application manager {manager}: {call}: {cause}")
+        self.manager, self.call = manager, call
+
+
+class _Notification(NamedTuple):
+    call: Callable[..., None]
+    arguments: tuple[str, ...]
+
+
+class RecoveringContext:
+    """The context as managers get it. Notifications that arrive during recovery are kept for the replay."""
+
+    def __init__(self, context: ApplicationContext, recovery: Recovery) -> None:
+        self._context, self._recovery = context, recovery
+
+    def get_application(self, application: str) -> ManagedApp | None:
+        """See `ApplicationManagementProtocol.get_application`."""
+        return self._context.get_application(application)
+
+    def add_application(self, request: AddApplicationRequest) -> ManagedApp:
+        """See `ApplicationManagementProtocol.add_application`."""
+        if not self._recovery.complete:
+            request = request._replace(recovered=True)
+        return self._context.add_application(request)
+
+    def remove_application(self, application: str) -> None:
+        """See `ApplicationManagementProtocol.remove_application`."""
+        self._context.remove_application(application)
+
+    def add_task(self, request: AddTaskRequest) -> ManagedTask | None:
+        """See `ApplicationManagementProtocol.add_task`."""
+        return self._context.add_task(request)
+
+    def remove_task(self, application: str, task: str) -> None:
+        """See `ApplicationManagementProtocol.remove_task`."""
+        self._context.remove_task(application, task)
+
+    def notify_application_complete(self, application: str) -> None:
+        """See `ApplicationManagementProtocol.notify_application_complete`."""
+        self._notify(self._context.notify_application_complete, application)
+
+    def notify_application_fail(self, application: str, cause: str = "") -> None:
+        """See `ApplicationManagementProtocol.notify_application_fail`."""
+        self._notify(self._context.notify_application_fail, application, cause)
+
+    def notify_task_complete(self, application: str, task: str) -> None:
+        """See `ApplicationManagementProtocol.notify_task_complete`."""
+        self._notify(self._context.notify_task_complete, application, task)
+
+    def _notify(self, call: Callable[..., None], *arguments: str) -> None:
+        if not self._recovery.hear("", _Notification(call, arguments)):
+            call(*arguments)
+
+    def replay(self) -> None:
+        """Handles what was kept, in its order."""
+        for event in self._recovery.replay(()):
+            if isinstance(event, _Notification):
+                event.call(*event.arguments)
+
+
+class ManagerService:
+    """All enabled managers. The caller has begun the steps of recovery before MANAGERS."""
+
+    def __init__(
+        self,
+        managers: Sequence[AppManager],
+        context: ApplicationContext,
+        recovery: Recovery,
+        now: Callable[[], float],
+        settings: Mapping[str, Mapping[str, object]] | None = None,
+        limit: float = MANAGER_SECONDS,
+    ) -> None:
+        """`settings` by name of the manager, None: no manager has settings; `limit`: seconds for one call; `now`: Unix
+        seconds."""
+        self.managers, self.context, self.recovery = tuple(managers), context, recovery
+        self._now, self._settings, self._limit = now, settings or {}, limit
+        self._protocol = RecoveringContext(context, recovery)
+        self._begun: list[AppManager] = []
+
+    async def start(self) -> None:
+        """Initializes and starts all managers. Raises StartFailed; those that had begun are stopped then."""
+        self.recovery.begin(Step.MANAGERS, self._now())
+        try:
+            for manager in self.managers:
+                services = Services(self._settings.get(manager.name, {}), self._now)
+                await self._call(manager, "service_init", manager.service_init(self._protocol, services))
+            for manager in self.managers:
+                self._begun.append(manager)
+                await self._call(manager, "start", manager.start())
+        except StartFailed:
+            await self.stop()
+            raise
+
+    async def recover(
+        self, units: Iterable[TaskGroupRef], existing: Mapping[str, Iterable[Existing]]
+    ) -> tuple[TaskGroupRef, ...]:
+        """Recovers applications and tasks, and lets work start. `units`: the units of work that exist; `existing`: the
+        placeholders that exist, by application. Returns the units of no application, which occupy their nodes. Raises
+        StartFailed; the managers are stopped then."""
+        try:
+            return await self._recover(units, existing)
+        except StartFailed:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stops the managers in the opposite order. A failure is logged, and the others are stopped. A second call does
+        nothing."""
+        while self._begun:
+            manager = self._begun.pop()
+            try:
+                await asyncio.wait_for(manager.stop(), self._limit)
+            except Exception as error:
+                log.error("appmanager.stop_failed", manager=manager.name, exc_info=error)
+
+    async def _recover(
+        self, units: Iterable[TaskGroupRef], existing: Mapping[str, Iterable[Existing]]
+    ) -> tuple[TaskGroupRef, ...]:
+        self.recovery.begin(Step.APPLICATIONS, self._now())
+        recoverable = [(one, one) for one in self.managers if isinstance(one, Recoverable)]
+        found: list[ApplicationMetadata] = []
+        for manager, source in recoverable:
+            found += (await self._call(manager, "list_applications", source.list_applications())).values()
+        for metadata in sorted(found, key=lambda one: (one.created, one.id)):
+            self.context.add_application(AddApplicationRequest(metadata, recovered=True))
+        self.recovery.begin(Step.NODES, self._now())
+        occupying = [unit for unit in units if not self._recover_unit(unit, recoverable) and not unit.terminated]
+        self.recovery.begin(Step.REPLAY, self._now())
+        self.context.resume(existing)
+        self._protocol.replay()
+        self.recovery.begin(Step.SCHEDULING, self._now())
+        return tuple(unit for unit in occupying if unit.node)
+
+    def _recover_unit(self, unit: TaskGroupRef, recoverable: Sequence[tuple[AppManager, Recoverable]]) -> bool:
+        for manager, source in recoverable:
+            try:
+                allocation = source.get_existing_allocation(unit)
+            except Exception as error:
+                raise StartFailed(
+                    manager.name, "get_existing_allocation", f"{type(error).__name__}: {error}"
+                ) from error
+            if allocation is not None:
+                return self.context.recover_task(allocation.task, unit) is not None
+        return False
+
+    async def _call(self, manager: AppManager, name: str, call: Awaitable[Result]) -> Result:
+        try:
+            return await asyncio.wait_for(call, self._limit)
+        except TimeoutError:
+            raise StartFailed(manager.name, name, f"no end after {self._limit:g} s") from None
+        except Exception as error:
+            raise StartFailed(manager.name, name, f"{type(error).__name__}: {error}") from error

@@ -1,0 +1,1 @@
+"""The HTTP API of the scheduler as Python calls (`client.Client`), and searches built on it (`lookup`)."""

@@ -1,0 +1,288 @@
+"""A typed client of the scheduler's HTTP API, for `bcs`, the demo and tests.
+
+Answers are plain JSON values with the key names of the API. Repetition of requests and errors:
+bcs_scheduler.cli.client.http.transport.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from typing import TYPE_CHECKING
+
+from bcs_scheduler.cli.client.http.transport import path_of
+from bcs_scheduler.cli.client.requests.daemonsets import Daemonsets
+from bcs_scheduler.cli.client.requests.deployments import Deployments
+from bcs_scheduler.cli.client.requests.events import Events
+from bcs_scheduler.cli.client.requests.extensions import Extensions
+from bcs_scheduler.cli.client.requests.services import Services
+from bcs_scheduler.cli.client.types import PREFIX, Accepted, Download, Json, Piece, SentMessages
+
+if TYPE_CHECKING:
+    from bcs_scheduler.cli.client.sessions import SessionLine
+
+
+class Client(Deployments, Daemonsets, Services, Extensions, Events):
+    """A client of one server. A client must not be used by several threads at the same time."""
+
+    # --- applications -----------------------------------------------------------------------------------------
+
+    def applications(self, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """All applications of a namespace; None = of all namespaces."""
+        path = "/applications" if namespace is None else path_of("namespaces", namespace, "applications")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def application(self, namespace: str, name: str) -> Json:
+        return self._get(_application(namespace, name))
+
+    def definition(self, namespace: str, name: str) -> Json:
+        """The document of the newest version, as the user wrote it."""
+        return self._get(path_of("definition", "application", namespace, name))
+
+    def create(self, document: Json, *, dry_run: bool = False) -> Accepted:
+        return self._command("POST", _collection(document), {"dryRun": dry_run}, document)
+
+    def update(
+        self,
+        document: Json,
+        *,
+        instances: int | None = None,
+        max_unavailable: int | None = None,
+        resources_only: bool = False,
+        dry_run: bool = False,
+    ) -> Accepted:
+        """`instances`: number of taskgroups that get the new definition (None = all). `resources_only`: change limits
+        in place, and nothing else."""
+        query = {"instances": instances, "maxUnavailable": max_unavailable, "dryRun": dry_run, **self._on_conflict}
+        return self._command(
+            "PUT", _collection(document), {**query, "args": "resource" if resources_only else None}, document
+        )
+
+    def rollback(self, namespace: str, name: str, version: str | None = None, *, dry_run: bool = False) -> Accepted:
+        """`version`: a stored version; None = the version before the newest."""
+        query = {"version": version, "dryRun": dry_run, **self._on_conflict}
+        return self._command("PUT", _application(namespace, name) + "/rollback", query)
+
+    def scale(self, namespace: str, name: str, instances: int, *, dry_run: bool = False) -> Accepted:
+        query = {"dryRun": dry_run, **self._on_conflict}
+        return self._command("PUT", _application(namespace, name) + f"/scale/{instances}", query)
+
+    def delete(self, namespace: str, name: str, *, force: bool = False, dry_run: bool = False) -> Accepted:
+        """`force`: do not wait for lost agents."""
+        return self._command("DELETE", _application(namespace, name), {"enforce": force, "dryRun": dry_run})
+
+    def explain(self, namespace: str, name: str) -> Json:
+        return self._get(_application(namespace, name) + "/explain")
+
+    def versions(self, namespace: str, name: str) -> list[str]:
+        """Ids of the stored versions, oldest first."""
+        names: list[str] = self._call("GET", PREFIX + _application(namespace, name) + "/versions")["data"]
+        return names
+
+    def version(self, namespace: str, name: str, version: str) -> Json:
+        return self._get(_application(namespace, name) + path_of("versions", version))
+
+    # --- taskgroups and transactions --------------------------------------------------------------------------
+
+    def taskgroups(
+        self, namespace: str | None, owner: str = "", *, kind: str = "application", selector: str = ""
+    ) -> list[Json]:
+        """Taskgroups of one owner of `kind`, of a namespace, or of all namespaces (None)."""
+        query = {"labelSelector": selector or None}
+        if namespace is not None and owner:
+            return self._list(path_of("namespaces", namespace, f"{kind}s", owner, "taskgroups"), query)
+        return self._list("/taskgroups", {"namespace": namespace, **query})
+
+    def taskgroup(self, namespace: str, taskgroup: str) -> Json:
+        return self._get(path_of("namespaces", namespace, "taskgroups", taskgroup))
+
+    def reschedule(self, namespace: str, application: str, taskgroup: str, host_retain: float = 0.0) -> Accepted:
+        """`host_retain`: seconds during which only the same host is used for the replacement."""
+        path = _application(namespace, application) + path_of("taskgroups", taskgroup, "rescheduler")
+        return self._command("PUT", path, {"hostRetainTime": host_retain or None})
+
+    def transactions(self, namespace: str | None = None, name: str = "", *, kind: str | None = None) -> list[Json]:
+        """Transactions of one object (`kind` None = application), of a namespace, or of all namespaces."""
+        path = path_of("transactions", *([namespace] if namespace else []))
+        return self._list(path, {"objName": name or None, "objKind": kind})
+
+    def transaction(self, namespace: str, transaction: str) -> Json:
+        return self._get(path_of("transactions", namespace, transaction))
+
+    def cancel(self, namespace: str, transaction: str) -> Accepted:
+        return self._command("DELETE", path_of("transactions", namespace, transaction))
+
+    # --- configmaps, secrets, services -------------------------------------------------------------------------------
+
+    def configurations(self, kind: str, namespace: str | None, *, selector: str = "") -> list[Json]:
+        """`kind`: configmap, secret or service. Secrets have digests instead of contents."""
+        path = f"/{kind}s" if namespace is None else path_of("namespaces", namespace, f"{kind}s")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def configuration(self, kind: str, namespace: str, name: str) -> Json:
+        return self._get(path_of("namespaces", namespace, f"{kind}s", name))
+
+    def put_configuration(self, kind: str, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """Creates an object (`create`), or replaces an existing one."""
+        path = path_of("namespaces", document["metadata"]["namespace"], f"{kind}s")
+        return self._command("POST" if create else "PUT", path, {"dryRun": dry_run}, document)
+
+    def delete_configuration(self, kind: str, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("namespaces", namespace, f"{kind}s", name), {"dryRun": dry_run})
+
+    # --- messages and commands --------------------------------------------------------------------------------
+
+    def run_command(
+        self, namespace: str, name: str, document: Json, *, kind: str = "application", dry_run: bool = False
+    ) -> SentMessages:
+        """`document`: of kind Command. `kind`: of the workload that it runs in."""
+        path = path_of("command", kind, namespace, name)
+        return _messages_of(self._command("POST", path, {"dryRun": dry_run}, document).data)
+
+    def send_message(self, namespace: str, application: str, taskgroup: str, message: Json) -> SentMessages:
+        """Sends a message to one taskgroup; an empty `taskgroup` means all of the application."""
+        where = path_of("taskgroups", taskgroup) if taskgroup else ""
+        return _messages_of(
+            self._command("POST", _application(namespace, application) + where + "/message", None, message).data
+        )
+
+    def renew(self, namespace: str, application: str, taskgroup: str, how: str) -> SentMessages:
+        """`how`: restart or reload; an empty `taskgroup` means all."""
+        if taskgroup:
+            path = _application(namespace, application) + path_of("taskgroups", taskgroup, how)
+            return _messages_of(self._command("POST", path).data)
+        kind = {"reload": 10, "restart": 11}[how]
+        return _messages_of(
+            self._command("POST", path_of("apps", namespace, application, "message"), None, {"Type": kind}).data
+        )
+
+    def commit(self, taskgroup: str, image: str, target: str) -> SentMessages:
+        path = path_of("image", "commit", taskgroup)
+        return _messages_of(self._command("POST", path, {"image": image, "url": target}).data)
+
+    def command(self, namespace: str, name: str, command: str, *, kind: str = "application") -> Json:
+        """A command with its results so far."""
+        return self._get(path_of("command", kind, namespace, name), {"id": command})
+
+    def commands(self, namespace: str, name: str, *, kind: str = "application") -> list[Json]:
+        return self._list(path_of("namespaces", namespace, f"{kind}s", name, "commands"))
+
+    def forget_command(
+        self, namespace: str, name: str, command: str, *, kind: str = "application", dry_run: bool = False
+    ) -> Accepted:
+        return self._command("DELETE", path_of("command", kind, namespace, name), {"id": command, "dryRun": dry_run})
+
+    def messages(self, namespace: str, application: str) -> list[Json]:
+        return self._list(_application(namespace, application) + "/messages")
+
+    # --- files of taskgroups --------------------------------------------------------------------------------
+
+    def files(self, taskgroup: str, *, task: str = "", path: str = "", executor: bool = False) -> list[Json]:
+        """Files in a directory of the sandbox. `path` is relative to the directory of the task, or of the executor."""
+        query = {"task": task or None, "path": path or None, "executor": executor}
+        found: list[Json] = self._call("GET", PREFIX + path_of("taskgroup", taskgroup, "files"), query)["data"]
+        return found
+
+    def log(
+        self,
+        taskgroup: str,
+        file: str,
+        *,
+        task: str = "",
+        executor: bool = False,
+        offset: int | None = None,
+        length: int | None = None,
+        tail: int | None = None,
+    ) -> Piece:
+        """A part of a file: from `offset` (bytes), or the last `tail` lines."""
+        where = {"task": task or None, "executor": executor, "file": file, "encoding": "base64"}
+        found = self._get(
+            path_of("taskgroup", taskgroup, "logs"), {**where, "offset": offset, "length": length, "tail": tail}
+        )
+        return Piece(b64decode(found["data"]), int(found["offset"]), int(found["next"]), int(found["size"]))
+
+    def output(self, taskgroup: str, query: Json) -> Json:
+        """A part of the output of a task, both streams in order, with contents in base64."""
+        found: Json = self._get(path_of("taskgroup", taskgroup, "output"), {**query, "encoding": "base64"})
+        return found
+
+    def outputs(self, namespace: str, *, application: str = "", taskgroup: str = "") -> list[Json]:
+        """The last outputs that are kept of failed tasks, newest first."""
+        query = {"application": application or None, "taskgroup": taskgroup or None}
+        found: list[Json] = self._call("GET", PREFIX + path_of("namespaces", namespace, "outputs"), query)["data"]
+        return found
+
+    def kept_output(self, namespace: str, output: str, query: Json) -> Json:
+        """The last output of a failed task, with contents in base64."""
+        found: Json = self._get(path_of("namespaces", namespace, "outputs", output), {**query, "encoding": "base64"})
+        return found
+
+    def download(self, taskgroup: str, path: str, *, task: str = "") -> Download:
+        return self._download(path_of("taskgroup", taskgroup, "file"), {"task": task or None, "path": path})
+
+    def session(self, taskgroup: str, kind: str, document: Json, *, task: str = "") -> SessionLine:
+        """`kind`: exec, attach, portforward or copy. Raises NoSessions for servers that do not know sessions."""
+        return self._session_line(path_of("taskgroup", taskgroup, kind), {"task": task} if task else {}, document)
+
+    # --- the cluster ------------------------------------------------------------------------------------------
+
+    def agents(self) -> list[Json]:
+        return self._list("/agents")
+
+    def agent_usage(self) -> list[Json]:
+        """Used and allocated resources of each agent. The measurement takes a second or more."""
+        return self._usage(path_of("usage", "agents"))
+
+    def taskgroup_usage(self, namespace: str | None) -> list[Json]:
+        """Used and allocated resources of each taskgroup that has not ended; None = of all namespaces."""
+        where = () if namespace is None else ("namespaces", namespace)
+        return self._usage(path_of(*where, "usage", "taskgroups"))
+
+    def _usage(self, path: str) -> list[Json]:
+        found: list[Json] = self._call("GET", PREFIX + path)["data"]
+        return found
+
+    def offers(self) -> list[Json]:
+        return self._list("/cluster/current/offers")
+
+    def set_agents(self, agents: list[str], *, enabled: bool) -> list[Json]:
+        """Results by agent. Raises CliError with one problem for each agent that could not be changed."""
+        path = "/agentsettings/enable" if enabled else "/agentsettings/disable"
+        return list(self._command("POST", path, {"ips": ",".join(agents)}).data or ())
+
+    def set_taints(self, taints: dict[str, dict[str, str]]) -> list[Json]:
+        """Replaces all taints of agents, by the key of their settings. Returns the results by agent."""
+        body = [{"innerIP": agent, "noSchedule": given} for agent, given in taints.items()]
+        return list(self._command("PUT", "/agentsettings/taint", None, body).data or ())
+
+    def agent_settings(self) -> list[Json]:
+        return self._list("/agentsettings")
+
+    def set_settings(self, settings: list[Json], *, dry_run: bool = False) -> list[Json]:
+        """Replaces the given maps; of extended resources only the named ones. Returns the results by agent."""
+        return list(self._command("POST", "/agentsettings", {"dryRun": dry_run}, settings).data or ())
+
+    def forget_settings(self, agents: list[str], *, dry_run: bool = False) -> None:
+        self._command("DELETE", "/agentsettings", {"ips": ",".join(agents), "dryRun": dry_run})
+
+    def cluster(self) -> Json:
+        """Total and used resources of all agents."""
+        return self._get("/cluster/resources")
+
+    def schedulers(self) -> Json:
+        """Addresses of the leader and of the Mesos master."""
+        return self._get("/cluster/endpoints")
+
+    def server_version(self) -> Json:
+        return self._get("/version", prefix="")
+
+
+def _collection(document: Json) -> str:
+    return path_of("namespaces", document["metadata"]["namespace"], "applications")
+
+
+def _application(namespace: str, name: str) -> str:
+    return path_of("namespaces", namespace, "applications", name)
+
+
+def _messages_of(data: Json) -> SentMessages:
+    return SentMessages(str(data.get("commandID") or ""), list(data.get("messages") or ()))

@@ -1,0 +1,1 @@
+"""Requests, their repetition, credentials, and streams of server-sent events."""

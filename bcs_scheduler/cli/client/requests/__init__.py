@@ -1,0 +1,1 @@
+"""Requests for one kind of object each; client.Client has all of them."""

@@ -1,0 +1,1 @@
+"""Commands for agents: cordon, uncordon, drain, taint, set agent."""

@@ -1,0 +1,75 @@
+"""`bcs cordon`, `uncordon` and `taint`."""
+
+from __future__ import annotations
+
+import click
+
+from bcs_scheduler.cli.client.lookup import agent_keys, setting_keys
+from bcs_scheduler.cli.commands.completing import agent_names
+from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
+from bcs_scheduler.cli.options import connection_options, examples, pass_session, reporting
+from bcs_scheduler.cli.session import Session
+
+
+def _cordoning(name: str, words: str, *, cordoned: bool, done: str, hidden: bool = False) -> click.Command:
+    """A command that cordons or uncordons agents. `done`: the word of its report. `hidden`: `name` is an old name."""
+
+    @click.command(name, help=words, hidden=hidden, epilog=examples(f"bcs {name} 10.0.0.7 10.0.0.8"))
+    @click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
+    @connection_options
+    @pass_session
+    @reporting
+    def command(session: Session, agents: tuple[str, ...]) -> None:
+        warn_missing_agents(
+            session, session.client.set_agents(agent_keys(session.client, agents), enabled=not cordoned)
+        )
+        for agent in agents:
+            session.report("agent", agent, done)
+
+    return command
+
+
+CORDON = "Place no new taskgroups on agents. Running taskgroups are not affected."
+UNCORDON = "Place taskgroups on agents again, and end a drain."
+cordon = _cordoning("cordon", CORDON, cordoned=True, done="cordoned")
+uncordon = _cordoning("uncordon", UNCORDON, cordoned=False, done="uncordoned")
+disable = _cordoning("disable", "Old name of `bcs cordon`.", cordoned=True, done="disabled", hidden=True)
+enable = _cordoning("enable", "Old name of `bcs uncordon`.", cordoned=False, done="enabled", hidden=True)
+
+
+@click.command(epilog=examples("bcs taint 10.0.0.7 dedicated=db", "bcs taint 10.0.0.7 10.0.0.8 dedicated-"))
+@click.argument("words", nargs=-1, required=True, metavar="AGENT... KEY=VALUE|KEY-...", shell_complete=agent_names)
+@connection_options
+@pass_session
+@reporting
+def taint(session: Session, words: tuple[str, ...]) -> None:
+    """Set (KEY=VALUE) or remove (KEY-, KEY=VALUE-) taints of agents.
+
+    New taskgroups are placed on a tainted agent only if they tolerate the taint. Running taskgroups are not affected.
+    """
+    agents = [word for word in words if "=" not in word and not word.endswith("-")]
+    marks = [word for word in words if word not in agents]
+    if not agents or not marks:
+        raise UsageError("give agents, then taints: KEY=VALUE sets a taint, KEY- removes it")
+    known = session.client.agents()
+    present = {agent["key"]: dict(agent.get("taints") or {}) for agent in known}
+    keys = dict.fromkeys(key for name in agents for key in setting_keys(known, name))
+    wanted = {key: _tainted(present.get(key, {}), marks) for key in keys}
+    warn_missing_agents(session, session.client.set_taints(wanted))
+    for key, taints in wanted.items():
+        shown = ", ".join(f"{name}={value}" for name, value in taints.items())
+        session.report("agent", key, "tainted" if taints else "without taints", shown, taints=taints)
+
+
+def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:
+    taints = dict(present)
+    for mark in marks:
+        key, equals, value = mark.removesuffix("-").partition("=") if mark.endswith("-") else mark.partition("=")
+        if not key:
+            raise UsageError(f"{mark!r} is not a taint: KEY=VALUE sets a taint, KEY- removes it")
+        if not mark.endswith("-"):
+            taints[key] = value
+        elif not equals or taints.get(key) == value:
+            taints.pop(key, None)
+    return taints

@@ -1,0 +1,1 @@
+"""Commands that create, change and delete objects."""

@@ -1,0 +1,258 @@
+"""`bcs apply`, `update`, `scale`, `rollback` and `delete`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import click
+
+from bcs_scheduler.cli.client.lookup import find_owner
+from bcs_scheduler.cli.client.types import Accepted
+from bcs_scheduler.cli.commands.completing import deletable_names, owner_names
+from bcs_scheduler.cli.documents.document import Document, in_order
+from bcs_scheduler.cli.documents.loading import load_documents
+from bcs_scheduler.cli.documents.operations import UpdateOptions
+from bcs_scheduler.cli.errors import CliError, Unreachable, UsageError
+from bcs_scheduler.cli.kinds.objects.extensions import check_kinds, registered_kind
+from bcs_scheduler.cli.kinds.registry import DELETABLE, OPERATIONS, operations_of
+from bcs_scheduler.cli.options import (
+    RenamedOption,
+    connection_options,
+    dry_run_option,
+    examples,
+    file_option,
+    on_conflict_option,
+    pass_session,
+    reporting,
+    validate_option,
+    wait_option,
+)
+from bcs_scheduler.cli.output.text import counted
+from bcs_scheduler.cli.session import Session
+
+
+def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
+    """Documents of files, in the order in which they are applied. Raises UsageError."""
+    documents = in_order(load_documents(files, session.namespace, namespace_given=session.namespace_given))
+    check_kinds(session, documents)
+    return documents
+
+
+def _carry_out(session: Session, documents: list[Document], act: Callable[[Document], Accepted], *, wait: bool) -> None:
+    """Carries out all documents, also after one has failed, and then waits for those that were accepted.
+
+    Raises the error of the only document, with its file and object; of several documents the errors are printed, and
+    the last error has the exit code of the first one.
+    """
+    started: list[tuple[Document, Accepted]] = []
+    failures: list[CliError] = []
+    for document in documents:
+        try:
+            started.append((document, act(document)))
+        except Unreachable as error:
+            raise _named(document, error) from error
+        except CliError as error:
+            failures.append(_named(document, error))
+    for document, accepted in started if wait else ():
+        try:
+            operations_of(document.kind).wait_applied(session, document.namespace, document.name, accepted)
+        except CliError as error:
+            failures.append(_named(document, error))
+    if len(failures) == 1 and len(documents) == 1:
+        raise failures[0]
+    for failure in failures:
+        session.fail(failure)
+    if failures:
+        raise type(failures[0])(f"{len(failures)} of {counted(len(documents), 'document')} failed")
+
+
+def _named(document: Document, error: CliError) -> CliError:
+    """The error with the file and the object of the document."""
+    if isinstance(error, UsageError):  # names the file already
+        return error
+    message = f"{document.source}: {document.kind.lower()}/{document.name}: {error.message}"
+    # A problem that says the same as the message is not printed a second time.
+    own = error.message
+    problems = [each for each in error.problems if own not in {each.message, f"{each.path}: {each.message}"}]
+    return type(error)(message, problems, reason=error.reason)
+
+
+@click.command(
+    epilog=examples(
+        "bcs apply -f web.json --wait",
+        "bcs apply -f directory/ --dry-run",
+        "sed s/v1/v2/ web.yaml | bcs apply -f -",
+    )
+)
+@file_option
+@validate_option
+@on_conflict_option
+@dry_run_option
+@wait_option
+@connection_options
+@pass_session
+@reporting
+def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -> None:
+    """Create the objects of documents, or update and scale existing objects to match.
+
+    Configmaps, secrets and services are applied before workloads. Documents of kind Command are executed.
+    """
+    documents = documents_of(session, files)
+    _carry_out(
+        session,
+        documents,
+        lambda document: operations_of(document.kind).apply(session, document, dry_run),
+        wait=wait and not dry_run,
+    )
+
+
+@click.command(
+    epilog=examples("bcs update -f web-v2.json --wait", "bcs update -f web-v2.json --instances 1 --max-unavailable 1")
+)
+@file_option
+@validate_option
+@on_conflict_option
+@click.option("--instances", type=click.IntRange(1), metavar="K", help="Update only K taskgroups.")
+@click.option(
+    "--max-unavailable",
+    type=click.IntRange(1),
+    metavar="K",
+    help="Allow at most K taskgroups to be unavailable at the same time.",
+)
+@click.option("--resources-only", is_flag=True, help="Change only resource limits, without a restart of tasks.")
+@dry_run_option
+@wait_option
+@connection_options
+@pass_session
+@reporting
+def update(
+    session: Session,
+    files: tuple[str, ...],
+    instances: int | None,
+    max_unavailable: int | None,
+    resources_only: bool,
+    dry_run: bool,
+    wait: bool,
+) -> None:
+    """Replace the definitions of existing objects."""
+    if resources_only and (instances is not None or max_unavailable is not None):
+        raise UsageError("--resources-only cannot be combined with --instances or --max-unavailable")
+    options = UpdateOptions(instances, max_unavailable, resources_only, dry_run, wait)
+    documents = documents_of(session, files)
+    _carry_out(
+        session,
+        documents,
+        lambda document: operations_of(document.kind).update(session, document, options),
+        wait=wait and not dry_run,
+    )
+
+
+@click.command(epilog=examples("bcs scale web 8 --wait", "bcs scale deployment/gallery 3 --dry-run"))
+@click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
+@click.argument("instances", type=click.IntRange(0))
+@on_conflict_option
+@dry_run_option
+@wait_option
+@connection_options
+@pass_session
+@reporting
+def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool) -> None:
+    """Change the number of taskgroups of a deployment or application to INSTANCES. With 0 it is stopped, and kept."""
+    kind, name = find_owner(session.client, session.namespace, name)
+    how = OPERATIONS[kind]
+    if how.scale is None:
+        raise UsageError(f"a {kind} cannot be scaled: its number of taskgroups follows from the agents")
+    accepted = how.scale(session, session.namespace, name, instances, dry_run)
+    if wait and not dry_run:
+        how.wait_applied(session, session.namespace, name, accepted)
+
+
+@click.command(epilog=examples("bcs rollback web --wait", "bcs rollback deployment/gallery --to 3"))
+@click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
+@click.option(
+    "--to",
+    "version",
+    cls=RenamedOption,
+    former=("--to-revision",),
+    metavar="VERSION",
+    help="Version or revision to return to. Default: the previous one.",
+)
+@on_conflict_option
+@dry_run_option
+@wait_option
+@connection_options
+@pass_session
+@reporting
+def rollback(session: Session, name: str, version: str | None, dry_run: bool, wait: bool) -> None:
+    """Return a deployment, daemonset or application to an earlier version.
+
+    `bcs rollout history` lists the versions of deployments and daemonsets, `bcs get versions` those of applications.
+    """
+    kind, name = find_owner(session.client, session.namespace, name)
+    how = OPERATIONS[kind]
+    if how.rollback is None:
+        raise UsageError(f"a {kind} has no versions to return to")
+    accepted = how.rollback(session, session.namespace, name, version, dry_run)
+    if wait and not dry_run:
+        how.wait_applied(session, session.namespace, name, accepted)
+
+
+@click.command(
+    epilog=examples(
+        "bcs delete web --wait",
+        "bcs delete deployment gallery shop",
+        "bcs delete -f web.json",
+        "bcs delete configmap motd",
+    )
+)
+@click.argument("names", nargs=-1, metavar="[KIND] [NAME]...", shell_complete=deletable_names)
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    type=click.Path(),
+    metavar="FILE",
+    help="Delete the objects of these documents. May be repeated.",
+)
+@click.option("--force", cls=RenamedOption, former=("--enforce",), is_flag=True, help="Do not wait for lost agents.")
+@dry_run_option
+@wait_option
+@connection_options
+@pass_session
+@reporting
+def delete(
+    session: Session, names: tuple[str, ...], files: tuple[str, ...], force: bool, dry_run: bool, wait: bool
+) -> None:
+    """Delete objects. Deletion of a deployment, daemonset or application ends all its taskgroups.
+
+    KIND is deployment, daemonset, application, service, configmap, secret, command, namespace, queue, webhook, kind,
+    or a registered kind. Without KIND, names are those of deployments, daemonsets and applications.
+    """
+    if bool(names) == bool(files):
+        raise UsageError("give the names of objects, or documents with -f")
+    started = []
+    for kind, namespace, name in _selected(session, names, files):
+        started.append((kind, namespace, name, operations_of(kind).delete(session, namespace, name, force, dry_run)))
+    for kind, namespace, name, accepted in started if wait and not dry_run else ():
+        operations_of(kind).wait_deleted(session, namespace, name, accepted)
+
+
+def _selected(session: Session, names: tuple[str, ...], files: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """(kind, namespace, name) of each object; an object before the objects that it refers to."""
+    if files:
+        documents = documents_of(session, files)
+        if any(document.kind == "Command" for document in documents):
+            raise UsageError("give the id of a command to delete it: bcs delete command ID")
+        for document in reversed(documents):
+            yield document.kind, document.namespace, document.name
+        return
+    kind = DELETABLE.get(names[0].lower()) if len(names) > 1 else None
+    if kind is None and len(names) > 1:
+        kind = registered_kind(session, names[0])
+    for name in names[1:] if kind else names:
+        if kind:
+            yield kind, session.namespace, name
+        else:
+            owner, name = find_owner(session.client, session.namespace, name)
+            yield owner, session.namespace, name

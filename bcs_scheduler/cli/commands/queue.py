@@ -1,0 +1,189 @@
+"""`bcs queue`: the queues that share the cluster with the policy `session`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import click
+
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.completing import queue_names
+from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.options import (
+    WholeHelp,
+    connection_options,
+    dry_run_option,
+    examples,
+    list_options,
+    pass_session,
+    reporting,
+)
+from bcs_scheduler.cli.session import Session
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+RESOURCES = ("cpus", "mem", "disk", "gpus")
+name_argument = click.argument("name", metavar="QUEUE", shell_complete=queue_names)
+names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
+
+
+def setting_options(command: Command) -> Command:
+    """Options for the settings of a queue."""
+    amounts = f"RESOURCE is {', '.join(RESOURCES)}. May be repeated."
+    for flags, extra in (
+        (
+            ("--reclaimable/--no-reclaimable",),
+            {"default": None, "help": "Whether other queues may take back amounts above the deserved share."},
+        ),
+        (
+            ("--capability",),
+            {"multiple": True, "metavar": "RESOURCE=AMOUNT", "help": f"The most that the queue may have. {amounts}"},
+        ),
+        (
+            ("--guarantee",),
+            {"multiple": True, "metavar": "RESOURCE=AMOUNT", "help": f"Amount that others cannot have. {amounts}"},
+        ),
+        (
+            ("--weight",),
+            {"type": click.IntRange(1), "metavar": "N", "help": "Part of the cluster in proportion to other queues."},
+        ),
+    ):
+        command = click.option(*flags, **extra)(command)
+    return command
+
+
+@click.group(name="queue", cls=WholeHelp)
+def queue() -> None:
+    """List, show and change queues.
+
+    With the policy `session`, queues share the cluster by weight. A namespace names its queue.
+    """
+
+
+@queue.command("list", epilog=examples("bcs queue list", "bcs queue list -o wide"))
+@list_options
+@connection_options
+@pass_session
+def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool) -> None:
+    """List the queues, with their namespaces."""
+    from bcs_scheduler.cli.commands.reading.lists import show
+
+    show(
+        session,
+        ("queues",),
+        {},
+        everywhere=False,
+        selector="",
+        watch=False,
+        output=output,
+        sort_by=sort_by,
+        headers=not no_headers,
+    )
+
+
+@queue.command("describe", epilog=examples("bcs queue describe batch", "bcs queue describe batch -o yaml"))
+@names_argument
+@click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), help="Output format. Default: text.")
+@connection_options
+@pass_session
+def describe_queues(session: Session, names: tuple[str, ...], output: str | None) -> None:
+    """Show queues in detail."""
+    from bcs_scheduler.cli.kinds.objects.queues import describe_queue
+
+    form = output if output in ("json", "yaml") else ""
+    for number, name in enumerate(names):
+        if number and form != "json":
+            session.say("---" if form else "")
+        describe_queue(session, name, "", form)
+
+
+@queue.command(
+    "create",
+    epilog=examples(
+        "bcs queue create batch --weight 2", "bcs queue create web --guarantee cpus=8 --capability cpus=20"
+    ),
+)
+@click.argument("name", metavar="QUEUE")
+@setting_options
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def create_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> None:
+    """Create a queue. `bcs create namespace NAME --queue QUEUE` puts a namespace into the queue."""
+    _put(session, {"kind": "queue", "metadata": {"name": name}, "spec": _changed({}, **given)}, True, dry_run)
+
+
+@queue.command(
+    "set",
+    epilog=examples("bcs queue set batch --weight 3", "bcs queue set batch --capability cpus- --no-reclaimable"),
+)
+@name_argument
+@setting_options
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> None:
+    """Change settings of a queue. Settings that are not given remain; RESOURCE- removes an amount."""
+    if not any(value not in (None, ()) for value in given.values()):
+        raise UsageError("give --weight, --guarantee, --capability or --reclaimable")
+    found = session.client.queue(name)
+    head = {key: found["metadata"][key] for key in ("name", "labels", "annotations", "resourceVersion")}
+    _put(session, {"kind": "queue", "metadata": head, "spec": _changed(found["spec"], **given)}, False, dry_run)
+
+
+@queue.command("delete", epilog=examples("bcs queue delete batch"))
+@names_argument
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def delete_queues(session: Session, names: tuple[str, ...], dry_run: bool) -> None:
+    """Delete queues. A queue that namespaces belong to is not deleted."""
+    from bcs_scheduler.cli.kinds.objects.queues import QUEUE_OPERATIONS
+
+    for name in names:
+        QUEUE_OPERATIONS.delete(session, session.namespace, name, False, dry_run)
+
+
+def _put(session: Session, body: Json, create: bool, dry_run: bool) -> None:
+    from bcs_scheduler.cli.documents.document import Document
+    from bcs_scheduler.cli.kinds.objects.queues import put_queue
+
+    put_queue(session, Document("command line", body), create, dry_run)
+
+
+def _changed(
+    spec: Json, weight: int | None, guarantee: Iterable[str], capability: Iterable[str], reclaimable: bool | None
+) -> Json:
+    """The settings with the given changes. Raises UsageError."""
+    changed = {
+        **spec,
+        "guarantee": _amounts(spec.get("guarantee", {}), "--guarantee", guarantee),
+        "capability": _amounts(spec.get("capability", {}), "--capability", capability),
+    }
+    if weight is not None:
+        changed["weight"] = weight
+    if reclaimable is not None:
+        changed["reclaimable"] = reclaimable
+    return changed
+
+
+def _amounts(present: Json, option: str, given: Iterable[str]) -> Json:
+    found = dict(present)
+    for setting in given:
+        name, equals, amount = setting.partition("=")
+        if not equals and setting.endswith("-"):
+            found.pop(_resource(option, setting[:-1]), None)
+        elif equals and amount:
+            found[_resource(option, name)] = amount
+        else:
+            raise UsageError(f"{option} takes RESOURCE=AMOUNT or RESOURCE-, not {setting!r}")
+    return found
+
+
+def _resource(option: str, name: str) -> str:
+    if name not in RESOURCES:
+        raise UsageError(f"{option}: unknown resource {name!r}; known: {', '.join(RESOURCES)}")
+    return name

@@ -1,0 +1,68 @@
+"""`bcs describe` and `bcs explain`: one object in detail, and the reasons why a workload is not running."""
+
+from __future__ import annotations
+
+import click
+
+from bcs_scheduler.cli.client.lookup import find_owner
+from bcs_scheduler.cli.commands.completing import kinds_and_names, owner_names
+from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.kinds.registry import DESCRIPTIONS, EXPLANATIONS
+from bcs_scheduler.cli.kinds.selection import queries_of
+from bcs_scheduler.cli.options import connection_options, examples, output_option, pass_session
+from bcs_scheduler.cli.output.data import print_form
+from bcs_scheduler.cli.output.formats import Form, chosen_form
+from bcs_scheduler.cli.session import Session
+
+
+@click.command(
+    epilog=examples("bcs describe deploy/web", "bcs describe app web --events", "bcs describe agent agent-1 -o json")
+)
+@click.argument("words", nargs=-1, required=True, metavar="KIND NAME... | KIND/NAME...", shell_complete=kinds_and_names)
+@click.option("--events", is_flag=True, help="Show also the events of the object, oldest first.")
+@click.option("--story", is_flag=True, hidden=True, help="Old name of --events.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(("text", "table", "wide", "json", "yaml")),
+    help="Output format; wide shows all columns of tables, table is the same as text. Default: text.",
+)
+@connection_options
+@pass_session
+def describe(session: Session, words: tuple[str, ...], events: bool, story: bool, output: str | None) -> None:
+    """Show objects of KIND in detail.
+
+    KIND is deployment, daemonset, application, taskgroup, transaction, agent, service, endpoint, configmap, secret,
+    command, namespace, queue or webhook.
+    """
+    queries = queries_of(session, words)
+    for kind, names in queries:
+        if kind not in DESCRIPTIONS:
+            raise UsageError(f"describe does not support {kind}; supported kinds: {', '.join(DESCRIPTIONS)}")
+        if not names:
+            raise UsageError("give the name of an object: KIND NAME or KIND/NAME")
+    # Scripts that use the old name of the option expect the old key in the data.
+    key = "story" if story else "events" if events else ""
+    session.wide = output == "wide"
+    form = output if output in ("json", "yaml") else ""
+    for number, (kind, name) in enumerate((kind, name) for kind, names in queries for name in names):
+        if number and form != "json":
+            session.say("---" if form else "")
+        DESCRIPTIONS[kind](session, name, key, form)
+
+
+@click.command(epilog=examples("bcs explain web", "bcs explain deployment/web -o json"))
+@click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
+@output_option
+@connection_options
+@pass_session
+def explain(session: Session, name: str, output: Form | None) -> None:
+    """Show why a deployment, daemonset or application is not running as defined, and what would have to change."""
+    kind, name = find_owner(session.client, session.namespace, name)
+    found = EXPLANATIONS[kind](session, session.namespace, name)
+    form = chosen_form(output)
+    if form.name == "name":
+        session.say(f"{kind}/{name}")
+    elif not print_form(session.out, found, form):
+        for line in found["text"]:
+            session.say(line)

@@ -1,0 +1,240 @@
+"""Lists and single objects, once or as a watch: the work of `bcs get`."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from bcs_scheduler.cli.errors import Unreachable, UsageError
+from bcs_scheduler.cli.kinds.base import ALIASES, Found
+from bcs_scheduler.cli.kinds.registry import (
+    CLUSTER_WIDE,
+    COLUMNS,
+    NAMED,
+    NAMESPACE,
+    NAMESPACED,
+    OF_APPLICATION,
+    OF_OWNER,
+    SELECTABLE,
+    SINGULAR,
+    columns_of,
+    first_column,
+    name_of,
+    reader_of,
+)
+from bcs_scheduler.cli.kinds.selection import Query, queries_of
+from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
+from bcs_scheduler.cli.output.data import print_data, print_form
+from bcs_scheduler.cli.output.sorting import in_order
+from bcs_scheduler.cli.output.tables import Column, Grid, stacked
+from bcs_scheduler.cli.output.terminal import rich_text
+from bcs_scheduler.cli.session import Session
+
+if TYPE_CHECKING:
+    from bcs_scheduler.cli.output.formats import Form
+
+WATCH_INTERVAL = 1.0
+"""Seconds between two polls of -w."""
+KINDS = (
+    Column("NAME", lambda k: k["name"]),
+    Column("ALIASES", lambda k: ",".join(k["aliases"])),
+    Column("NAMESPACED", lambda k: "yes" if k["namespaced"] else "no"),
+)
+"""Columns of `bcs get` without arguments."""
+
+
+class Part(NamedTuple):
+    """The objects of one kind."""
+
+    kind: str
+    found: Found
+
+    @property
+    def items(self) -> list[Any]:
+        return self.found if isinstance(self.found, list) else [self.found]
+
+
+def show(
+    session: Session,
+    words: Sequence[str],
+    event_filters: Mapping[str, Any],
+    *,
+    everywhere: bool,
+    selector: str,
+    watch: bool,
+    output: Form | None,
+    sort_by: str,
+    headers: bool,
+) -> None:
+    """Prints the objects that the words name (`queries_of`); without words the kinds. `event_filters`: the given
+    options for events. Raises UsageError."""
+    shape = chosen_shape(output=output, sort_by=sort_by, no_headers=not headers)
+    if not words:
+        _reject(event_filters)
+        print_list(session, shape, _kinds(), KINDS, lambda kind: kind["name"])
+        return
+    queries = queries_of(session, words)
+    namespace = None if everywhere else session.namespace
+    if queries[0].kind == "events" and len(queries) == 1 and len(queries[0].names) < 2:
+        from bcs_scheduler.cli.kinds.workloads.events import show_events
+
+        name = queries[0].names[0] if queries[0].names else None
+        show_events(session, namespace, name, watch, shape, event_filters)
+        return
+    _reject(event_filters)
+    for query in queries:
+        _check(query, selector, watch)
+
+    def look() -> list[Part]:
+        return [_sorted(_read(session, query, namespace, selector), shape, query) for query in queries]
+
+    if watch and [query.kind for query in queries] == ["endpoints"] and len(queries[0].names) == 1:
+        from bcs_scheduler.cli.kinds.objects.services import endpoint_changes
+
+        changes = endpoint_changes(session, queries[0].names[0])
+        _watch(session, lambda: [Part("endpoints", changes())], shape, everywhere, pause=0.0)
+    elif watch:
+        _watch(session, look, shape, everywhere)
+    else:
+        _print(session, look(), shape, everywhere)
+
+
+def _reject(event_filters: Mapping[str, Any]) -> None:
+    """Raises UsageError if an option for events was given for another kind."""
+    for name in event_filters:
+        raise UsageError(f"--{name.removeprefix('event_')} is supported for events only")
+
+
+def _kinds() -> list[Any]:
+    """The kinds that are built in, with their aliases."""
+    short = {kind: [alias for alias, meant in ALIASES.items() if meant == kind] for kind in COLUMNS}
+    return [
+        {"name": kind, "aliases": sorted(short[kind], key=len), "namespaced": kind not in CLUSTER_WIDE}
+        for kind in COLUMNS
+    ]
+
+
+def _check(query: Query, selector: str, watch: bool) -> None:
+    """Raises UsageError for what the kind does not support."""
+    if query.kind == "events":
+        raise UsageError("events are listed alone, and of one workload at most")
+    if selector and query.kind in COLUMNS and query.kind not in SELECTABLE:
+        raise UsageError(f"-l is supported for {', '.join(SELECTABLE)}")
+    if selector and query.names:
+        raise UsageError("-l cannot be combined with NAME")
+    if query.kind in (*OF_APPLICATION, *OF_OWNER) and not query.names:
+        raise UsageError(f"get {query.kind} needs the name of an application")
+    if watch and query.kind in OF_OWNER:
+        raise UsageError(f"-w is not supported for {query.kind}")
+
+
+def _sorted(part: Part, shape: Shape, query: Query) -> Part:
+    """The objects in the order of --sort-by, of the given names, or else in natural order of namespace and name."""
+    kind, found = part
+    if not isinstance(found, list):
+        return part
+    if shape.sort_by:
+        return Part(kind, sorted_by(shape, found, columns_of(kind)))
+    if len(query.names) > 1 or (kind in COLUMNS and kind not in NAMED):
+        return part
+    return Part(kind, in_order(in_order(found, first_column(kind).cell), NAMESPACE.cell))
+
+
+def _read(session: Session, query: Query, namespace: str | None, selector: str) -> Part:
+    read = reader_of(query.kind)
+    if len(query.names) == 1:
+        return Part(query.kind, read(session, namespace, query.names[0], selector))
+    if not query.names:
+        return Part(query.kind, read(session, namespace, None, selector))
+    parts = [Part(query.kind, read(session, namespace, name, selector)) for name in query.names]
+    return Part(query.kind, [item for part in parts for item in part.items])
+
+
+def _grids(parts: Sequence[Part], shape: Shape, everywhere: bool) -> list[Grid]:
+    """One table per kind. Of several kinds the names are `kind/name`."""
+    made = []
+    for kind, found in parts:
+        columns = columns_of(kind)
+        items = found if isinstance(found, list) else [found]
+        prefix = f"{SINGULAR.get(kind, kind)}/" if len(parts) > 1 else ""
+        if everywhere and (kind in NAMESPACED or kind not in COLUMNS):
+            columns, prefix = (NAMESPACE, _prefixed(columns[0], prefix), *columns[1:]), ""
+        if kind == "agents" and isinstance(found, list):
+            from bcs_scheduler.cli.kinds.objects.agents import with_names
+
+            items = with_names(items)
+        if kind == "transactions":
+            from bcs_scheduler.cli.kinds.workloads import transactions
+
+            items = transactions.with_names(items)
+        made.append(grid_of(shape, items, columns, prefix))
+    return made
+
+
+def _prefixed(column: Column, prefix: str) -> Column:
+    return column._replace(cell=lambda item: f"{prefix}{column.cell(item)}")
+
+
+def _print(session: Session, parts: list[Part], shape: Shape, everywhere: bool) -> None:
+    if shape.form.name == "name":
+        for kind, item in ((part.kind, item) for part in parts for item in part.items):
+            # The name of a taskgroup is unique within its namespace only.
+            name = item["ID"] if everywhere and kind == "taskgroups" else name_of(kind, item)
+            session.say(f"{SINGULAR.get(kind, kind)}/{name}")
+        return
+    if print_form(session.out, _data(parts), shape.form):
+        return
+    if parts[0].kind in OF_OWNER:
+        print_data(session.out, _data(parts), "yaml")
+        return
+    shown = [part for part in parts if part.found]
+    if not shown:
+        where = "" if everywhere or parts[0].kind in CLUSTER_WIDE else f" in namespace {session.namespace}"
+        kinds = " or ".join(part.kind for part in parts)
+        session.err.print(f"no {kinds}{where}")
+    for number, grid in enumerate(_grids(shown, shape, everywhere)):
+        if number:
+            session.say("")
+        session.show(grid)
+
+
+def _data(parts: Sequence[Part]) -> Any:
+    """For one kind its objects, or the one object that was asked for by name; for several kinds the objects by kind."""
+    return parts[0].found if len(parts) == 1 else {part.kind: part.items for part in parts}
+
+
+def _watch(
+    session: Session,
+    look: Callable[[], list[Part]],
+    shape: Shape,
+    everywhere: bool,
+    pause: float = WATCH_INTERVAL,
+) -> None:
+    """Polls without end. On a terminal the tables are refreshed in place, otherwise each change is printed."""
+    if shape.form.is_table and session.interactive:
+        from rich.console import Group
+        from rich.live import Live
+
+        with Live(console=session.out.console, auto_refresh=False) as live:
+            while True:
+                grids = _grids([part for part in _retried(look) if part.found], shape, everywhere)
+                lines = stacked(grids, None if shape.form.name == "wide" else session.out.width)
+                live.update(Group(*map(rich_text, lines)), refresh=True)
+                time.sleep(pause)
+    last: list[Part] | None = None
+    while True:
+        found = _retried(look)
+        if found != last:
+            _print(session, found, shape, everywhere)
+            last = found
+        time.sleep(pause)
+
+
+def _retried(look: Callable[[], list[Part]]) -> list[Part]:
+    """Repeats a poll until the server is reachable, so that a watch survives a change of leaders."""
+    while True:
+        try:
+            return look()
+        except Unreachable:
+            time.sleep(WATCH_INTERVAL)

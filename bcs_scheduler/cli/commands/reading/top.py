@@ -1,0 +1,259 @@
+"""`bcs top`: used and allocated resources of agents, applications, taskgroups or namespaces.
+
+Used resources are measured by the agents; allocated resources are those that Mesos accounts to taskgroups. An unknown
+number is shown as `-`. A sum with unknown parts is shown with `≥`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import click
+
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.errors import Unreachable
+from bcs_scheduler.cli.kinds.selection import kind_of
+from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
+from bcs_scheduler.cli.options import connection_options, examples, list_options, pass_session
+from bcs_scheduler.cli.output.sorting import natural
+from bcs_scheduler.cli.output.tables import Column
+from bcs_scheduler.cli.output.terminal import Styled, rich_text
+from bcs_scheduler.cli.output.text import status_text
+from bcs_scheduler.cli.session import Session
+from store.keys import taskgroup_name
+
+INTERVAL = 1.0
+"""Seconds between two polls of -w."""
+MEASURED, ALLOCATED = ("cpus", "mem", "disk"), ("cpus", "mem", "disk", "gpus")
+"""Cores, MiB, MiB, GPUs."""
+HIGH, FULL = 0.7, 0.9
+"""Shares from which a number is yellow and red."""
+MOST_PROBLEMS = 5
+"""Maximum number of lines about unknown numbers."""
+
+
+def _agents(session: Session, namespace: str | None) -> list[Json]:
+    return [
+        {
+            "agent": agent["hostname"] or agent["ip"] or agent["id"],
+            "ip": agent["ip"],
+            "status": "disabled" if agent["disabled"] else "enabled",
+            **{name: agent[name] for name in ("taskgroups", "used", "allocated", "total", "interval", "uncounted")},
+            "problem": agent["problem"],
+        }
+        for agent in session.client.agent_usage()
+    ]
+
+
+def _taskgroups(session: Session, namespace: str | None) -> list[Json]:
+    return [
+        {
+            "namespace": group["namespace"],
+            "taskgroup": group["id"],
+            "status": group["status"],
+            "host": group["hostname"],
+            "taskgroups": 1,
+            **{name: group[name] for name in ("used", "allocated", "interval", "problem")},
+        }
+        for group in session.client.taskgroup_usage(namespace)
+    ]
+
+
+def _applications(session: Session, namespace: str | None) -> list[Json]:
+    return _summed(session.client.taskgroup_usage(namespace), ("namespace", "application"))
+
+
+def _namespaces(session: Session, namespace: str | None) -> list[Json]:
+    return _summed(session.client.taskgroup_usage(namespace), ("namespace",))
+
+
+def _summed(groups: Iterable[Json], names: tuple[str, ...]) -> list[Json]:
+    """Sums of taskgroups with equal values of `names`."""
+    found: defaultdict[tuple[str, ...], list[Json]] = defaultdict(list)
+    for group in groups:
+        found[tuple(group[name] for name in names)].append(group)
+    return [
+        {
+            **dict(zip(names, key, strict=True)),
+            "taskgroups": len(each),
+            "used": {name: _total(group["used"][name] for group in each) for name in MEASURED},
+            "allocated": {name: _total(group["allocated"][name] for group in each) for name in ALLOCATED},
+            "interval": max(group["interval"] for group in each),
+            "uncounted": sum(group["used"]["cpus"] is None or group["used"]["mem"] is None for group in each),
+            "problem": next((group["problem"] for group in each if group["problem"]), ""),
+        }
+        for key, each in found.items()
+    ]
+
+
+def _total(numbers: Iterable[float | None]) -> float | None:
+    """Sum of the known numbers; None if no number is known."""
+    known = [number for number in numbers if number is not None]
+    return round(sum(known), 3) if known else None
+
+
+def _used(name: str) -> Callable[[Json], Any]:
+    """Cells with used resources, and their share of the total of an agent, or else of the allocated resources."""
+
+    def cell(item: Json) -> Styled | None:
+        used, whole = item["used"][name], (item.get("total") or item["allocated"])[name]
+        if used is None:
+            return None
+        text = ("≥" if item.get("uncounted") else "") + (f"{used:.2f}" if name == "cpus" else f"{used:.0f}")
+        return _of(text, used, whole)
+
+    return cell
+
+
+def _allocated(name: str) -> Callable[[Json], Any]:
+    def cell(item: Json) -> Styled:
+        allocated, total = item["allocated"][name], (item.get("total") or {}).get(name)
+        if not total:
+            return Styled(f"{allocated:g}" if total is None else "-")
+        return _of(f"{allocated:g}/{total:g}", allocated, total)
+
+    return cell
+
+
+def _of(text: str, amount: float, whole: float) -> Styled:
+    if not whole:
+        return Styled(text)
+    share = amount / whole
+    return Styled(f"{text} {share:4.0%}", style="red" if share >= FULL else "yellow" if share >= HIGH else "")
+
+
+def _agent_status(agent: Json) -> Styled:
+    """The data keeps the words of the API; the table has those of `bcs cordon`."""
+    return status_text("cordoned" if agent["status"] == "disabled" else "ready")
+
+
+NUMBERS = (
+    Column("TASKGROUPS", lambda i: i["taskgroups"], right=True),
+    Column("CPU USED", _used("cpus"), right=True),
+    Column("CPU ALLOCATED", _allocated("cpus"), right=True),
+    Column("MIB USED", _used("mem"), right=True),
+    Column("MIB ALLOCATED", _allocated("mem"), right=True),
+    Column("DISK USED", _used("disk"), right=True, wide=True),
+    Column("DISK ALLOCATED", _allocated("disk"), right=True, wide=True),
+    Column("GPU ALLOCATED", _allocated("gpus"), right=True, wide=True),
+    Column("SECONDS", lambda i: f"{i['interval']:.1f}" if i["interval"] else None, right=True, wide=True),
+)
+NAMESPACE = Column("NAMESPACE", lambda i: i["namespace"])
+KINDS: dict[str, tuple[Callable[[Session, str | None], list[Json]], Sequence[Column]]] = {
+    "agents": (
+        _agents,
+        (Column("NAME", lambda i: i["agent"]), Column("STATUS", _agent_status), *NUMBERS),
+    ),
+    "applications": (_applications, (NAMESPACE, Column("APPLICATION", lambda i: i["application"]), *NUMBERS)),
+    "namespaces": (_namespaces, (NAMESPACE, *NUMBERS)),
+    "taskgroups": (
+        _taskgroups,
+        (
+            Column("NAME", lambda i: taskgroup_name(i["taskgroup"])),
+            Column("STATUS", lambda i: status_text(i["status"])),
+            Column("HOST", lambda i: i["host"]),
+            *NUMBERS[1:],
+            Column("ID", lambda i: i["taskgroup"], wide=True),
+        ),
+    ),
+}
+
+
+def _most(name: str) -> Callable[[Json], Any]:
+    """Descending order by used resources. Unknown numbers come last, by allocated resources."""
+    return lambda i: (i["used"][name] is None, -(i["used"][name] or 0), -i["allocated"][name])
+
+
+ORDERS: dict[str, Callable[[Json], Any]] = {
+    "cpu": _most("cpus"),
+    "memory": _most("mem"),
+    "taskgroups": lambda i: -i["taskgroups"],
+    "name": lambda i: 0,
+}
+
+
+class KindChoice(click.Choice):  # type: ignore[type-arg]  # generic only since click 8.2
+    """One of some kinds, by name or alias."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return super().convert(kind_of(str(value)), param, ctx)
+
+
+@click.command(epilog=examples("bcs top", "bcs top taskgroups --sort memory", "bcs top applications -A -w"))
+@click.argument("kind", type=KindChoice(tuple(KINDS)), default="agents")
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="Show all namespaces.")
+@click.option(
+    "--sort", "order", type=click.Choice(tuple(ORDERS)), default="cpu", show_default=True, help="Order of the lines."
+)
+@click.option("-w", "--watch", is_flag=True, help="Poll, and refresh the table.")
+@list_options
+@connection_options
+@pass_session
+def top(session: Session, /, kind: str, everywhere: bool, order: str, watch: bool, **listed: Any) -> None:
+    """Show used and allocated resources of agents, applications, taskgroups or namespaces.
+
+    CPU is in cores, as an average over a second or more; memory and disk are in MiB. `-` is an unknown number, `≥` a
+    sum with unknown parts. Usage of agents includes other frameworks.
+    """
+    shape = chosen_shape(**listed)
+    everything = everywhere or kind in ("agents", "namespaces")
+
+    def look() -> list[Json]:
+        found = KINDS[kind][0](session, None if everything else session.namespace)
+        ordered = sorted(found, key=lambda item: (ORDERS[order](item), [natural(part) for part in _name(item)]))
+        return sorted_by(shape, ordered, KINDS[kind][1])
+
+    if not watch:
+        found = look()
+        _print(session, kind, found, shape)
+        if shape.form.is_table:
+            _print_problems(session, found)
+    elif shape.form.is_table and session.interactive:
+        from rich.console import Group
+        from rich.live import Live
+
+        with Live(console=session.out.console, auto_refresh=False) as live:
+            while True:
+                grid = grid_of(shape, _retried(look), KINDS[kind][1])
+                width = None if shape.form.name == "wide" else session.out.width
+                live.update(Group(*map(rich_text, grid.lines(width))), refresh=True)
+                time.sleep(INTERVAL)
+    last: list[Json] | None = None
+    while watch:
+        seen = _retried(look)
+        if seen != last:
+            _print(session, kind, seen, shape)
+            last = seen
+        time.sleep(INTERVAL)
+
+
+def _print(session: Session, kind: str, found: list[Json], shape: Shape) -> None:
+    if found or not shape.form.is_table:
+        print_list(session, shape, found, KINDS[kind][1], lambda item: f"{kind.removesuffix('s')}/{_name(item)[-1]}")
+    else:
+        session.err.print(f"no {kind}")
+
+
+def _print_problems(session: Session, found: Iterable[Json]) -> None:
+    """Prints the reasons of unknown numbers."""
+    problems = Counter(item["problem"] for item in found if item["problem"])
+    for problem, count in problems.most_common(MOST_PROBLEMS):
+        session.err.print(f"unknown{f' for {count}' if count > 1 else ''}: {problem}")
+    if len(problems) > MOST_PROBLEMS:
+        session.err.print(f"and {len(problems) - MOST_PROBLEMS} more reasons; -o json shows all")
+
+
+def _name(item: Json) -> tuple[str, ...]:
+    return tuple(str(item[key]) for key in ("namespace", "application", "taskgroup", "agent") if key in item)
+
+
+def _retried(look: Callable[[], list[Json]]) -> list[Json]:
+    """Repeats a poll until the server is reachable, so that a watch survives a change of leaders."""
+    while True:
+        try:
+            return look()
+        except Unreachable:
+            time.sleep(INTERVAL)

@@ -1,0 +1,1 @@
+"""Commands for running taskgroups: exec, cp, signal, restart, reload, env, commit."""

@@ -1,0 +1,151 @@
+"""Reading of documents given with -f: files, directories and standard input, JSON or YAML."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.documents.document import KINDS, Document
+from bcs_scheduler.cli.errors import Problem, UsageError
+
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+class _PlainLoader(yaml.SafeLoader):
+    """YAML with the types of JSON: a time stamp remains text."""
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: bool = False) -> list[Document]:
+    """Reads all documents in the given order. Raises UsageError, with a problem for each file that cannot be used.
+
+    A document without a namespace gets `namespace`. With `namespace_given` (the user gave -n) a document with another
+    namespace is an error.
+    """
+    documents: list[Document] = []
+    errors: list[UsageError] = []
+    for file in [file for path in paths for file in _files(path)]:
+        try:
+            documents += [checked(source, body, namespace, namespace_given) for source, body in _read(file)]
+        except UsageError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        problems = [Problem("", error.message) for error in errors]
+        raise UsageError(f"{len(errors)} files cannot be used; nothing was sent", problems)
+    if not documents:
+        raise UsageError("no documents found")
+    return documents
+
+
+def _files(path: str) -> list[str]:
+    if path == "-" or not Path(path).is_dir():
+        return [path]
+    found = sorted(str(file) for file in Path(path).iterdir() if file.suffix in SUFFIXES and file.is_file())
+    if not found:
+        raise UsageError(f"{path}: the directory contains no .json, .yaml or .yml file")
+    return found
+
+
+def _read(path: str) -> Iterator[tuple[str, Any]]:
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: is not UTF-8 text") from None
+    source = "standard input" if path == "-" else path
+    if path.endswith(".json") or (path == "-" and text.lstrip().startswith("{")):
+        yield source, _parse_json(source, text)
+        return
+    bodies = parsed(source, text)
+    for number, body in enumerate(bodies, 1):
+        yield (f"{source} (document {number})" if len(bodies) > 1 else source), body
+
+
+def parsed(source: str, given: str) -> list[Any]:
+    """The documents of a YAML or JSON text. Raises UsageError."""
+    try:
+        return [body for body in yaml.load_all(given, Loader=_PlainLoader) if body is not None]
+    except yaml.YAMLError as error:
+        raise UsageError(f"{source}: not YAML: {_yaml_reason(error)}") from None
+
+
+def _parse_json(source: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UsageError(
+            f"{source}: not JSON: line {error.lineno}, column {error.colno}: {error.msg.lower()}"
+        ) from None
+
+
+def _yaml_reason(error: yaml.YAMLError) -> str:
+    mark = getattr(error, "problem_mark", None)
+    place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    return place + str(getattr(error, "problem", None) or error).replace("\n", " ")
+
+
+def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Document:
+    """Checks the fields that a request needs: kind, name and namespace. The server checks the rest."""
+    if not isinstance(body, dict):
+        raise UsageError(f"{source}: is not an object")
+    kind = body.get("kind")
+    if not isinstance(kind, str) or not kind:
+        found = "is missing" if kind is None else f"{kind!r} is not known"
+        raise UsageError(f"{source}: kind: {found}; known: {', '.join(KINDS)}")
+    if kind == "Command":
+        return _checked_command(source, body, namespace, namespace_given)
+    if kind == "crr":
+        body = _registration(source, body)
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
+        if kind not in KINDS:
+            raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}")
+        meant = [key for key in get_close_matches("metadata", body) if key != "metadata"]
+        hint = f"; did you mean metadata instead of {meant[0]}?" if meant and metadata is None else ""
+        raise UsageError(f"{source}: metadata.name: is missing{hint}")
+    if kind in ("namespace", "queue"):
+        own = metadata["name"]
+    else:
+        own = _namespace(source, "metadata", metadata, namespace, namespace_given)
+    return Document(source, {**body, "metadata": {**metadata, "namespace": own}})
+
+
+def _registration(source: str, body: Json) -> Json:
+    """A registration of a custom kind. Its name is the kind that it registers."""
+    spec = body.get("spec")
+    names = spec.get("names") if isinstance(spec, dict) else None
+    name = names.get("kind") if isinstance(names, dict) else None
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"{source}: spec.names.kind: is missing")
+    return {**body, "metadata": {"name": name}}
+
+
+def _checked_command(source: str, body: Json, namespace: str, namespace_given: bool) -> Document:
+    spec = body.get("spec")
+    target = spec.get("commandTargetRef") if isinstance(spec, dict) else None
+    if not isinstance(spec, dict) or not isinstance(target, dict) or not isinstance(target.get("name"), str):
+        raise UsageError(f"{source}: spec.commandTargetRef.name: is missing")
+    own = _namespace(source, "spec.commandTargetRef", target, namespace, namespace_given)
+    return Document(source, {**body, "spec": {**spec, "commandTargetRef": {**target, "namespace": own}}})
+
+
+def _namespace(source: str, path: str, identity: Json, namespace: str, given: bool) -> str:
+    own = identity.get("namespace") or namespace
+    if given and own != namespace:
+        raise UsageError(f"{source}: {path}.namespace: is {own!r}, but -n is {namespace!r}")
+    return str(own)

@@ -1,0 +1,1 @@
+"""Objects that are not workloads: configuration, services, namespaces, webhooks, agents, commands."""

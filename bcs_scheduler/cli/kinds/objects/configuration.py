@@ -1,0 +1,117 @@
+"""Configmaps and secrets: columns, operations, descriptions. Contents are never printed."""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bcs_scheduler.cli.client.types import Accepted, Json
+from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts
+from bcs_scheduler.cli.errors import NotFound
+from bcs_scheduler.cli.kinds.base import Describe, Found
+from bcs_scheduler.cli.output.data import print_data
+from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
+from bcs_scheduler.cli.output.text import pairs, when
+from bcs_scheduler.cli.session import Session
+from store.keys import object_key
+
+
+def put_configuration(session: Session, document: Document, *, create: bool | None, dry_run: bool) -> Accepted:
+    """Creates (`create` True) or replaces (False) an object; None = whichever is possible."""
+    client, kind = session.client, document.kind
+    if create is None:
+        try:
+            client.configuration(kind, document.namespace, document.name)
+            create = False
+        except NotFound:
+            create = True
+    accepted = client.put_configuration(kind, document.body, create=create, dry_run=dry_run)
+    unchanged = isinstance(accepted.data, dict) and accepted.data.get("unchanged")
+    done = "unchanged" if unchanged else "created" if create else "updated"
+    session.report(kind, document.name, done, "dry run" if dry_run else "", dryRun=dry_run)
+    return accepted
+
+
+def configuration_operations(kind: str) -> Operations:
+    def apply(session: Session, document: Document, dry_run: bool) -> Accepted:
+        return put_configuration(session, document, create=None, dry_run=dry_run)
+
+    def update(session: Session, document: Document, options: UpdateOptions) -> Accepted:
+        reject_counts(document, options)
+        return put_configuration(session, document, create=False, dry_run=options.dry_run)
+
+    def delete(session: Session, namespace: str, name: str, force: bool, dry_run: bool) -> Accepted:
+        accepted = session.client.delete_configuration(kind, namespace, name, dry_run=dry_run)
+        session.report(kind, name, "deleted", "dry run" if dry_run else "", dryRun=dry_run)
+        return accepted
+
+    return Operations(apply, update, delete)
+
+
+def _created(item: Json) -> Any:
+    return (item.get("metadata") or {}).get("creationTimestamp")
+
+
+CONFIGMAPS: Sequence[Column] = (
+    Column("NAME", lambda c: c["metadata"]["name"]),
+    Column("KEYS", lambda c: ",".join(c.get("datas") or ()), long=True),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+)
+SECRETS: Sequence[Column] = (
+    Column("NAME", lambda s: s["metadata"]["name"]),
+    Column("KEYS", lambda s: ",".join(s.get("datas") or ()), long=True),
+    Column("BYTES", lambda s: sum(item.get("size", 0) for item in s["datas"].values()), right=True),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+)
+
+
+def reading_configurations(kind: str) -> Callable[[Session, str | None, str | None, str], Found]:
+    def look(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+        if name:
+            return session.client.configuration(kind, namespace or session.namespace, name)
+        return session.client.configurations(kind, namespace, selector=selector)
+
+    return look
+
+
+def describing_configuration(kind: str) -> Describe:
+    def show(session: Session, name: str, events: str, form: str) -> None:
+        found = session.client.configuration(kind, session.namespace, name)
+        if form:
+            print_data(session.out, found, form)
+            return
+        head = found["metadata"]
+        session.show(
+            field_list(
+                [
+                    ("Name", object_key(head["namespace"], head["name"])),
+                    ("Labels", pairs(head.get("labels"))),
+                    ("Created", when(head.get("creationTimestamp"))),
+                    ("Updated", when(head.get("updateTimestamp"))),
+                ]
+            )
+        )
+        session.out.print("\nKeys", "bold")
+        session.show(field_list([(f"  {key}", _item(item)) for key, item in found["datas"].items()]))
+
+    return show
+
+
+def _item(item: Json) -> str:
+    """Size and digest of an item; its content is not shown."""
+    if "digest" in item:
+        return f"{item['size']} bytes, digest {item['digest']}"
+    if item.get("type") in ("http", "https"):
+        return f"{item['content']}{' as ' + item['remoteUser'] if item.get('remoteUser') else ''}"
+    return f"{len(b64decode(item['content']))} bytes"
+
+
+READ_CONFIGMAPS, READ_SECRETS, READ_SERVICES = map(reading_configurations, ("configmap", "secret", "service"))
+DESCRIBE_CONFIGMAP, DESCRIBE_SECRET = map(describing_configuration, ("configmap", "secret"))
+CONFIGMAP_OPERATIONS, SECRET_OPERATIONS, SERVICE_OPERATIONS = map(
+    configuration_operations, ("configmap", "secret", "service")
+)

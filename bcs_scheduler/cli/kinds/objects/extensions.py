@@ -1,0 +1,268 @@
+"""Namespaces, admission webhooks and custom resources: columns, operations, descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from bcs_scheduler.cli.client.types import Accepted, Json
+from bcs_scheduler.cli.documents.document import KINDS, Document
+from bcs_scheduler.cli.documents.operations import Operations, UpdateOptions, reject_counts, verb
+from bcs_scheduler.cli.errors import NotFound, UsageError
+from bcs_scheduler.cli.output.data import print_data
+from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
+from bcs_scheduler.cli.output.text import counted, duration, pairs, when
+from bcs_scheduler.cli.session import Session
+from store.keys import object_key
+
+if TYPE_CHECKING:
+    from bcs_scheduler.cli.client.client import Client
+
+
+def quota_text(namespace: Json, resource: str) -> str:
+    """Usage and quota (``2/10``); without a quota the usage."""
+    used, bound = namespace["status"]["used"][resource], namespace["spec"]["quota"].get(resource)
+    return f"{used:g}" if bound is None else f"{used:g}/{bound:g}"
+
+
+def _created(item: Json) -> Any:
+    return (item.get("metadata") or {}).get("creationTimestamp")
+
+
+def _name(item: Json) -> str:
+    return str(item["metadata"]["name"])
+
+
+def _contents(namespace: Json) -> str:
+    return ", ".join(counted(count, kind.removesuffix("s")) for kind, count in namespace["status"]["contents"].items())
+
+
+NAMESPACE_COLUMNS = (
+    Column("NAME", _name),
+    Column("CPU", lambda n: quota_text(n, "cpus"), right=True),
+    Column("MEMORY MB", lambda n: quota_text(n, "mem"), right=True),
+    Column("DISK MB", lambda n: quota_text(n, "disk"), wide=True, right=True),
+    Column("TASKGROUPS", lambda n: quota_text(n, "taskgroups"), right=True),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+    Column("CONTENTS", _contents, long=True),
+)
+WEBHOOK_COLUMNS = (
+    Column("NAME", _name),
+    Column("OPERATION", lambda w: w["resourcesRef"]["operation"]),
+    Column("KIND", lambda w: w["resourcesRef"]["kind"]),
+    Column("TYPE", lambda w: "validating" if w["validating"] else "mutating"),
+    Column("HOOKS", lambda w: ",".join(hook["name"] for hook in w["admissionWebhooks"]), long=True),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+)
+KIND_COLUMNS = (
+    Column("KIND", lambda k: k["spec"]["names"]["kind"]),
+    age_column("AGE", lambda k: k.get("creationTimestamp")),
+    time_column("CREATED", lambda k: k.get("creationTimestamp")),
+)
+CUSTOM_COLUMNS = (
+    Column("NAME", _name),
+    Column("VERSION", lambda c: c.get("apiVersion")),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+)
+"""Columns of custom resources."""
+RESOURCES = ("cpus", "mem", "disk", "taskgroups")
+
+
+def _report(session: Session, kind: str, name: str, done: str, dry_run: bool) -> None:
+    session.report(kind, name, done, "dry run" if dry_run else "", dryRun=dry_run)
+
+
+def upsert(
+    session: Session,
+    document: Document,
+    create: bool | None,
+    dry_run: bool,
+    find: Callable[[], Any],
+    put: Callable[[bool], Accepted],
+) -> Accepted:
+    """Creates (`create` True) or replaces (False) an object; None = whichever is possible."""
+    if create is None:
+        try:
+            find()
+            create = False
+        except NotFound:
+            create = True
+    accepted = put(create)
+    _report(session, document.kind, document.name, verb(accepted, "created" if create else "updated"), dry_run)
+    return accepted
+
+
+def put_namespace(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    client = session.client
+
+    def find() -> None:
+        if not client.namespace(document.name)["status"]["recorded"]:
+            raise NotFound(document.name)
+
+    return upsert(
+        session,
+        document,
+        create,
+        dry_run,
+        find,
+        lambda create: client.put_namespace(document.body, create=create, dry_run=dry_run),
+    )
+
+
+def put_webhook(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    client = session.client
+    return upsert(
+        session,
+        document,
+        create,
+        dry_run,
+        lambda: client.webhook(document.namespace, document.name),
+        lambda create: client.put_webhook(document.body, create=create, dry_run=dry_run),
+    )
+
+
+def operations_for(
+    kind: str,
+    put: Callable[[Session, Document, bool | None, bool], Accepted],
+    delete: Callable[[Client, str, str, bool], Accepted],
+) -> Operations:
+    """Operations of a kind of document. `delete`: client, namespace, name, dry run."""
+
+    def update(session: Session, document: Document, options: UpdateOptions) -> Accepted:
+        reject_counts(document, options)
+        return put(session, document, False, options.dry_run)
+
+    def removed(session: Session, namespace: str, name: str, force: bool, dry_run: bool) -> Accepted:
+        accepted = delete(session.client, namespace, name, dry_run)
+        _report(session, kind, name, "deleted", dry_run)
+        return accepted
+
+    return Operations(lambda session, document, dry_run: put(session, document, None, dry_run), update, removed)
+
+
+def _register(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    accepted = session.client.register_kind(document.body, dry_run=dry_run)
+    _report(session, "kind", document.name, verb(accepted, "registered"), dry_run)
+    return accepted
+
+
+def _put_custom(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    accepted = session.client.put_custom(document.body, dry_run=dry_run)
+    _report(session, document.kind, document.name, verb(accepted, "stored"), dry_run)
+    return accepted
+
+
+NAMESPACE_OPERATIONS = operations_for(
+    "namespace", put_namespace, lambda client, namespace, name, dry: client.delete_namespace(name, dry_run=dry)
+)
+WEBHOOK_OPERATIONS = operations_for(
+    "admissionwebhook",
+    put_webhook,
+    lambda client, namespace, name, dry: client.delete_webhook(namespace, name, dry_run=dry),
+)
+KIND_OPERATIONS = operations_for(
+    "kind", _register, lambda client, namespace, name, dry: client.delete_kind(name, dry_run=dry)
+)
+
+
+def custom_operations(kind: str) -> Operations:
+    return operations_for(
+        kind,
+        _put_custom,
+        lambda client, namespace, name, dry: client.delete_custom(kind, namespace, name, dry_run=dry),
+    )
+
+
+def registered_kind(session: Session, word: str) -> str | None:
+    """The registered kind of this name, in any case, with or without an s; None if there is none."""
+    try:
+        names = [str(found["spec"]["names"]["kind"]) for found in session.client.kinds()]
+    except NotFound:  # a server without custom resources
+        return None
+    by_word = {form: name for name in names for form in (f"{name.lower()}s", name.lower())}
+    return word if word in names else by_word.get(word.lower())
+
+
+def check_kinds(session: Session, documents: list[Document]) -> None:
+    """Raises UsageError for a kind that is neither built in nor registered, nor registered by one of the documents."""
+    coming = {document.name for document in documents if document.kind == "crr"}
+    for kind in dict.fromkeys(document.kind for document in documents):
+        if kind not in KINDS and kind not in coming and registered_kind(session, kind) != kind:
+            source = next(document.source for document in documents if document.kind == kind)
+            raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}, and registered kinds")
+
+
+def read_namespaces(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+    return session.client.namespace(name) if name else session.client.namespaces(selector=selector)
+
+
+def read_webhooks(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+    if name:
+        return session.client.webhook(namespace or session.namespace, name)
+    return session.client.webhooks(namespace, selector=selector)
+
+
+def read_kinds(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+    return session.client.kind(name) if name else session.client.kinds()
+
+
+def read_custom(kind: str) -> Callable[[Session, str | None, str | None, str], Any]:
+    def look(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+        if name:
+            return session.client.custom(kind, namespace or session.namespace, name)
+        return session.client.customs(kind, namespace, selector=selector)
+
+    return look
+
+
+def describe_namespace(session: Session, name: str, events: str, form: str) -> None:
+    found = session.client.namespace(name)
+    if form:
+        print_data(session.out, found, form)
+        return
+    head = found["metadata"]
+    session.show(
+        field_list(
+            [
+                ("Name", head["name"]),
+                ("Labels", pairs(head.get("labels"))),
+                ("Created", when(head.get("creationTimestamp")) or "not created explicitly"),
+                *((title, quota_text(found, key)) for title, key in zip(TITLES, RESOURCES, strict=True)),
+                ("Contents", _contents(found) or "nothing"),
+            ]
+        )
+    )
+
+
+TITLES = ("CPU cores", "Memory MB", "Disk MB", "Taskgroups")
+
+
+def describe_webhook(session: Session, name: str, events: str, form: str) -> None:
+    found = session.client.webhook(session.namespace, name)
+    if form:
+        print_data(session.out, found, form)
+        return
+    head, about = found["metadata"], found["resourcesRef"]
+    session.show(
+        field_list(
+            [
+                ("Name", object_key(head["namespace"], head["name"])),
+                ("Labels", pairs(head.get("labels"))),
+                ("Called for", f"{about['operation']} of {about['kind']}"),
+                ("Type", "validating" if found["validating"] else "mutating"),
+                ("Created", when(head.get("creationTimestamp"))),
+                *((f"Webhook {hook['name']}", _hook(hook)) for hook in found["admissionWebhooks"]),
+            ]
+        )
+    )
+
+
+def _hook(hook: Json) -> str:
+    selector = hook.get("namespaceSelector")
+    where = f", namespaces {selector['operator']} {','.join(selector['values'])}" if selector else ""
+    return (
+        f"{hook['clientConfig']['url']}, {duration(hook['timeoutSeconds'])}, on failure {hook['failurePolicy']}{where}"
+    )

@@ -1,0 +1,86 @@
+"""Queues: columns, operations, descriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bcs_scheduler.cli.client.types import Accepted, Json
+from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
+from bcs_scheduler.cli.output.data import print_data
+from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
+from bcs_scheduler.cli.output.text import pairs, when
+from bcs_scheduler.cli.session import Session
+
+DEFAULT = "default"
+"""The queue that exists without settings, and that has all namespaces without a queue."""
+OTHERS = "all without a queue"
+
+
+def _created(queue: Json) -> Any:
+    return queue["metadata"].get("creationTimestamp")
+
+
+def _amounts(queue: Json, field: str) -> str:
+    return ",".join(f"{name}={amount:g}" for name, amount in queue["spec"][field].items())
+
+
+def _namespaces(queue: Json) -> str:
+    listed = [*queue["status"]["namespaces"], *([OTHERS] if queue["metadata"]["name"] == DEFAULT else [])]
+    return ", ".join(listed)
+
+
+QUEUE_COLUMNS = (
+    Column("NAME", lambda q: q["metadata"]["name"]),
+    Column("WEIGHT", lambda q: q["spec"]["weight"], right=True),
+    Column("GUARANTEE", lambda q: _amounts(q, "guarantee")),
+    Column("CAPABILITY", lambda q: _amounts(q, "capability")),
+    Column("RECLAIMABLE", lambda q: "yes" if q["spec"]["reclaimable"] else "no", wide=True),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+    Column("NAMESPACES", _namespaces, long=True),
+)
+
+
+def put_queue(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    """Creates (`create` True) or replaces (False) a queue; None = whichever is possible."""
+    client = session.client
+    return upsert(
+        session,
+        document,
+        create,
+        dry_run,
+        lambda: client.queue(document.name),
+        lambda create: client.put_queue(document.body, create=create, dry_run=dry_run),
+    )
+
+
+QUEUE_OPERATIONS = operations_for(
+    "queue", put_queue, lambda client, namespace, name, dry: client.delete_queue(name, dry_run=dry)
+)
+
+
+def read_queues(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+    return session.client.queue(name) if name else session.client.queues(selector=selector)
+
+
+def describe_queue(session: Session, name: str, events: str, form: str) -> None:
+    found = session.client.queue(name)
+    if form:
+        print_data(session.out, found, form)
+        return
+    head = found["metadata"]
+    session.show(
+        field_list(
+            [
+                ("Name", head["name"]),
+                ("Labels", pairs(head.get("labels"))),
+                ("Created", when(head.get("creationTimestamp")) or "not created explicitly"),
+                ("Weight", str(found["spec"]["weight"])),
+                ("Guarantee", _amounts(found, "guarantee") or "nothing"),
+                ("Capability", _amounts(found, "capability") or "not limited"),
+                ("Reclaimable", "yes" if found["spec"]["reclaimable"] else "no"),
+                ("Namespaces", _namespaces(found) or "none"),
+            ]
+        )
+    )

@@ -1,0 +1,1 @@
+"""Operations on workloads: apply, update, scale, roll back, delete, and waiting for them."""

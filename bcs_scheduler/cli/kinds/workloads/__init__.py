@@ -1,0 +1,1 @@
+"""Applications, deployments, daemonsets, and their taskgroups, transactions and events."""

@@ -1,0 +1,165 @@
+"""Taskgroups and tasks: columns, lists, descriptions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from bcs_scheduler.cli.client.lookup import application_of, find_target, find_taskgroup
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.kinds.base import Found
+from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
+from bcs_scheduler.cli.output.terminal import Styled
+from bcs_scheduler.cli.output.text import one_line, status_text, when
+from bcs_scheduler.cli.session import Session
+
+RIGHT = ("Running", "Finish", "Starting", "Staging")
+"""Statuses that need no reason."""
+
+
+def ports_of(group: Json) -> list[tuple[str, int]]:
+    """(name, host port) of the ports of all tasks."""
+    return [
+        (str(port.get("Name") or ""), int(port.get("HostPort") or 0))
+        for task in group.get("Taskgroup") or ()
+        for port in task.get("PortMappings") or ()
+    ]
+
+
+def health_text(task: Json) -> Styled:
+    """Summary of the health checks of a task."""
+    if not task.get("HealthCheckStatus"):
+        return Styled("-")
+    if not task.get("Healthy", True):
+        return Styled("failing", style="red")
+    return Styled("healthy", style="green") if task.get("IsChecked") else Styled("not checked yet", style="yellow")
+
+
+def _failing_checks(task: Json) -> str:
+    """Messages of the health checks that a task fails. A check that was not made yet fails nothing."""
+    if task.get("Healthy", True):
+        return ""
+    failing = (check for check in task.get("HealthCheckStatus") or () if not check["result"])
+    return ", ".join(f"{check['type']}: {check['message']}" for check in failing)
+
+
+def _task_reason(task: Json) -> str:
+    """Why a task does not run or is not healthy; empty if all is right."""
+    return _failing_checks(task) if task["Status"] in RIGHT else str(task.get("Message") or "")
+
+
+def tasks_of(groups: Iterable[Json]) -> list[Json]:
+    """Tasks, with the name of their taskgroup as `Taskgroup`."""
+    return [{**task, "Taskgroup": group["Name"]} for group in groups for task in group.get("Taskgroup") or ()]
+
+
+def _ports(group: Json) -> str:
+    return ",".join(f"{name}:{port}" if name else str(port) for name, port in ports_of(group))
+
+
+def _reschedules(group: Json) -> int:
+    return int(group.get("ReschededTimes") or 0)
+
+
+def _reason(group: Json) -> str:
+    """Why a taskgroup does not run or is not healthy; empty if all is right."""
+    failing = [text for task in group.get("Taskgroup") or () if (text := _failing_checks(task))]
+    if group["Status"] in RIGHT:
+        return ", ".join(failing)
+    return str(group.get("Message") or "") or next((_task_reason(task) for task in group.get("Taskgroup") or ()), "")
+
+
+TASKGROUPS: Sequence[Column] = (
+    Column("NAME", lambda g: g["Name"]),
+    Column("STATUS", lambda g: status_text(g["Status"])),
+    Column("HOST", lambda g: g.get("HostName")),
+    Column("PORTS", _ports, long=True),
+    Column("RESCHEDULES", _reschedules, right=True, order=_reschedules),
+    age_column("AGE", lambda g: g.get("StartTime")),
+    Column("ID", lambda g: g["ID"], wide=True),
+    Column("AGENT", lambda g: g.get("AgentID"), wide=True),
+    Column("VERSION", lambda g: g.get("VersionName"), wide=True),
+    time_column("STARTED", lambda g: g.get("StartTime")),
+    reason_column(_reason),
+)
+TASKS: Sequence[Column] = (
+    Column("TASKGROUP", lambda t: t.get("Taskgroup")),
+    Column("NAME", lambda t: t.get("Name")),
+    Column("STATUS", lambda t: status_text(t["Status"])),
+    Column("HEALTH", health_text),
+    Column("PID", lambda t: t.get("Pid") or "", right=True),
+    Column("EXIT", lambda t: t.get("ExitCode"), right=True),
+    Column("HOST", lambda t: t.get("AgentHostname")),
+    age_column("AGE", lambda t: t.get("StartTime")),
+    Column("ID", lambda t: t["ID"], wide=True),
+    time_column("STARTED", lambda t: t.get("StartTime")),
+    reason_column(_task_reason),
+)
+
+
+def read_taskgroups(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    client = session.client
+    if name and "." in name:
+        return find_taskgroup(client, session.namespace, name)
+    if name:
+        return find_target(client, session.namespace, name).taskgroups
+    return client.taskgroups(namespace, selector=selector)
+
+
+def read_tasks(session: Session, namespace: str | None, name: str | None, selector: str) -> Found:
+    groups = find_target(session.client, session.namespace, name).taskgroups if name else None
+    return tasks_of(session.client.taskgroups(namespace, selector=selector) if groups is None else groups)
+
+
+def describe_taskgroup(session: Session, name: str, events: str, form: str) -> None:
+    from bcs_scheduler.cli.kinds.workloads.history import print_events
+    from bcs_scheduler.cli.output.data import print_data
+
+    group = find_taskgroup(session.client, session.namespace, name)
+    if form:
+        print_data(session.out, group, form)
+        return
+    session.show(
+        field_list(
+            [
+                ("Name", group["Name"]),
+                ("ID", group["ID"]),
+                ("Status", status_text(group["Status"])),
+                ("Message", group.get("Message")),
+                ("Host", f"{group.get('HostName')} (agent {group.get('AgentID')})"),
+                ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
+                ("Version", group.get("VersionName")),
+                ("Reschedules", group.get("ReschededTimes")),
+                ("Started", when(group.get("StartTime"))),
+                ("Updated", when(group.get("UpdateTime"))),
+            ],
+        )
+    )
+    for task in group.get("Taskgroup") or ():
+        session.out.print(f"\nTask {task['ID']}", "bold")
+        session.show(field_list(_task_fields(task)))
+    if events:
+        print_events(session, *application_of(group["ID"]), about=group["ID"])
+
+
+def _task_fields(task: Json) -> list[tuple[str, Any]]:
+    command = " ".join([task.get("Command") or "", *(task.get("Arguments") or ())]).strip()
+    checks = [
+        f"{check['type']} {'ok' if check['result'] else 'fails'}{': ' if check['message'] else ''}{check['message']}"
+        for check in task.get("HealthCheckStatus") or ()
+    ]
+    return [
+        ("  Status", status_text(task["Status"])),
+        ("  Message", task.get("Message")),
+        ("  Health", health_text(task) if checks else ""),
+        *(("  Check", check) for check in checks),
+        ("  Process", task.get("Pid") or ""),
+        ("  Container", task.get("ContainerID")),
+        ("  Address", task.get("ContainerIP")),
+        ("  Exit code", task.get("ExitCode")),
+        ("  Out of memory", "yes" if task.get("OOMKilled") else ""),
+        ("  Started", when(task.get("StartTime"))),
+        ("  Ended", when(task.get("FinishTime"))),
+        ("  Image", task.get("Image")),
+        ("  Command", one_line(command, 100)),
+    ]

@@ -1,0 +1,1 @@
+"""Tables, texts and data that commands print."""

@@ -1,0 +1,222 @@
+"""The context of a turn, which all parts of the core share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bcs_scheduler.core.event_log import EventRecorder
+from bcs_scheduler.core.interface import effects
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.placer import Placer
+from bcs_scheduler.core.requests.open_commands import OpenCommands
+from bcs_scheduler.core.requests.quotas import Quotas
+from offers.agents import Directory
+from offers.leased.pool import OfferPool
+from offers.model import Occupant
+from offers.planned import PlannedCensus
+from store.base import RecordTooLarge, RecordUnencodable
+from store.ids import nanoseconds_of
+from store.reasons import REASONS, EventReason, Level
+from store.records import TaskGroup
+from store.state import State
+from store.state.unit_of_work import Unit, UnitOfWork
+from transactions import transitions
+from transactions.base import Context, Ids
+from transactions.engine.engine import Engine
+from transactions.kinds.registry import kind_of
+from transactions.resources import occupancy
+
+UNFIT = (RecordTooLarge, RecordUnencodable)
+"""Errors that mean that the store cannot take the changes."""
+EVENT_BYTES = 7_000
+"""More than one event can take of a batch, with its share of its run in the event log."""
+UNIT_EFFECTS = 50
+"""A unit that is consistent in itself is closed when it has this many effects: each may be an event of the event
+log."""
+
+
+class TurnContext:
+    """State, unit of work and clock of the turn; collects finished units."""
+
+    def __init__(self, state: State, options: CoreOptions) -> None:
+        self.state = state
+        self.options = options
+        self.uow = UnitOfWork(state, transitions=transitions.RULES)
+        self.recorder = EventRecorder(state)
+        self.ids = Ids(_highest_id(state))
+        self.agents = Directory()
+        self.pool = OfferPool(self.occupants)
+        self.census = PlannedCensus(state.census)
+        """Counts for constraints: recorded and planned taskgroups."""
+        self.engine = Engine(options.transactions)
+        self.placer = Placer(state, self.pool, self.census, self.engine, options.scoring)
+        self.quotas = Quotas(state, options.traits.overhead)
+        self.open_commands = OpenCommands(state, options.command_open, options.command_open_total)
+        self.now = 0.0
+        self.cause = ""
+        self.connected = False
+        """A subscription with the cluster manager is up."""
+        self._attempts = 0
+        """Number of `attempt`s in progress, one inside the other."""
+        self.units: list[Unit] = []
+        self.remaining_work: list[Iterator[None]] = []
+        """Work that the present request leaves to be done in slices (bcs_scheduler.core.requests.sliced)."""
+        self.incomplete: set[str] = set()
+        """Ids of commands whose messages are still being written."""
+        self.changed: list[tuple[str, str]] = []
+        """(kind, key) of every change of this turn that the engine has not seen yet."""
+        self.context = Context(
+            state=state,
+            uow=self.uow,
+            now=0.0,
+            ids=self.ids,
+            options=options.transactions,
+            kind_of=kind_of,
+            overhead=options.traits.overhead,
+            executor=options.executor,
+            agents=self.agents,
+            record_event=self.record_event,
+            count=self.count,
+            attempt=self.attempt,
+            checkpoint=self.checkpoint,
+        )
+
+    def start(self, now: float, cause: str) -> None:
+        """Begins the handling of one input. `now`: Unix seconds; `cause`: id of the request, shown in events and
+        logs."""
+        self.now = self.context.now = now
+        self.cause = self.context.cause = cause
+
+    def emit(self, effect: effects.Effect) -> None:
+        """The effect leaves once everything changed so far is durable."""
+        self.uow.effect(effect)
+
+    def record_event(
+        self, kind: str, key: str, reason: EventReason, message: str, level: Level | None = None, transaction: str = ""
+    ) -> None:
+        """A line for the log and, unless it is only a step on the way, an event for users
+        (bcs_scheduler.core.event_log).
+        `level` None: as store.reasons says. `transaction` is needed only where it is not the operation that owns the
+        application of the object."""
+        self.uow.effect(
+            effects.LogLine(
+                kind=kind,
+                key=key,
+                reason=reason,
+                message=message,
+                cause=self.cause,
+                level=level if level is not None else REASONS[reason].log_level,
+                transaction=transaction,
+            )
+        )
+
+    def count(self, name: str, labels: tuple[str, ...], value: float) -> None:
+        """Counts an observation for metrics when the unit is durable. The unit of `value` is that of the metric:
+        seconds, or a number of things."""
+        self.uow.effect(effects.Observed(name=name, labels=labels, value=value, cause=self.cause))
+
+    def later(self, work: Iterator[None]) -> None:
+        """Leaves work of the present command to later turns. Each step of the iterator must leave records that are
+        consistent in themselves. The command is answered when the iterator ends."""
+        self.remaining_work.append(work)
+
+    def checkpoint(self) -> None:
+        """Closes the unit if it is large enough. The changes so far must be consistent in themselves."""
+        most = min(self.options.unit_bytes, self.uow.sizer.limit // 4)
+        many = len(self.uow) >= self.options.unit_changes or len(self.uow.effects) >= UNIT_EFFECTS
+        if many or self.uow.size() >= most:
+            self.cut()
+
+    def fits(self) -> None:
+        """Raises RecordTooLarge, BatchTooLarge or RecordUnencodable if the changes since the last cut cannot be stored
+        together with their events."""
+        if self.uow.empty:
+            return
+        most = self.uow.sizer.limit // 2
+        if len(self.uow.effects) * EVENT_BYTES > most or self.uow.size() > most:
+            self.uow.refuse_oversized(self.recorder.bound(self.uow.effects))
+
+    def cut(self) -> None:
+        """Closes the unit. If no store could take the unit, an open `attempt` fails with RecordTooLarge or
+        RecordUnencodable. Without an open `attempt`, the unit is undone and an event records the error."""
+        if self.uow.empty:
+            return
+        try:
+            self.fits()
+        except UNFIT as error:
+            if self._attempts:
+                raise
+            self._undo("core", "unit", error)
+            return
+        self.close()
+
+    def close(self) -> None:
+        """Like `cut`, but called directly after an `attempt` that has not failed, so the size need not be measured
+        again."""
+        if self.uow.empty:
+            return
+        changed = self.uow.changed()
+        self.recorder.write(self.uow, self.now)
+        unit = self.uow.cut()
+        if unit is not None:
+            self.changed += changed
+            self.units.append(unit)
+
+    def attempt(self, kind: str, key: str, work: Callable[[], None]) -> str:
+        """Runs work as units of its own. An unexpected error undoes the work and is recorded as an event, and the turn
+        continues with other objects. Returns the error as text; empty if the work succeeded."""
+        self.cut()
+        self._attempts += 1
+        try:
+            work()
+            self.fits()
+        except Exception as error:
+            if self.options.strict and not isinstance(error, UNFIT):
+                raise
+            return self._undo(kind, key, error)
+        finally:
+            self._attempts -= 1
+        return ""
+
+    def _undo(self, kind: str, key: str, error: Exception) -> str:
+        self.uow.rollback()
+        reason: EventReason = "InternalError"
+        words = f"{type(error).__name__}: {error}"
+        # An exception may quote confidential content; only its name is shown to users.
+        public = f"{type(error).__name__}; the log has the rest"
+        if isinstance(error, transitions.InvalidTransition):
+            reason, kind, key, public = "TransitionRefused", error.kind, error.key, error.change
+        self.emit(
+            effects.LogLine(
+                kind=kind, key=key, reason=reason, message=words, cause=self.cause, level="error", public=public
+            )
+        )
+        return words
+
+    def take_changed(self) -> list[tuple[str, str]]:
+        """Closes the unit, and returns (kind, key) of all changes since the last call."""
+        self.cut()
+        changed, self.changed = self.changed, []
+        return changed
+
+    def agents_named(self, key: str) -> set[str]:
+        """Ids of the agents that operators name so: as they are listed, and others as their taskgroups know them."""
+        found = set(self.agents.ids_of(key))
+        found.update(known for known in self.state.indexes.agents_called(key) if known not in self.agents.agents)
+        return found
+
+    def occupants(self, agent_id: str) -> list[Occupant]:
+        """Returns the users of an agent: the taskgroups that run there, and planned placements."""
+        return [*occupancy.on_agent(self.state, self.agents, agent_id), *self.census.occupants(agent_id)]
+
+    def live_groups(self) -> list[TaskGroup]:
+        """All taskgroups that have not ended."""
+        return [g for g in self.state.taskgroups.values() if not g.ended]
+
+
+def _highest_id(state: State) -> int:
+    """The greatest nanosecond used in any known id: ids made from now on are greater (never reused)."""
+    tables = (state.taskgroups, state.transactions, state.commands, state.messages)
+    numbers = [nanoseconds_of(identity) for table in tables for identity in table]
+    numbers += [int(a.version) for a in state.applications.values() if a.version.isdigit()]
+    return max(numbers, default=0)

@@ -1,0 +1,1 @@
+"""Controllers of the cluster: offers, status updates, kills, reconciliation, drains, messages."""

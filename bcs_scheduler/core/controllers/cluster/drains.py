@@ -1,0 +1,298 @@
+"""Drains: moves the taskgroups of agents to other agents, few at a time, within the disruption budgets of their owners.
+
+The remaining taskgroups, the moves in progress and the blockers are derived from the taskgroups and from the
+RESCHEDULEs that carry the name of the agent. A new leader therefore continues the drain. A taskgroup is ended only if
+another agent has room for it now; otherwise the drain waits and its message says so. Drains of several agents share the
+disruption budgets of the applications.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from functools import partial
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
+from bcs_scheduler.core.interface.cluster_manager import ListAgents
+from bcs_scheduler.core.placement.placer import TrialPlan, WhatIf
+from offers.model import Demand, Diagnosis
+from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
+from transactions import explain
+from transactions.base import Refused, Slot, Step
+from transactions.kinds import daemonset, reschedule
+from transactions.resources import occupancy, resource_request
+from transactions.rules.draining import RemainingWork, blocker, drained_agent, remaining_work
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+from transactions.text import counted
+
+PERIOD = 0.5
+"""Seconds between two looks at the drains that run."""
+AT_ONCE = 4
+"""Agents looked at in one turn; each may ask for a place for all of its taskgroups, some milliseconds each."""
+MOST_WAITING = 1000
+"""Number of waiting slots that are taken into account. While there are more, no taskgroup is ended to be moved: a drain
+is not urgent enough to match all waiting slots in each turn."""
+REASONS_SHOWN = 3
+BEGINS = "begins"
+"""Message of a drain that has not been looked at. Schedulers of version 0.1 compare it, so it must not change as long
+as such schedulers may share the store."""
+
+
+class Drains:
+    """The controller of drains (core.controllers.controller). All its state is derived from the records."""
+
+    def __init__(self, turn: TurnContext, offer_manager: OfferManager) -> None:
+        self._turn = turn
+        self._offer_manager = offer_manager
+        self._open: dict[str, None] = {}
+        """Keys of the settings whose drains run."""
+        self._moves: dict[str, dict[str, None]] = {}
+        """Ids of RESCHEDULEs by the key of the agent they lead away from."""
+        self._next = 0.0
+        self._round: deque[str] = deque()
+        """Keys of the settings that the present round has not come to."""
+        self._waiting: _Waiting | None = None
+        """Demands that wait for a place, matched with the offers while this turn examines drains."""
+
+    def recover(self) -> None:
+        """Takes up the drains that the records hold."""
+        state = self._turn.state
+        self.notice([("agentsetting", key) for key in state.agent_settings])
+        self.notice([("transaction", key) for key in state.transactions])
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Follows agent settings with drains, and the transactions that move taskgroups."""
+        state = self._turn.state
+        for kind, key in changed:
+            if kind == "agentsetting":
+                setting = state.agent_settings.get(key)
+                if setting is not None and setting.drain is not None and not setting.drain.done_at:
+                    if key not in self._open:
+                        self._next = 0.0
+                    self._open[key] = None
+                else:
+                    self._open.pop(key, None)
+                    self._moves.pop(key, None)
+            elif kind == "transaction":
+                move = state.transactions.get(key)
+                agent = drained_agent(move) if move is not None else ""
+                if agent in self._open:
+                    self._moves.setdefault(agent, {})[key] = None
+
+    def tick(self) -> None:
+        """Continues all open drains, every `PERIOD` seconds, as far as the time of the turn allows."""
+        turn = self._turn
+        if not self._open or (turn.now < self._next and not self._round):
+            return
+        if not self._round:
+            self._next = turn.now + PERIOD
+        if not turn.connected:
+            self._round.clear()
+            return
+        if not turn.agents.listed:
+            turn.emit(ListAgents(cause=turn.cause))
+            return
+        if not self._round:
+            self._round.extend(self._open)
+        try:
+            for number in range(min(AT_ONCE, len(self._round))):
+                if number and turn.context.time_is_up():
+                    break
+                key = self._round.popleft()
+                turn.attempt("agent", key, partial(self._go_on, key))
+                turn.cut()
+        finally:
+            self._forget_waiting()
+
+    def _forget_waiting(self) -> None:
+        if self._waiting is not None:
+            self._waiting.end()
+            self._waiting = None
+
+    def next_timer(self) -> float | None:
+        """Unix seconds of the next round; now if a round is not done, None without open drains."""
+        if not self._open:
+            return None
+        return self._turn.now if self._round else self._next
+
+    # --- one agent --------------------------------------------------------------------------------------------
+
+    def _go_on(self, key: str) -> None:
+        turn = self._turn
+        setting = turn.state.agent_settings.get(key)
+        drain = setting.drain if setting is not None else None
+        if setting is None or drain is None or drain.done_at:
+            return  # the drain has ended in this turn
+        agent_ids = turn.agents_named(key)
+        found = remaining_work(turn.state, agent_ids, self._moves_of(key, drain))
+        if drain.daemonsets and not found.left:
+            for group in found.daemonsets:
+                daemonset.end_as_misplaced(turn.context, group)
+        staying = 0 if drain.daemonsets else len(found.daemonsets)
+        if not agent_ids and drain.phase == "Pending":
+            # The drain was requested before the agents were listed.
+            self._end(setting, drain, "no agent of this name is listed", failed=True)
+        elif not found.left and not found.arriving and (not drain.daemonsets or not found.daemonsets):
+            words = f"no taskgroups are left{f' but {staying} of daemonsets' if staying else ''}"
+            self._end(setting, drain, words, failed=False)
+        elif drain.deadline and turn.now >= drain.deadline:
+            why = self._blockers(found)
+            words = f"its time is over: {counted(len(found.left), 'taskgroup')} left{f'; {why}' if why else ''}"
+            self._end(setting, drain, words, failed=True)
+        else:
+            self._record_phase(setting, drain, self._move(setting, drain, found))
+
+    def _moves_of(self, key: str, drain: Drain) -> list[Transaction]:
+        transactions = self._turn.state.transactions
+        known = [transactions.get(identity) for identity in self._moves.get(key, ())]
+        return [move for move in known if move is not None and move.created_at >= drain.since]
+
+    def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> str:
+        """Ends as many as may be on their way. Returns how things stand."""
+        room = drain.at_once - len(found.arriving)
+        started = 0
+        reasons: dict[str, str] = {}
+        full: dict[tuple[str, str], str] = {}
+        """Requests without a place: they are not tried again with another taskgroup of the same kind."""
+        # Taskgroups that are not ready are moved first: that disrupts nothing.
+        for group in sorted(found.left, key=is_ready_or_finished):
+            if started >= room:
+                break
+            if group.killing_since:
+                continue
+            kind = (group.application_key, group.version)
+            words = full.get(kind) or blocker(self._turn.state, group)
+            if not words and (words := self._no_place(group)):
+                full[kind] = words
+            if not words:
+                words = self._start(setting.agent, group)
+                started += not words
+            if not words and self._waiting is not None:
+                self._waiting.add(self._demands_of(group))
+            if words:
+                reasons[group.id] = words
+        under_way = len(found.arriving) + started
+        words = f"{counted(len(found.left), 'taskgroup')} left, {under_way} on the way"
+        if reasons and not started:
+            words += f"; {_listed(reasons.values())}"
+        elif found.arriving and not started:
+            words += f"; {_listed(f'{name} is not ready yet' for name in found.arriving)}"
+        return words
+
+    def _start(self, agent: str, group: TaskGroup) -> str:
+        """Moves a taskgroup; or why it cannot be."""
+        try:
+            move = reschedule.create(self._turn.context, group, 0.0, drained=agent)
+        except Refused as refused:
+            return refused.message
+        self._moves.setdefault(agent, {})[move.id] = None
+        return ""
+
+    def _blockers(self, found: RemainingWork) -> str:
+        state = self._turn.state
+        staying = [group for group in found.left if not group.killing_since]
+        reasons = [blocker(state, group) or self._no_place(group) for group in staying[:REASONS_SHOWN]]
+        return _listed([*filter(None, reasons), *(f"{name} is not ready" for name in found.arriving)])
+
+    def _no_place(self, group: TaskGroup) -> str:
+        """Explains why the taskgroup would find no place now, behind all open demands; empty if it would find one.
+        Agents that are being drained are cordoned, so they are not used. Without offers the answer is not known, and
+        offers are requested."""
+        turn = self._turn
+        version = turn.state.version(group.application_key, group.version)
+        if version is None:
+            return ""
+        self._offer_manager.want()
+        if self._waiting is None:
+            self._waiting = _Waiting(turn)
+            self._waiting.add([*self._untried(), *self._ending()])
+        if self._waiting.too_many:
+            return f"more than {MOST_WAITING} taskgroups wait for a place already"
+        found = self._waiting.diagnose(self._demand("drain", group, version), group)
+        return f"no other agent has room for {group.id} ({explain.reasons(found)})" if found is not None else ""
+
+    def _untried(self) -> list[Demand[Slot]]:
+        """Open demands that may get a place now. Of those that the offers did not fit in the last pass one slot tells
+        whether they do now; very many of them are left to the next pass."""
+        engine = self._turn.engine
+        if len(engine.demands) > MOST_WAITING // 2:
+            return [engine.demands[key] for key in engine.changed_demands if key in engine.demands]
+        return [
+            demand._replace(slots=demand.slots[:1])
+            if demand.id in engine.diagnoses and demand.id not in engine.changed_demands
+            else demand
+            for demand in engine.demands.values()
+        ]
+
+    def _demands_of(self, group: TaskGroup) -> list[Demand[Slot]]:
+        version = self._turn.state.version(group.application_key, group.version)
+        return [self._demand(group.id, group, version)] if version is not None else []
+
+    def _ending(self) -> list[Demand[Slot]]:
+        """Returns the demands of taskgroups that will need a place as soon as they have ended here."""
+        state, found = self._turn.state, []
+        for identity in (identity for moves in self._moves.values() for identity in moves):
+            move = state.transactions.get(identity)
+            group = state.taskgroups.get(move.taskgroup) if move is not None and move.active else None
+            if group is not None and identity not in self._turn.engine.demands:
+                version = state.version(group.application_key, group.version)
+                if version is not None:
+                    found.append(self._demand(identity, group, version))
+        return found
+
+    def _demand(self, identity: str, group: TaskGroup, version: Version) -> Demand[Slot]:
+        step = Step(slots=(Slot(group.index),))
+        ctx = self._turn.context
+        return resource_request.demand(identity, version, step, ctx.options.role, ctx.overhead)
+
+    # --- how it stands ----------------------------------------------------------------------------------------
+
+    def _end(self, setting: AgentSetting, drain: Drain, words: str, *, failed: bool) -> None:
+        phase: DrainPhase = "Failed" if failed else "Done"
+        ended = msgspec.structs.replace(drain, phase=phase, done_at=self._turn.now, message=words, failed=failed)
+        self._turn.uow.put(msgspec.structs.replace(setting, drain=ended))
+        self._turn.record_event("agent", setting.agent, "DrainFailed" if failed else "DrainFinished", words)
+
+    def _record_phase(self, setting: AgentSetting, drain: Drain, words: str) -> None:
+        going_on = msgspec.structs.replace(drain, phase="Moving", message=words)
+        if going_on != drain:
+            self._turn.uow.put(msgspec.structs.replace(setting, drain=going_on))
+
+
+class _Waiting:
+    """Demands that wait for a place, with the places that they would get now: later questions find only the room beside
+    these."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._trial: TrialPlan = turn.placer.trial()
+        self.too_many = False
+        """True if not all waiting demands could be matched."""
+        self._count = 0
+
+    def end(self) -> None:
+        """Gives the places back."""
+        self._trial.end()
+
+    def add(self, demands: list[Demand[Slot]]) -> None:
+        """Gives these demands their places."""
+        self._count += sum(len(demand.slots) for demand in demands)
+        self.too_many = self._count > MOST_WAITING
+        if not self.too_many and demands:
+            self._turn.placer.plan(demands, self._trial)
+
+    def diagnose(self, demand: Demand[Slot], group: TaskGroup) -> Diagnosis | None:
+        """Explains why the demand would find no place after the taskgroup has ended; None if it would find one. The
+        room that the taskgroup leaves is not used: its agent accepts nothing while it is drained."""
+        gone = occupancy.counted_only(self._turn.state, group)
+        found = self._turn.placer.plan([demand], WhatIf((gone,), self._trial))
+        return next(iter(found.diagnoses), None)
+
+
+def _listed(reasons: Iterable[str]) -> str:
+    every = list(dict.fromkeys(reasons))
+    more = f"; and {len(every) - REASONS_SHOWN} more" if len(every) > REASONS_SHOWN else ""
+    return "; ".join(every[:REASONS_SHOWN]) + more

@@ -1,0 +1,236 @@
+"""The manager of offers: holds the offers, starts the placement pass, and asks the cluster manager for more offers.
+
+While demands are open, offers are held, and each open demand may use every offer. Offers that no open demand could use
+for `offer_hold` seconds are declined for a short while.
+
+While no demand is open, a reserve of offers is kept for `offer_hold` seconds for the next demands: a cluster in which
+taskgroups fail or are launched all the time need not offer all its resources for each of them. Offers beyond the
+reserve are declined unread and for long, and the framework is suppressed, so that other frameworks get the resources.
+After `offer_hold` seconds the reserve is declined, too. A demand that the held offers cannot place revives the
+framework.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface.leased import (
+    AcceptInverseOffers,
+    Decline,
+    InverseOffersArrived,
+    OfferRescinded,
+    OffersArrived,
+    Revive,
+    Suppress,
+)
+from bcs_scheduler.core.placement.launcher import Site
+from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.structures.time_budget import TimeBudget
+from offers.model import AgentOverrides, Offer
+from store.records import AgentSetting
+
+RESERVE_PART = 20
+"""The reserve: one offer for so many agents, but CoreOptions.offer_reserve at least. On 10,000 agents 500 launches of
+one taskgroup share the cost of one round of offers."""
+
+
+class OfferManager:
+    """Takes offers while demands are open, keeps a reserve, and declines the rest."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        policy = turn.options.policy
+        self.placing = PlacementPass(turn) if policy is None else SessionPass(turn, policy)
+        self._sites: dict[Site, None] = {}
+        """Agents and roles whose offers have come since the last pass."""
+        self._overridden = False
+        """Facts about agents have changed since the last pass."""
+        self._refused = False
+        """Filters are set in the cluster manager that may hide offers from us; REVIVE clears them."""
+        self._suppressed = False
+        self._renewed = False
+        """There has been a subscription since the last look at the demands."""
+        self._asking = False
+        """Work has come that may need more offers than are at hand."""
+        self._idle_since = 0.0
+        self._looked_at_until = 0.0
+        """Time until which offers beyond the reserve are taken although no demand is open: a caller examines all
+        offers."""
+        self._revived_at = 0.0
+
+    def recover(self) -> None:
+        """Takes over the settings of all agents."""
+        for setting in self._turn.state.agent_settings.values():
+            self.override(setting.agent)
+
+    # --- reports of the cluster manager
+    # --------------------------------------------------------------------------------------
+
+    def subscribed(self) -> None:
+        """A connection has begun: offers of earlier ones are void, and filters of the cluster manager are to be
+        cleared."""
+        self._clear()
+        # The master keeps the filters of an earlier connection, of this leader or of another, if that connection was
+        # still open; and a SUPPRESS or a decline that was decided before may still leave after this.
+        self._refused = self._renewed = True
+        self._suppressed = False
+        self._idle_since = self._turn.now
+
+    def disconnected(self) -> None:
+        """Offers end with the connection."""
+        self._clear()
+
+    def _clear(self) -> None:
+        self._turn.pool.clear()
+        self.placing.void()
+
+    def arrived(self, event: OffersArrived) -> None:
+        """Takes the offers that are wanted or fit the reserve, and declines the others."""
+        turn = self._turn
+        room = len(event.offers) if self._wanted() else max(0, self._reserve() - len(turn.pool))
+        unusable: list[str] = []
+        for offer in event.offers[:room]:
+            try:
+                opened = offer.open()
+            except ValueError:  # the other offers must not be lost
+                unusable.append(offer.id)
+                continue
+            turn.pool.add(opened._replace(received_at=turn.now))
+            self._sites[opened.agent_id, opened.role] = None
+        surplus = [offer.id for offer in event.offers[room:]]
+        if surplus:
+            self._suppress()
+        if declined := (*unusable, *surplus):
+            self._refused = True
+            turn.emit(Decline(offer_ids=declined, refuse_seconds=turn.options.refuse_idle, cause=turn.cause))
+
+    def _wanted(self) -> bool:
+        """True if all offers are wanted: a demand is open, or a user is looking at offers."""
+        turn = self._turn
+        return bool(turn.engine.demands) or self.placing.planning or turn.now < self._looked_at_until
+
+    def _reserve(self) -> int:
+        return max(self._turn.options.offer_reserve, len(self._turn.agents.agents) // RESERVE_PART)
+
+    def _suppress(self) -> None:
+        if not self._suppressed:
+            self._suppressed = True
+            self._turn.emit(Suppress(cause=self._turn.cause))
+
+    def rescinded(self, event: OfferRescinded) -> None:
+        """Removes an offer that the cluster manager has taken back; does nothing if it is not known."""
+        self._turn.pool.rescind(event.offer_id)
+
+    def inverse(self, event: InverseOffersArrived) -> None:
+        """Planned maintenance is accepted: new work stays away (offers say so), running work is the operator's call."""
+        ids = tuple(identity for identity, _, _ in event.offers)
+        self._turn.emit(AcceptInverseOffers(offer_ids=ids, cause=self._turn.cause))
+
+    def override(self, agent: str) -> None:
+        """Brings the settings of an agent into its offers."""
+        self._turn.pool.override(agent, overrides(self._turn.state.agent_settings.get(agent)))
+        self._overridden = True
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Follows records that have changed, each named by kind and key."""
+        self.placing.notice(changed)
+
+    # --- placing ----------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """More can be placed right now."""
+        return self._turn.connected and (self.placing.busy or self._due())
+
+    def next_timer(self) -> float | None:
+        """Unix seconds at which more can be placed; None: at no particular time."""
+        return self.placing.next_timer() if self._turn.connected else None
+
+    def place(self, pace: TimeBudget) -> bool:
+        """Matches demands that have changed, and others if offers have come, and launches. True if anything was
+        launched."""
+        turn = self._turn
+        if turn.engine.demands or self.placing.planning:
+            self._idle_since = turn.now
+            self._asking = self._asking or bool(turn.engine.changed_demands) or self._renewed
+        if not turn.connected:
+            return False
+        self._renewed = False
+        if self._overridden:
+            self.placing.try_all()
+        elif self._sites:
+            self.placing.try_again(self._sites)
+        else:
+            self.placing.try_changed()
+        self._overridden = False
+        self._sites.clear()
+        launched = self.placing.place(pace)
+        if self._asking and not self.busy:
+            self._asking = False
+            if turn.engine.demands or self.placing.planning:
+                self._revive()
+        return launched
+
+    def _due(self) -> bool:
+        engine = self._turn.engine
+        return bool(engine.changed_demands) or (bool(engine.demands) and (self._overridden or bool(self._sites)))
+
+    # --- wanting more or less ---------------------------------------------------------------------------------
+
+    def revive(self) -> None:
+        """Requests offers although nothing is to be launched, for a plan."""
+        turn = self._turn
+        self._idle_since = turn.now
+        self._looked_at_until = turn.now + turn.options.offer_hold
+        if turn.connected:
+            self._revive()
+
+    def _revive(self) -> None:
+        if self._suppressed or self._refused:
+            self._turn.emit(Revive(cause=self._turn.cause))
+            self._suppressed = self._refused = False
+
+    def want(self) -> None:
+        """Something wants to see offers for longer than a moment: they are held and renewed as for open demands."""
+        turn = self._turn
+        self._idle_since = turn.now
+        self._looked_at_until = turn.now + turn.options.offer_hold
+        if self._suppressed or (self._refused and turn.now >= self._revived_at + turn.options.refuse_unfit):
+            self._revived_at = turn.now
+            self.revive()
+
+    def tick(self) -> None:
+        """Declines offers that were held too long, and suppresses or revives offers."""
+        turn, options = self._turn, self._turn.options
+        if not turn.connected:
+            return
+        if turn.engine.gangs:
+            self.want()  # offers that are held and declined at different times would never be there together
+        if self._wanted():
+            self._decline(turn.pool.expire(turn.now, options.offer_hold), options.refuse_unfit)
+        elif turn.now >= self._idle_since + options.offer_hold:
+            self._suppress()
+            self._decline(turn.pool.expire(turn.now, 0.0), options.refuse_idle)
+        else:
+            self._decline(turn.pool.expire(turn.now, options.offer_hold, self._reserve()), options.refuse_unfit)
+
+    def _decline(self, offers: list[Offer], refuse_seconds: float) -> None:
+        if offers:
+            self._refused = True
+            self._turn.emit(
+                Decline(offer_ids=tuple(o.id for o in offers), refuse_seconds=refuse_seconds, cause=self._turn.cause)
+            )
+
+
+def overrides(setting: AgentSetting | None) -> AgentOverrides:
+    """Returns the settings of an agent in the form of the matcher; empty overrides if `setting` is None."""
+    if setting is None:
+        return AgentOverrides()
+    return AgentOverrides(
+        disabled=setting.disabled,
+        attributes={**setting.strings, **setting.scalars},
+        taints=setting.taints,
+        extended=setting.extended,
+    )

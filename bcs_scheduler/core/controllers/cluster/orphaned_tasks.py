@@ -1,0 +1,241 @@
+"""Ends tasks that may run although no record requires them, until the cluster manager reports that they are gone.
+
+There are two kinds. Orphaned tasks are the remaining tasks of a taskgroup whose record was removed before the taskgroup
+had ended: by a forced deletion, or by a replacement while its agent was unreachable. Orphaned tasks are recorded, so a
+new leader continues to end them. The record is an OrphanedTask (store.records.OrphanedTask), or after a restart the
+ended transaction (`left_tasks`), which is written in any case. A transaction is not written again when its orphaned
+tasks are gone: a new leader sends a KILL, and the answer shows that they are gone. When a transaction is deleted early,
+an OrphanedTask takes over the tasks that are still open. A stray is a task that the cluster manager reports and that no
+record requires. Strays are held in memory, because the reconciliation of a new leader finds them again.
+
+Tasks of both kinds are killed at once, again with growing pauses, and again as soon as their agent has registered. The
+master answers a KILL for an unknown task as it answers a reconciliation request for this task (Master::kill), so the
+answers to the kills show when a task is gone. The scheduler gives up orphaned tasks after `agent_forget` seconds. If
+their agent returns later, these tasks are strays.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster.task_killer import PATIENCE
+from bcs_scheduler.core.interface.cluster_manager import End, StatusUpdate
+from bcs_scheduler.core.structures.work_queue import WorkQueue
+from store.ids import taskgroup_of
+from store.records import OrphanedTask, Transaction
+from transactions.kinds.registry import kind_of
+
+LONGEST_PAUSE = 600.0
+"""Greatest pause in seconds between two kills without an answer: the agent is unreachable, and its return is
+noticed."""
+MOST = 100_000
+"""Most taskgroups with orphaned tasks that are remembered; beyond that number the oldest are dropped. Each takes some
+300 bytes in the store."""
+AT_ONCE = 500
+"""Taskgroups that one turn kills again, at most: a new leader may begin with many thousands."""
+GRACE = 1.0
+"""Seconds that an unwanted task has between SIGTERM and SIGKILL."""
+
+
+class _Open:
+    """State of an unwanted taskgroup that may still run."""
+
+    __slots__ = ("agent_id", "sent", "since", "tasks")
+
+    def __init__(self, agent_id: str, tasks: Iterable[str], since: float) -> None:
+        self.agent_id, self.tasks, self.since = agent_id, set(tasks), since
+        self.sent = 0
+
+
+class OrphanedTasks:
+    """Kills orphaned tasks until they are known to be gone. They are kept by taskgroup id, which is also the id of the
+    executor."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._open: dict[str, _Open] = {}
+        self._due = WorkQueue()
+        self._more = False
+        """True if the last turn had no time for all that were due."""
+        self._on: defaultdict[str, set[str]] = defaultdict(set)
+        """Ids by agent."""
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    # --- records ------------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Takes over the orphaned tasks of the records that are not older than `agent_forget`."""
+        turn = self._turn
+        found = list(turn.state.orphaned_tasks.values())
+        found += [
+            left
+            for transaction in turn.state.transactions.values()
+            if (left := self._left(transaction)) is not None and turn.now < left.since + turn.options.agent_forget
+        ]
+        for record in sorted(found, key=lambda record: record.since):
+            self._add(record.id, record.agent_id, record.tasks, record.since)
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
+        """Kills tasks that new records list as orphaned."""
+        for kind, key in changed:
+            if kind == "remnant":
+                record = self._turn.state.orphaned_tasks.get(key)
+                if record is None:
+                    self._drop(key)
+                else:
+                    self._begin(record)
+            elif kind == "transaction":
+                transaction = self._turn.state.transactions.get(key)
+                left = self._left(transaction) if transaction is not None else None
+                if left is not None:
+                    self._begin(left)
+
+    def _begin(self, record: OrphanedTask) -> None:
+        if record.id not in self._open:
+            self._add(record.id, record.agent_id, record.tasks, record.since)
+            self._kill(record.id)
+
+    def keep(self, transaction: Transaction) -> None:
+        """The transaction is going to be deleted in the open unit: writes an OrphanedTask with those of its tasks that
+        are not known to be gone, unless the scheduler is about to give them up."""
+        left, turn = self._left(transaction), self._turn
+        found = self._open.get(left.id) if left is not None else None
+        if left is None or found is None or turn.now + LONGEST_PAUSE >= left.since + turn.options.agent_forget:
+            return
+        tasks = tuple([task for task in left.tasks if task in found.tasks])
+        if tasks and left.id not in turn.state.orphaned_tasks:
+            turn.uow.put(msgspec.structs.replace(left, tasks=tasks))
+
+    def _add(self, key: str, agent_id: str, tasks: Iterable[str], since: float) -> _Open:
+        found = self._open[key] = _Open(agent_id, tasks, since)
+        self._on[agent_id].add(key)
+        self._due.put(key, self._turn.now)
+        while len(self._open) > MOST:
+            self._give_up(next(iter(self._open)))
+        return found
+
+    def _drop(self, key: str) -> None:
+        found = self._open.pop(key, None)
+        self._due.forget(key)
+        if found is not None:
+            members = self._on[found.agent_id]
+            members.discard(key)
+            if not members:
+                del self._on[found.agent_id]
+
+    def _give_up(self, key: str) -> None:
+        record = self._turn.state.orphaned_tasks.get(key)
+        if record is not None:
+            self._turn.uow.delete(record)
+        self._drop(key)
+
+    # --- reports of the cluster manager and of executors
+    # ---------------------------------------------------------------------------
+
+    def heard(self, update: StatusUpdate, *, ended: bool, runs: bool) -> bool:
+        """An update of a task that no record wants: the task has `ended`, or it `runs`. True if that was not known; the
+        task is killed then."""
+        key = taskgroup_of(update.task_id) or update.executor_id or update.task_id
+        if ended:
+            self._ended(key, update.task_id)
+            return False
+        if not runs:
+            return False
+        if not update.answer:
+            # The agent is reachable, perhaps again. An answer to a question does not show that.
+            self._due.move_earlier(key, self._turn.now)
+        return self.stray(key, update.agent_id, (update.task_id,))
+
+    def stray(self, key: str, agent_id: str, tasks: Sequence[str]) -> bool:
+        """Tasks of this taskgroup run on the agent, unwanted. True if that was not known; they are killed then."""
+        found = self._open.get(key)
+        if found is not None and found.agent_id == agent_id and found.tasks.issuperset(tasks):
+            return False
+        known = found.tasks if found is not None else set()
+        self._drop(key)
+        self._add(key, agent_id, {*known, *tasks}, self._turn.now)
+        self._kill(key)
+        return True
+
+    def shut_down(self, key: str, agent_id: str) -> None:
+        """An executor of this taskgroup has reported from the agent, and no record wants the taskgroup: the executor is
+        ended with all that it runs."""
+        self._end(key, (), agent_id, forced=True)
+
+    def _ended(self, key: str, task_id: str) -> None:
+        found = self._open.get(key)
+        if found is None or task_id not in found.tasks:
+            return
+        found.tasks.discard(task_id)
+        record = self._turn.state.orphaned_tasks.get(key)
+        if not found.tasks:
+            self._give_up(key)
+        elif record is not None:
+            left = tuple([task for task in record.tasks if task in found.tasks])
+            self._turn.uow.put(msgspec.structs.replace(record, tasks=left))
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def resend(self) -> None:
+        """After a new subscription: everything at once."""
+        for key in self._due:
+            self._again(key)
+
+    def returned(self, agent_ids: Iterable[str]) -> None:
+        """These agents have registered again: KILLs that were sent before may not have reached them."""
+        for agent_id in agent_ids:
+            for key in self._on.get(agent_id, ()):
+                self._again(key)
+
+    def _again(self, key: str) -> None:
+        self._open[key].sent = 0
+        self._due.reset_pause(key)
+        self._due.put(key, self._turn.now)
+
+    def next_timer(self) -> float | None:
+        """Returns the present time (Unix seconds) if the last turn has left some work; else None, because regular turns
+        are frequent enough."""
+        return self._turn.now if self._more else None
+
+    def tick(self) -> None:
+        """Kills the orphaned tasks that are due, at most `AT_ONCE` per turn."""
+        turn = self._turn
+        self._more = turn.connected
+        if not turn.connected:
+            return
+        for _ in range(AT_ONCE):
+            key = self._due.pop(turn.now)
+            if key is None:
+                self._more = False
+                break
+            if turn.now >= self._open[key].since + turn.options.agent_forget:
+                turn.record_event(
+                    "taskgroup", key, "TaskGroupGivenUp", "no report about its remaining tasks has arrived for too long"
+                )
+                self._give_up(key)
+            else:
+                self._kill(key)
+            turn.checkpoint()
+
+    def _kill(self, key: str) -> None:
+        turn, found = self._turn, self._open[key]
+        forced = found.sent >= PATIENCE and bool(found.agent_id)
+        self._end(key, sorted(found.tasks), found.agent_id, forced=forced)
+        self._due.put(key, turn.now + GRACE + self._due.pause(key, turn.options.kill_retry, LONGEST_PAUSE))
+        found.sent += 1
+
+    def _end(self, key: str, tasks: Sequence[str], agent_id: str, *, forced: bool) -> None:
+        cause = self._turn.cause
+        self._turn.emit(
+            End(taskgroup=key, tasks=tuple(tasks), agent_id=agent_id, grace_period=GRACE, forced=forced, cause=cause)
+        )
+
+    def _left(self, transaction: Transaction) -> OrphanedTask | None:
+        """Returns the tasks that an ended transaction has recorded as possibly running; None if there are none."""
+        return kind_of(self._turn.state, transaction).left(transaction)

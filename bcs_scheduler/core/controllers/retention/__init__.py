@@ -1,0 +1,1 @@
+"""Controllers that remove records which are no longer needed."""

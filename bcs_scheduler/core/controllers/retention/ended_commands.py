@@ -1,0 +1,155 @@
+"""Ended commands: each stays readable with its messages for the time that its user requested, unless too many newer
+commands have ended.
+
+A command has ended when all its messages are written and none of them is open. The total size of ended commands is
+limited, because one command may have a message for each of 100,000 taskgroups, and one message may hold the output of a
+whole log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.requests.kinds.commands import remove
+from bcs_scheduler.core.requests.open_commands import size_of
+from bcs_scheduler.core.structures.ended_objects import EndedObjects
+from bcs_scheduler.core.structures.work_queue import WorkQueue
+from store.records import Command, Message
+
+AT_ONCE = 500
+"""Records removed in one turn at most: a command with very many messages is removed over several turns."""
+AGAIN = 30.0
+"""Seconds until the removal of a command that has failed is tried again."""
+
+_Target = tuple[str, str, str]
+"""Kind, namespace and name of the object that a command was given to."""
+
+
+class _Tally:
+    """State of a command that has not ended."""
+
+    __slots__ = ("open", "size", "sizes")
+
+    def __init__(self, command: Command) -> None:
+        self.size = 1 + len(msgspec.json.encode(command.body)) // 1000
+        """Size of the command and its answered messages, in kB."""
+        self.sizes: dict[str, int] = {}
+        """Sizes in kB by message; 0 = open."""
+        self.open = 0
+
+    def count(self, message: Message) -> None:
+        """Takes a message as it is now, again and again."""
+        before, now = self.sizes.get(message.id), size_of(message)
+        self.sizes[message.id] = now
+        self.size += now - (before or 0)
+        self.open += (now == 0) - (before == 0)
+
+
+class EndedCommands:
+    """Removes ended commands. All its state is derived from the records of commands and messages."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._tallies: dict[str, _Tally] = {}
+        """Commands that have not ended."""
+        self._answered: dict[str, None] = {}
+        """Commands without an open message: they have ended unless messages are still being written."""
+        self._ended: EndedObjects[_Target] = EndedObjects(turn.options.command_keep, turn.options.command_keep_total)
+        self._expiry = WorkQueue()
+        """Ended commands by the time until which they are kept."""
+        self._work: Iterator[None] | None = None
+        """Remaining work of the removal of a command; None = no command is being removed."""
+
+    # --- records ------------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Takes up all commands in the order of their latest changes."""
+        state, latest = self._turn.state, {}
+        for command in state.commands.values():
+            self._begin(command)
+            latest[command.id] = (command.created_at, command.id)
+        for message in state.messages.values():
+            tally = self._tallies.get(message.command)
+            if tally is not None:
+                tally.count(message)
+                latest[message.command] = max(latest[message.command], (message.completed_at, message.command))
+        for identity in sorted(self._tallies, key=latest.__getitem__):
+            self._look(identity)
+        self._settle()
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Follows commands and their messages."""
+        state = self._turn.state
+        for kind, key in changed:
+            if kind == "message":
+                message = state.messages.get(key)
+                tally = self._tallies.get(message.command) if message is not None else None
+                if message is not None and tally is not None:
+                    tally.count(message)
+                    self._look(message.command)
+            elif kind == "command":
+                command = state.commands.get(key)
+                if command is None:
+                    self._forget(key)
+                elif key not in self._tallies and key not in self._expiry:
+                    self._begin(command)
+                    self._look(key)
+        self._settle()
+
+    def _begin(self, command: Command) -> None:
+        self._tallies[command.id] = _Tally(command)
+
+    def _look(self, identity: str) -> None:
+        if self._tallies[identity].open:
+            self._answered.pop(identity, None)
+        else:
+            self._answered[identity] = None
+
+    def _forget(self, identity: str) -> None:
+        self._expiry.drop(identity)
+        self._tallies.pop(identity, None)
+        self._answered.pop(identity, None)
+        self._ended.remove(identity)
+
+    # --- time ---------------------------------------------------------------------------------------------------
+
+    def next_timer(self) -> float | None:
+        """Like `Controller.next_timer`: None, because regular turns are frequent enough."""
+        return None
+
+    def tick(self) -> None:
+        """Deletes commands whose time is over, and the oldest ones above the bounds."""
+        for _ in range(AT_ONCE):
+            work, self._work = self._work or self._next(), None
+            if work is None:
+                return
+            for _ in work:
+                self._work = work
+                break
+            if self._turn.context.time_is_up():
+                return
+
+    def _settle(self) -> None:
+        """Marks commands as ended whose last message has been written. Only commands that are still being written are
+        examined, and these are few."""
+        turn = self._turn
+        for identity in [identity for identity in self._answered if identity not in turn.incomplete]:
+            del self._answered[identity]
+            tally = self._tallies.pop(identity)
+            command = turn.state.commands[identity]
+            self._ended.add(identity, (command.owner, command.namespace, command.application), tally.size)
+            self._expiry.put(identity, command.keep_until)
+
+    def _next(self) -> Iterator[None] | None:
+        """Begins with the removal of a command that is not kept any longer."""
+        turn = self._turn
+        identity = self._expiry.pop(turn.now) or self._ended.surplus()
+        if identity is None:
+            return None
+        self._ended.remove(identity)
+        self._expiry.put(identity, turn.now + AGAIN)
+        command = turn.state.commands.get(identity)
+        return remove(turn, command) if command is not None else iter(())

@@ -1,0 +1,1 @@
+"""Controllers of workloads: deployments, daemonsets, services, health."""

@@ -1,0 +1,1 @@
+"""The interface of the core: inputs, requests and effects."""

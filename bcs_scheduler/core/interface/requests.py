@@ -1,0 +1,389 @@
+"""Requests of the API about applications, and about the objects that own or use applications or belong to them.
+
+Each is answered by exactly one Reply, like every Request. Records in requests come from documents: names, labels and
+definitions are filled in; times and all fields that the scheduler sets later are not. `create` says whether the object
+must not (True) or must (False) exist; None = either.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from bcs_scheduler.core.interface.inputs import Input
+from store.ids import object_key
+from store.records import (
+    CommandType,
+    ConfigMap,
+    CustomKind,
+    CustomObject,
+    Daemonset,
+    Deployment,
+    Namespace,
+    Queue,
+    Secret,
+    Service,
+    Version,
+    Webhook,
+)
+from transactions.conflicts import OnConflict
+
+
+class Request(Input, frozen=True, kw_only=True):
+    """Asked by a user. Answered by exactly one Reply effect with the same token. With `dry_run` nothing changes and the
+    answer is the plan."""
+
+    token: int = 0
+    dry_run: bool = False
+
+
+class CreateApplication(Request, frozen=True, kw_only=True):
+    """Creates an application. `version` comes from the document and has no name yet."""
+
+    version: Version
+    type: Literal["application", "process"] = "application"
+
+
+class UpdateApplication(Request, frozen=True, kw_only=True):
+    """Replaces the definition. `instances`: number of taskgroups to update (None = all). If the document names no
+    number of instances, `version.instances` is 0 and the application keeps its present number."""
+
+    version: Version
+    instances: int | None = None
+    size: int | None = None
+    """Number of taskgroups that the application wants from now on, 0 to stop it; None: as the version says."""
+    max_unavailable: int | None = None
+    resources_only: bool = False
+    """Changes nothing but limits, in place: a command of type resources informs the running taskgroups."""
+    on_conflict: OnConflict = "fail"
+    """Treatment of an operation that already works on the application."""
+
+
+class RollbackApplication(Request, frozen=True, kw_only=True):
+    """Updates to a stored version (None = the one before the newest)."""
+
+    namespace: str
+    name: str
+    version: str | None = None
+    instances: int | None = None
+    on_conflict: OnConflict = "fail"
+
+
+class ScaleApplication(Request, frozen=True, kw_only=True):
+    """Changes the number of taskgroups. `inner`: asked by the scheduler for a rolling update."""
+
+    namespace: str
+    name: str
+    instances: int
+    inner: bool = False
+    on_conflict: OnConflict = "fail"
+
+
+class DeleteApplication(Request, frozen=True, kw_only=True):
+    """Ends all taskgroups and removes the application. `enforce`: do not wait for unreachable agents."""
+
+    namespace: str
+    name: str
+    enforce: bool = False
+
+
+class RescheduleTaskGroup(Request, frozen=True, kw_only=True):
+    """Replaces one taskgroup. `host_retain`: seconds for which only the present host is acceptable."""
+
+    taskgroup: str
+    host_retain: float = 0.0
+
+
+class CancelTransaction(Request, frozen=True, kw_only=True):
+    """Ends an active transaction; the changes that it has made stay."""
+
+    id: str
+
+
+class SetAgent(Request, frozen=True, kw_only=True):
+    """Changes the settings of one agent; None leaves a part as it is."""
+
+    agent: str
+    disabled: bool | None = None
+    strings: dict[str, str] | None = None
+    scalars: dict[str, float] | None = None
+    taints: dict[str, str] | None = None
+    extended: dict[str, int] | None = None
+    """Upserted by name."""
+    sockets: dict[str, str] | None = None
+
+
+class DeleteAgentSetting(Request, frozen=True, kw_only=True):
+    """Removes everything that operators have set about an agent."""
+
+    agent: str
+
+
+class Put(Request, frozen=True, kw_only=True):
+    """Creates or replaces an object from its document; times are filled in. `create`: the object must not exist (True)
+    or must exist (False); None = either. `expected`: the resource version that the object must have
+    (bcs_scheduler.core.requests.concurrency); empty = any."""
+
+    create: bool | None = None
+    expected: str = ""
+
+
+class PutConfigMap(Put, frozen=True, kw_only=True):
+    """Creates or replaces a configmap."""
+
+    config_map: ConfigMap
+
+
+class DeleteConfigMap(Request, frozen=True, kw_only=True):
+    """Removes a configmap; running tasks keep its contents."""
+
+    namespace: str
+    name: str
+
+
+class PutSecret(Put, frozen=True, kw_only=True):
+    """Creates or replaces a secret."""
+
+    secret: Secret
+
+
+class DeleteSecret(Request, frozen=True, kw_only=True):
+    """Removes a secret; running tasks keep its contents."""
+
+    namespace: str
+    name: str
+
+
+class CreateCommand(Request, frozen=True, kw_only=True):
+    """Gives a command to the executors of an application's taskgroups: writes a Command and its Messages.
+
+    `owner`: kind of the object that `name` names; a deployment means the taskgroups of both its applications.
+    `taskgroups`: ids of taskgroups of this object; empty = all its taskgroups. `body` by type as in
+    docs/executor-protocol.md, already validated. `reserve`: seconds the outcome stays readable.
+    """
+
+    namespace: str
+    name: str
+    type: CommandType
+    owner: Literal["application", "deployment"] = "application"
+    body: dict[str, Any] = msgspec.field(default_factory=dict)
+    taskgroups: tuple[str, ...] = ()
+    image: str = ""
+    timeout: float = 60.0
+    reserve: float = 86400.0
+
+    def __repr__(self) -> str:
+        return f"CreateCommand({object_key(self.namespace, self.name)}, {self.type})"
+
+
+class DeleteCommand(Request, frozen=True, kw_only=True):
+    """Deletes a command and its messages; work in progress on agents continues."""
+
+    id: str
+
+
+class ReportHealth(Request, frozen=True, kw_only=True):
+    """The result of a REMOTE check of a task, from an outside module."""
+
+    task_id: str
+    type: Literal["REMOTE_HTTP", "REMOTE_TCP"]
+    healthy: bool
+    message: str = ""
+
+
+# --- deployments ----------------------------------------------------------------------------------------------
+
+
+class CreateDeployment(Request, frozen=True, kw_only=True):
+    """Creates a deployment. `version` None: the deployment adopts the one application that its selector matches."""
+
+    deployment: Deployment
+    version: Version | None = None
+    type: Literal["application", "process"] = "application"
+
+
+class UpdateDeployment(Request, frozen=True, kw_only=True):
+    """Starts a rolling update to `version`, or with `resources_only` changes limits in place. A document that differs
+    in nothing but the strategy or the number of taskgroups starts no update; labels belong to the definition of
+    taskgroups.
+
+    `deployment.instances` 0: the document leaves the number out, so the core keeps the number at the time of the
+    request; during an update, the number of the update. Only the core knows this number, because a scale may be in the
+    inbox."""
+
+    deployment: Deployment
+    version: Version
+    size: int | None = None
+    """Number of taskgroups that the deployment wants from now on, 0 to stop it; None: as the deployment says."""
+    resources_only: bool = False
+    on_conflict: OnConflict = "fail"
+    """Treatment of an update that is in progress to another definition: a superseded update is undone, and this one
+    follows."""
+
+
+class ControlDeployment(Request, frozen=True, kw_only=True):
+    """Pauses, resumes, cancels or restarts. `restart` is a rolling update to the same definition."""
+
+    namespace: str
+    name: str
+    action: Literal["pause", "resume", "cancel", "restart"]
+
+
+class RollbackDeployment(Request, frozen=True, kw_only=True):
+    """A rolling update to a kept revision; None = the one before the present one. During an update: back to where it
+    began, as a cancel."""
+
+    namespace: str
+    name: str
+    revision: int | None = None
+
+
+class ScaleDeployment(Request, frozen=True, kw_only=True):
+    """Changes the number of taskgroups of a deployment."""
+
+    namespace: str
+    name: str
+    instances: int
+    on_conflict: OnConflict = "fail"
+    """Treatment of an update that is in progress: with `supersede`, it continues with the new number."""
+
+
+class DeleteDeployment(Request, frozen=True, kw_only=True):
+    """Ends all taskgroups and removes the deployment. `enforce`: do not wait for unreachable agents."""
+
+    namespace: str
+    name: str
+    enforce: bool = False
+
+
+# --- daemonsets -----------------------------------------------------------------------------------------------
+
+
+class CreateDaemonset(Request, frozen=True, kw_only=True):
+    """Creates a daemonset. `version` comes from the same document as `daemonset` and has no name yet."""
+
+    daemonset: Daemonset
+    version: Version
+
+
+class UpdateDaemonset(Request, frozen=True, kw_only=True):
+    """Replaces the definition of a daemonset; `version` has no name yet."""
+
+    daemonset: Daemonset
+    version: Version
+
+
+class RollbackDaemonset(Request, frozen=True, kw_only=True):
+    """Updates a daemonset to a stored version; None = the version before the newest."""
+
+    namespace: str
+    name: str
+    version: str | None = None
+
+
+class RestartDaemonset(Request, frozen=True, kw_only=True):
+    """Replaces its taskgroups within its bound, with the same definition."""
+
+    namespace: str
+    name: str
+
+
+class DeleteDaemonset(Request, frozen=True, kw_only=True):
+    """Ends all taskgroups and removes the daemonset. `enforce`: do not wait for unreachable agents."""
+
+    namespace: str
+    name: str
+    enforce: bool = False
+
+
+# --- services, namespaces, queues, webhooks, custom resources -------------------------------------------------
+
+
+class PutService(Put, frozen=True, kw_only=True):
+    """Creates or replaces a service."""
+
+    service: Service
+
+
+class DeleteService(Request, frozen=True, kw_only=True):
+    """Removes a service with its endpoint; taskgroups stay."""
+
+    namespace: str
+    name: str
+
+
+class PutNamespace(Put, frozen=True, kw_only=True):
+    """Creates or replaces the settings of a namespace."""
+
+    namespace: Namespace
+
+
+class DeleteNamespace(Request, frozen=True, kw_only=True):
+    """Forgets its settings. Refused while anything is in it."""
+
+    name: str
+
+
+class PutQueue(Put, frozen=True, kw_only=True):
+    """Creates or replaces the settings of a queue."""
+
+    queue: Queue
+
+
+class DeleteQueue(Request, frozen=True, kw_only=True):
+    """Removes a queue. Refused for the default queue, and while namespaces belong to the queue."""
+
+    name: str
+
+
+class PutWebhook(Put, frozen=True, kw_only=True):
+    """Creates or replaces an admission webhook."""
+
+    webhook: Webhook
+
+
+class DeleteWebhook(Request, frozen=True, kw_only=True):
+    """Removes an admission webhook."""
+
+    namespace: str
+    name: str
+
+
+class PutCustomKind(Request, frozen=True, kw_only=True):
+    """Registering a kind again changes nothing."""
+
+    custom_kind: CustomKind
+
+
+class DeleteCustomKind(Request, frozen=True, kw_only=True):
+    """Refused while there are objects of it."""
+
+    name: str
+
+
+class PutCustomObject(Put, frozen=True, kw_only=True):
+    """Creates or replaces an object of a registered kind."""
+
+    custom_object: CustomObject
+
+
+class DeleteCustomObject(Request, frozen=True, kw_only=True):
+    """Removes an object of a registered kind."""
+
+    type: str
+    namespace: str
+    name: str
+
+
+# --- agents ---------------------------------------------------------------------------------------------------
+
+
+class DrainAgent(Request, frozen=True, kw_only=True):
+    """Disables the agent and moves its taskgroups elsewhere, within the bounds of their owners. `timeout`: seconds;
+    0 = no end. Asked for again, it changes the bounds of the drain that runs."""
+
+    agent: str
+    at_once: int = 1
+    daemonsets: bool = False
+    timeout: float = 0.0

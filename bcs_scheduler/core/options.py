@@ -1,0 +1,91 @@
+"""Options of the core. The defaults are those of the settings, too (bcs_scheduler.settings.sections)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from bcs_scheduler.core.interface.cluster_manager import Traits
+from offers.matching.ranking import Scoring
+from offers.policy.session.configuration.policy import Policy
+from store.records import Executor
+from transactions.base import Options
+
+
+@dataclass(frozen=True, slots=True)
+class CoreOptions:
+    """Options of the core. Times are seconds."""
+
+    transactions: Options = field(default_factory=Options)
+    scoring: Scoring = "spread"
+    """Choice among the agents that fit: the emptiest (spread) or the fullest (binpack)."""
+    policy: Policy | None = None
+    """The policy of sessions that decide who gets room; None: demands are placed in the order of their arrival."""
+    session_period: float = 1.0
+    """Seconds from a session to the next one at least (the period of the original)."""
+    session_clock: Callable[[], float] | None = None
+    """Seconds of any clock that never goes back, which bounds the time of third-party plug-ins; None: no bound."""
+    offer_hold: float = 5.0
+    """Seconds for which offers that no demand can use are held; then they are declined."""
+    offer_reserve: int = 100
+    """At least so many offers are kept for `offer_hold` seconds after nothing waits for a place any more
+    (core.controllers.cluster.offer_manager)."""
+    refuse_idle: float = 120.0
+    """Seconds for which declined resources are not offered again while nothing is pending (SUPPRESS goes with the
+    decline)."""
+    refuse_unfit: float = 10.0
+    """Seconds for which resources that no open demand can use are not offered again."""
+    staging_timeout: float = 180.0
+    """After so long in status Staging the cluster manager is asked about a taskgroup, which is then declared Lost."""
+    silence_timeout: float = 720.0
+    """After so long without a report of a taskgroup the cluster manager is asked about the taskgroup."""
+    reconcile_interval: float = 900.0
+    """Between two reconciliations of all tasks."""
+    kill_retry: float = 10.0
+    """After so long a kill without an answer is repeated; the pause doubles each time, up to `kill_retry_max`."""
+    kill_retry_max: float = 60.0
+    unit_changes: int = 50
+    """A unit that is consistent in itself is closed when it has this many changes: about as many as make the best
+    commits (bcs_scheduler.loop.commit_pacing.BATCH_BYTES), which never cut a unit."""
+    unit_bytes: int = 64 * 1024
+    """The same in bytes, so that few big records fit a store's batch as well as many small ones."""
+    executor: Executor = "bcs"
+    """Executor of taskgroups whose version does not name one: our own executor, or the executor of the cluster
+    manager."""
+    answer_timeout: float = 60.0
+    """Seconds that an executor may take to answer a message, beyond the time of the work itself."""
+    command_keep: int = 100
+    """Ended commands kept of one application or deployment."""
+    command_keep_total: int = 50_000
+    """Bound in kB for the size in the store of all ended commands and their messages."""
+    command_open: int = 50_000
+    """Bound in kB: a command of a namespace is refused while its open commands and their messages take as much or
+    more."""
+    command_open_total: int = 200_000
+    """The same of all namespaces together."""
+    output_keep: int = 10
+    """Outputs of failed tasks kept of one application, the newest; 0 = none of any."""
+    output_keep_total: int = 16_000
+    """Limit in kB for the size in the store of all kept outputs of failed tasks."""
+    output_retention: float = 7 * 86400.0
+    """After so long an output of a failed task is removed."""
+    queue_requests: int = 10
+    """Requests that may wait for one object (`onConflict=queue`); 0 = none."""
+    queue_total: int = 64_000
+    """Size in kB of all requests that may wait, of all objects. A document counts twice, as text and as definition."""
+    traits: Traits = field(default_factory=Traits)
+    """Abilities of the cluster manager. The program knows them before there is a connection, and on a standby."""
+    agent_return: float = 900.0
+    """Seconds for which an agent may be missing from the list before ended taskgroups of a daemonset on it are removed:
+    after a change of masters it takes agents some time to register again."""
+    agent_forget: float = 86400.0
+    """Seconds for which a taskgroup of a daemonset may be unreachable before its record is removed. If its agent
+    returns later, the taskgroup is killed."""
+    events_retention: float = 86400.0
+    events_keep: int = 50_000
+    """Events are readable for at least so long, unless there are more than so many newer ones."""
+    validate: bool = False
+    """Compare the indexes with a recount and resolve all references after every turn (store.state.validation). Costs
+    some 10 us per record and turn."""
+    strict: bool = False
+    """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""

@@ -1,0 +1,1 @@
+"""Placement: plans of demands on agents, and launches of planned taskgroups."""

@@ -1,0 +1,178 @@
+"""The placement pass: has open demands placed and launched, both in slices.
+
+Matching costs microseconds per taskgroup, launching (records, messages) some hundred. Therefore matching and launching
+are apart: a matched placement is planned, and planned placements are launched agent by agent as time and store allow
+(core.placement.launcher). Both queues serve namespaces in turn, and new demands are matched while earlier ones are
+being launched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice
+from operator import le
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.launcher import Launcher, Site
+from bcs_scheduler.core.placement.placer import SLICE, Mode, first_slots
+from bcs_scheduler.core.structures.time_budget import LAUNCHES, MATCHING, TimeBudget
+from offers.model import Demand, MatchResult
+from store import ids
+from transactions.base import Slot
+from transactions.engine.fair import FairQueue
+
+PROMPT_SLICE = 128
+"""Slots of prompt demands that are matched at once: the launches of a slice take some 20 ms."""
+
+EXPLAINED = 256
+"""Number of demands, in the order of their opening, that are matched with every new offer, even one that is too small
+for them, so that their diagnoses cover all agents. The diagnosis of another demand covers the agents at the time when
+an offer was last large enough for it."""
+
+
+class PlacementPass:
+    """Matches open demands with offers in slices, namespaces in turn, and hands placements to the launcher."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._launcher = Launcher(turn)
+        self._untried: FairQueue[str] = FairQueue()
+        """Ids of demands to be matched."""
+
+    @property
+    def busy(self) -> bool:
+        """Something can be matched or launched right now."""
+        return bool(self._untried) or self._launcher.ready
+
+    def next_timer(self) -> float | None:
+        """Unix seconds at which something can be matched that must wait until then; None: nothing waits for a
+        moment."""
+        return None
+
+    @property
+    def planning(self) -> bool:
+        """Something is planned and not launched."""
+        return self._launcher.planning
+
+    def try_all(self) -> None:
+        """Facts about agents have changed: every open demand is matched again, the oldest first."""
+        engine = self._turn.engine
+        engine.changed_demands.clear()
+        self._try(sorted(engine.demands, key=ids.nanoseconds_of))
+
+    def try_again(self, sites: Iterable[Site]) -> None:
+        """Offers for these sites have come: matches the open demands for which they may be large enough, and those that
+        are new or have changed, the oldest first. Very many demands that fit nowhere must not cost anything whenever an
+        agent offers a little."""
+        engine = self._turn.engine
+        greatest: dict[str, list[int]] = {}
+        for agent, role in sites:
+            room = self._turn.pool.room(agent, role)
+            known = greatest.setdefault(role, room)
+            greatest[role] = list(map(max, known, room))
+        found = dict.fromkeys(engine.changed_demands)
+        engine.changed_demands.clear()
+        found.update(dict.fromkeys(islice(engine.demands, EXPLAINED)))
+        for size, members in engine.by_size.items():
+            room = greatest.get(size.role, [])
+            if size.counting or (room and all(map(le, size.amounts, room))):
+                found.update(members)
+        self._try(sorted(found, key=ids.nanoseconds_of))
+
+    def try_changed(self) -> None:
+        """Matches demands that are new or have changed."""
+        changed = self._turn.engine.changed_demands
+        if changed:
+            self._try(sorted(changed, key=ids.nanoseconds_of))
+            changed.clear()
+
+    def _try(self, identities: list[str]) -> None:
+        for identity in identities:
+            demand = self._turn.engine.demands.get(identity)
+            if demand is not None:
+                self._untried.push(ids.namespace_of(demand.application), identity)
+
+    def place(self, pace: TimeBudget) -> bool:
+        """Matches and launches for as long as the turn lasts. True if anything was launched."""
+        while self._untried:
+            self._match_slice()
+            if pace.spent() >= MATCHING:
+                break
+        launched = False
+        while self._launcher.ready and not (launched and (pace.spent() >= LAUNCHES or pace.is_congested())):
+            launched = self._launcher.launch_next() or launched
+        return launched
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Follows records that have changed, each named by kind and key. Nothing here depends on them."""
+
+    def void(self) -> None:
+        """All offers are gone, and with them everything that is planned."""
+        self._launcher.void()
+        self._untried = FairQueue()
+
+    # --- matching -----------------------------------------------------------------------------------------------
+
+    def _match_slice(self) -> None:
+        parts: list[Demand[Slot]] = []
+        room = SLICE
+        while room > 0 and (item := self._untried.pop()) is not None:
+            demand = self._turn.engine.demands.get(item[2])
+            if demand is not None:
+                part = first_slots(demand, min(room, PROMPT_SLICE) if _prompt(demand) else room)
+                parts.append(part)
+                room -= len(part.slots)
+        if not parts:
+            return
+        results: list[MatchResult[Slot]] = []
+        failure = self._turn.attempt("core", "matching", lambda: results.append(self._match(parts)))
+        if not failure:
+            self._plan(parts, results[0])
+        elif len(parts) == 1:
+            self._turn.engine.fail(self._turn.context, parts[0].id, failure)
+        else:
+            for part in parts:  # one of them causes the error: the others must still be placed
+                self._match_alone(part)
+
+    def _match_alone(self, part: Demand[Slot]) -> None:
+        results: list[MatchResult[Slot]] = []
+        failure = self._turn.attempt("transaction", part.id, lambda: results.append(self._match([part])))
+        if failure:
+            self._turn.engine.fail(self._turn.context, part.id, failure)
+        else:
+            self._plan([part], results[0])
+
+    def _match(self, parts: list[Demand[Slot]]) -> MatchResult[Slot]:
+        return self._turn.placer.plan(parts, Mode.COMMIT)
+
+    def _plan(self, parts: list[Demand[Slot]], result: MatchResult[Slot]) -> None:
+        by_id = {part.id: part for part in parts}
+        counts = dict.fromkeys(by_id, 0)
+        for placement in result.placements:
+            self._launcher.add(by_id[placement.demand], placement)
+            counts[placement.demand] += 1
+        for part in parts:
+            self._planned_part(part, counts[part.id])
+        for part in parts:
+            if _prompt(part):
+                self._launcher.launch_now(part)
+
+    def _planned_part(self, part: Demand[Slot], count: int) -> None:
+        """Records that `count` slots of the part have been matched."""
+        engine = self._turn.engine
+        if part.per_agent:
+            return
+        more = count == len(part.slots) and count < len(engine.demands[part.id].slots)
+        if count:
+            engine.plan(part.id, count)
+        if more:
+            self._untried.push(ids.namespace_of(part.application), part.id)
+        if not (more or _prompt(part)):
+            self._launcher.settle(part)
+
+
+def _prompt(demand: Demand[Slot]) -> bool:
+    """True if the placements of a slice are launched before anything else is matched. The slots of a demand of one per
+    agent are alike to the matcher: which of them belongs to an agent is decided by the records. Constraints that count
+    taskgroups hold for the placements of a slice together, in the order of matching, not for a part of them."""
+    return demand.per_agent or bool(demand.rules.live)

@@ -1,0 +1,237 @@
+"""The placer: the only part of the core that calls the matcher.
+
+The placement pass, dry runs, drains and explanations ask the same `Placer`, so they follow the same rules: the order of
+demands, the ranking of agents, gangs. The mode of a plan says how the plan is used:
+
+    Mode.COMMIT    the plan is going to be launched: its room is taken, and its diagnoses are kept for `diagnosis`
+    Mode.DRY_RUN   the plan is only shown
+    TrialPlan      the room of the plan is taken until the trial ends, so that the next plan of the trial sees it
+    WhatIf         the plan is only shown, as if some units were gone
+
+A plan of any mode is made within one turn. A plan for very many slots is made in slices, on a copy of the offers
+(`slices`), so that turns stay bounded in time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple, Self
+
+from offers.leased.pool import OfferPool
+from offers.matching.explain import Explainer
+from offers.matching.matcher import Scoring, Statement, match
+from offers.matching.table import Row
+from offers.matching.usage import Usage
+from offers.model import Demand, Diagnosis, HeldBack, MatchResult, Occupant, Placement
+from offers.planned import PlannedCensus
+from store.state import State
+from transactions.base import Slot
+from transactions.engine.engine import Engine
+from transactions.progress import progress
+
+SLICE = 512
+"""Slots matched at once: some milliseconds, against about one that each call of the matcher costs at 5,000 agents."""
+COPIED = 256
+"""Offers copied at once."""
+
+
+KEPT = "the policy keeps the room for others"
+"""Reason of agents that could take a taskgroup and are not given to it."""
+
+
+class Assignment(NamedTuple):
+    """A decision of a session: the next slots of a demand, one on each of these rows."""
+
+    demand: Demand[Slot]
+    rows: Sequence[Row]
+
+
+class Mode(Enum):
+    """The modes of a plan: it is committed, or only looked at. `TrialPlan` and `WhatIf` are modes, too."""
+
+    COMMIT = "commit"
+    DRY_RUN = "dry run"
+
+
+class TrialPlan:
+    """Plans that build on each other. As a context manager it ends by itself. While it is open, nothing may be
+    committed, and no offer may arrive or leave."""
+
+    def __init__(self, statement: Statement) -> None:
+        """Made by `Placer.trial`."""
+        self.statement = statement
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Gives back the room of all its plans."""
+        self.statement.undo()
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A plan that assumes these units gone, beside the plans of a trial."""
+
+    gone: tuple[Occupant, ...] = ()
+    beside: TrialPlan | None = None
+
+
+class Placer:
+    """Belongs to the thread that owns the state; `diagnosis` may be called from any thread."""
+
+    def __init__(self, state: State, pool: OfferPool, census: PlannedCensus, engine: Engine, scoring: Scoring) -> None:
+        self._state = state
+        self._pool = pool
+        self._census = census
+        self._engine = engine
+        self._scoring: Scoring = scoring
+
+    def plan(self, demands: Sequence[Demand[Slot]], mode: Mode | TrialPlan | WhatIf) -> MatchResult[Slot]:
+        """Finds places for the demands, in their order. Demands that are not fully placed are diagnosed. After an error
+        nothing is changed."""
+        if isinstance(mode, TrialPlan):
+            return mode.statement.plan(demands)
+        if isinstance(mode, WhatIf):
+            return self._suppose(demands, mode)
+        if mode is Mode.DRY_RUN:
+            return match(demands, self._pool, self._census, self._scoring, dry_run=True)
+        result = match(demands, self._pool, self._census, self._scoring)
+        self._keep_diagnoses(demands, result.diagnoses)
+        return result
+
+    def assign(self, assignments: Sequence[Assignment], missing: Mapping[str, int]) -> list[Placement[Slot]]:
+        """Commits the decisions of a session: each slot goes to the row that was decided on, or if that row cannot take
+        the slot, to another one. The placements of a demand are for its first slots. `missing`: members that a gang
+        lacks, by application; nothing of a gang is placed that would stay below its minimum."""
+        left_out: set[str] = set()
+        while True:
+            with self._statement() as statement:
+                found = _assigned(statement, [one for one in assignments if one.demand.application not in left_out])
+                placed = Counter(demand.application for demand, _ in found)
+                failed = {key for key, number in missing.items() if key in placed and placed[key] < number}
+                if not failed:
+                    statement.commit()
+                    return [placement for _, placement in found]
+                left_out |= failed
+
+    def explain(self, demands: Sequence[Demand[Slot]], held_back: Mapping[str, HeldBack]) -> None:
+        """Keeps for each demand the reasons why it has no place, as if it were alone. Where the matcher finds places,
+        the policy has kept the room for others. `held_back`: by application, where a queue is the reason."""
+        found: list[Diagnosis] = []
+        with self._statement() as statement:
+            before = statement.savepoint()
+            for demand in demands:
+                part = first_slots(demand, SLICE)
+                short = statement.plan([part]).diagnoses
+                agents = self._pool.agents
+                queue = held_back.get(demand.application)
+                kept = Diagnosis(demand.id, len(part.slots), 0, agents, {KEPT: agents}, held_back=queue)
+                found += short or [kept]
+                statement.undo(before)
+        self._keep_diagnoses(demands, found)
+
+    def tests(self) -> Explainer:
+        """The tests that the matcher puts to agents, as things stand."""
+        return Explainer(self._pool, Usage(self._census))
+
+    def trial(self) -> TrialPlan:
+        """A mode for plans that build on each other."""
+        return TrialPlan(self._statement())
+
+    def slices(self, demand: Demand[Slot]) -> Iterator[MatchResult[Slot] | None]:
+        """A dry run of one demand, one slice per step; steps that only prepare the run yield None. The offers are those
+        of the first step. The last result has the diagnosis if a slot finds no place."""
+        copy = self._pool.copy()
+        yield None
+        pool = OfferPool()
+        for _ in copy.into(pool, COPIED):
+            yield None
+        census = PlannedCensus(self._census)
+        placed: list[Placement[Slot]] = []
+        diagnosed = False
+        while len(placed) < len(demand.slots) and not diagnosed:
+            part = first_slots(without_first(demand, len(placed)), SLICE)
+            if demand.per_agent:
+                used = frozenset(placement.agent_id for placement in placed)
+                part = part._replace(except_agents=demand.except_agents | used)
+            found = match([part], pool, census, self._scoring)
+            for placement in found.placements:
+                census.add(part, placement)
+            placed += found.placements
+            diagnosed = bool(found.diagnoses)
+            yield found
+
+    def diagnosis(self, transaction_id: str) -> Diagnosis | None:
+        """Explains why taskgroups of an operation are not placed, by the last committed plan; None if none was short of
+        room. If the operation waits for configmaps, secrets or keys that do not exist, these are the reasons, and no
+        agent was asked. Any thread may call."""
+        missing = self._engine.missing.get(transaction_id)
+        if missing is None:
+            return self._engine.diagnoses.get(transaction_id)
+        transaction = self._state.transactions.get(transaction_id)
+        wanted = progress(self._state, transaction).remaining if transaction is not None else 0
+        return Diagnosis(transaction_id, wanted, 0, 0, dict.fromkeys(missing, 0))
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    def _statement(self) -> Statement:
+        return Statement(self._pool, self._census, self._scoring)
+
+    def _suppose(self, demands: Sequence[Demand[Slot]], mode: WhatIf) -> MatchResult[Slot]:
+        statement = mode.beside.statement if mode.beside is not None else self._statement()
+        before = statement.savepoint()
+        try:
+            statement.set_aside(mode.gone)
+            return statement.plan(demands)
+        finally:
+            statement.undo(before)
+            statement.keep(before)
+
+    def _keep_diagnoses(self, demands: Sequence[Demand[Slot]], found: Sequence[Diagnosis]) -> None:
+        known = self._engine.diagnoses
+        short = {diagnosis.demand: diagnosis for diagnosis in found}
+        for demand in demands:
+            if demand.id in short:
+                known[demand.id] = _fuller(known.get(demand.id), short[demand.id])
+            else:
+                known.pop(demand.id, None)
+
+
+def _assigned(statement: Statement, assignments: Sequence[Assignment]) -> list[tuple[Demand[Slot], Placement[Slot]]]:
+    """First all slots on their rows, then the slots whose rows did not take them."""
+    found: list[tuple[Demand[Slot], Placement[Slot]]] = []
+    short: list[Demand[Slot]] = []
+    for demand, rows in assignments:
+        placed = statement.place_on(demand, rows)
+        found += [(demand, placement) for placement in placed]
+        if len(placed) < len(rows):
+            rest = demand.slots[len(placed) : len(rows)]
+            short.append(demand._replace(slots=rest, min_members=0))
+    for demand in short:
+        found += [(demand, placement) for placement in statement.place(demand)]
+    return found
+
+
+def first_slots(demand: Demand[Slot], most: int) -> Demand[Slot]:
+    """The demand for its first slots; for more than `most` if its gang needs them."""
+    return demand._replace(slots=demand.slots[: max(most, demand.min_members)])
+
+
+def without_first(demand: Demand[Slot], count: int) -> Demand[Slot]:
+    """Returns the rest of a demand whose first slots have a place."""
+    return demand._replace(slots=demand.slots[count:], min_members=max(demand.min_members - count, 0))
+
+
+def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:
+    """While a demand waits unchanged, the judgement that saw the most agents stands: a pass caused by the offers of one
+    agent would otherwise explain the whole cluster by it."""
+    if before is not None and before.agents > now.agents and before.wanted - before.placed == now.wanted - now.placed:
+        return before
+    return now

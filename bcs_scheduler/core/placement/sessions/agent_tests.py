@@ -1,0 +1,73 @@
+"""The tests of the matcher and the disruption budgets as a plug-in of sessions.
+
+Tests are constraints, taints, settings of agents, host retention and ports: sessions and matcher have one judgement of
+agents. The tests are made once per session and demand; placements of the
+same session that change the counts of constraints are judged again when the decisions are carried out.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from offers.matching.explain import Explainer
+from offers.model import Demand
+from offers.policy.session.plugins.interface import Argument, Claim, Feasibility, Functions, Victim
+from offers.policy.session.state.templates import Need
+
+if TYPE_CHECKING:
+    from offers.policy.session.session import Session
+
+
+NOT_OFFERED = -1
+"""Number of the row of an agent that was not offered: nothing can be launched on it."""
+
+
+class AgentTests:
+    """The plug-in of one session. `rows`: numbers of the rows of the matcher's table, by the rank of the agent."""
+
+    name = "agent-tests"
+    arguments: Mapping[str, Argument] = {}
+
+    def __init__(
+        self,
+        explainer: Explainer,
+        rows: Sequence[int],
+        demands: Mapping[Hashable, Demand[Any]],
+        allowance: Callable[[str], int],
+    ) -> None:
+        """`demands`: a demand for each value of `Template.tests`. `allowance`: number of taskgroups of an application
+        that may be evicted now, by its key."""
+        self._allowance = cache(allowance)
+        self._explainer = explainer
+        self._rows = np.array(rows, dtype=np.int64)
+        self._demands = demands
+
+    def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: ARG002
+        """See `Plugin.open`."""
+        return Functions(feasibility=self._feasibility, evictable=self._evictable)
+
+    def _evictable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:  # noqa: ARG002
+        """The candidates within the budgets of their applications, less the victims of this session."""
+        taken: Counter[int] = Counter()
+        found: list[Victim] = []
+        for victim in candidates:
+            job = victim.job
+            if taken[job.number] + len(job.evicted) < self._allowance(job.name):
+                taken[job.number] += 1
+                found.append(victim)
+        return found
+
+    def _feasibility(self, need: Need) -> Feasibility:
+        demand = self._demands.get(need.template.tests)
+        accepted = self._rows != NOT_OFFERED
+        tests = [("role", accepted.copy())]
+        if demand is not None:
+            tests += [(reason, ok[self._rows]) for reason, ok in self._explainer.tests(demand)]
+        for _, ok in tests:
+            accepted &= ok
+        return Feasibility(accepted, lambda rank: next((reason for reason, ok in tests if not ok[rank]), None))

@@ -1,0 +1,232 @@
+"""The placement pass of the policy `session`: a session decides about all open demands of a role at a time.
+
+The session decides how many slots of which demands are launched, and on which agents; the matcher carries that out
+(`Placer.assign`), because it knows exactly which parts of offers a taskgroup takes. Demands of one taskgroup per agent
+do not wait for sessions: their agents are given.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import islice
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.launcher import Site
+from bcs_scheduler.core.placement.placement_pass import EXPLAINED, PlacementPass
+from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
+from bcs_scheduler.core.placement.sessions.agent_tests import NOT_OFFERED, AgentTests
+from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, SessionInput, Snapshots, TaskName
+from bcs_scheduler.core.structures.time_budget import TimeBudget
+from offers.model import Demand, HeldBack, Placement
+from offers.policy.session.configuration.policy import PluginChoice, Policy
+from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction
+from offers.policy.session.model import Nomination, Status
+from offers.policy.session.session import decide
+from store.ids import namespace_of
+from transactions.base import Refused, Slot
+from transactions.explain import NAMED
+from transactions.kinds import reschedule
+from transactions.rules import evictions
+from transactions.text import are, counted
+
+AFTER_FAILURE = 60.0
+"""Seconds until the next session after one that has failed unexpectedly."""
+QUEUED = frozenset({"queue", "namespace"})
+"""Kinds of records that say which queue has what."""
+
+
+class SessionPass(PlacementPass):
+    """Runs a session when demands or offers have changed, not sooner than a period after the one before."""
+
+    def __init__(self, turn: TurnContext, policy: Policy) -> None:
+        super().__init__(turn)
+        self._policy = policy
+        self._snapshots = Snapshots(turn.state)
+        self._nominations: dict[TaskName, Nomination] = {}
+        """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
+        own."""
+        self._leaving: dict[str, Leaving] = {}
+        """Taskgroups whose room is promised, by id, from the session that promised it until the room is offered."""
+        self._waiting = False
+        """Something has changed since the latest session."""
+        self._next = 0.0
+        """Unix seconds before which no session begins."""
+
+    @property
+    def busy(self) -> bool:
+        """Something can be decided, matched or launched right now."""
+        return super().busy or (self._waiting and self._turn.now >= self._next)
+
+    def next_timer(self) -> float | None:
+        """Unix seconds at which the next session may begin; None: nothing waits for one."""
+        return self._next if self._waiting else None
+
+    def place(self, pace: TimeBudget) -> bool:
+        """Runs a session if one is due, matches demands of one taskgroup per agent, and launches. True if anything was
+        launched."""
+        turn = self._turn
+        self._drop_promises()
+        if self._waiting and turn.now >= self._next:
+            self._waiting = False
+            failure = turn.attempt("core", "session", self._decide)
+            self._next = turn.now + (AFTER_FAILURE if failure else turn.options.session_period)
+            self._waiting = bool(failure)
+        return super().place(pace)
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Like `PlacementPass.notice`; queues and their namespaces decide about the order."""
+        if not self._waiting and any(kind in QUEUED for kind, _ in changed):
+            self._waiting = bool(self._turn.engine.demands)
+
+    def void(self) -> None:
+        """Like `PlacementPass.void`; promised rooms are forgotten."""
+        super().void()
+        self._nominations.clear()
+        self._leaving.clear()
+        self._waiting = False
+
+    def try_again(self, sites: Iterable[Site]) -> None:
+        """Like `PlacementPass.try_again`; the room of taskgroups that have ended on these agents is offered now."""
+        sites = list(sites)
+        agents, groups = {agent for agent, _ in sites}, self._turn.state.taskgroups
+        for identity, (_, task, _) in list(self._leaving.items()):
+            group = groups.get(identity)
+            if task.agent in agents and (group is None or group.ended):
+                del self._leaving[identity]
+        super().try_again(sites)
+
+    def _try(self, identities: list[str]) -> None:
+        demands = self._turn.engine.demands
+        known = [identity for identity in identities if identity in demands]
+        super()._try([identity for identity in known if demands[identity].per_agent])
+        self._waiting = self._waiting or any(not demands[identity].per_agent for identity in known)
+
+    def _drop_promises(self) -> None:
+        """Room that is not promised any more, or to nobody who waits, is for others: they wait for a session."""
+        demands, now = self._turn.engine.demands, self._turn.now
+        kept = {
+            (job, task): promise
+            for (job, task), promise in self._nominations.items()
+            if promise.until > now and task.rpartition("/")[0] in demands
+        }
+        if len(kept) < len(self._nominations):
+            self._nominations = kept
+            self._waiting = self._waiting or bool(demands)
+
+    # --- one session ------------------------------------------------------------------------------------------
+
+    def _decide(self) -> None:
+        demands = [demand for demand in self._turn.engine.demands.values() if not demand.per_agent]
+        promised: dict[TaskName, Nomination] = {}
+        now = self._turn.now
+        self._leaving = {identity: one for identity, one in self._leaving.items() if one.until > now}
+        held_back: dict[str, HeldBack] = {}
+        for role in dict.fromkeys(demand.role for demand in demands):
+            decisions = self._decide_role(role, [demand for demand in demands if demand.role == role])
+            promised.update(decisions.nominations)
+            held_back.update(self._held_back(decisions))
+        self._nominations = promised
+        self._turn.placer.explain(self._waiting_demands(demands), held_back)
+
+    def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
+        """The first demands that still wait, as they are now."""
+        rest = (found for demand in demands if (found := self._turn.engine.demands.get(demand.id)) is not None)
+        return list(islice(rest, EXPLAINED))
+
+    def _decide_role(self, role: str, demands: list[Demand[Slot]]) -> Decisions:
+        turn = self._turn
+        most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
+        rows = turn.pool.rows_in(role)
+        planned = self._launcher.placements()
+        promises = Promises(self._nominations, self._leaving)
+        found = self._snapshots.take(rows, turn.pool.totals, role, demands, most, planned, promises, turn.now)
+        tests = AgentTests(
+            turn.placer.tests(),
+            [NOT_OFFERED if row is None else row.number for row in found.rows],
+            found.tests,
+            self._allowance,
+        )
+        tier = (PluginChoice(tests, {}, trusted=True),)
+        policy = self._policy._replace(tiers=(*self._policy.tiers, tier))
+        decisions = decide(found.snapshot, policy, turn.options.session_clock)
+        self._report(decisions)
+        self._carry_out(found, decisions, {demand.id: demand for demand in demands})
+        self._evict(decisions.evictions)
+        self._remember_leaving(found, decisions)
+        return decisions
+
+    def _held_back(self, decisions: Decisions) -> dict[str, HeldBack]:
+        """The queues that hold applications back, by application."""
+        found = {}
+        for application, reason in decisions.held_back.items():
+            queue = self._snapshots.queue_of(namespace_of(application))
+            allocated = tuple((name, amount) for name, amount in decisions.allocated[queue].items() if amount)
+            deserved = tuple((name, int(part)) for name, part in decisions.deserved.get(queue, {}).items() if part)
+            found[application] = HeldBack(queue, reason == QUEUE_LIMIT, allocated, deserved)
+        return found
+
+    def _most(self, demand: Demand[Slot]) -> int:
+        """Number of slots that the matcher would place at most now. Constraints that count taskgroups are not known to
+        sessions, and room must not be given to slots that cannot use it."""
+        part = demand._replace(slots=demand.slots[:SLICE], min_members=0)
+        return len(self._turn.placer.plan([part], Mode.DRY_RUN).placements)
+
+    def _carry_out(self, found: SessionInput, decisions: Decisions, demands: dict[str, Demand[Slot]]) -> None:
+        rank = found.snapshot.rank
+        rows = defaultdict(list)
+        for bind in decisions.binds:
+            row = found.rows[rank[bind.agent]]
+            if row is not None:  # no plug-in may choose another agent, but one of a third party might
+                rows[found.demand_of[bind.job, bind.task]].append(row)
+        assignments = [Assignment(demands[identity], chosen) for identity, chosen in rows.items()]
+        missing = {key: least - found.members[key] for key, least in found.least.items() if least > found.members[key]}
+        self._plan_all(demands, self._turn.placer.assign(assignments, missing))
+
+    def _plan_all(self, demands: dict[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> None:
+        counts: dict[str, int] = defaultdict(int)
+        for placement in placements:
+            self._launcher.add(demands[placement.demand], placement)
+            counts[placement.demand] += 1
+        for identity, count in counts.items():
+            self._turn.engine.plan(identity, count)
+            self._launcher.settle(demands[identity])
+
+    def _allowance(self, application: str) -> int:
+        return evictions.allowance(self._turn.context, application)
+
+    def _evict(self, decided: Iterable[Eviction]) -> None:
+        """Ends the victims. One that may not be ended after all stays: its beneficiary waits longer."""
+        turn = self._turn
+        ended: dict[str, list[str]] = defaultdict(list)
+        for eviction in decided:
+            group = turn.state.taskgroups.get(eviction.task)
+            if group is None:
+                continue
+            try:
+                reschedule.evict(turn.context, group, eviction.beneficiary)
+            except Refused as refused:
+                turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
+            else:
+                ended[eviction.beneficiary].append(group.id)
+        for beneficiary, victims in ended.items():
+            words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {', '.join(victims[:NAMED])}"
+            more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
+            turn.record_event("application", beneficiary, "ApplicationPreempting", words + more)
+
+    def _remember_leaving(self, found: SessionInput, decisions: Decisions) -> None:
+        """Between the end of a taskgroup and the offer of its room, nobody has the room. It must not seem lost to the
+        task that it is promised to: another eviction would follow."""
+        agents = set(decisions.pipelined.values())
+        victims = {eviction.task for eviction in decisions.evictions}
+        until = self._turn.now + self._policy.nomination_seconds
+        for job in found.snapshot.jobs:
+            for task in job.tasks:
+                if task.agent in agents and (task.status is Status.RELEASING or task.name in victims):
+                    leaving = task._replace(status=Status.RELEASING)
+                    self._leaving.setdefault(task.name, Leaving(job.name, leaving, until))
+
+    def _report(self, decisions: Decisions) -> None:
+        for fault in decisions.faults:
+            words = f"{fault.plugin}: {fault.function}: {fault.cause}"
+            self._turn.record_event("framework", self._turn.state.framework.id, "PolicyPluginFailed", words)

@@ -1,0 +1,1 @@
+"""Handlers of requests, and the limits that requests must keep."""

@@ -1,0 +1,1 @@
+"""Handlers of requests, one module per kind of object."""

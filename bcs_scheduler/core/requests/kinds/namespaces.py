@@ -1,0 +1,145 @@
+"""Requests about namespaces: their settings, quotas (see bcs_scheduler.core.requests.quotas) and queues."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.requests.concurrency import revised
+from offers.dimensions import recorded
+from offers.resources import SCALARS
+from store.records import DEFAULT_QUEUE, Namespace, Queue
+from store.state.reader import StateReader
+from transactions.base import Refused
+from transactions.rules import quota_usage
+from transactions.text import counted
+
+TITLES: Mapping[str, str] = {
+    "application": "applications",
+    "deployment": "deployments",
+    "daemonset": "daemonsets",
+    "service": "services",
+    "configmap": "configmaps",
+    "secret": "secrets",
+    "webhook": "webhooks",
+    "customobject": "custom objects",
+}
+"""Kinds of records that keep a namespace from being deleted, with their names in messages."""
+NAMED = 3
+"""Number of namespaces that a message names, the first ones."""
+
+
+def put_namespace(turn: TurnContext, command: requests.PutNamespace) -> dict[str, Any]:
+    """Stores the settings of a namespace. A quota below the present usage is accepted: it only stops growth. Raises
+    Refused (exists, not_found, conflict; invalid for a queue that does not exist)."""
+    wanted = command.namespace
+    before = turn.state.namespaces.get(wanted.key)
+    if command.create is True and before is not None:
+        raise Refused("exists", f"namespace {wanted.name} has settings already", "$.metadata.name")
+    if command.create is False and before is None:
+        raise Refused("not_found", f"namespace {wanted.name} has no settings", "$.metadata.name")
+    if wanted.queue and wanted.queue not in turn.state.queues:
+        raise Refused("invalid", f"queue {wanted.queue} does not exist", "$.spec.queue")
+    record = revised(wanted, before, command.expected, f"namespace {wanted.name}", turn.now)
+    if record is None:
+        return {"name": wanted.name, "unchanged": True}
+    turn.uow.put(record)
+    turn.record_event(
+        "namespace", record.key, "NamespaceCreated" if before is None else "NamespaceUpdated", _words(record)
+    )
+    return {"name": wanted.name}
+
+
+def delete_namespace(turn: TurnContext, command: requests.DeleteNamespace) -> dict[str, Any]:
+    """Removes the settings of a namespace. Raises Refused (not_found; conflict while objects are in the namespace)."""
+    record = turn.state.namespaces.get(command.name)
+    if record is None:
+        raise Refused("not_found", f"namespace {command.name} has no settings")
+    held = contents(turn.state, command.name).get(command.name, {})
+    if held:
+        listed = ", ".join(f"{count} {kind}" for kind, count in held.items())
+        raise Refused("conflict", f"namespace {command.name} is not empty: {listed}")
+    turn.uow.delete(record)
+    turn.record_event("namespace", record.key, "NamespaceDeleted", "")
+    return {"name": command.name}
+
+
+def put_queue(turn: TurnContext, command: requests.PutQueue) -> dict[str, Any]:
+    """Stores the settings of a queue; the next session decides by them. The default queue exists without a record.
+    Raises Refused (exists, not_found, conflict)."""
+    wanted = command.queue
+    before = turn.state.queues.get(wanted.key)
+    exists = before is not None or wanted.name == DEFAULT_QUEUE
+    if command.create is True and exists:
+        raise Refused("exists", f"queue {wanted.name} exists already", "$.metadata.name")
+    if command.create is False and not exists:
+        raise Refused("not_found", f"queue {wanted.name} does not exist", "$.metadata.name")
+    record = revised(wanted, before, command.expected, f"queue {wanted.name}", turn.now)
+    if record is None:
+        return {"name": wanted.name, "unchanged": True}
+    turn.uow.put(record)
+    turn.record_event("queue", record.key, "QueueUpdated" if exists else "QueueCreated", _settings(record))
+    return {"name": wanted.name}
+
+
+def delete_queue(turn: TurnContext, command: requests.DeleteQueue) -> dict[str, Any]:
+    """Removes a queue. Raises Refused (not_found; conflict for the default queue and while namespaces belong to the
+    queue)."""
+    if command.name == DEFAULT_QUEUE:
+        raise Refused("conflict", f"queue {command.name} cannot be deleted: it has all namespaces without a queue")
+    record = turn.state.queues.get(command.name)
+    if record is None:
+        raise Refused("not_found", f"queue {command.name} does not exist")
+    names = list(turn.state.indexes.namespaces_of(command.name))
+    if names:
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        listed = f"{', '.join(names[:NAMED])}{more}"
+        raise Refused("conflict", f"queue {command.name} has {counted(len(names), 'namespace')}: {listed}")
+    turn.uow.delete(record)
+    turn.record_event("queue", record.key, "QueueDeleted", "")
+    return {"name": command.name}
+
+
+def contents(state: StateReader, only: str | None = None) -> dict[str, dict[str, int]]:
+    """Number of objects by namespace and kind, without empty namespaces; `only`: one namespace, None = all. Any thread
+    may call."""
+    sizes = (
+        state.indexes.sizes()
+        if only is None
+        else {(kind, only): len(state.indexes.keys_in(kind, only)) for kind in TITLES}
+    )
+    found: dict[str, dict[str, int]] = {}
+    for kind, title in TITLES.items():
+        for (held, namespace), count in sizes.items():
+            if held == kind and count:
+                found.setdefault(namespace, {})[title] = count
+    return found
+
+
+def _words(record: Namespace) -> str:
+    bounds = []
+    for name, bound in quota_usage.bounds(record.quota):
+        if bound is not None:
+            bounds.append(f"{name} {bound if name == 'taskgroups' else recorded(name).displayed(bound):.12g}")
+    quota = f"quota {', '.join(bounds)}" if bounds else "no quota"
+    return f"{quota}; queue {record.queue}" if record.queue else quota
+
+
+def _settings(record: Queue) -> str:
+    parts = [f"weight {record.weight}"]
+    for title, settings in (("guarantee", record.guarantee), ("capability", record.capability)):
+        given = [(name, getattr(settings, name)) for name in SCALARS]
+        shown = [f"{name} {recorded(name).displayed(amount):.12g}" for name, amount in given if amount]
+        if shown:
+            parts.append(f"{title} {', '.join(shown)}")
+    return "; ".join([*parts, "reclaimable" if record.reclaimable else "not reclaimable"])
+
+
+HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+    requests.PutNamespace: put_namespace,
+    requests.DeleteNamespace: delete_namespace,
+    requests.PutQueue: put_queue,
+    requests.DeleteQueue: delete_queue,
+}

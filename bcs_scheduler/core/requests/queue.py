@@ -1,0 +1,252 @@
+"""Requests that wait until the operation on their object has ended (`onConflict=queue`).
+
+A request that waits is a transaction of status QUEUED, so it is listed, watched and cancelled like others, and a new
+leader finds it. The record holds the request; it is carried out, first come, first served, by
+core.controllers.workloads.queued_requests. docs/decisions/0041-requests-that-wait.md has the reasons.
+
+Number, size and time are bounded (CoreOptions.queue_requests, queue_total; Periods.queued).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias, get_args
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.requests.answers import accepted
+from store.ids import object_key, transaction_id
+from store.records import Note, Queued, Record, Transaction, TransactionKind, TransactionStatus
+from transactions import base
+from transactions.base import Refused
+from transactions.text import counted
+
+Data = dict[str, Any]
+Run = Callable[[requests.Request], Data]
+Queueable: TypeAlias = (
+    requests.UpdateApplication
+    | requests.RollbackApplication
+    | requests.ScaleApplication
+    | requests.UpdateDeployment
+    | requests.ScaleDeployment
+)
+"""Requests that name a wanted state of an application or a deployment."""
+CLASSES: dict[str, type[Queueable]] = {cls.__name__: cls for cls in get_args(Queueable)}
+
+
+class Target(NamedTuple):
+    """The object of a request: its kind, `application` or `deployment`, its namespace and its name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @property
+    def key(self) -> str:
+        """Key of the object: ``namespace/name``."""
+        return object_key(self.namespace, self.name)
+
+
+class RequestQueue:
+    """Takes requests into the queues of their objects, and ends them. The records hold the requests that wait."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._size = sum(map(_size, turn.state.transactions.values()))
+        self._superseded: set[str] = set()
+        """Ids of the transactions that the present request has superseded."""
+        turn.state.watch(("transaction",), self._changed)
+
+    def naming(self, request: Queueable, run: Run) -> Data:
+        """Carries out the request with `run`, and adds `superseded`: the transactions that the request has superseded,
+        oldest first. Raises Refused."""
+        self._superseded.clear()
+        data = run(request)
+        return {**data, "superseded": sorted(self._superseded)} if self._superseded else data
+
+    def take(self, request: Queueable, run: Run, tried: Run) -> Data:
+        """Carries out the request with `run` if its object has no operation and no queued request; otherwise queues the
+        request. A queued request is checked at once with `tried`, which carries it out as if it superseded the running
+        operation; these changes are undone. Raises Refused."""
+        turn, target = self._turn, target_of(request)
+        waiting = list(turn.state.queued_of(target.kind, target.key).values())
+        if not waiting and not busy(turn, target):
+            return run(msgspec.structs.replace(request, on_conflict="fail"))
+        if getattr(request, "resources_only", False):
+            words = f"limits of {target.kind} {target.key} change in place at once, or not at all: they cannot wait"
+            raise Refused("conflict", words)
+        body = msgspec.json.encode(msgspec.structs.replace(request, token=0, cause="", dry_run=False)).decode()
+        last = waiting[-1] if waiting else None
+        if last is not None and last.queued is not None and last.queued.body == body:
+            return {**self._answer(target, last, waiting[:-1]), "queuePosition": len(waiting), "unchanged": True}
+        data = self._try(request, target, tried)
+        if not waiting and data.get("unchanged"):
+            return data
+        self._refuse_if_full(target, len(waiting), len(body))
+        queued = self._write(request, target, body, len(waiting) + 1)
+        return {**self._answer(target, queued, waiting), "queuePosition": len(waiting) + 1}
+
+    def _try(self, request: Queueable, target: Target, tried: Run) -> Data:
+        """Carries out the request and undoes it. Raises Refused, RecordTooLarge or RecordUnencodable."""
+        turn = self._turn
+        turn.cut()
+        deployment = turn.state.deployments.get(target.key) if target.kind == "deployment" else None
+        try:
+            if deployment is not None and deployment.status == "UpdateResource":
+                turn.uow.put(msgspec.structs.replace(deployment, status="Running", command=""))
+            data = tried(msgspec.structs.replace(request, on_conflict="supersede"))
+            turn.fits()
+        finally:
+            turn.uow.rollback()
+        return data
+
+    def _refuse_if_full(self, target: Target, waiting: int, size: int) -> None:
+        options = self._turn.options
+        if not options.queue_requests:
+            words = "no requests wait here (setting scheduler.queue_requests)"
+            raise Refused("too_many_open", f"{words}; wait, or use onConflict=supersede")
+        if waiting >= options.queue_requests:
+            most = options.queue_requests
+            words = f"{waiting} requests wait for {target.kind} {target.key} already, at most {most} may"
+            raise Refused("too_many_open", f"{words}; wait, cancel some, or use onConflict=supersede")
+        if self._size + size > options.queue_total * 1000:
+            words = f"the requests that wait take {self._size} bytes in all, at most {options.queue_total} kB may"
+            raise Refused("too_many_open", f"{words}; wait, or use onConflict=supersede")
+
+    def _write(self, request: Queueable, target: Target, body: str, position: int) -> Transaction:
+        turn, name = self._turn, target.name
+        if target.kind == "deployment":
+            name = turn.state.deployments[target.key].application
+        kind: TransactionKind = "UPDATE"
+        if isinstance(request, requests.ScaleApplication | requests.ScaleDeployment):
+            kind = "SCALE"
+        words = f"waits for {target.kind} {target.key}, position {position} of its queue"
+        transaction = Transaction(
+            id=transaction_id(turn.ids.next(turn.now)),
+            type=kind,
+            status="QUEUED",
+            namespace=target.namespace,
+            application=name,
+            cause=turn.cause,
+            created_at=turn.now,
+            due_at=turn.now,
+            deadline=turn.now + turn.options.transactions.periods.queued,
+            target=_instances(request),
+            queued=Queued(
+                deployment=target.name if target.kind == "deployment" else "",
+                request=type(request).__name__,
+                body=body,
+            ),
+            history=(Note(at=turn.now, text=words),),
+        )
+        turn.record_event("transaction", transaction.id, "TransactionQueued", words)
+        return turn.uow.put(transaction)
+
+    def _answer(self, target: Target, transaction: Transaction, before: Sequence[Transaction]) -> Data:
+        """`before`: the requests that came before. `queuedBehind` names the last of these, else the running operation;
+        a halted update of a deployment has none."""
+        ahead = before or operations(self._turn, target)
+        behind = {"queuedBehind": ahead[-1].id} if ahead else {}
+        if target.kind == "application":
+            return {**accepted(transaction), **behind}
+        revision = self._turn.state.deployments[target.key].revision
+        data: Data = {"namespace": target.namespace, "name": target.name, "revision": revision}
+        return {**data, "transactionID": transaction.id, **behind}
+
+    # --- other requests ---------------------------------------------------------------------------------------
+
+    def make_way(self, request: requests.Request) -> None:
+        """Ends the queued requests of the object of a request that is carried out now: a newer state supersedes them, a
+        deletion cancels them. Raises Refused (conflict) for a request with `fail` while others are queued."""
+        match request:
+            case requests.DeleteApplication():
+                self.clear(
+                    Target("application", request.namespace, request.name), "CANCEL", "the application is deleted"
+                )
+            case requests.DeleteDeployment():
+                target = Target("deployment", request.namespace, request.name)
+                self.clear(target, "CANCEL", "the deployment is deleted")
+            case _ if isinstance(request, Queueable):
+                target = target_of(request)
+                waiting = self._turn.state.queued_of(target.kind, target.key)
+                if waiting and request.on_conflict == "fail":
+                    words = f"{counted(len(waiting), 'request')} for {target.kind} {target.key} came before"
+                    raise Refused("conflict", f"{words} and waits (transaction {next(iter(waiting))})")
+                self.clear(target, "SUPERSEDED", "superseded by a newer request")
+
+    def clear(self, target: Target, status: TransactionStatus, words: str) -> None:
+        """Ends all requests that wait for the object."""
+        for transaction in list(self._turn.state.queued_of(target.kind, target.key).values()):
+            base.end(self._turn.context, transaction, status, words, 0)
+
+    def _changed(self, key: str, before: Record | None, after: Record | None) -> None:
+        self._size += _size(after) - _size(before)
+        if _is_superseded(after):
+            self._superseded.add(key)
+        elif _is_superseded(before):
+            self._superseded.discard(key)  # undone
+
+
+def target_of(request: Queueable) -> Target:
+    """The object of the request."""
+    match request:
+        case requests.UpdateApplication():
+            return Target("application", request.version.namespace, request.version.application)
+        case requests.UpdateDeployment():
+            return Target("deployment", request.deployment.namespace, request.deployment.name)
+        case requests.ScaleDeployment():
+            return Target("deployment", request.namespace, request.name)
+    return Target("application", request.namespace, request.name)
+
+
+def busy(turn: TurnContext, target: Target) -> bool:
+    """An operation works on the object: a request with `onConflict=queue` waits until it has ended."""
+    deployment = turn.state.deployments.get(target.key) if target.kind == "deployment" else None
+    if deployment is not None and (deployment.status != "Running" or deployment.following):
+        return True
+    return bool(operations(turn, target))
+
+
+def operations(turn: TurnContext, target: Target) -> Sequence[Transaction]:
+    """The running operations on the object that keep others away, oldest first. Those of a deployment are operations on
+    its applications."""
+    keys = [target.key]
+    if target.kind == "deployment":
+        deployment = turn.state.deployments.get(target.key)
+        names = (deployment.application, deployment.successor) if deployment is not None else ()
+        keys = [object_key(target.namespace, name) for name in names if name]
+    found = (turn.state.applications.get(key) for key in keys)
+    running = (base.exclusive_operations(turn.context, application) for application in found if application is not None)
+    return sorted(chain.from_iterable(running), key=lambda transaction: transaction.id)
+
+
+def request_of(transaction: Transaction) -> Queueable:
+    """The request that a transaction of status QUEUED holds. Raises ValueError if this scheduler does not know it."""
+    queued = transaction.queued
+    cls = CLASSES.get(queued.request) if queued is not None else None
+    if queued is None or cls is None:
+        raise ValueError(f"transaction {transaction.id} holds no request that this scheduler knows")
+    request = msgspec.json.decode(queued.body, type=cls)
+    return msgspec.structs.replace(request, cause=transaction.cause)
+
+
+def _instances(request: Queueable) -> int:
+    """Number of taskgroups that the request names; 0: none, or no taskgroups."""
+    match request:
+        case requests.ScaleApplication() | requests.ScaleDeployment():
+            return request.instances
+        case requests.UpdateApplication() | requests.UpdateDeployment():
+            return request.size or request.version.instances
+    return request.instances or 0
+
+
+def _is_superseded(record: Record | None) -> bool:
+    return isinstance(record, Transaction) and record.status == "SUPERSEDED"
+
+
+def _size(record: Record | None) -> int:
+    queued = record.queued if isinstance(record, Transaction) else None
+    return len(queued.body) if queued is not None else 0

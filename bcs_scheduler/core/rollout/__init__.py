@@ -1,0 +1,1 @@
+"""Rolling updates: revisions, steps, and the records that they write."""

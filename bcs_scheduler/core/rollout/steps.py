@@ -1,0 +1,310 @@
+"""The steps of a rolling update.
+
+`advance` examines the present state of an update and does the work that is possible now: begins a half of a step, ends
+it, halts, finishes, fails. The deployment and the INNERSCALE transactions hold absolute targets; the progress is
+derived from the taskgroups. So any leader may call `advance` at any time; without possible work the call has no effect.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.rollout import update_records
+from store.ids import object_key
+from store.records import Application, Canary, Deployment, RollingPayload, TaskGroup
+from store.records.workloads import Half
+from transactions.kinds import scale
+from transactions.rules import rolling
+from transactions.rules.rolling import RolloutState, StepHalf
+from transactions.rules.taskgroups.lifecycle import is_ready
+from transactions.text import are, counted, duration
+
+SOON = 1.0
+"""Seconds until a second look at taskgroups that were chosen to be ended and have not been ended yet."""
+VICTIM_BYTES = 300_000
+"""Bytes of the taskgroups that one step may name: they stand in one record, beside others in one commit."""
+ROUNDS = 16
+"""Most transitions that follow from each other in one call; every change causes another call."""
+
+
+def advance(turn: TurnContext, deployment: Deployment) -> float:
+    """Does the possible work of the present step. Returns the Unix seconds of the next look even if nothing changes;
+    infinity = never."""
+    for _ in range(ROUNDS):
+        if deployment.status != "Update":
+            return math.inf
+        after = _once(turn, deployment)
+        if not isinstance(after, Deployment):
+            return after
+        deployment = after
+    return turn.now
+
+
+def _once(turn: TurnContext, deployment: Deployment) -> Deployment | float:
+    """The deployment after one transition, or when to look again if there is none now."""
+    found = rolling.rollout_state(turn.state, deployment, turn.now)
+    if found is None:
+        return update_records.suspend(turn, deployment, "one of its applications is gone")
+    dead = rolling.failed(turn.state, found, turn.options.transactions.periods)
+    if deployment.back:
+        # Finished taskgroups may have finished before the update.
+        dead = [group for group in dead if group.status != "Finish"]
+    if dead:
+        words = f"ended for good: {counted(len(dead), 'taskgroup')}: {rolling.with_problems(dead)}"
+        return update_records.fail(turn, deployment, found, words)
+    match deployment.half:
+        case "START":
+            return _adding(turn, deployment, found)
+        case "DELETE":
+            return _removing(turn, deployment, found)
+    return _between(turn, deployment, found)
+
+
+def _adding(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | float:
+    if rolling.complete(deployment, found):
+        if deployment.strategy.order == "CreateFirst":
+            return _remove(turn, deployment, found) or _end_step(turn, deployment)
+        return _end_step(turn, deployment)
+    life = rolling.adding_timeout(deployment, turn.options.transactions.periods)
+    deadline = deployment.step_since + life
+    if turn.now >= deadline:
+        return update_records.fail(turn, deployment, found, _overdue(turn, found, life), "TIMEOUT")
+    if found.growing.adding is None and found.growing.wanted < deployment.up_target:
+        return update_records.fail(
+            turn, deployment, found, f"not all taskgroups were launched: {_last_words(turn, found)}"
+        )
+    return min(deadline, found.available_at)
+
+
+def _overdue(turn: TurnContext, found: RolloutState, life: float) -> str:
+    adding = found.growing.adding
+    if adding is None or not found.growing.launching:
+        return f"after {duration(life)} {rolling.waiting_for(found)}"
+    return turn.engine.overdue(turn.context, adding)
+
+
+def _last_words(turn: TurnContext, found: RolloutState) -> str:
+    ended = rolling.halves(turn.state.transactions_of(found.growing.application.key).values())
+    last = max((half.transaction for half in ended), key=lambda t: t.finished_at, default=None)
+    return f"{last.status} {last.message}" if last is not None else "their transaction is gone"
+
+
+def _removing(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | float:
+    if not found.shrinking.leaving:
+        for half in _removals(turn, found):
+            # Before the next step: of two removals at the same time, the finished one would be mistaken for the other.
+            turn.engine.end(turn.context, half.transaction, "FINISH", "its taskgroups are gone")
+        if deployment.strategy.order == "DeleteFirst":
+            return _add(turn, deployment, found) or _end_step(turn, deployment)
+        return _end_step(turn, deployment)
+    needed = [group for group in found.shrinking.leaving.values() if not group.killing_since and is_ready(group)]
+    removing = found.shrinking.removing
+    # The removal continues while more taskgroups exist than must be ready: it has had no time for the others yet.
+    scarce = rolling.disruption_budget(turn.state, found.shrinking.application) <= 0
+    if needed and scarce and removing is not None and removing.created_at < turn.now:
+        return _keep_needed(turn, deployment, found, needed)
+    life = turn.options.transactions.periods.rolling_down
+    deadline = deployment.step_since + life
+    if turn.now < deadline:
+        # Victims chosen in this turn may be needed because of other changes in the same turn.
+        return min(deadline, turn.now + SOON) if needed and removing is not None else deadline
+    left = sorted(found.shrinking.leaving.values(), key=lambda g: g.id)
+    words = f"not ended after {duration(life)}: {counted(len(left), 'taskgroup')}: {rolling.with_problems(left)}"
+    return update_records.fail(turn, deployment, found, words)
+
+
+def _keep_needed(turn: TurnContext, deployment: Deployment, found: RolloutState, needed: list[TaskGroup]) -> Deployment:
+    """Taskgroups that were to go and are needed now, because others have failed since, stay; the next step chooses
+    anew."""
+    kept = {group.id for group in needed}
+    kept_now = f"{counted(len(needed), 'taskgroup')} {are(len(needed))} needed"
+    words = f"{kept_now} now that others have failed, and not removed for the time being"
+    for removing, chosen in _removals(turn, found):
+        victims = tuple([identity for identity in chosen if identity not in kept])
+        if victims == chosen:
+            continue
+        if victims:
+            target = removing.target + len(chosen) - len(victims)
+            turn.uow.put(msgspec.structs.replace(removing, payload=RollingPayload(victims=victims), target=target))
+        else:
+            turn.engine.end(turn.context, removing, "CANCEL", words)
+    for side in found.shrinking.applications:
+        stay = sum(group.application == side.name for group in needed)
+        if stay:
+            application = turn.state.applications[side.key]
+            turn.uow.put(msgspec.structs.replace(application, instances=application.instances + stay))
+    update_records.record_event(turn, deployment, "RemovalReduced", words)
+    return update_records.put(turn, deployment, down_target=deployment.down_target + len(needed))
+
+
+def _removals(turn: TurnContext, found: RolloutState) -> list[StepHalf]:
+    """Returns the active operations that end taskgroups of the shrinking side; after a failed step there may be
+    several."""
+    active = (turn.state.active_of(application.key).values() for application in found.shrinking.applications)
+    return [half for half in rolling.halves(itertools.chain.from_iterable(active)) if half.victims]
+
+
+def _end_step(turn: TurnContext, deployment: Deployment) -> Deployment:
+    words = f"step {deployment.step} ended"
+    if deployment.strategy.pause and not deployment.back:
+        words += f"; the next one begins {duration(deployment.strategy.pause)} later, or when the update is resumed"
+    update_records.record_event(turn, deployment, "StepEnded", words)
+    return update_records.put(
+        turn,
+        deployment,
+        half="",
+        up_target=0,
+        down_target=0,
+        step_since=0.0,
+        rested_at=turn.now,
+        progress_at=turn.now,
+        message=deployment.message if deployment.back else words,
+        retiring=_not_empty(turn, deployment),
+    )
+
+
+def _not_empty(turn: TurnContext, deployment: Deployment) -> tuple[str, ...]:
+    """Names of the superseded applications that still have taskgroups. The others are deleted by the controller of
+    deployments, as all that a deployment does not need any more."""
+    names = deployment.retiring
+    return tuple([name for name in names if turn.state.groups_of(object_key(deployment.namespace, name))])
+
+
+def _between(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | float:
+    """Finishes, halts, waits, or begins the next step. The caller has checked that no half of a step is in progress."""
+    strategy, canary = deployment.strategy, rolling.waiting_canary(deployment, found)
+    if canary is None and rolling.finished(deployment, found):
+        return update_records.finish(turn, deployment, found)
+    patience = _patience(turn, deployment, found)
+    deadline = max(deployment.rested_at + strategy.pause, deployment.progress_at) + patience
+    if canary is not None and not found.unavailable and (canary.manual or not deployment.pausing):
+        return _canary(turn, deployment, found, canary, deadline)
+    if deployment.pausing:
+        return _pause(turn, deployment, "paused on request")
+    if not deployment.back:
+        if found.unavailable and turn.now < deadline:
+            return min(deadline, found.available_at)
+        if strategy.manual and deployment.rested_at and not found.unavailable:
+            return _pause(turn, deployment, f"paused after step {deployment.step}; resume to continue")
+        if turn.now < deployment.rested_at + strategy.pause and not found.unavailable:
+            return deployment.rested_at + strategy.pause
+    if deployment.back or not found.unavailable:
+        first, second = (_add, _remove) if strategy.order == "CreateFirst" else (_remove, _add)
+        begun = first(turn, deployment, found) or second(turn, deployment, found)
+        if begun is not None or turn.now < deadline:
+            return begun or deadline
+    return update_records.fail(turn, deployment, found, f"after {duration(patience)} {rolling.waiting_for(found)}")
+
+
+def _patience(turn: TurnContext, deployment: Deployment, found: RolloutState) -> float:
+    """Seconds it may take between two steps until the next can begin."""
+    periods, canary = turn.options.transactions.periods, rolling.waiting_canary(deployment, found)
+    if found.growing.leaving or found.shrinking.leaving:
+        return periods.rolling_down
+    return rolling.adding_timeout(deployment, periods) + (canary.hold if canary is not None else 0.0)
+
+
+def _pause(turn: TurnContext, deployment: Deployment, words: str) -> Deployment:
+    update_records.record_event(turn, deployment, "UpdatePaused", words)
+    return update_records.put(turn, deployment, status="UpdatePaused", pausing=False, message=words)
+
+
+def _canary(
+    turn: TurnContext, deployment: Deployment, found: RolloutState, canary: Canary, deadline: float
+) -> Deployment | float:
+    count = found.growing.wanted
+    if canary.manual:
+        return _pause(
+            turn, deployment, f"paused: a canary of {counted(count, 'new taskgroup')} is ready; resume to continue"
+        )
+    proven = max(
+        (rolling.ready_since(g) for g in turn.state.groups_of(found.growing.application.key).values()), default=0.0
+    )
+    proven += canary.hold
+    if turn.now < proven:
+        if turn.now >= deadline:
+            return update_records.fail(
+                turn, deployment, found, f"the canary was not ready for {duration(canary.hold)} without a break"
+            )
+        return min(proven, deadline)
+    update_records.record_event(
+        turn,
+        deployment,
+        "CanaryPassed",
+        f"{counted(count, 'new taskgroup')} stayed ready for {duration(canary.hold)}",
+    )
+    return update_records.put(turn, deployment, canary_done=True)
+
+
+def _add(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | None:
+    """Begins the adding half, if anything may be added now."""
+    count = rolling.to_add(found, rolling.wanted_new(deployment))
+    if not count:
+        return None
+    target = found.growing.held + count
+    life = rolling.adding_timeout(deployment, turn.options.transactions.periods)
+    scale.grow(turn.context, found.growing.application, target, life)
+    words = f"adding {counted(count, 'taskgroup')}, to {target} of {deployment.instances}"
+    return _half(turn, deployment, "START", words, up_target=target)
+
+
+def _remove(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | None:
+    """Begins the removing half, if anything may go now."""
+    shrinking = found.shrinking
+    chosen = rolling.to_remove(turn.state, found, rolling.wanted_new(deployment))
+    if not chosen and (not shrinking.leaving or shrinking.removing is not None):
+        return None
+    leaving = tuple(shrinking.leaving.values()) if shrinking.removing is None else ()
+    going = _nameable([*leaving, *chosen])
+    left = shrinking.wanted - max(0, len(going) - len(leaving))
+    victims = _ids(going)
+    for application in shrinking.applications:
+        own = [group for group in going if group.application == application.name]
+        if own:
+            _shrink(turn, found, application, own)
+    return _half(
+        turn,
+        deployment,
+        "DELETE",
+        f"removing {counted(len(victims), 'taskgroup')}, {left} left",
+        down_target=left,
+    )
+
+
+def _shrink(turn: TurnContext, found: RolloutState, application: Application, going: list[TaskGroup]) -> None:
+    """These taskgroups of one application of the shrinking side go."""
+    leaving = found.shrinking.leaving
+    gone = sum(group.application == application.name for group in leaving.values())
+    chosen = sum(group.id not in leaving for group in going)
+    left = len(turn.state.groups_of(application.key)) - gone - chosen
+    scale.shrink(turn.context, application, _ids(going), left, turn.options.transactions.periods.rolling_down)
+
+
+def _nameable(going: list[TaskGroup]) -> list[TaskGroup]:
+    """The first of them, as many as one record can name; the next step takes up the others."""
+    ends = list(itertools.accumulate(len(group.id) + 3 for group in going))
+    return going[: bisect.bisect_right(ends, VICTIM_BYTES)]
+
+
+def _ids(chosen: list[TaskGroup]) -> tuple[str, ...]:
+    return tuple(group.id for group in chosen)
+
+
+def _half(turn: TurnContext, deployment: Deployment, half: Half, words: str, **targets: int) -> Deployment:
+    step = deployment.step if deployment.half else deployment.step + 1
+    update_records.record_event(turn, deployment, "StepStarted", f"step {step}: {words}")
+    return update_records.put(
+        turn,
+        deployment,
+        half=half,
+        step=step,
+        step_since=turn.now,
+        progress_at=turn.now,
+        message=deployment.message if deployment.back else f"step {step}: {words}",
+        **targets,
+    )

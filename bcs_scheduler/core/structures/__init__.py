@@ -1,0 +1,1 @@
+"""Data structures of the core."""

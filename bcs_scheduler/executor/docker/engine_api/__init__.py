@@ -1,0 +1,1 @@
+"""The Docker Engine API: requests, streams, files, images, states of containers."""

@@ -1,0 +1,1 @@
+"""Interactive sessions: programs that the agent starts beside a task, with the streams of a user."""

@@ -1,0 +1,353 @@
+"""The hub gives durable changes to all watchers (long polls, server-sent events).
+
+There is one hub per term. `publish` is called by the pipeline's thread and only puts references into a list; the
+watchers live in event loops, where one callback per batch hands the items out. A watcher has a bounded queue of its
+own. Of a record only the last state waits there, so a watcher of records that is slow sees fewer states, not old ones;
+events are all kept. A watcher whose queue is full is ended with a message; the client resumes at its last position,
+because events have numbers and records can be read again. Items are shared, and their encoding for the wire is made
+once (`Item.encoded`). Watchers with the same filter are one group: an item is checked once per group, independent of
+the number of watchers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
+
+import structlog
+
+from store.records import Event, Record
+from store.state import State
+
+log = structlog.get_logger(__name__)
+
+EVENTS = "event"
+"""Kind of the items that are events; those of records have the record's kind."""
+WATCHERS = 1_000
+"""Watchers there may be at a time, if nothing else is set."""
+QUEUE = 4_000
+"""Items that may wait for one watcher: a burst such as a thousand launches fits."""
+BEHIND = 100_000
+"""Items that may wait for an event loop before all its watchers are ended."""
+SLICE = 20_000
+"""Handings-out (items x watchers) in one go; then the loop gets its turn."""
+
+Match = Callable[["Item"], bool]
+Why = Literal["slow", "stepped_down", "timeout", "revoked", "failed"]
+
+
+class HubClosed(Exception):
+    """The term has ended; another scheduler leads, or will."""
+
+
+class HubFull(Exception):
+    """There are as many watchers as may be."""
+
+
+class WatchEnded(Exception):
+    """The watch has ended. `why` is a stable code, the message is for users."""
+
+    def __init__(self, why: Why, message: str) -> None:
+        super().__init__(message)
+        self.why: Why = why
+
+
+class Item:
+    """One durable thing: a record as it is now (`value` None: it is gone), or an event, which has a number."""
+
+    __slots__ = ("_encoded", "key", "kind", "number", "value")
+
+    def __init__(self, kind: str, key: str, value: Record | Event | None, number: int = 0) -> None:
+        self.kind, self.key, self.value, self.number = kind, key, value, number
+        self._encoded: dict[Callable[[Item], bytes], bytes] = {}
+
+    def encoded(self, encode: Callable[[Item], bytes]) -> bytes:
+        """Returns the result of `encode`, computed only once however many watchers ask: all callers pass the same
+        function."""
+        found = self._encoded.get(encode)
+        if found is None:
+            found = self._encoded[encode] = encode(self)
+        return found
+
+
+class Watch:
+    """The items for one watcher. Made by `Hub.watch`; belongs to the event loop in which it was made. The watcher must
+    close it."""
+
+    def __init__(self, room: _Room, kind: str, key: str | None, match: Match | None, after: int, most: int) -> None:
+        self.kind, self.key, self.match = kind, key, match
+        self.after = after
+        """Events up to this number are not given: the watcher has read them from the event log."""
+        self._room, self._most = room, most
+        self._queue: dict[object, Item] = {}
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended: WatchEnded | None = None
+
+    @property
+    def beside(self) -> int:
+        """Watchers in the same event loop, this one among them."""
+        return self._room.size
+
+    @property
+    def position(self) -> int:
+        """Number up to which every event it wants has been given to it or waits in its queue."""
+        return max(self.after, self._room.handed)
+
+    async def take(self, timeout: float) -> list[Item]:
+        """Returns the items since the last call, in order of the last change. Waits up to `timeout` seconds for the
+        first one, then returns an empty list. Raises WatchEnded when the watch has ended."""
+        if not self._queue and self._ended is None and timeout > 0:
+            loop = self._room.loop
+            self._waiter = waiter = loop.create_future()
+            timer = loop.call_later(timeout, self._wake)
+            try:
+                await waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        if not self._queue and self._ended is not None:
+            raise self._ended
+        items = list(self._queue.values())
+        self._queue.clear()
+        return items
+
+    async def rest(self, rhythm: float) -> None:
+        """Waits until the next common time of all resting watchers of this event loop. The loop wakes once for all of
+        them; while all watchers rest, new items do not wake it. `rhythm`: seconds between two such times."""
+        if self._ended is None:
+            await self._room.beat(self, rhythm)
+
+    def end(self, why: Why, message: str) -> None:
+        """Ends the watch, in its event loop: waiting items are still given, then `take` raises. A watcher that is too
+        slow gets no more items."""
+        if self._ended is None:
+            self._ended = WatchEnded(why, message)
+            if why == "slow":
+                self._queue.clear()
+            self._room.remove(self)
+            self._wake()
+
+    def close(self) -> None:
+        """The watcher has gone. May be called more than once."""
+        self.end("timeout", "closed")
+
+    def offer(self, item: Item) -> None:
+        """Called by the hub in the event loop, with the items that match."""
+        if item.number:
+            if item.number <= self.after:
+                return
+            name: object = item.number
+        else:
+            name = (item.kind, item.key)
+        if self._ended is not None:
+            return
+        self._queue.pop(name, None)
+        self._queue[name] = item
+        if len(self._queue) > self._most:
+            self._room.hub.dropped += 1
+            self.end("slow", f"more than {self._most} changes were waiting for this watcher; connect again and resume")
+        else:
+            self._wake()
+
+    def _wake(self) -> None:
+        _finish(self._waiter)
+
+
+class Hub:
+    """Hands out durable changes. `latest` is the number of the newest durable event: the state, which is ahead
+    of the store, may hold events that no reader must see yet, since a failover would give their numbers to others."""
+
+    def __init__(self, latest: int = 0, most: int = WATCHERS, state: State | None = None) -> None:
+        """`most`: watchers there may be at a time. `state`: of the term, for matches that look at records; None = a hub
+        without records."""
+        self.latest = latest
+        self.most = most
+        self.state = state if state is not None else State()
+        self.dropped = 0
+        """Watchers that were ended because they were too slow."""
+        self._rooms: dict[asyncio.AbstractEventLoop, _Room] = {}
+        self._lock = threading.Lock()
+        """Guards the rooms, their `incoming` and `scheduled`, and `_closed`; held for a few list operations at most."""
+        self._closed = ""
+
+    @property
+    def watchers(self) -> int:
+        return sum(room.size for room in list(self._rooms.values()))
+
+    def watch(
+        self,
+        kind: str,
+        key: str | None = None,
+        match: Match | None = None,
+        after: int | None = None,
+        queue: int = QUEUE,
+    ) -> Watch:
+        """Follows a kind, or one record of it; must be called in an event loop. Changes that become durable from now on
+        are given: read the state after this call, and no change is missed (something may come twice).
+
+        `match` says which items are wanted; it runs for each item, once for all watchers with an equal one, and must be
+        quick. `after`: number of the last event the watcher knows; None = the newest. Raises HubClosed, HubFull.
+        """
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            if self._closed:
+                raise HubClosed(self._closed)
+            if self.watchers >= self.most:
+                raise HubFull(f"there are {self.most} watchers already")
+            room = self._rooms.get(loop)
+            if room is None:
+                room = self._rooms[loop] = _Room(self, loop)
+            watch = Watch(room, kind, key, match, self.latest if after is None else after, queue)
+            room.add(watch)
+        return watch
+
+    def publish(self, items: Sequence[Item]) -> None:
+        """Any thread; never waits. Events must come in the order of their numbers."""
+        for item in items:
+            if item.number:
+                self.latest = item.number
+        with self._lock:
+            if not self._closed:
+                self._each_room(lambda room: room.take_in(items))
+
+    def close(self, reason: str) -> None:
+        """Ends all watchers after the items that were published before. Any thread, more than once."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = reason
+            self._each_room(lambda room: room.loop.call_soon_threadsafe(room.end_all, "stepped_down", reason))
+
+    def _each_room(self, act: Callable[[_Room], object]) -> None:
+        for loop, room in list(self._rooms.items()):
+            try:
+                act(room)
+            except RuntimeError:  # the event loop is closed, and its watchers are gone with it
+                del self._rooms[loop]
+
+    def take_from(self, room: _Room, most: int) -> list[Item]:
+        """Items for a room to hand out, at most so many."""
+        with self._lock:
+            items = [room.incoming.popleft() for _ in range(min(most, len(room.incoming)))]
+            room.scheduled = bool(room.incoming)
+        return items
+
+
+def _finish(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
+
+
+_NOBODY: Mapping[Match | None, dict[Watch, None]] = {}
+
+
+class _Room:
+    """The watchers of one event loop. Everything but `take_in` runs in that loop."""
+
+    def __init__(self, hub: Hub, loop: asyncio.AbstractEventLoop) -> None:
+        self.hub, self.loop = hub, loop
+        self.incoming: deque[Item] = deque()
+        self.scheduled = False
+        self.size = 0
+        self.handed = 0
+        """Number of the last event that was handed out."""
+        self._resting: dict[Watch, asyncio.Future[None]] = {}
+        self._awaited = False
+        """A beat is due."""
+        self._groups: dict[tuple[str, str | None], dict[Match | None, dict[Watch, None]]] = {}
+        """Watchers by kind and key (None = all keys), and by their filter."""
+
+    def add(self, watch: Watch) -> None:
+        groups = self._groups.setdefault((watch.kind, watch.key), {})
+        groups.setdefault(watch.match, {})[watch] = None
+        self.size += 1
+
+    def remove(self, watch: Watch) -> None:
+        name = watch.kind, watch.key
+        groups = self._groups.get(name, {})
+        group = groups.get(watch.match, {})
+        if watch in group:
+            del group[watch]
+            self.size -= 1
+            _finish(self._resting.pop(watch, None))
+            if not group:
+                del groups[watch.match]
+            if not groups:
+                del self._groups[name]
+
+    def beat(self, watch: Watch, rhythm: float) -> asyncio.Future[None]:
+        """Returns the next beat, `rhythm` seconds after the last one; the first watcher that waits sets `rhythm`."""
+        if not self._awaited:
+            self._awaited = True
+            self.loop.call_later(rhythm - self.loop.time() % rhythm, self._beat)
+        waiter = self._resting[watch] = self.loop.create_future()
+        return waiter
+
+    def _beat(self) -> None:
+        self._awaited = False
+        # The watchers end their rest before the items are taken, so that items that arrive in between are announced.
+        resting, self._resting = self._resting, {}
+        try:
+            self._hand_out()
+        finally:
+            for waiter in resting.values():
+                _finish(waiter)
+
+    def take_in(self, items: Iterable[Item]) -> None:
+        """Called by the publisher, under the hub's lock."""
+        if not self.size:
+            return
+        self.incoming.extend(items)
+        if len(self.incoming) > BEHIND:
+            self.incoming.clear()
+            self.loop.call_soon_threadsafe(self.end_all, "slow", "the scheduler could not keep up; resume")
+        elif self.incoming and not self.scheduled and len(self._resting) < self.size:
+            self.scheduled = True
+            self.loop.call_soon_threadsafe(self._hand_out)
+
+    def _hand_out(self) -> None:
+        try:
+            self._give(self.hub.take_from(self, 1 + SLICE // (self.size + 1)))
+        except Exception as error:
+            # Watchers that did not get the taken items have lost them: they read again from their last position.
+            log.exception("ending watchers: delivering changes failed")
+            self._end_watchers("failed", f"changes could not be delivered ({type(error).__name__}); resume")
+        finally:
+            if self.scheduled:
+                self.loop.call_soon(self._hand_out)
+
+    def _give(self, items: list[Item]) -> None:
+        for item in items:
+            for name in ((item.kind, None), (item.kind, item.key)):
+                for match, group in list(self._groups.get(name, _NOBODY).items()):
+                    if self._matches(match, item, group):
+                        for watch in list(group):
+                            watch.offer(item)
+            self.handed = item.number or self.handed
+
+    def _matches(self, match: Match | None, item: Item, group: Iterable[Watch]) -> bool:
+        """A match that fails ends its own watchers, before the item counts as given to them: they resume in front of
+        it. All others continue."""
+        if match is None:
+            return True
+        try:
+            return match(item)
+        except Exception as error:
+            log.exception("ending watchers: their filter failed", kind=item.kind, key=item.key)
+            for watch in list(group):
+                watch.end("failed", f"a change could not be examined ({type(error).__name__}); resume")
+            return False
+
+    def end_all(self, why: Why, message: str) -> None:
+        try:
+            if why != "slow":
+                self._give(self.hub.take_from(self, BEHIND))
+        finally:
+            self._end_watchers(why, message)
+
+    def _end_watchers(self, why: Why, message: str) -> None:
+        for watch in [watch for groups in self._groups.values() for group in groups.values() for watch in group]:
+            watch.end(why, message)

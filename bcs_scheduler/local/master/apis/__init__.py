@@ -1,0 +1,1 @@
+"""The HTTP APIs of the master: for operators and for schedulers."""

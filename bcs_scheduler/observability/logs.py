@@ -1,0 +1,99 @@
+"""Structured logging: one line per decision, with ids; JSON for machines or coloured text for people.
+
+    log = get_logger("runtime")
+    with bound(cause="api-17"):
+        log.info("taskgroup launched", taskgroup=id, agent=agent_id)
+
+Lines of libraries that use the standard library's logging (kazoo, uvicorn) go the same way.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from contextlib import AbstractContextManager
+from typing import Any, TextIO
+
+import msgspec
+import structlog
+from structlog.typing import EventDict, Processor
+
+from bcs_scheduler.settings.sections import LogSettings
+
+QUIET_LIBRARIES = {
+    "kazoo": logging.WARNING,  # logs every connection attempt at info
+    "kazoo.client": logging.WARNING,
+    "urllib3": logging.WARNING,
+    "uvicorn.access": logging.WARNING,  # the API counts and logs requests itself
+    "asyncio": logging.WARNING,
+}
+
+
+def configure_logging(settings: LogSettings, stream: TextIO | None = None) -> None:
+    """Sets logging up for the whole process, once, at its start: a logger keeps the set-up of its first line.
+
+    `stream` defaults to standard error.
+    """
+    stream = stream or sys.stderr
+    level = logging.getLevelNamesMapping()[settings.level.upper()]
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    ending = _ending(settings, stream)
+    structlog.configure(
+        processors=[*shared, *ending],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        logger_factory=structlog.WriteLoggerFactory(file=stream),
+        cache_logger_on_first_use=True,
+    )
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[*shared, _logger_name],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *ending],
+        )
+    )
+    root = logging.getLogger()
+    for old in root.handlers[:]:
+        root.removeHandler(old)
+    root.addHandler(handler)
+    root.setLevel(level)
+    for name, quiet in QUIET_LIBRARIES.items():
+        logging.getLogger(name).setLevel(max(level, quiet))
+    for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
+        logging.getLogger(name).handlers.clear()
+        logging.getLogger(name).propagate = True
+
+
+def get_logger(name: str, **context: Any) -> Any:
+    """A logger whose lines carry `component` = name and the given context."""
+    return structlog.get_logger(component=name, **context)
+
+
+def bound(**context: Any) -> AbstractContextManager[None]:
+    """Adds context to every line logged inside the block by this thread or task."""
+    return structlog.contextvars.bound_contextvars(**context)
+
+
+def _ending(settings: LogSettings, stream: TextIO) -> list[Processor]:
+    if settings.format == "json":
+        return [structlog.processors.format_exc_info, structlog.processors.EventRenamer("message"), _to_json]
+    return [_console(stream)]
+
+
+def _console(stream: TextIO) -> Processor:
+    # The default traceback prints local variables, among them secrets.
+    plain = structlog.dev.plain_traceback
+    return structlog.dev.ConsoleRenderer(colors=stream.isatty(), sort_keys=False, exception_formatter=plain)
+
+
+def _logger_name(logger: logging.Logger, method: str, event: EventDict) -> EventDict:
+    event["component"] = event["_record"].name
+    return event
+
+
+def _to_json(logger: Any, method: str, event: EventDict) -> str:
+    """msgspec instead of the standard encoder: a line per launch must not cost more than the launch."""
+    return msgspec.json.encode(event, enc_hook=str).decode()

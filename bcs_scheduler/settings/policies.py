@@ -1,0 +1,95 @@
+"""The policy of sessions: read from a YAML file, with the plug-ins that installed packages bring.
+
+Packages name their plug-ins, actions and node orders by entry points of three groups. An entry point gives an object as
+`offers.policy.session.plugins.interface.Plugin` and `offers.policy.session.configuration.policy.Action` describe it, a
+class of such objects without arguments, or, for node orders, a function of template and agent.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+
+from bcs_scheduler.settings.sections import ConfigError
+from offers.policy.session.configuration.document import BadPolicy, Problem, default_policy, policy_of
+from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.configuration.registry import Registry
+
+PLUGINS = "bcs_scheduler.policy_plugins"
+ACTIONS = "bcs_scheduler.policy_actions"
+NODE_ORDERS = "bcs_scheduler.policy_node_orders"
+"""Groups of entry points."""
+
+
+class BadPlugin(Exception):
+    """An installed package brings a plug-in that cannot be used. The text names group, entry point and package."""
+
+
+def installed() -> Registry:
+    """The plug-ins of the scheduler and of all installed packages. Raises BadPlugin for one that cannot be imported, or
+    whose name is taken."""
+    plugins = [_object(point) for point in entry_points(group=PLUGINS)]
+    actions = [_object(point) for point in entry_points(group=ACTIONS)]
+    orders = {}
+    for point in entry_points(group=NODE_ORDERS):
+        if point.name in orders:
+            raise BadPlugin(f"{_title(point)}: another node order has this name")
+        orders[point.name] = _load(point)
+    try:
+        return Registry(plugins, actions, orders)
+    except ValueError as error:
+        raise BadPlugin(str(error)) from None
+
+
+def read_policy(path: Path, registry: Registry | None = None) -> Policy:
+    """The policy that a YAML file describes. Raises BadPolicy with every problem, also if the file cannot be read.
+
+    Without `registry` (None) the installed plug-ins are used, and BadPlugin may be raised."""
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BadPolicy([Problem(str(path), error.strerror or str(error))]) from None
+    except UnicodeDecodeError:
+        raise BadPolicy([Problem(str(path), "not UTF-8")]) from None
+    except yaml.YAMLError as error:
+        raise BadPolicy([Problem(str(path), f"not YAML: {' '.join(str(error).split())}")]) from None
+    return policy_of(document, registry or installed())
+
+
+def policy_of_settings(kind: Literal["simple", "session"], path: str) -> Policy | None:
+    """The policy that the settings name; None for `simple`. `path`: the file of the policy; empty = the default. Raises
+    ConfigError, with every problem of the file."""
+    if kind == "simple":
+        return None
+    try:
+        return read_policy(Path(path)) if path else default_policy()
+    except BadPolicy as error:
+        problems = "\n".join(f"  {problem}" for problem in error.problems)
+        raise ConfigError(f"scheduler.policy_file: {path} is refused:\n{problems}") from None
+    except BadPlugin as error:
+        raise ConfigError(f"scheduler.policy: {error}") from None
+
+
+def _object(point: EntryPoint) -> Any:
+    found = _load(point)
+    if not isinstance(found, type):
+        return found
+    try:
+        return found()
+    except Exception as error:
+        raise BadPlugin(f"{_title(point)}: {type(error).__name__}: {error}") from None
+
+
+def _load(point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:
+        raise BadPlugin(f"{_title(point)}: {type(error).__name__}: {error}") from None
+
+
+def _title(point: EntryPoint) -> str:
+    package = point.dist.name if point.dist is not None else "an unknown package"
+    return f"{point.group}: {point.name} of {package}"

@@ -1,0 +1,1 @@
+"""Tests that third parties run against their plug-ins."""

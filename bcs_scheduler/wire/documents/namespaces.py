@@ -1,0 +1,56 @@
+"""Documents of kind namespace: settings, quota and queue of a namespace."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, field
+
+from bcs_scheduler.wire.decoding import Document
+from bcs_scheduler.wire.documents.application import API_VERSION
+
+DEFAULT_QUEUE = "default"
+"""As `store.records.DEFAULT_QUEUE`, without the records."""
+
+
+class NamespaceMetadata(Document, frozen=True, kw_only=True):
+    """`namespace` may repeat the name, which is how tools that fill it in everywhere work. Times and version as in
+    KeptMetadata."""
+
+    name: str
+    namespace: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
+    creation_timestamp: str = ""
+    update_timestamp: str = ""
+    resource_version: Annotated[str, Meta(max_length=100)] = ""
+
+
+class QuotaDocument(Document, frozen=True, kw_only=True):
+    """Bounds of what all workloads want together; what is left out is not bounded."""
+
+    aliases: ClassVar[dict[str, str]] = {"cpu": "cpus", "memory": "mem", "storage": "disk"}
+
+    cpus: str | int | float | None = None
+    mem: str | int | float | None = None
+    disk: str | int | float | None = None
+    taskgroups: Annotated[int, Meta(ge=0, le=1_000_000_000)] | None = None
+
+
+class NamespaceSpec(Document, frozen=True, kw_only=True):
+    """`queue`: name of the queue that the work of the namespace belongs to with the policy `session`."""
+
+    quota: QuotaDocument = QuotaDocument()
+    queue: str = DEFAULT_QUEUE
+
+
+class NamespaceDocument(Document, frozen=True, kw_only=True):
+    """`status` is what reads show, and means nothing here."""
+
+    lenient: ClassVar[dict[str, str]] = API_VERSION
+
+    api_version: Literal["v4"] = "v4"
+    kind: Literal["namespace"]
+    metadata: NamespaceMetadata
+    spec: NamespaceSpec = NamespaceSpec()
+    status: Any = None

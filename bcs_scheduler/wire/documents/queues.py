@@ -1,0 +1,47 @@
+"""Documents of kind queue: weight and limits of a queue of the policy `session`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta
+
+from bcs_scheduler.wire.decoding import Document
+from bcs_scheduler.wire.documents.application import API_VERSION
+from bcs_scheduler.wire.documents.namespaces import NamespaceMetadata
+
+HEAVIEST = 1_000_000
+
+
+class QueueAmounts(Document, frozen=True, kw_only=True):
+    """Amounts over all agents: cores, MB, MB, GPUs."""
+
+    aliases: ClassVar[dict[str, str]] = {"cpu": "cpus", "memory": "mem", "storage": "disk", "gpu": "gpus"}
+
+    cpus: str | int | float | None = None
+    mem: str | int | float | None = None
+    disk: str | int | float | None = None
+    gpus: str | int | float | None = None
+
+
+class QueueSpec(Document, frozen=True, kw_only=True):
+    """`weight`: part of the cluster in proportion to the weights of the other queues. `guarantee`: amounts that other
+    queues cannot have. `capability`: amounts that the queue has at most; what is left out is not limited.
+    `reclaimable`: other queues may take back what the queue has above its deserved share."""
+
+    weight: Annotated[int, Meta(ge=1, le=HEAVIEST)] = 1
+    guarantee: QueueAmounts = QueueAmounts()
+    capability: QueueAmounts = QueueAmounts()
+    reclaimable: bool = True
+
+
+class QueueDocument(Document, frozen=True, kw_only=True):
+    """`status` is what reads show, and means nothing here."""
+
+    lenient: ClassVar[dict[str, str]] = API_VERSION
+
+    api_version: Literal["v4"] = "v4"
+    kind: Literal["queue"]
+    metadata: NamespaceMetadata
+    spec: QueueSpec = QueueSpec()
+    status: Any = None

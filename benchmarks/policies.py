@@ -1,0 +1,230 @@
+"""Sessions of placement policies alone: how fast one session decides with the full set of plug-ins.
+
+    policy-gangs-N-A      N tasks in gangs of 100 of five templates on A agents
+    policy-drf-N-A        N tasks of jobs with a minimum of 1: one turn, by dominant share, per task
+    policy-gang-N-A       one gang of N tasks on A agents that are half full
+    policy-session-N-A    N pending tasks of N/10 jobs in 5 queues, beside 50 running jobs, on A agents; all actions
+    policy-hopeless-N-A   the same with 1,000 pending tasks, without and with N tasks that fit no agent
+    policy-preempt-N-A    one task that must evict, among N running tasks on A full agents
+
+Timed is `decide`, from a snapshot to its decisions: processor time of one thread, the median of several runs, so that
+other programs on the machine do not count. Making the snapshot is timed by itself (part `snapshot`). Each case fails
+beyond its bound. For the cases in which one job arrives, `following` is the time with a snapshot that follows another.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.load import Result
+from benchmarks.processes import Failure
+from offers.dimensions import Amounts, amounts
+from offers.policy.session.configuration.document import DEFAULT, policy_of
+from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.decisions import Decisions
+from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.session import decide
+from offers.policy.session.snapshot import Snapshot
+
+PLACING = policy_of(DEFAULT)
+EVERYTHING = policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill, preempt"})
+REPEATS = 7
+KINDS = ("policy-gangs", "policy-drf", "policy-gang", "policy-session", "policy-hopeless", "policy-preempt")
+CASES = (
+    "policy-gangs-10000-1000",
+    "policy-gangs-10000-5000",
+    "policy-drf-5000-1000",
+    "policy-drf-5000-5000",
+    "policy-gang-50-5000",
+    "policy-session-1000-1000",
+    "policy-hopeless-10000-1000",
+    "policy-preempt-50000-5000",
+)
+FASTEST = {"policy-gangs": 100_000.0, "policy-drf": 20_000.0}
+"""Decisions a second that a case must reach."""
+LONGEST = {"policy-gang": 0.020, "policy-session": 0.050, "policy-preempt": 0.050}
+"""Seconds that a case may take."""
+SLOWER = 1.10
+"""A session may take so many times as long with hopeless tasks."""
+QUEUES = tuple(Queue(f"q{number}", weight=number + 1) for number in range(5))
+
+
+class Timing(NamedTuple):
+    """Medians in seconds of processor time, and the decisions of the last run."""
+
+    session: float
+    snapshot: float
+    decisions: Decisions
+
+
+def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
+    """Runs one case. Raises Failure if it is slower than its bound, or decides something else than it must."""
+    parts: dict[str, float] = {}
+    match kind:
+        case "policy-gangs":
+            timing = measured(lambda: Snapshot(machines(agents), QUEUES, gangs(tasks, 100, 100)))
+        case "policy-drf":
+            timing = measured(lambda: Snapshot(machines(agents), QUEUES, gangs(tasks, 10, 1)))
+        case "policy-gang":
+            timing = measured(lambda: gang_arrives(tasks, agents))
+        case "policy-session":
+            timing = measured(lambda: busy(tasks, agents, 0), everything=True)
+        case "policy-hopeless":
+            without = measured(lambda: busy(1000, agents, 0), everything=True)
+            timing = measured(lambda: busy(1000, agents, tasks), everything=True)
+            parts = {"without": without.session, "slower": timing.session / without.session}
+            if parts["slower"] > SLOWER:
+                raise Failure(f"{case}: {parts['slower']:.2f} times as long with hopeless tasks, {SLOWER} at most")
+        case _:
+            timing = measured(lambda: full(tasks, agents), everything=True)
+            if len(timing.decisions.evictions) != 1:
+                raise Failure(f"{case}: {len(timing.decisions.evictions)} evictions instead of 1")
+    if kind in ARRIVALS:
+        policy = EVERYTHING if kind == "policy-preempt" else PLACING
+        parts["following"] = following(lambda: ARRIVALS[kind](tasks, agents), policy)
+        if parts["following"] > LONGEST[kind]:
+            raise Failure(f"{case}: {parts['following']:.4f} s with the snapshot, {LONGEST[kind]} at most")
+    binds = len(timing.decisions.binds)
+    if kind != "policy-preempt" and binds < min(tasks, 1000):
+        raise Failure(f"{case}: only {binds} tasks are placed")
+    per_second = max(binds, 1) / timing.session
+    if per_second < FASTEST.get(kind, 0.0):
+        raise Failure(f"{case}: {per_second:.0f} decisions a second, {FASTEST[kind]:.0f} at least")
+    if timing.session > LONGEST.get(kind, timing.session):
+        raise Failure(f"{case}: {timing.session:.4f} s, {LONGEST[kind]} at most")
+    return Result(
+        case,
+        "none",
+        agents,
+        tasks,
+        timing.session,
+        per_second,
+        cpu_us=timing.session / max(binds, 1) * 1e6,
+        parts={"session": timing.session, "snapshot": timing.snapshot, **parts},
+    )
+
+
+def following(make: Callable[[], Snapshot], policy: Policy) -> float:
+    """Seconds from the arrival of the last job to the decisions: `Snapshot.after` and the session, the median."""
+    found = []
+    for _ in range(REPEATS):
+        whole = make()
+        before = Snapshot(whole.agents, whole.queues, whole.jobs[:-1])
+        _ = before.tenants
+        decide(before, policy)
+        gc.collect()
+        gc.disable()
+        begun = time.process_time()
+        decide(before.after(whole.jobs, 1.0), policy)
+        found.append(time.process_time() - begun)
+        gc.enable()
+    return median(found)
+
+
+def measured(make: Callable[[], Snapshot], *, everything: bool = False) -> Timing:
+    """Times sessions over equal snapshots, each of which is made anew."""
+    policy = EVERYTHING if everything else PLACING
+    sessions, snapshots = [], []
+    for _ in range(REPEATS):
+        gc.collect()
+        begun = time.process_time()
+        snapshot = make()
+        _ = (snapshot.columns, snapshot.figures, snapshot.totals, snapshot.groups, snapshot.tenants)
+        snapshots.append(time.process_time() - begun)
+        gc.collect()
+        gc.disable()
+        begun = time.process_time()
+        decisions = decide(snapshot, policy)
+        sessions.append(time.process_time() - begun)
+        gc.enable()
+    return Timing(median(sessions), median(snapshots), decisions)
+
+
+# --- clusters -------------------------------------------------------------------------------------------------
+
+
+def room(cpus: float, mem: int) -> Amounts:
+    """Amounts of cores and MB."""
+    return amounts({"cpus": int(cpus * 1000), "mem": mem * 1000})
+
+
+def machines(number: int) -> list[Agent]:
+    """Agents of 32 cores and 64 GB."""
+    total = room(32, 64_000)
+    return [Agent(f"a{rank:05}", total) for rank in range(number)]
+
+
+def gangs(tasks: int, size: int, minimum: int, templates: int = 5) -> list[Job]:
+    """Jobs of identical tasks, in five queues."""
+    known = [Template(room(0.5 * (1 + n % 4), 500 * (1 + n % 3))) for n in range(templates)]
+    return [
+        Job(
+            f"j{n:05}",
+            f"q{n % 5}",
+            tuple(Task(f"t{k}", known[n // 5 % templates], created=float(n)) for k in range(size)),
+            min_available=minimum,
+            created=float(n),
+        )
+        for n in range(tasks // size)
+    ]
+
+
+def half_full(tasks: int, agents: int) -> list[Job]:
+    """A job that uses half of every agent, and a gang that waits."""
+    large, small = Template(room(16, 32_000)), Template(room(1, 2000))
+    return [
+        Job("running", "q0", tuple(Task(f"t{n}", large, Status.RUNNING, f"a{n:05}") for n in range(agents))),
+        Job("gang", "q0", tuple(Task(f"t{n}", small) for n in range(tasks)), min_available=tasks, created=1.0),
+    ]
+
+
+def busy(tasks: int, agents: int, hopeless: int) -> Snapshot:
+    """Pending jobs of 10 tasks with a minimum of 5, beside 50 running jobs, and jobs that fit no agent."""
+    running = [Template(room(4, 8000)), Template(room(2, 6000))]
+    too_large = [Template(room(33 + n, 1000)) for n in range(10)]
+    jobs = gangs(tasks, 10, 5, 10)
+    jobs += [
+        Job(
+            f"r{n}",
+            f"q{n % 5}",
+            tuple(Task(f"t{k}", running[k % 2], Status.RUNNING, f"a{(n * 100 + k) % agents:05}") for k in range(100)),
+            min_available=1 + n % 3,
+            priority=-(n % 4),
+        )
+        for n in range(50)
+    ]
+    jobs += [
+        Job(f"h{n}", f"q{n % 5}", tuple(Task(f"t{k}", too_large[n % 10]) for k in range(10)), min_available=10)
+        for n in range(hopeless // 10)
+    ]
+    return Snapshot(machines(agents), QUEUES, jobs)
+
+
+def full(tasks: int, agents: int) -> Snapshot:
+    """Jobs of 100 running tasks that fill all agents, and one pending task of a higher priority."""
+    per_agent = tasks // agents
+    template = Template(room(32 / per_agent, 64_000 // per_agent))
+    jobs = [
+        Job(
+            f"r{n:04}",
+            "q0",
+            tuple(Task(f"t{k}", template, Status.RUNNING, f"a{(n * 100 + k) % agents:05}") for k in range(100)),
+            priority=n % 10,
+        )
+        for n in range(tasks // 100)
+    ]
+    urgent = Job("urgent", "q0", (Task("t", template),), priority=5, created=1.0)
+    return Snapshot(machines(agents), QUEUES[:1], [*jobs, urgent])
+
+
+def gang_arrives(tasks: int, agents: int) -> Snapshot:
+    """Half-full agents, and a gang that waits."""
+    return Snapshot(machines(agents), QUEUES[:1], half_full(tasks, agents))
+
+
+ARRIVALS = {"policy-gang": gang_arrives, "policy-preempt": full}
+"""Clusters in which the last job arrives."""

@@ -1,0 +1,1 @@
+"""Leased capacity: the resources in offers."""

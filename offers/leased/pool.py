@@ -1,0 +1,360 @@
+"""The live offers, grouped per agent and role, with the settings of operators for their agents.
+
+One thread changes the pool; `offers` may be called from any thread.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from offers.leased.row import Layouts, LeasedAllocator, LeasedRow
+from offers.matching.table import SCORE_UNIT, Table
+from offers.model import AgentOverrides, Allocation, Demand, Occupant, Offer
+from offers.resources import SCALARS
+from offers.rules.constraints import Rules
+from offers.rules.eligibility import Eligibilities, Eligibility
+from offers.statements.aside import Aside
+
+_PLAIN = AgentOverrides()
+_SLACK = 1024
+"""Entries of the heap of ages that may be without an offer, beside as many as there are offers."""
+_POSTPONED = 1.0
+"""Seconds until an offer that was due while it had claims is looked at again."""
+
+
+class OfferPool:
+    """Offers by agent. Agents are known by their id: two agents on one host do not disturb each other.
+
+    The allocations of a pass stay deducted until the offers of the agent are taken for the ACCEPT. They are void when
+    an offer of the agent is removed or when the facts about the agent change.
+    """
+
+    def __init__(self, occupants: Callable[[str], Iterable[Occupant]] = lambda agent_id: ()) -> None:
+        """`occupants`: the users of the agent with an id: taskgroups and claims. Offers do not name the taskgroups that
+        run, and a claim does not name its owner."""
+        self.table = Table()
+        self._occupants = occupants
+        self._layouts: Layouts = {}
+        self._offers: dict[str, Offer] = {}
+        self._ages: list[tuple[float, int, str]] = []
+        """A heap of (received at, serial number, offer id). Entries of offers that are gone stay until they are due."""
+        self._postponed: list[tuple[float, int, str]] = []
+        """Entries whose offers were due while they had claims."""
+        self._again_at = 0.0
+        self._serial = 0
+        self._offered: dict[str, int] = {}
+        """Number of offers by agent."""
+        self._rows: dict[tuple[str, str], LeasedRow] = {}
+        self._roles: dict[str, list[str]] = {}
+        self._keys: dict[str, list[LeasedRow]] = {}
+        self._overrides: dict[str, AgentOverrides] = {}
+        self._totals: dict[str, tuple[int, int]] = {}
+        self._eligibilities = Eligibilities()
+
+    def __len__(self) -> int:
+        """Number of offers."""
+        return len(self._offers)
+
+    @property
+    def agents(self) -> int:
+        """Number of agents with offers."""
+        return len(self._offered)
+
+    # --- offers -----------------------------------------------------------------------------------------------
+
+    def add(self, offer: Offer) -> None:
+        """Takes in an offer; one of the same id is replaced."""
+        if offer.id in self._offers:
+            self.rescind(offer.id)
+        row = self._rows.get((offer.agent_id, offer.role)) or self._new_row(offer)
+        row.offers[offer.id] = offer
+        self._offers[offer.id] = offer
+        self.count_offers(offer.agent_id, 1)
+        self._note_age(offer)
+        self._learn(row, offer)
+        self.table.amounts_changed(row)
+        if offer.agent_id not in self._totals:
+            row.work_out()  # the greatest amounts seen stand in for the size of the agent
+
+    def rescind(self, offer_id: str) -> bool:
+        """Forgets an offer; False if it is not (any more) in the pool."""
+        offer = self._forget(offer_id)
+        if offer is None:
+            return False
+        row = self._rows[offer.agent_id, offer.role]
+        del row.offers[offer_id]
+        row.allocations.clear()
+        self._shrunk(row)
+        return True
+
+    def room(self, agent_id: str, role: str) -> list[int]:
+        """Scalars of all offers of an agent for a role, in the order of SCALARS, claims included: no taskgroup that
+        needs more fits there. Zeros if there is no offer."""
+        found = dict.fromkeys(SCALARS, 0)
+        row = self._rows.get((agent_id, role))
+        for offer in row.offers.values() if row is not None else ():
+            for resource_key, amount in offer.scalars:
+                if resource_key.name in found:
+                    found[resource_key.name] += amount
+        return list(found.values())
+
+    def allocations(self, agent_id: str, role: str) -> list[Allocation]:
+        """Returns the allocations that are deducted from the offers of an agent for placements that have not been
+        launched yet. A placement whose allocation is not in the list (by identity) has lost its offers."""
+        row = self._rows.get((agent_id, role))
+        return row.allocations if row is not None else []
+
+    def take(self, agent_id: str, role: str | None = None) -> list[Offer]:
+        """Removes and returns the offers of an agent, for one ACCEPT (or DECLINE). The cluster manager refuses an
+        ACCEPT that mixes roles. `role` None: the offers of all roles."""
+        taken: list[Offer] = []
+        for known in self._roles.get(agent_id, ()) if role is None else (role,):
+            row = self._rows.get((agent_id, known))
+            if row is None:
+                continue
+            taken.extend(offer for offer_id in row.offers if (offer := self._forget(offer_id)) is not None)
+            row.offers.clear()
+            self._shrunk(row)
+        return taken
+
+    def expire(self, now: float, age: float, keep: int = 0) -> list[Offer]:
+        """Removes and returns offers that were received `age` seconds ago or earlier, the oldest first, but for those
+        with claims: these are looked at again a moment later. `keep`: so many offers stay, however old."""
+        if self._postponed and now >= self._again_at:
+            for entry in self._postponed:
+                heapq.heappush(self._ages, entry)
+            self._postponed = []
+        old: list[Offer] = []
+        while self._ages and self._ages[0][0] + age <= now and len(self._offers) > keep:
+            entry = heapq.heappop(self._ages)
+            offer = self._offers.get(entry[2])
+            if offer is None or offer.received_at != entry[0]:
+                continue
+            if self._rows[offer.agent_id, offer.role].allocations:
+                if not self._postponed:
+                    self._again_at = now + _POSTPONED
+                self._postponed.append(entry)
+            else:
+                self.rescind(offer.id)
+                old.append(offer)
+        return old
+
+    def _shrunk(self, row: LeasedRow) -> None:
+        if row.offers:
+            self.table.amounts_changed(row)
+        else:
+            row.allocations.clear()
+            self.table.emptied(row)
+
+    def _note_age(self, offer: Offer) -> None:
+        self._serial += 1
+        heapq.heappush(self._ages, (offer.received_at, self._serial, offer.id))
+        if len(self._ages) > 2 * len(self._offers) + _SLACK:
+            self._ages = [entry for entry in self._ages if entry[2] in self._offers]
+            heapq.heapify(self._ages)
+
+    def _forget(self, offer_id: str) -> Offer | None:
+        offer = self._offers.pop(offer_id, None)
+        if offer is not None:
+            self.count_offers(offer.agent_id, -1)
+        return offer
+
+    def remove_agent(self, agent_id: str) -> list[Offer]:
+        """Forgets an agent and all that is known about it; returns the offers it had."""
+        taken = self.take(agent_id)
+        for role in self._roles.pop(agent_id, ()):
+            row = self._rows.pop((agent_id, role))
+            self._unlist(row)
+            self.table.free_row(row)
+        self._totals.pop(agent_id, None)
+        return taken
+
+    def clear(self) -> None:
+        """Forgets all offers, as after a new subscription; decorations and sizes of agents stay."""
+        self.table = Table()
+        self._offers = {}
+        self._ages = []
+        self._postponed = []
+        self._offered = {}
+        self._rows = {}
+        self._roles = {}
+        self._keys = {}
+        self._eligibilities = Eligibilities()
+
+    def copy(self) -> PoolCopy:
+        """Takes note of everything the pool holds, so that another pool can be filled with it later."""
+        allocations = {place: list(row.allocations) for place, row in self._rows.items() if row.allocations}
+        return PoolCopy(list(self._offers.values()), allocations, dict(self._overrides), dict(self._totals))
+
+    def offers(self) -> list[Offer]:
+        """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
+        offers = list(self._offers.values())
+        totals, rows = self._totals, self._rows
+
+        def emptiness(offer: Offer) -> int:
+            row = rows.get((offer.agent_id, offer.role))
+            return _emptiness(offer, totals.get(offer.agent_id) or (row.totals if row is not None else (0, 0)))
+
+        return sorted(offers, key=emptiness, reverse=True)
+
+    # --- agents -----------------------------------------------------------------------------------------------
+
+    def override(self, agent_key: str, overrides: AgentOverrides) -> None:
+        """Sets the settings of operators for the agent(s) with this key, for present and later offers. Empty settings
+        undo this."""
+        if overrides == _PLAIN:
+            self._overrides.pop(agent_key, None)
+        else:
+            self._overrides[agent_key] = overrides
+        for row in self._keys.get(agent_key, ()):
+            self._override(row, overrides)
+
+    def learn_total(self, agent_id: str, cpus: int, mem: int) -> None:
+        """Sets the total of a whole agent, in thousandths. Until then the greatest amounts seen in offers are used."""
+        if self._totals.get(agent_id) == (cpus, mem):
+            return
+        self._totals[agent_id] = (cpus, mem)
+        for role in self._roles.get(agent_id, ()):
+            row = self._rows[agent_id, role]
+            row.totals = (max(row.totals[0], cpus), max(row.totals[1], mem))
+            if row.offers:
+                self.table.amounts_changed(row)
+
+    def learn_totals(self, totals: Mapping[str, tuple[int, int]]) -> None:
+        """Calls `learn_total` for all agents that exist; forgets the totals of other agents."""
+        for agent_id, (cpus, mem) in totals.items():
+            self.learn_total(agent_id, cpus, mem)
+        if len(self._totals) > len(totals):
+            self._totals = {agent_id: size for agent_id, size in self._totals.items() if agent_id in totals}
+
+    def rows_of(self, agent_id: str) -> list[LeasedRow]:
+        """The rows of an agent, one per role in which it has ever been offered."""
+        return [self._rows[agent_id, role] for role in self._roles.get(agent_id, ())]
+
+    @property
+    def totals(self) -> Mapping[str, tuple[int, int]]:
+        """CPU and memory in thousandths of the agents whose whole size is known, by agent id."""
+        return self._totals
+
+    def rows_in(self, role: str) -> list[LeasedRow]:
+        """The rows of all agents that have ever been offered in a role, up to date, in no particular order."""
+        self.table.flush()
+        return [row for (_, known), row in self._rows.items() if known == role]
+
+    def eligibility(self, rules: Rules, role: str) -> Eligibility:
+        """The fixed tests of a version for offers of a role, for all rows; remembered while they stay true."""
+        return self._eligibilities.of(self.table, rules, role)
+
+    def allocator(self, demand: Demand[Any], line_amounts: Sequence[tuple[int, int]]) -> LeasedAllocator:
+        """Takes the resource request of a demand out of offers."""
+        return LeasedAllocator(demand.request, line_amounts)
+
+    def occupants(self, agent_id: str) -> list[Occupant]:
+        """Returns the users of an agent: units that run there, and planned placements."""
+        return list(self._occupants(agent_id))
+
+    def set_aside(self, occupants: Sequence[Occupant]) -> Callable[[], None]:
+        """Makes the resources of these units free until the returned function is called. An agent without offers has
+        the resources of its units."""
+        return Aside(self, occupants).put_back
+
+    def open_row(self, offer: Offer) -> tuple[LeasedRow, bool]:
+        """The row that an offer belongs to, and whether it had to be made. The offer is not taken in."""
+        row = self._rows.get((offer.agent_id, offer.role))
+        if row is not None:
+            return row, False
+        row = self._new_row(offer)
+        self._learn(row, offer)
+        return row, True
+
+    def close_row(self, row: LeasedRow) -> None:
+        """Undoes `open_row`."""
+        del self._rows[row.agent_id, row.role]
+        roles = self._roles[row.agent_id]
+        roles.remove(row.role)
+        if not roles:
+            del self._roles[row.agent_id]
+        self._unlist(row)
+        self.table.free_row(row)
+
+    def count_offers(self, agent_id: str, step: int) -> None:
+        """So many more offers of an agent are counted, or less."""
+        number = self._offered.get(agent_id, 0) + step
+        if number:
+            self._offered[agent_id] = number
+        else:
+            self._offered.pop(agent_id, None)
+
+    def _new_row(self, offer: Offer) -> LeasedRow:
+        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts))
+        row.totals = self._totals.get(offer.agent_id, (0, 0))
+        self._rows[offer.agent_id, offer.role] = row
+        self._roles.setdefault(offer.agent_id, []).append(offer.role)
+        self._keys.setdefault(row.key, []).append(row)
+        return row
+
+    def _learn(self, row: LeasedRow, offer: Offer) -> None:
+        """Takes over the static facts of an offer, mostly the same ones as before."""
+        if offer.key != row.key:
+            self._unlist(row)
+            row.key = offer.key
+            self._keys.setdefault(row.key, []).append(row)
+        facts = (offer.hostname, offer.ip, any(known.unavailable_from > 0 for known in row.offers.values()))
+        overrides = self._overrides.get(row.key, _PLAIN)
+        if (
+            row.attributes
+            and facts == (row.hostname, row.ip, row.unavailable)
+            and overrides is row.overrides
+            and (offer.attributes is row.own or offer.attributes == row.own)
+        ):
+            return
+        row.hostname, row.ip, row.unavailable = facts
+        row.own = offer.attributes
+        self._override(row, overrides)
+
+    def _override(self, row: LeasedRow, overrides: AgentOverrides) -> None:
+        row.overrides = overrides
+        row.attributes = {**row.own, **overrides.attributes, "hostname": row.hostname}
+        if row.allocations:  # planned taskgroups may not be allowed on the agent any more
+            row.allocations.clear()
+            self.table.amounts_changed(row)
+        self.table.static_changed(row)
+
+    def _unlist(self, row: LeasedRow) -> None:
+        rows = self._keys[row.key]
+        rows.remove(row)
+        if not rows:
+            del self._keys[row.key]
+
+
+class PoolCopy(NamedTuple):
+    """A copy of the content of a pool at one moment."""
+
+    offers: list[Offer]
+    allocations: dict[tuple[str, str], list[Allocation]]
+    """Allocations by agent and role."""
+    overrides: dict[str, AgentOverrides]
+    totals: dict[str, tuple[int, int]]
+
+    def into(self, pool: OfferPool, at_once: int) -> Iterator[None]:
+        """Fills an empty pool, with so many offers in each step."""
+        pool._overrides, pool._totals = self.overrides, self.totals
+        for first in range(0, len(self.offers), at_once):
+            for offer in self.offers[first : first + at_once]:
+                pool.add(offer)
+            yield
+        for place, allocations in self.allocations.items():
+            row = pool._rows[place]
+            row.allocations += allocations
+            pool.table.amounts_changed(row)
+
+
+def _emptiness(offer: Offer, totals: tuple[int, int]) -> int:
+    """Returns the score of the resources of the offer (offers.matching.table.Row.score)."""
+    score = 0
+    for resource_key, amount in offer.scalars:
+        if resource_key.name in ("cpus", "mem"):
+            score += amount * SCORE_UNIT // max(totals[resource_key.name == "mem"], amount, 1)
+    return score

@@ -1,0 +1,1 @@
+"""The batch matcher: tables, feasibility, ranking, scans, explanations."""

@@ -1,0 +1,154 @@
+"""Explains why a demand found no place: counts agents by the first test that each failed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from offers.capacity import Capacity
+from offers.matching.feasibility import Feasibility, RequestClass
+from offers.matching.table import Ints, Mask
+from offers.matching.usage import Usage
+from offers.model import Demand, Diagnosis
+from offers.resources import PORTS
+from offers.rules.eligibility import TAINT, Eligibility
+
+NOTHING = "fits by now"
+"""Reason of an agent that fails no test at the end of the pass: GROUPBY admits more than when the demand was placed,
+because a later demand has made the application larger."""
+
+
+ELSEWHERE = "not on the agent it belongs to"
+TAKEN = "has its taskgroup already"
+"""Reasons of agents that are not acceptable for a demand with one taskgroup per agent."""
+PORT = "port "
+"""Begins the reason of an agent on which a fixed host port is not to be had."""
+
+
+class Explainer:
+    """Judges agents as things stand at the end of a pass."""
+
+    def __init__(self, pool: Capacity, usage: Usage) -> None:
+        self._pool = pool
+        self._table = pool.table
+        self._usage = usage
+        self._remembered: dict[Hashable, tuple[dict[str, int], tuple[tuple[str, int, int], ...]]] = {}
+
+    def diagnose(self, demand: Demand[Any], placed: int) -> Diagnosis:
+        """Explains why slots of the demand have found no place, from the present amounts. `placed`: number of slots
+        that have found a place."""
+        # When a cluster is full, many applications with equal requests wait for the same reason.
+        agents = (demand.only_agents, demand.except_agents)
+        alike = (demand.request, demand.rules, demand.role, demand.only_host, agents)
+        key = (*alike, demand.application if demand.rules.live else "")
+        if key not in self._remembered:
+            self._remembered[key] = self._judge(demand)
+        reasons, closest = self._remembered[key]
+        return Diagnosis(demand.id, len(demand.slots), placed, sum(reasons.values()), reasons, closest)
+
+    def tests(self, demand: Demand[Any]) -> list[tuple[str, Mask]]:
+        """The tests of a demand whose result does not depend on free amounts, each as a reason and the rows that pass.
+        Ports count, too, on rows that can be used at present."""
+        self._table.flush()
+        eligibility = self._pool.eligibility(demand.rules, demand.role)
+        request_class = RequestClass(self._table, self._usage, demand, eligibility)
+        feasibility = Feasibility(request_class, self._usage, demand.application)
+        closed = ~self._table.active
+        ports = [
+            (title, ok | closed)
+            for title, ok, _, _ in self._amount_tests(request_class)
+            if title == PORTS or title.startswith(PORT)
+        ]
+        return [("role", eligibility.role), *self._policy_tests(feasibility, demand), *ports]
+
+    def _judge(self, demand: Demand[Any]) -> tuple[dict[str, int], tuple[tuple[str, int, int], ...]]:
+        self._table.flush()
+        eligibility = self._pool.eligibility(demand.rules, demand.role)
+        request_class = RequestClass(self._table, self._usage, demand, eligibility)
+        feasibility = Feasibility(request_class, self._usage, demand.application)
+        remaining = self._table.active & eligibility.role
+        reasons: Counter[str] = Counter()
+        if others := self._pool.agents - int(remaining.sum()):
+            reasons["role"] = others
+        policy = self._policy_tests(feasibility, demand)
+        amounts = self._amount_tests(request_class)
+        tests = [*policy, *((title, ok) for title, ok, _, _ in amounts)]
+        for title, ok in tests:
+            failed = remaining & ~ok
+            if title == TAINT:
+                _count_taints(reasons, eligibility, failed)
+            elif count := int(failed.sum()):
+                reasons[title] += count
+            remaining &= ok
+        if count := int(remaining.sum()):
+            reasons[NOTHING] = count
+        return dict(reasons), self._closest(eligibility, policy, amounts)
+
+    def _policy_tests(self, feasibility: Feasibility, demand: Demand[Any]) -> list[tuple[str, Mask]]:
+        """Tests that more resources would not help to pass, with the name each failure is counted under."""
+        eligibility = feasibility.request_class.eligibility
+        tests: list[tuple[str, Mask]] = []
+        if demand.only_agents or demand.except_agents:
+            tests.append((ELSEWHERE if demand.only_agents else TAKEN, feasibility.request_class.agent_mask()))
+        if demand.only_host:
+            tests.append(("host retention", feasibility.request_class.host_mask()))
+        tests += eligibility.policy
+        if eligibility.terms is not None:
+            tests.append(("terms", eligibility.terms))
+        live = {test.position: test.mask(final=True) for test in feasibility.live}
+        for position in range(len(demand.rules.items)):
+            ok = eligibility.fixed[position] if position in eligibility.fixed else live[position]
+            tests.append((demand.rules.title(position), ok))
+        return tests
+
+    def _amount_tests(self, request_class: RequestClass) -> list[tuple[str, Mask, int, Ints]]:
+        """(reason, rows with enough, amount needed, amount free per row); for a single port 1 and 0 or 1."""
+        tests: list[tuple[str, Mask, int, Ints]] = []
+        nothing = np.zeros(len(self._table.rows), dtype=np.int64)
+        for name, wanted in request_class.amounts.items():
+            line = self._table.line_of.get(name)
+            free = nothing if line is None else self._table.free[line]
+            tests.append((name, free >= wanted, wanted, free))
+        for name, wanted in request_class.extended:
+            free = np.zeros(len(self._table.rows), dtype=np.int64)
+            for number in np.flatnonzero(self._table.active & request_class.capacity_mask(name, 1)).tolist():
+                row = self._table.rows[number]
+                if row is not None:
+                    free[number] = max(self._usage.extended_free(row, name), 0)
+            tests.append((f"extended resource {name}", free >= wanted, wanted, free))
+        for port in request_class.fixed_ports:
+            mask = self._table.port_free(port)
+            tests.append((f"{PORT}{port} not free", mask, 1, mask.astype(np.int64)))
+        return tests
+
+    def _closest(
+        self, eligibility: Eligibility, policy: list[tuple[str, Mask]], amounts: list[tuple[str, Mask, int, Ints]]
+    ) -> tuple[tuple[str, int, int], ...]:
+        """Finds for each amount that is short everywhere the greatest free amount of the agents that pass all other
+        tests. Ports are left out: a single port is free or not."""
+        suitable = self._table.active & eligibility.role
+        for _, ok in policy:
+            suitable = suitable & ok
+        found: list[tuple[str, int, int]] = []
+        for title, enough, wanted, free in amounts:
+            if title.startswith(PORT):
+                continue
+            others = suitable.copy()
+            for other, ok, _, _ in amounts:
+                if other != title:
+                    others &= ok
+            if others.any() and not (enough & others).any():
+                found.append((title.removeprefix("extended resource "), wanted, int(free[others].max())))
+        return tuple(found)
+
+
+def _count_taints(reasons: Counter[str], eligibility: Eligibility, failed: Mask) -> None:
+    """Counts agents by the first of their taints that is not tolerated."""
+    codes, counts = np.unique(eligibility.taints.codes[failed], return_counts=True)
+    for code, count in zip(codes.tolist(), counts.tolist(), strict=True):
+        taint = eligibility.rules.untolerated(eligibility.taints.values[code])
+        if taint is not None:
+            reasons[f"taint {taint.title}"] += count

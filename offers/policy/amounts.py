@@ -1,0 +1,192 @@
+"""Amounts of the policies: mappings of a dimension's name to an integer, in which a zero differs from a missing name.
+
+`offers.dimensions.Amounts` holds what there is or what is requested: a name that is missing has 0 there, and zeros are
+left out. A limit needs more: a maximum of 0 allows nothing, and a maximum that is not named allows everything. Policies
+therefore compute with mappings. The unit is the unit of the dimension, as a rule thousandths; one computation uses one
+unit per name. Nothing is rounded and no tolerance exists: a share is a fraction, or two products are compared.
+
+Four ways to compare and compute with a name that is missing:
+
+    fits            missing = 0          requests against the room of an agent
+    fits_limit      missing = unlimited  requests against quotas and headroom
+    fits_signed     missing = 0, and a negative room is refused even if nothing is wanted: preemption
+    *_where_named   only the names of the left mapping are computed: usage against the types that a quota names
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+
+from offers.dimensions import Amounts, share
+from offers.errors import Shortage
+
+Vector = Mapping[str, int]
+"""Amounts by name. Functions of this module never change a vector; results are new dictionaries."""
+
+THOUSAND = 1000
+
+
+def thousandths(number: int | float | str) -> int:
+    """A decimal number with at most three decimals, in thousandths. Raises ValueError for anything else: more decimals,
+    not finite, not a number. A float counts as the shortest decimal number that names it."""
+    if isinstance(number, bool):
+        raise ValueError(f"not a number: {number}")
+    try:
+        exact = Fraction(str(number)) * THOUSAND
+    except (ValueError, ZeroDivisionError):
+        raise ValueError(f"not a number: {number!r}") from None
+    if exact.denominator != 1:
+        raise ValueError(f"more than three decimals: {number}")
+    return exact.numerator
+
+
+def vector(amounts: Amounts) -> dict[str, int]:
+    """Amounts as a mapping that can be changed."""
+    return dict(amounts)
+
+
+# --- arithmetic -----------------------------------------------------------------------------------------------
+
+
+def added(*several: Vector) -> dict[str, int]:
+    """The sum over all names of all vectors; a missing name counts 0."""
+    total: dict[str, int] = {}
+    for one in several:
+        for name, amount in one.items():
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def difference(whole: Vector, part: Vector) -> dict[str, int]:
+    """Returns `whole` minus `part` over all names of both; amounts may become negative."""
+    left = dict(whole)
+    for name, amount in part.items():
+        left[name] = left.get(name, 0) - amount
+    return left
+
+
+def taken(whole: Vector, part: Vector) -> dict[str, int]:
+    """Returns `whole` minus `part`. Raises Shortage if a positive amount of `part` exceeds the one of `whole`."""
+    left = dict(whole)
+    for name, amount in part.items():
+        there = left.get(name, 0)
+        if amount > 0 and amount > there:
+            raise Shortage(name, amount, there)
+        left[name] = there - amount
+    return left
+
+
+def added_where_named(left: Vector, right: Vector) -> dict[str, int]:
+    """Returns the sum for the names of `left`; other names of `right` are left out."""
+    return {name: amount + right.get(name, 0) for name, amount in left.items()}
+
+
+def difference_where_named(left: Vector, right: Vector) -> dict[str, int]:
+    """Returns `left` minus `right` for the names of `left`; amounts may become negative."""
+    return {name: amount - right.get(name, 0) for name, amount in left.items()}
+
+
+def least(one: Vector, other: Vector) -> dict[str, int]:
+    """The smaller amount of each name of both; a missing name counts 0."""
+    return {name: min(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+def most(one: Vector, other: Vector) -> dict[str, int]:
+    """The greater amount of each name of both; a missing name counts 0."""
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+def least_limit(*limits: Vector) -> dict[str, int]:
+    """The strictest of several limits: the least amount of each name; a limit without the name does not limit it."""
+    strictest: dict[str, int] = {}
+    for limit in limits:
+        for name, amount in limit.items():
+            strictest[name] = min(amount, strictest.get(name, amount))
+    return strictest
+
+
+def scaled(one: Vector, factor: Fraction | int) -> dict[str, Fraction]:
+    """Each amount times a rational number, exactly."""
+    return {name: Fraction(amount) * factor for name, amount in one.items()}
+
+
+def positive(one: Vector) -> dict[str, int]:
+    """The amounts above 0."""
+    return {name: amount for name, amount in one.items() if amount > 0}
+
+
+# --- comparing ------------------------------------------------------------------------------------------------
+
+
+def fits(wanted: Vector, room: Vector) -> bool:
+    """True if every amount that is wanted, if above 0, is at most the room; a missing name has no room."""
+    return all(amount <= room.get(name, 0) for name, amount in wanted.items() if amount > 0)
+
+
+def fits_limit(wanted: Vector, limit: Vector) -> bool:
+    """True if every amount that is wanted, if above 0, is at most the limit; a missing name is not limited."""
+    return all(amount <= limit[name] for name, amount in wanted.items() if amount > 0 and name in limit)
+
+
+def fits_signed(wanted: Vector, room: Vector) -> bool:
+    """True if every amount that is wanted, 0 included, is at most the room: a room below 0 fits only what gives room
+    back. A missing name has no room."""
+    return all(amount <= room.get(name, 0) for name, amount in wanted.items())
+
+
+def shortages(wanted: Vector, room: Vector) -> dict[str, int]:
+    """Returns by how much each name that does not fit (`fits`) exceeds the room, all above 0."""
+    return {
+        name: amount - room.get(name, 0) for name, amount in wanted.items() if amount > 0 and amount > room.get(name, 0)
+    }
+
+
+# --- shares ---------------------------------------------------------------------------------------------------
+
+
+def compare_ratios(part: int, whole: int, other_part: int, other_whole: int) -> int:
+    """Compares part/whole with other_part/other_whole without a division: -1, 0 or 1. As in
+    `offers.dimensions.share`, nothing of nothing is 0 and something of nothing is 1."""
+    if whole == 0:
+        part, whole = (1 if part else 0), 1
+    if other_whole == 0:
+        other_part, other_whole = (1 if other_part else 0), 1
+    left, right = part * other_whole, other_part * whole
+    return (left > right) - (left < right)
+
+
+def greatest_share(part: Vector, whole: Vector, names: Iterable[str] | None = None) -> Fraction:
+    """Returns the greatest share over the names of `whole`, or over `names` if they are not None; 0 without names. This
+    is the dominant share of DRF (Ghodsi et al., NSDI 2011)."""
+    return max(
+        (share(part.get(name, 0), whole.get(name, 0)) for name in (whole if names is None else names)),
+        default=Fraction(0),
+    )
+
+
+def descending_shares(part: Vector, whole: Vector) -> list[Fraction]:
+    """The share of every name of `part`, greatest first: lists of this kind are compared from the largest down."""
+    return sorted((share(amount, whole.get(name, 0)) for name, amount in part.items()), reverse=True)
+
+
+class ExactRatios:
+    """Ratios as integers that compare exactly like the fractions, for orders that are asked for often.
+
+    The key of part/whole is ``(part << shift) // whole``. Two different fractions with denominators below 2**b differ
+    by more than 2**-2b, so with a shift of 2b + 1 their keys differ in the same direction. Equal fractions have equal
+    keys. A ratio to nothing has the key `one` if there is a part, else 0.
+    """
+
+    __slots__ = ("one", "shift")
+
+    def __init__(self, wholes: Iterable[int]) -> None:
+        """`wholes`: every denominator that will be used."""
+        self.shift = 2 * max((whole.bit_length() for whole in wholes), default=0) + 1
+        self.one = 1 << self.shift
+
+    def key(self, part: int, whole: int) -> int:
+        """The key of part/whole."""
+        if not whole:
+            return self.one if part else 0
+        return (part << self.shift) // whole

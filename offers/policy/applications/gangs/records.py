@@ -1,0 +1,184 @@
+"""The records of a gang, from which a gang is rebuilt after a crash, and an index over such records.
+
+One event changes some records; the caller commits these together, and carries out effects afterwards
+(`offers.policy.applications.gangs.effects`). Times are Unix seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import StrEnum
+from hashlib import blake2b
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+from offers.dimensions import Amounts
+from offers.policy.applications.machines import Life
+from offers.policy.applications.metadata import ApplicationMetadata
+
+
+class ReleaseType(StrEnum):
+    """The reason of a release. All but STOPPED_BY_RM end the unit of work."""
+
+    TIMEOUT = "TIMEOUT"
+    PREEMPTED = "PREEMPTED_BY_SCHEDULER"
+    REPLACED = "PLACEHOLDER_REPLACED"
+    STOPPED_BY_RM = "STOPPED_BY_RM"
+
+    @property
+    def ends_work(self) -> bool:
+        """True if the unit of work is to be deleted; False if its manager has ended the unit itself."""
+        return self is not ReleaseType.STOPPED_BY_RM
+
+
+class Way(StrEnum):
+    """The way in which a task gets its room. Swap: from a placeholder of its group; Ordinary: from the queue."""
+
+    NONE = ""
+    SWAP = "swap"
+    ORDINARY = "ordinary"
+
+
+class Counter(NamedTuple):
+    """The numbers of a task group: placeholders that were asked for, and those of them that were replaced by a task or
+    given up."""
+
+    group: str
+    total: int = 0
+    replaced: int = 0
+    timed_out: int = 0
+
+    @property
+    def open(self) -> bool:
+        """True while a task of the group may wait for a placeholder."""
+        return self.total > self.replaced + self.timed_out
+
+
+class GangRecord(NamedTuple):
+    """An application. `timer`: the moment of the first allocated placeholder; `completing` and `ended`: the moments at
+    which these states began; None while there is none. `issued`: the number of placeholders that ever got a name."""
+
+    metadata: ApplicationMetadata
+    core: Life
+    manager: Life
+    counters: tuple[Counter, ...]
+    issued: int = 0
+    timer: float | None = None
+    completing: float | None = None
+    ended: float | None = None
+    cause: str = ""
+
+    @property
+    def key(self) -> str:
+        """The identifier of the application."""
+        return self.metadata.id
+
+
+class PlaceholderRecord(NamedTuple):
+    """A placeholder that is not gone. `number` orders the placeholders of an application. `member`: the task for which
+    it is released, empty if none."""
+
+    key: str
+    group: str
+    number: int
+    request: Amounts
+    life: Life
+    node: str = ""
+    release: ReleaseType | None = None
+    member: str = ""
+
+
+class MemberRecord(NamedTuple):
+    """A task of the application. `placeholder`: the one whose release the task waits for, empty if none. `cause`: the
+    reason of a failure."""
+
+    key: str
+    group: str
+    request: Amounts
+    created: float
+    life: Life
+    way: Way = Way.NONE
+    node: str = ""
+    placeholder: str = ""
+    cause: str = ""
+
+
+Record = GangRecord | PlaceholderRecord | MemberRecord
+
+
+def placeholder_name(application: str, group: str, number: int) -> str:
+    """The name of a placeholder: parts of application and group to read, and ten characters that make the name unique.
+    The same number gives the same name, so that a creation that is repeated after a crash makes no second one."""
+    full = "\0".join((application, group, str(number))).encode()
+    return f"tg-{application[:28]}-{group[:20]}-{blake2b(full, digest_size=5).hexdigest()}"
+
+
+class Indexed(Protocol):
+    """A record with a state in a group."""
+
+    @property
+    def key(self) -> str:
+        """The key, unique in the index."""
+
+    @property
+    def group(self) -> str:
+        """The name of the task group."""
+
+    @property
+    def life(self) -> Life:
+        """The life, whose state is indexed."""
+
+
+Kept = TypeVar("Kept", bound=Indexed)
+
+
+class Index(Generic[Kept]):
+    """Records by key, by state, and by group and state, each in the order of arrival."""
+
+    def __init__(self, records: Iterable[Kept] = ()) -> None:
+        self.records: dict[str, Kept] = {}
+        self._by_state: dict[str, dict[str, None]] = {}
+        self._by_group: dict[tuple[str, str], dict[str, None]] = {}
+        for record in records:
+            self.put(record)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def put(self, record: Kept) -> None:
+        """Adds or replaces a record."""
+        self.drop(record.key)
+        self.records[record.key] = record
+        for keys in self._places(record):
+            keys[record.key] = None
+
+    def drop(self, key: str) -> None:
+        """Removes a record, if there is one."""
+        record = self.records.pop(key, None)
+        if record is not None:
+            for keys in self._places(record):
+                keys.pop(key, None)
+
+    def of(self, *states: str) -> Iterator[Kept]:
+        """The records in these states; the index may change meanwhile."""
+        keys = [key for state in states for key in self._by_state.get(state, ())]
+        return (self.records[key] for key in keys if key in self.records)
+
+    def of_group(self, group: str, state: str) -> Iterator[Kept]:
+        """The records of a group in one state; the index may change meanwhile."""
+        keys = list(self._by_group.get((group, state), ()))
+        return (self.records[key] for key in keys if key in self.records)
+
+    def count(self, group: str, *states: str) -> int:
+        """The number of records of a group in these states."""
+        return sum(len(self._by_group.get((group, state), ())) for state in states)
+
+    def any(self, *states: str) -> bool:
+        """True if a record is in one of these states."""
+        return any(self._by_state.get(state) for state in states)
+
+    def _places(self, record: Kept) -> tuple[dict[str, None], dict[str, None]]:
+        state = record.life.state
+        return (
+            self._by_state.setdefault(state, {}),
+            self._by_group.setdefault((record.group, state), {}),
+        )

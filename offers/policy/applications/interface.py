@@ -1,0 +1,180 @@
+"""The interfaces between the scheduler and application managers, which bring applications from elsewhere.
+
+A third party writes an `AppManager`, names it by an entry point of the group `bcs_scheduler.app_managers`, and installs
+the package. The scheduler calls `service_init` of all enabled managers, then `start` of all, in the order of the
+configuration, and `stop` in the opposite order. `bcs_scheduler.testing.appmanager` has the tests of this contract.
+
+Exception tree:
+
+    ManagementError
+      UnknownApplication    no application has this identifier
+      TasksNotTerminated    an application was to be removed, and tasks of it are not terminated
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata
+
+GROUP = "bcs_scheduler.app_managers"
+"""The group of entry points."""
+
+
+class ManagementError(Exception):
+    """Base of the errors that managers get."""
+
+
+class UnknownApplication(ManagementError):
+    """No application has the identifier `application`."""
+
+    def __init__(self, application: str) -> None:
+        super().__init__(f"no application has the id {application}")
+        self.application = application
+
+
+class TasksNotTerminated(ManagementError):
+    """An application cannot be removed because these tasks are not terminated."""
+
+    def __init__(self, application: str, tasks: tuple[str, ...]) -> None:
+        super().__init__(f"application {application}: these tasks are not terminated: {', '.join(tasks)}")
+        self.application, self.tasks = application, tasks
+
+
+class TaskGroupRef(NamedTuple):
+    """A unit of work that exists in the cluster, as the scheduler found it. `node` is empty while it has none."""
+
+    unit: str
+    labels: Mapping[str, str]
+    node: str = ""
+    terminated: bool = False
+
+
+class ExistingAllocation(NamedTuple):
+    """The task that a unit of work is, with its node."""
+
+    task: TaskMetadata
+    node: str
+
+
+class ManagedTask(Protocol):
+    """A task as managers see it."""
+
+    @property
+    def id(self) -> str:
+        """The identifier, unique in the application."""
+
+    @property
+    def state(self) -> str:
+        """The present state, one of `tables.TaskState`."""
+
+    @property
+    def unit(self) -> str:
+        """The unit of work that the manager named."""
+
+
+class ManagedApp(Protocol):
+    """An application as managers see it. Its state follows from events; managers do not set it."""
+
+    @property
+    def id(self) -> str:
+        """The identifier, unique among all managers."""
+
+    @property
+    def state(self) -> str:
+        """The present state, one of `tables.AppState`."""
+
+    @property
+    def queue(self) -> str:
+        """The full name of the queue."""
+
+    @property
+    def user(self) -> str:
+        """The user."""
+
+    @property
+    def originator(self) -> str:
+        """The identifier of the task that owns the others; empty while there is none."""
+
+    def get_task(self, task: str) -> ManagedTask | None:
+        """The task with this identifier; None if there is none."""
+
+
+class AddApplicationRequest(NamedTuple):
+    """The request to add an application. `recovered`: it existed before this scheduler began."""
+
+    metadata: ApplicationMetadata
+    recovered: bool = False
+
+
+class AddTaskRequest(NamedTuple):
+    """The request to add a task."""
+
+    metadata: TaskMetadata
+
+
+class ApplicationManagementProtocol(Protocol):
+    """The scheduler as managers see it. Notifications about unknown identifiers do nothing. Managers call it from the
+    event loop in which they were started."""
+
+    def get_application(self, application: str) -> ManagedApp | None:
+        """The application with this identifier; None if there is none."""
+
+    def add_application(self, request: AddApplicationRequest) -> ManagedApp:
+        """Adds an application. One that exists is returned unchanged. Raises BadTaskGroups."""
+
+    def remove_application(self, application: str) -> None:
+        """Removes an application. Raises UnknownApplication, or TasksNotTerminated."""
+
+    def add_task(self, request: AddTaskRequest) -> ManagedTask | None:
+        """Adds a task. One that exists is returned unchanged. None if the application is unknown."""
+
+    def remove_task(self, application: str, task: str) -> None:
+        """Removes a task that is terminated. Raises TasksNotTerminated for another one."""
+
+    def notify_application_complete(self, application: str) -> None:
+        """The manager has ended the application: its placeholders are released."""
+
+    def notify_application_fail(self, application: str, cause: str = "") -> None:
+        """The application has failed: its tasks end, its placeholders are released."""
+
+    def notify_task_complete(self, application: str, task: str) -> None:
+        """A task has ended."""
+
+
+class Services(NamedTuple):
+    """The services of the scheduler beside the protocol. `settings`: the part of the configuration with the name of the
+    manager. `now`: the time in Unix seconds."""
+
+    settings: Mapping[str, object]
+    now: Callable[[], float]
+
+
+@runtime_checkable
+class AppManager(Protocol):
+    """An application manager."""
+
+    @property
+    def name(self) -> str:
+        """The name by which the configuration enables the manager."""
+
+    async def service_init(self, context: ApplicationManagementProtocol, services: Services) -> None:
+        """Prepares the manager. No background work begins, and nothing is added."""
+
+    async def start(self) -> None:
+        """Begins the work of the manager. An error ends the start of the scheduler."""
+
+    async def stop(self) -> None:
+        """Ends everything that `start` began. A second call does nothing."""
+
+
+@runtime_checkable
+class Recoverable(Protocol):
+    """A manager that knows, after a restart of the scheduler, which applications exist."""
+
+    async def list_applications(self) -> dict[str, ApplicationMetadata]:
+        """The applications that exist, by identifier."""
+
+    def get_existing_allocation(self, unit: TaskGroupRef) -> ExistingAllocation | None:
+        """The task that a unit of work is; None for a unit of others, and for one without a node."""

@@ -1,0 +1,131 @@
+"""Recovery before scheduling: its steps in their order, the events that are kept meanwhile, and the usage that exists.
+
+Nothing may be launched before recovery is complete, because usage that is not known yet looks like room. The order is
+part of the contract; it differs from Apache YuniKorn's in one point: events are replayed after the nodes, so that no
+event concerns an allocation that the engine does not know yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from offers.dimensions import Amounts
+from offers.policy.applications.machines import Life
+from offers.policy.applications.tables import AppState, NodeState
+
+NODES_SECONDS = 300.0
+"""The time in which all nodes must be recovered."""
+SETTLED_NODES = (NodeState.HEALTHY, NodeState.DRAINING, NodeState.REJECTED)
+"""States of nodes that recovery does not wait for."""
+
+
+class Step(IntEnum):
+    """The steps of a start, in their order."""
+
+    CONFIGURATION = 1
+    STORE = 2
+    DISPATCHER = 3
+    PLACEHOLDER_MANAGER = 4
+    CLUSTER_MANAGER = 5
+    ENGINE = 6
+    MANAGERS = 7
+    APPLICATIONS = 8
+    NODES = 9
+    REPLAY = 10
+    SCHEDULING = 11
+
+
+class OutOfOrder(Exception):
+    """A step was to begin before the steps before it. A mistake of the caller."""
+
+
+class RecoveryFailed(Exception):
+    """Recovery cannot be completed. The text names the limit and what was waited for."""
+
+
+class Recovery:
+    """The progress of one start. Times are Unix seconds."""
+
+    def __init__(self, limit: float = NODES_SECONDS) -> None:
+        """`limit`: seconds for the step NODES."""
+        self.limit = limit
+        self.step: Step | None = None
+        """The latest step that began; None before the first one."""
+        self._began = 0.0
+        self._kept: list[tuple[str, Hashable]] = []
+
+    @property
+    def complete(self) -> bool:
+        """True if work may be launched."""
+        return self.step is Step.SCHEDULING
+
+    def begin(self, step: Step, now: float) -> None:
+        """Begins the next step. Raises OutOfOrder for another one, or if kept events have not been replayed."""
+        expected = Step(1 if self.step is None else self.step + 1) if not self.complete else None
+        if step is not expected:
+            raise OutOfOrder(f"{step.name} follows {self.step.name if self.step else 'nothing'}")
+        if step is Step.SCHEDULING and self._kept:
+            raise OutOfOrder(f"{len(self._kept)} events have not been replayed")
+        self.step, self._began = step, now
+
+    def hear(self, unit: str, event: Hashable) -> bool:
+        """Keeps an event about a unit of work until the replay. Returns False when recovery is complete: the caller
+        handles the event itself."""
+        if self.complete:
+            return False
+        self._kept.append((unit, event))
+        return True
+
+    def replay(self, terminated: Collection[str]) -> list[Hashable]:
+        """The kept events in their order, each once, without those of units that are known to be terminated. Raises
+        OutOfOrder in another step than REPLAY."""
+        if self.step is not Step.REPLAY:
+            raise OutOfOrder("events are replayed after the nodes")
+        kept, self._kept = self._kept, []
+        return [event for unit, event in kept if unit not in terminated]
+
+    def waiting_applications(self, lives: Mapping[str, Life]) -> list[str]:
+        """The applications that recovery waits for, by name."""
+        return sorted(name for name, life in lives.items() if life.state in (AppState.NEW, AppState.RECOVERING))
+
+    def waiting_nodes(self, lives: Mapping[str, Life], now: float) -> list[str]:
+        """The nodes that recovery waits for, by name. Raises RecoveryFailed if the limit is over and a node is left."""
+        waiting = sorted(name for name, life in lives.items() if life.state not in SETTLED_NODES)
+        if waiting and self.step is Step.NODES and now > self._began + self.limit:
+            raise RecoveryFailed(f"after {self.limit:g} s these nodes are not recovered: {', '.join(waiting[:10])}")
+        return waiting
+
+
+class Unit(NamedTuple):
+    """A unit of work that exists. `application`: empty for work of others."""
+
+    id: str
+    node: str
+    request: Amounts
+    application: str = ""
+    terminated: bool = False
+
+
+class ExistingUsage(NamedTuple):
+    """The usage of a cluster at a start: units that are allocations of an application, and other units by node, which
+    occupy room."""
+
+    allocations: tuple[Unit, ...]
+    occupied: Mapping[str, tuple[Unit, ...]]
+
+
+def existing_usage(units: Iterable[Unit], applications: Collection[str]) -> ExistingUsage:
+    """Sorts units. A terminated unit and one without a node use nothing. A unit of an unknown application occupies
+    room."""
+    allocations: list[Unit] = []
+    occupied: dict[str, list[Unit]] = {}
+    for unit in units:
+        if unit.terminated or not unit.node:
+            continue
+        if unit.application and unit.application in applications:
+            allocations.append(unit)
+        else:
+            occupied.setdefault(unit.node, []).append(unit)
+    return ExistingUsage(tuple(allocations), {node: tuple(found) for node, found in sorted(occupied.items())})

@@ -1,0 +1,86 @@
+"""A dry trial: the effect that another configuration would have, found on a copy of the tree."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from offers.policy.hierarchy.changes.applying import apply
+from offers.policy.hierarchy.changes.copying import copied
+from offers.policy.hierarchy.configuration.partition import Partition
+from offers.policy.hierarchy.explanation import Cause, cause_of
+from offers.policy.hierarchy.preemption.quota import give_back
+from offers.policy.hierarchy.preemption.tries import RETRY, preempt
+from offers.policy.hierarchy.preemption.victims import Check
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.tree import Tree
+
+ROUNDS = 100
+"""Rounds of preemption at most, each `RETRY` seconds after the one before."""
+
+
+class Wait(NamedTuple):
+    """An application with more asks that wait than with the present configuration. `cause`: the cause of the first."""
+
+    application: str
+    asks: int
+    before: int
+    cause: Cause
+
+
+class Victim(NamedTuple):
+    """An allocation that would be preempted. `beneficiary`: the ask that gets the room; None if a maximum was lowered
+    below the usage."""
+
+    allocation: Allocation
+    beneficiary: Ask | None
+
+
+class Trial(NamedTuple):
+    """The effect of a configuration. `draining`: queues that are no longer configured and still have applications.
+    `moved_on`: applications with fewer asks that wait than with the present configuration."""
+
+    waits: tuple[Wait, ...]
+    moved_on: tuple[str, ...]
+    preempted: tuple[Victim, ...]
+    draining: tuple[str, ...]
+
+
+def trial(tree: Tree, partition: Partition, now: float, check: Check | None = None) -> Trial:
+    """The effect of a configuration once all delays have passed; the tree is not changed. `now`: seconds of the clock
+    of the asks. `check`: a further condition on nodes, as for `preempt`; None admits every node. Raises CannotChange
+    as `apply` does."""
+    before, after = copied(tree), copied(tree)
+    draining = apply(after, partition)
+    _settle(before, now, check)
+    victims = _settle(after, now, check)
+    waits, moved_on = [], []
+    for name in sorted(tree.applications):
+        asks, earlier = after.applications[name].asks, len(before.applications[name].asks)
+        if len(asks) > earlier:
+            waits.append(Wait(name, len(asks), earlier, cause_of(after, name, next(iter(asks)))))
+        elif len(asks) < earlier:
+            moved_on.append(name)
+    return Trial(tuple(waits), tuple(moved_on), tuple(victims), tuple(draining))
+
+
+def _settle(tree: Tree, now: float, check: Check | None) -> list[Victim]:
+    """Lets a tree place and preempt until nothing changes; victims end at once and do not come back."""
+    found = [Victim(one, None) for moment in (now, inf) for one in give_back(tree, moment)]
+    _end(tree, found)
+    later = now + max((leaf.config.properties.preemption_delay for leaf in tree.root.leaves()), default=0.0)
+    for number in range(1, ROUNDS + 1):
+        for _ in tree.run():
+            pass
+        made = preempt(tree, later + number * RETRY, check)
+        victims = [Victim(one, preemption.ask) for preemption in made for one in preemption.victims]
+        if not victims:
+            break
+        found += victims
+        _end(tree, victims)
+    return found
+
+
+def _end(tree: Tree, victims: list[Victim]) -> None:
+    for one in victims:
+        tree.release(one.allocation.ask.application, one.allocation.ask.name)

@@ -1,0 +1,64 @@
+"""Nodes of a tree that come, go and change."""
+
+from __future__ import annotations
+
+from offers.dimensions import Amounts
+from offers.policy.amounts import Vector, added
+from offers.policy.hierarchy.state.nodes import Node
+from offers.policy.hierarchy.tree import Tree
+
+
+def add_node(tree: Tree, name: str, total: Vector) -> None:
+    """Adds a node. Raises ValueError if the name is known or an amount is negative."""
+    tree.nodes.add(Node(name, total))
+    _resize(tree)
+    tree.wake(list(tree.nodes.missing))
+    tree.room_on(tree.nodes.by_name[name])
+
+
+def remove_node(tree: Tree, name: str) -> None:
+    """Removes a node; promises on the node end. Raises KeyError for an unknown node, ValueError if it has
+    allocations."""
+    node = tree.nodes.by_name[name]
+    if node.running:
+        raise ValueError(f"node {name}: {len(node.running)} allocations have not ended")
+    for ask in list(node.promises.values()):
+        tree.forget_promise(ask.application, ask.name)
+    waiting = list(node.waiting)
+    tree.nodes.remove(name)
+    tree.wake(waiting)
+    _resize(tree)
+
+
+def set_schedulable(tree: Tree, name: str, is_schedulable: bool) -> None:
+    """Keeps new work away from a node, or admits it again. Raises KeyError for an unknown node."""
+    tree.nodes.by_name[name].is_schedulable = is_schedulable
+    node_changed(tree, name)
+
+
+def occupy(tree: Tree, name: str, amounts: Amounts, sign: int) -> None:
+    """Takes room on a node for others than the applications (`sign` 1), or gives the room back (-1). Raises KeyError
+    for an unknown node."""
+    tree.version += 1
+    tree.room_on(tree.nodes.use(name, amounts, sign))
+
+
+def node_changed(tree: Tree, name: str) -> None:
+    """Notes that a node may meet other constraints than before. Raises KeyError for an unknown node."""
+    node = tree.nodes.by_name[name]
+    tree.version += 1
+    tree.nodes.changed(node)
+    tree.room_on(node)
+
+
+def _resize(tree: Tree) -> None:
+    """Renews the figures that depend on the total of the cluster."""
+    tree.version += 1
+    tree.total = added(*[node.total for node in tree.nodes])
+    for queue in tree.queues.values():
+        queue.resize(tree.total)
+    for leaf in tree.root.leaves():
+        for application in leaf.applications.values():
+            tree.renew(application, application.priorities.greatest(), None)
+        leaf.place_path()
+    tree.wake(tree.root.waiting.fitting(tree.root.room()))

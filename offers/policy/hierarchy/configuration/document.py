@@ -1,0 +1,314 @@
+"""Reads a partition from a plain document in the shape of YuniKorn's queue configuration, and refuses it as a whole.
+
+queues:
+  - name: root                      # may be left out: then these are the children of root, and all may submit
+    queues:
+      - name: batch
+        parent: true
+        maxapplications: 20
+        resources: {guaranteed: {cpus: 10}, max: {cpus: 40}}
+        properties: {application.sort.policy: fair, priority.offset: 5}
+        limits: [{users: ["*"], maxapplications: 3, maxresources: {cpus: 8}}]
+        childtemplate: {resources: {max: {cpus: 4}}}
+        submitacl: "alice,bob ops"   # users, a space, groups
+placementrules:
+  - {name: user, create: true, parent: {name: fixed, value: batch}}
+nodesortpolicy: {type: fair, resourceweights: {cpus: 1}}
+preemption: {enabled: true, quotapreemptionenabled: true}
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from offers.policy.amounts import thousandths
+from offers.policy.hierarchy.configuration.checks import check_tree
+from offers.policy.hierarchy.configuration.fields import BadQueues, Fields
+from offers.policy.hierarchy.configuration.partition import (
+    EVERYBODY,
+    ROOT,
+    Acl,
+    Fencing,
+    Filter,
+    Limit,
+    NodeOrder,
+    Partition,
+    PlacementRule,
+    PreemptionPolicy,
+    Properties,
+    QueueConfig,
+    SortPolicy,
+    Template,
+)
+
+NAME = re.compile(r"[A-Za-z0-9_@#/:\-]{1,64}")
+"""Names of queues: up to 64 characters, no dot."""
+QUEUE_FIELDS = frozenset(
+    (
+        "name",
+        "parent",
+        "queues",
+        "resources",
+        "maxapplications",
+        "properties",
+        "limits",
+        "childtemplate",
+        "submitacl",
+        "adminacl",
+    )
+)
+PARTITION_FIELDS = frozenset({"name", "queues", "placementrules", "nodesortpolicy", "preemption"})
+RULES = frozenset({"provided", "user", "fixed", "tag"})
+PROPERTIES = frozenset(
+    {
+        "application.sort.policy",
+        "application.sort.priority",
+        "priority.policy",
+        "priority.offset",
+        "preemption.policy",
+        "preemption.delay",
+        "quota.preemption.delay",
+        "application.unschedasks.backoff",
+        "application.unschedasks.backoff.delay",
+    }
+)
+
+
+def partition_of(
+    document: object, resources: Collection[str] | None = None, quantity: Callable[[Any], int] = thousandths
+) -> Partition:
+    """The partition that a document describes. Raises BadQueues with all problems.
+
+    `resources`: the names of resources that exist; None admits every name. `quantity` turns a value into an integer
+    amount and raises ValueError if the value is no amount.
+    """
+    return _Reader(Fields(resources, quantity)).read(document)
+
+
+class _Reader:
+    def __init__(self, fields: Fields) -> None:
+        self._fields = fields
+        self._above: list[int] = []
+        self._paths: dict[str, str] = {}
+
+    def read(self, document: object) -> Partition:
+        given = self._fields.mapping("partition", document, PARTITION_FIELDS)
+        root = self._root(given.get("queues", []))
+        rules = self._rules("placementrules", given.get("placementrules", []))
+        order, weights = self._node_order(given.get("nodesortpolicy", {}))
+        preemption = self._fields.mapping(
+            "preemption", given.get("preemption", {}), ("enabled", "quotapreemptionenabled")
+        )
+        enabled = self._fields.flag("preemption.enabled", preemption.get("enabled", True), True)
+        quota = self._fields.flag(
+            "preemption.quotapreemptionenabled", preemption.get("quotapreemptionenabled", True), True
+        )
+        check_tree(self._fields, root, self._paths, rules)
+        if self._fields.problems:
+            raise BadQueues(self._fields.problems)
+        return Partition(root, tuple(rule for _, rule in rules), enabled, quota, order, weights)
+
+    # --- queues -----------------------------------------------------------------------------------------------
+
+    def _root(self, value: object) -> QueueConfig:
+        entries = self._fields.items("queues", value)
+        if len(entries) == 1 and isinstance(entries[0], Mapping) and str(entries[0].get("name", "")).lower() == ROOT:
+            root = self._queue("queues[0]", entries[0], ROOT)
+            if root.guaranteed or root.max:
+                self._fields.report("queues[0].resources", "root has no resources of its own: they are the cluster's")
+            return root._replace(is_parent=True)
+        self._paths[ROOT] = "queues"
+        everybody = Acl(frozenset({EVERYBODY}))
+        return QueueConfig(ROOT, is_parent=True, submit=everybody, queues=self._queues("queues", entries, ROOT))
+
+    def _queues(self, path: str, entries: list[Any], above: str) -> tuple[QueueConfig, ...]:
+        found: dict[str, QueueConfig] = {}
+        for position, entry in enumerate(entries):
+            place = f"{path}[{position}]"
+            if id(entry) in self._above:
+                self._fields.report(place, "a queue contains itself")
+                continue
+            if not isinstance(entry, Mapping):
+                self._fields.report(place, "not an object")
+                continue
+            name = self._name(f"{place}.name", entry.get("name"))
+            if name in found:
+                self._fields.report(f"{place}.name", f"two queues have the name {name}")
+                continue
+            self._above.append(id(entry))
+            queue = self._queue(place, entry, f"{above}.{name}")
+            self._above.pop()
+            found[name] = queue
+        return tuple(found.values())
+
+    def _name(self, path: str, value: object) -> str:
+        if not isinstance(value, str) or not NAME.fullmatch(value):
+            self._fields.report(path, f"{value!r} is no name: 1 to 64 letters, digits and _ @ # / : -, no dot")
+            return f"?{path.replace('.', '/')}"
+        return value.lower()
+
+    def _queue(self, path: str, value: Mapping[str, Any], full: str) -> QueueConfig:
+        fields = self._fields
+        given = fields.mapping(path, value, QUEUE_FIELDS)
+        self._paths[full] = path
+        if not self._above:
+            self._above.append(id(value))
+        queues = self._queues(f"{path}.queues", fields.items(f"{path}.queues", given.get("queues", [])), full)
+        is_parent = fields.flag(f"{path}.parent", given.get("parent", bool(queues)), bool(queues))
+        if queues and not is_parent:
+            fields.report(f"{path}.parent", "a leaf has no queues")
+        guaranteed, most = self._resources(f"{path}.resources", given.get("resources", {}))
+        template = None
+        if "childtemplate" in given:
+            template = self._template(f"{path}.childtemplate", given["childtemplate"])
+            if not is_parent and full != ROOT:
+                fields.report(f"{path}.childtemplate", "a leaf has no child template")
+        return QueueConfig(
+            full.rpartition(".")[2],
+            is_parent,
+            guaranteed,
+            most,
+            fields.count(f"{path}.maxapplications", given.get("maxapplications", 0)),
+            self._properties(f"{path}.properties", given.get("properties", {})),
+            self._limits(f"{path}.limits", given.get("limits", [])),
+            template,
+            self._acl(f"{path}.submitacl", given.get("submitacl", "")),
+            self._acl(f"{path}.adminacl", given.get("adminacl", "")),
+            queues,
+        )
+
+    def _resources(self, path: str, value: object) -> tuple[dict[str, int], dict[str, int]]:
+        given = self._fields.mapping(path, value, ("guaranteed", "max"))
+        return (
+            self._fields.amounts(f"{path}.guaranteed", given.get("guaranteed", {})),
+            self._fields.amounts(f"{path}.max", given.get("max", {})),
+        )
+
+    def _template(self, path: str, value: object) -> Template:
+        given = self._fields.mapping(path, value, ("resources", "maxapplications", "properties"))
+        guaranteed, most = self._resources(f"{path}.resources", given.get("resources", {}))
+        return Template(
+            guaranteed,
+            most,
+            self._fields.count(f"{path}.maxapplications", given.get("maxapplications", 0)),
+            self._properties(f"{path}.properties", given.get("properties", {})),
+        )
+
+    def _properties(self, path: str, value: object) -> Properties:
+        fields = self._fields
+        given = fields.mapping(path, value, PROPERTIES)
+        found: dict[str, Any] = {}
+        for name, one in given.items():
+            place = f"{path}.{name}"
+            match name:
+                case "application.sort.policy":
+                    found["sort_policy"] = fields.choice(place, one, SortPolicy, SortPolicy.FIFO)
+                case "application.sort.priority":
+                    if one not in ("enabled", "disabled"):
+                        fields.report(place, f"{one!r} is none of enabled, disabled")
+                    found["sort_priority"] = one != "disabled"
+                case "priority.policy":
+                    found["priority_policy"] = fields.choice(place, one, Fencing, Fencing.DEFAULT)
+                case "priority.offset":
+                    found["priority_offset"] = fields.integer(place, one)
+                case "preemption.policy":
+                    found["preemption_policy"] = fields.choice(place, one, PreemptionPolicy, PreemptionPolicy.DEFAULT)
+                case "preemption.delay":
+                    found["preemption_delay"] = fields.seconds(place, one, 30.0)
+                case "quota.preemption.delay":
+                    found["quota_preemption_delay"] = fields.seconds(place, one, 0.0)
+                case "application.unschedasks.backoff":
+                    found["backoff"] = fields.count(place, one) or 0
+                case "application.unschedasks.backoff.delay":
+                    found["backoff_delay"] = fields.seconds(place, one, 30.0)
+        return Properties(**found)
+
+    def _limits(self, path: str, value: object) -> tuple[Limit, ...]:
+        fields = self._fields
+        found: list[Limit] = []
+        seen: set[tuple[str, str]] = set()
+        for position, entry in enumerate(fields.items(path, value)):
+            place = f"{path}[{position}]"
+            given = fields.mapping(place, entry, ("limit", "users", "groups", "maxapplications", "maxresources"))
+            users = fields.texts(f"{place}.users", given.get("users", []))
+            groups = fields.texts(f"{place}.groups", given.get("groups", []))
+            for kind, names in (("users", users), ("groups", groups)):
+                for name in names:
+                    if (kind, name) in seen:
+                        fields.report(f"{place}.{kind}", f"{name} has two limits in this queue")
+                    seen.add((kind, name))
+            if not users and not groups:
+                fields.report(place, "names neither users nor groups")
+            if "maxapplications" not in given and "maxresources" not in given:
+                fields.report(place, "limits neither applications nor resources")
+            found.append(
+                Limit(
+                    users,
+                    groups,
+                    fields.count(f"{place}.maxapplications", given.get("maxapplications", 0)),
+                    fields.amounts(f"{place}.maxresources", given.get("maxresources", {})),
+                )
+            )
+        return tuple(found)
+
+    def _acl(self, path: str, value: object) -> Acl:
+        listed = self._fields.text(path, value)
+        if listed.strip() == EVERYBODY:
+            return Acl(frozenset({EVERYBODY}))
+        users, space, groups = listed.partition(" ")
+        if " " in groups.strip():
+            self._fields.report(path, "more than one space: users, a space, groups")
+        return Acl(_names(users), _names(groups) if space else frozenset())
+
+    # --- the whole --------------------------------------------------------------------------------------------
+
+    def _rules(self, path: str, value: object) -> list[tuple[str, PlacementRule]]:
+        entries = self._fields.items(path, value)
+        return [(f"{path}[{i}]", self._rule(f"{path}[{i}]", entry, ())) for i, entry in enumerate(entries)]
+
+    def _rule(self, path: str, value: object, below: tuple[int, ...]) -> PlacementRule:
+        fields = self._fields
+        if id(value) in below:
+            fields.report(path, "a rule is its own parent")
+            return PlacementRule("provided")
+        given = fields.mapping(path, value, ("name", "value", "create", "filter", "parent"))
+        kind = fields.text(f"{path}.name", given.get("name", ""))
+        if kind not in RULES:
+            fields.report(f"{path}.name", f"unknown rule {kind!r}; known: {', '.join(sorted(RULES))}")
+        wanted = kind in ("fixed", "tag")
+        target = fields.text(f"{path}.value", given.get("value", ""))
+        if wanted and not target:
+            fields.report(f"{path}.value", f"is missing: the rule {kind} needs a value")
+        if "value" in given and not wanted:
+            fields.report(f"{path}.value", f"the rule {kind} has no value")
+        parent = None
+        if "parent" in given:
+            parent = self._rule(f"{path}.parent", given["parent"], (*below, id(value)))
+            if kind == "fixed" and (target == ROOT or target.startswith(f"{ROOT}.")):
+                fields.report(f"{path}.parent", "a full name of a queue has no parent rule")
+        create = fields.flag(f"{path}.create", given.get("create", False), False)
+        return PlacementRule(kind, target, create, self._filter(f"{path}.filter", given.get("filter", {})), parent)
+
+    def _filter(self, path: str, value: object) -> Filter:
+        given = self._fields.mapping(path, value, ("type", "users", "groups"))
+        kind = given.get("type", "allow")
+        if kind not in ("allow", "deny"):
+            self._fields.report(f"{path}.type", f"{kind!r} is none of allow, deny")
+        return Filter(
+            kind != "deny",
+            frozenset(self._fields.texts(f"{path}.users", given.get("users", []))),
+            frozenset(self._fields.texts(f"{path}.groups", given.get("groups", []))),
+        )
+
+    def _node_order(self, value: object) -> tuple[NodeOrder, dict[str, int]]:
+        fields = self._fields
+        given = fields.mapping("nodesortpolicy", value, ("type", "resourceweights"))
+        order = fields.choice("nodesortpolicy.type", given.get("type", "fair"), NodeOrder, NodeOrder.FAIR)
+        weights = fields.amounts("nodesortpolicy.resourceweights", given.get("resourceweights", {}))
+        return order, weights
+
+
+def _names(target: str) -> frozenset[str]:
+    return frozenset(name for name in target.strip().split(",") if name)

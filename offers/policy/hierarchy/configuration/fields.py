@@ -1,0 +1,152 @@
+"""Reads the fields of a document and collects every mistake with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, TypeVar
+
+from offers.policy.amounts import thousandths
+
+LARGEST = (1 << 63) - 1
+"""The largest amount. Shares are compared as integers that are exact up to here."""
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Problem(NamedTuple):
+    """One mistake, with the path of the field in the document."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+class BadQueues(ValueError):
+    """The document is refused. `problems` has every mistake."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+class Fields:
+    """Reads values. A value with a mistake is reported and read as its default."""
+
+    def __init__(self, resources: Collection[str] | None, quantity: Callable[[Any], int] = thousandths) -> None:
+        """`resources`: the names that exist; None admits every name. `quantity` reads an amount and raises ValueError
+        if it is none."""
+        self._resources, self._quantity = resources, quantity
+        self.problems: list[Problem] = []
+
+    def report(self, path: str, text: str) -> None:
+        """Notes a mistake."""
+        self.problems.append(Problem(path, text))
+
+    def mapping(self, path: str, value: object, known: Collection[str]) -> Mapping[str, Any]:
+        """An object that has only known fields."""
+        if not isinstance(value, Mapping):
+            self.report(path, "not an object")
+            return {}
+        for name in value:
+            if name not in known:
+                self.report(f"{path}.{name}", f"unknown field; known: {', '.join(sorted(known))}")
+        return value
+
+    def items(self, path: str, value: object) -> list[Any]:
+        """A list."""
+        if isinstance(value, list | tuple):
+            return list(value)
+        self.report(path, "not a list")
+        return []
+
+    def text(self, path: str, value: object, default: str = "") -> str:
+        """A text."""
+        if isinstance(value, str):
+            return value
+        self.report(path, "not a text")
+        return default
+
+    def texts(self, path: str, value: object) -> tuple[str, ...]:
+        """A list of texts that are not empty."""
+        found = self.items(path, value)
+        for position, one in enumerate(found):
+            if not isinstance(one, str) or not one:
+                self.report(f"{path}[{position}]", "not a text with at least one character")
+        return tuple(one for one in found if isinstance(one, str) and one)
+
+    def flag(self, path: str, value: object, default: bool) -> bool:
+        """True or False, also as the texts `true` and `false`."""
+        if isinstance(value, bool):
+            return value
+        if value in ("true", "false"):
+            return value == "true"
+        self.report(path, "neither true nor false")
+        return default
+
+    def count(self, path: str, value: object) -> int | None:
+        """A whole number; None for 0, which does not limit."""
+        number = self.integer(path, value)
+        if number < 0:
+            self.report(path, f"negative: {number}")
+        return number if number > 0 else None
+
+    def integer(self, path: str, value: object) -> int:
+        """A whole number, also as a text."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        if isinstance(value, str) and value.removeprefix("-").isdecimal():
+            return int(value)
+        self.report(path, f"not a whole number: {value!r}")
+        return 0
+
+    def seconds(self, path: str, value: object, default: float) -> float:
+        """A duration in seconds: a number, or a text of a number with the unit s, m or h."""
+        factor = 1
+        number: object = value
+        if isinstance(value, str) and value[-1:] in ("s", "m", "h"):
+            factor, number = {"s": 1, "m": 60, "h": 3600}[value[-1]], value[:-1]
+        try:
+            if isinstance(number, bool) or not isinstance(number, int | float | str):
+                raise ValueError
+            found = float(number) * factor
+        except ValueError:
+            self.report(path, f"not a duration: {value!r}")
+            return default
+        if not 0 <= found < float("inf"):
+            self.report(path, f"not a duration of at least 0 s: {value!r}")
+            return default
+        return found
+
+    def choice(self, path: str, value: object, kind: type[Choice], default: Choice) -> Choice:
+        """One of the values of an enumeration."""
+        if isinstance(value, str) and value in {one.value for one in kind}:
+            return kind(value)
+        self.report(path, f"{value!r} is none of {', '.join(kind)}")
+        return default
+
+    def amounts(self, path: str, value: object) -> dict[str, int]:
+        """Amounts by resource. A zero differs from a missing name and stays."""
+        if not isinstance(value, Mapping):
+            self.report(path, "not an object")
+            return {}
+        found: dict[str, int] = {}
+        for name, given in value.items():
+            place = f"{path}.{name}"
+            if not isinstance(name, str) or (self._resources is not None and name not in self._resources):
+                self.report(place, "unknown resource")
+                continue
+            try:
+                amount = self._quantity(given)
+            except ValueError as error:
+                self.report(place, str(error))
+                continue
+            if amount < 0:
+                self.report(place, f"negative: {given}")
+            elif amount > LARGEST:
+                self.report(place, f"too large: {given}")
+            else:
+                found[name] = amount
+        return found

@@ -1,0 +1,1 @@
+"""Preemption: victims for queues below their guarantee, and for queues whose maximum was lowered."""

@@ -1,0 +1,113 @@
+"""Quota preemption: a queue whose maximum was lowered below its usage gives the excess back.
+
+The excess of a queue is taken from its own allocations once the usage has been above the maximum for the
+`quota.preemption.delay` of the queue. A parent spreads its excess over its children in proportion to their usage above
+their guarantees. No queue falls below its guarantee, so what is taken may be less than the excess; an allocation is not
+divided, so it may be more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from offers.policy.hierarchy.state.model import Allocation
+from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.tree import Tree
+
+Excess = dict[str, int]
+"""Amounts above 0 by resource."""
+
+
+def give_back(tree: Tree, now: float) -> list[Allocation]:
+    """The allocations that end now because a maximum was lowered; they are noted in the tree as leaving. `now`: seconds
+    of one clock."""
+    found: list[Allocation] = []
+    if tree.partition.quota_preemption:
+        for child in sorted(tree.root.children.values(), key=_name):
+            found += _below(tree, child, now)
+    return found
+
+
+def _below(tree: Tree, queue: Queue, now: float) -> Iterator[Allocation]:
+    delay = queue.config.properties.quota_preemption_delay
+    excess = {name: over for name, most in queue.max.items() if (over := _usage(queue, name) - most) > 0}
+    if not excess or not delay:
+        queue.above_since = None
+    elif queue.above_since is None:
+        queue.above_since = now
+    elif now - queue.above_since >= delay:
+        yield from _take(tree, queue, excess, dict(excess), queue)
+    for child in sorted(queue.children.values(), key=_name):
+        yield from _below(tree, child, now)
+
+
+def _take(tree: Tree, queue: Queue, share: Excess, left: Excess, top: Queue) -> Iterator[Allocation]:
+    """Takes the share of a queue. `left`: the excess of `top`, which all its leaves reduce."""
+    if queue.is_leaf:
+        yield from _from_leaf(tree, queue, share, left, top)
+        return
+    children = sorted(queue.children.values(), key=_name)
+    shares: dict[Queue, Excess] = {child: {} for child in children}
+    for name, amount in share.items():
+        for child, part in zip(children, spread(amount, [above(child, name) for child in children]), strict=True):
+            if part:
+                shares[child][name] = part
+    for child, part_of_child in shares.items():
+        if part_of_child:
+            yield from _take(tree, child, part_of_child, left, top)
+
+
+def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue) -> Iterator[Allocation]:
+    guarded = leaf.path[: leaf.path.index(top) + 1]
+    allocations = (one for owner in leaf.applications.values() for one in owner.allocations.values())
+    for victim in sorted(allocations, key=lambda one: one.order_of_loss):
+        if not share or not left:
+            return
+        ask = victim.ask
+        if (
+            ask.required_node
+            or ask.id in tree.leaving
+            or not any(name in share and name in left for name, _ in ask.request)
+        ):
+            continue
+        if any(
+            name in queue.guaranteed and _usage(queue, name) - amount < queue.guaranteed[name]
+            for queue in guarded
+            for name, amount in ask.request
+        ):
+            continue
+        tree.leave(victim)
+        for figures in (share, left):
+            for name, amount in ask.request:
+                if name in figures:
+                    figures[name] -= amount
+                    if figures[name] <= 0:
+                        del figures[name]
+        yield victim
+
+
+def spread(amount: int, weights: list[int]) -> list[int]:
+    """Integer parts of an amount in proportion to weights; what rounding leaves goes, one each, to the first parts. No
+    part exceeds its weight; the sum is the amount, or the sum of the weights if that is less."""
+    whole = sum(weights)
+    amount = min(amount, whole)
+    parts = [amount * weight // whole if whole else 0 for weight in weights]
+    rest = amount - sum(parts)
+    for number, weight in enumerate(weights):
+        if rest and parts[number] < weight:
+            parts[number] += 1
+            rest -= 1
+    return parts
+
+
+def above(queue: Queue, name: str) -> int:
+    """The usage of a resource above the guarantee, without what is leaving; 0 if there is none."""
+    return max(0, _usage(queue, name) - queue.guaranteed.get(name, 0))
+
+
+def _usage(queue: Queue, name: str) -> int:
+    return queue.allocated.get(name, 0) - queue.leaving.get(name, 0)
+
+
+def _name(queue: Queue) -> str:
+    return queue.name

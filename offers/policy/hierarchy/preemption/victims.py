@@ -1,0 +1,271 @@
+"""The search for victims for one ask of a queue below its guarantee.
+
+The rules: an allocation can be a victim if its leaf is in the scope of the ask, if its priority is not above the one of
+the ask, if it needs no particular node, and if it is not being preempted already. It is taken if it reduces a shortage
+and no queue with a guarantee, on its path and not on the path of the ask, falls below the guarantee in the resources of
+the ask. The ask must fit the node and every maximum on its path afterwards, and the nearest queue with a guarantee for
+one of its resources must not exceed the guarantee.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from heapq import merge
+from typing import NamedTuple
+
+from offers.dimensions import Amounts
+from offers.policy.hierarchy.preemption.scope import scope_of
+from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
+from offers.policy.hierarchy.state.nodes import Node, Nodes, Running
+from offers.policy.hierarchy.state.queue import Queue
+
+UNBOUNDED = 1 << 62
+
+Check = Callable[[Ask, str, tuple[Allocation, ...]], bool]
+"""True if a node admits an ask once some allocations have gone, as far as more than amounts is concerned."""
+
+
+def plan(
+    nodes: Nodes, leaf: Queue, ask: Ask, leaving: Collection[str], check: Check | None = None
+) -> Preemption | None:
+    """The preemption that gives an ask of a leaf its room: the node with the fewest victims, then with the lowest name.
+    None if no preemption is allowed or useful. `leaving`: the ids of allocations that are being preempted. `check`:
+    None admits every node."""
+    wanted = {name: amount for name, amount in ask.request if amount > 0}
+    goal = goal_of(leaf, wanted)
+    if goal is None:
+        return None
+    search = Search(leaf, goal, ask, wanted, leaving)
+    return search.run(nodes, check) if search.is_possible() else None
+
+
+def goal_of(leaf: Queue, wanted: Collection[str]) -> Queue | None:
+    """The nearest queue, the leaf first, with a guarantee for one of the resources wanted; None if there is none."""
+    return next((one for one in leaf.path if not one.guaranteed.keys().isdisjoint(wanted)), None)
+
+
+class Search:
+    """The search of one ask. Shortages are amounts above 0 by resource."""
+
+    def __init__(self, leaf: Queue, goal: Queue, ask: Ask, wanted: dict[str, int], leaving: Collection[str]) -> None:
+        """`goal`: the nearest queue on the path with a guarantee for a resource of the ask."""
+        self.ask, self._wanted, self._leaving = ask, wanted, leaving
+        self._fence, leaves = scope_of(leaf, ask.request, ask.priority)
+        self._above: dict[str, int] = {}
+        for queue in leaf.path:
+            for name, amount in queue.excess(ask.request).items():
+                self._above[name] = max(amount, self._above.get(name, 0))
+        over = {
+            name: goal.expected(name) + amount - goal.guaranteed[name]
+            for name, amount in wanted.items()
+            if name in goal.guaranteed
+        }
+        self._over = {name: amount for name, amount in over.items() if amount > 0}
+        self._sources = {
+            one: source
+            for one, greatest in leaves.items()
+            if (source := _Source.of(one, greatest, goal in one.path, leaf, wanted)) is not None
+        }
+
+    def is_possible(self) -> bool:
+        """False if no choice of victims can reach the goal."""
+        return bool(self._sources) and (not self._over or any(one.inside for one in self._sources.values()))
+
+    def run(self, nodes: Nodes, check: Check | None) -> Preemption | None:
+        """The best preemption; None if there is none."""
+        best: Preemption | None = None
+        partial: tuple[int, str] | None = None
+        fewest = UNBOUNDED
+        # Victims inside and outside of the queue with the guarantee count differently. Some may be in vain then, and
+        # are dropped after the search of a node, so the search of the node cannot end early.
+        trims = bool(self._over)
+        for name in sorted({name for leaf in self._sources for name in leaf.places}):
+            node = nodes.by_name[name]
+            taken = self._on(node, fewest - 1, UNBOUNDED if trims else fewest - 1)
+            if taken is None:
+                continue
+            if trims and not (taken.above or taken.over):
+                taken.trim()
+            if taken.above or taken.over:
+                found = (taken.sufficed, name)
+                if best is None and (partial is None or found < partial):
+                    partial = found
+            elif taken.victims and len(taken.victims) < fewest and self._is_admitted(nodes, name, taken, check):
+                best = Preemption(self.ask, name, tuple(taken.victims), self._fence.name)
+                fewest = len(taken.victims)
+                if fewest == 1:
+                    break
+        if best is not None or not (self._above or self._over):
+            return best
+        return self._spread(nodes, partial, check)
+
+    def _is_admitted(self, nodes: Nodes, name: str, taken: _Taken, check: Check | None) -> bool:
+        admitted = nodes.is_admitted(self.ask.constraint, name)
+        return admitted and (check is None or check(self.ask, name, tuple(taken.victims)))
+
+    def _on(self, node: Node, useful: int, most: int, *, whole: bool = True) -> _Taken | None:
+        """Takes victims on one node, at most `most`; None if their room does not suffice for the ask, or if more than
+        `useful` are needed. `whole`: also takes victims for the shortages of queues."""
+        short: dict[str, int] = {}
+        for name, amount in self._wanted.items():
+            lack = amount - node.room(name)
+            if lack > 0:
+                if lack > useful * node.largest.get(name, 0):
+                    return None
+                short[name] = lack
+        taken = _Taken(short, dict(self._above), dict(self._over))
+        self._take(taken, node.running, most, node.name, whole)
+        return None if taken.short else taken
+
+    def _take(self, taken: _Taken, running: Iterable[Running], most: int, node: str, whole: bool) -> None:
+        sources, leaving = self._sources, self._leaving
+        for order, allocation, leaf in running:
+            if len(taken.victims) >= most or not (taken.short or (whole and (taken.above or taken.over))):
+                return
+            source = sources.get(leaf)
+            if source is None or order[3] in leaving:
+                continue
+            ask = allocation.ask
+            if (
+                (source.greatest is not None and ask.priority > source.greatest)
+                or (source.refused and ask.request in source.refused)
+                or ask.required_node
+            ):
+                continue
+            if taken.is_useful(allocation, node, source.inside, whole) and taken.may_lose(ask.request, source.spares):
+                taken.take(allocation, node, source)
+
+    def _spread(self, nodes: Nodes, partial: tuple[int, str] | None, check: Check | None) -> Preemption | None:
+        """A preemption with victims on several nodes, because a maximum or the guarantee is in the way. `partial`: the
+        number of victims on the best node and its name; None if victims make no node large enough."""
+        for node in nodes:
+            if partial is not None and partial <= (0, node.name):
+                break
+            if all(amount <= node.room(one) for one, amount in self._wanted.items()):
+                partial = (0, node.name)
+        if partial is None:
+            return None
+        name = partial[1]
+        taken = self._on(nodes.by_name[name], UNBOUNDED, UNBOUNDED, whole=False)
+        if taken is None:
+            return None
+        own = {one.ask.id for one in taken.victims}
+        places = {place for leaf in self._sources for place in leaf.places}
+        rest = merge(*(nodes.by_name[place].running for place in sorted(places)), key=_order)
+        self._take(taken, (one for one in rest if one.order[3] not in own), UNBOUNDED, name, True)
+        if taken.above or taken.over:
+            return None
+        taken.trim()
+        victims = tuple(taken.victims)
+        if not victims or not self._is_admitted(nodes, name, taken, check):
+            return None
+        return Preemption(self.ask, name, victims, self._fence.name)
+
+
+class _Source(NamedTuple):
+    """The victims of one leaf. `greatest`: their greatest priority, None for every priority; `inside`: the leaf is
+    below the queue whose guarantee is the goal; `spares`: queue, resource and the amount used beyond the guarantee;
+    `refused`: requests of allocations none of which may be lost."""
+
+    greatest: int | None
+    inside: bool
+    spares: list[tuple[Queue, str, int]]
+    refused: frozenset[Amounts]
+
+    @classmethod
+    def of(
+        cls, leaf: Queue, greatest: int | None, inside: bool, asking: Queue, wanted: dict[str, int]
+    ) -> _Source | None:
+        """The victims in a leaf for a leaf that asks; None if there are none."""
+        spares = [
+            (queue, name, queue.allocated.get(name, 0) - queue.leaving.get(name, 0) - queue.guaranteed[name])
+            for queue in leaf.path
+            if queue not in asking.path
+            for name in wanted
+            if name in queue.guaranteed
+        ]
+        refused = frozenset(request for request in leaf.requests if not _leaves_enough(request, spares))
+        return None if len(refused) == len(leaf.requests) else cls(greatest, inside, spares, refused)
+
+
+def _leaves_enough(request: Amounts, spares: list[tuple[Queue, str, int]]) -> bool:
+    amounts = dict(request)
+    return all(amounts.get(name, 0) <= spare for _, name, spare in spares)
+
+
+class _Taken:
+    """Victims, and the shortages that are left: of the node, of maxima, of the guarantee."""
+
+    __slots__ = ("_contributions", "_whole", "above", "lost", "over", "short", "sufficed", "victims")
+
+    def __init__(self, short: dict[str, int], above: dict[str, int], over: dict[str, int]) -> None:
+        self.short, self.above, self.over = short, above, over
+        self._whole = (dict(short), dict(above), dict(over))
+        self.victims: list[Allocation] = []
+        self._contributions: list[tuple[bool, bool]] = []
+        self.sufficed = 0
+        """The number of victims that were needed for the node alone."""
+        self.lost: dict[tuple[Queue, str], int] = {}
+
+    def is_useful(self, allocation: Allocation, node: str, inside: bool, whole: bool) -> bool:
+        """True if an allocation reduces a shortage."""
+        here = allocation.node == node
+        return any(
+            (here and name in self.short) or (whole and (name in self.above or (inside and name in self.over)))
+            for name, _ in allocation.ask.request
+        )
+
+    def may_lose(self, request: Amounts, spares: list[tuple[Queue, str, int]]) -> bool:
+        """True if no guarantee is hurt. `spares`: the amounts that queues use beyond their guarantees."""
+        amounts = dict(request)
+        return all(amounts.get(name, 0) + self.lost.get((queue, name), 0) <= spare for queue, name, spare in spares)
+
+    def take(self, allocation: Allocation, node: str, source: _Source) -> None:
+        """Adds a victim."""
+        amounts = dict(allocation.ask.request)
+        for queue, name, _ in source.spares:
+            self.lost[queue, name] = self.lost.get((queue, name), 0) + amounts.get(name, 0)
+        self.victims.append(allocation)
+        self._contributions.append((allocation.node == node, source.inside))
+        if self.short:
+            self.sufficed = len(self.victims)
+        if allocation.node == node:
+            _reduce(self.short, amounts)
+        _reduce(self.above, amounts)
+        if source.inside:
+            _reduce(self.over, amounts)
+
+    def trim(self) -> None:
+        """Drops victims without which the others suffice. Several kinds of shortages can make earlier ones useless."""
+        surplus = [{name: -amount for name, amount in shortage.items()} for shortage in self._whole]
+        shares = [
+            [
+                (figures, name, amount)
+                for figures, counts in zip(surplus, (here, True, inside), strict=True)
+                if counts
+                for name, amount in victim.ask.request
+                if name in figures
+            ]
+            for victim, (here, inside) in zip(self.victims, self._contributions, strict=True)
+        ]
+        for figures, name, amount in (entry for share in shares for entry in share):
+            figures[name] += amount
+        kept = []
+        for victim, share in zip(self.victims, shares, strict=True):
+            if all(figures[name] >= amount for figures, name, amount in share):
+                for figures, name, amount in share:
+                    figures[name] -= amount
+            else:
+                kept.append(victim)
+        self.victims = kept
+
+
+def _reduce(shortage: dict[str, int], amounts: dict[str, int]) -> None:
+    for name in list(shortage):
+        shortage[name] -= amounts.get(name, 0)
+        if shortage[name] <= 0:
+            del shortage[name]
+
+
+def _order(running: Running) -> tuple[bool, bool, float, str]:
+    return running.order

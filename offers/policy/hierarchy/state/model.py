@@ -1,0 +1,57 @@
+"""Asks, allocations, nodes and preemptions: immutable values. Amounts are mappings in one unit per resource."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from offers.dimensions import Amounts
+
+
+class Ask(NamedTuple):
+    """A request of an application for one allocation. `created` is seconds of one clock; `name` is unique within the
+    application."""
+
+    application: str
+    name: str
+    request: Amounts
+    created: float = 0.0
+    priority: int = 0
+    may_preempt: bool = True
+    preemptable: bool = True
+    """False: the allocation asks to be taken after all others."""
+    originator: bool = False
+    """True if the allocation is the driver of its application."""
+    required_node: str = ""
+    """The only node that is admitted; empty: all nodes are admitted."""
+    constraint: Hashable = None
+    """The conditions on nodes other than amounts, as the caller's check of nodes understands them; None: no conditions.
+    Asks with equal constraints are admitted by the same nodes."""
+
+    @property
+    def id(self) -> str:
+        """The application and the name of the ask."""
+        return f"{self.application}/{self.name}"
+
+
+class Allocation(NamedTuple):
+    """An ask with its node."""
+
+    ask: Ask
+    node: str
+
+    @property
+    def order_of_loss(self) -> tuple[bool, bool, float, str]:
+        """The key of the order in which allocations are preempted: those that admit preemption first, then those that
+        are no originator, then the newest, then by id."""
+        ask = self.ask
+        return (not ask.preemptable, ask.originator, -ask.created, ask.id)
+
+
+class Preemption(NamedTuple):
+    """Allocations that end so that an ask can be placed on a node. `fence`: the queue that bounded the search."""
+
+    ask: Ask
+    node: str
+    victims: tuple[Allocation, ...]
+    fence: str

@@ -1,0 +1,206 @@
+"""Nodes in the order of placement: the least used first, or the most used first."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from math import prod
+from typing import NamedTuple
+
+from offers.dimensions import Amounts
+from offers.policy.amounts import Vector
+from offers.policy.hierarchy.configuration.fields import LARGEST
+from offers.policy.hierarchy.configuration.partition import NodeOrder
+from offers.policy.hierarchy.state.application import RequestClass
+from offers.policy.hierarchy.state.blocks import Blocks, fits_request
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.state.waiting import Waiting
+
+WEIGHTS: Mapping[str, int] = {"vcore": 1, "memory": 1, "cpus": 1, "mem": 1}
+"""The weights of resources without a configuration."""
+
+Admits = Callable[[Hashable, str], bool]
+"""True if a node, given by name, meets a constraint. Equal arguments give equal results until the node is changed."""
+
+
+class Running(NamedTuple):
+    """An allocation on a node, in the order of loss."""
+
+    order: tuple[bool, bool, float, str]
+    allocation: Allocation
+    leaf: Queue
+
+
+class Node:
+    """A node. Amounts by resource: `total`; `free`, not used; `leaving`, used by allocations that are being preempted;
+    `promised` to asks that wait for room on this node. While the node has promises, it takes no other work."""
+
+    __slots__ = (
+        "factors", "free", "is_schedulable", "key", "largest", "leaving", "name", "promised", "promises", "running",
+        "total", "waiting", "whole",
+    )  # fmt: skip
+
+    def __init__(self, name: str, total: Vector) -> None:
+        self.name, self.total, self.free = name, dict(total), dict(total)
+        self.key: tuple[int, str] | None = None
+        self.factors: tuple[tuple[str, int, int], ...] = ()
+        """The share of used resources is the sum of used amounts times factors, by `whole`: name, total, factor."""
+        self.whole = 1
+        self.is_schedulable = True
+        """False keeps new work away."""
+        self.leaving: dict[str, int] = {}
+        self.promised: dict[str, int] = {}
+        self.promises: dict[str, Ask] = {}
+        """The asks that wait for room on this node, by id."""
+        self.running: list[Running] = []
+        self.largest: dict[str, int] = {}
+        """At least the greatest amount that one allocation on this node uses."""
+        self.waiting: Waiting[RequestClass] = Waiting()
+        """Requests for this node only."""
+
+    def room(self, resource: str) -> int:
+        """The amount that is free once all victims have left and all promises are kept; may be negative."""
+        return self.free.get(resource, 0) + self.leaving.get(resource, 0) - self.promised.get(resource, 0)
+
+    def add(self, allocation: Allocation, leaf: Queue) -> None:
+        """Notes an allocation of a leaf. The room is taken by `Nodes.use`."""
+        if not self.running:
+            self.largest.clear()
+        insort(self.running, Running(allocation.order_of_loss, allocation, leaf))
+        for resource, amount in allocation.ask.request:
+            if amount > self.largest.get(resource, 0):
+                self.largest[resource] = amount
+
+    def remove(self, allocation: Allocation) -> None:
+        """Removes an allocation that `add` noted."""
+        del self.running[bisect_left(self.running, (allocation.order_of_loss,))]
+
+
+class Nodes:
+    """All nodes of a partition."""
+
+    def __init__(
+        self,
+        order: NodeOrder = NodeOrder.FAIR,
+        weights: Mapping[str, int] | None = None,
+        admits: Admits | None = None,
+    ) -> None:
+        """`weights` by resource; None or empty: `WEIGHTS`. `admits`: None admits every constraint on every node."""
+        self._set_order(order, weights)
+        self.admits = admits
+        self.ordered: Blocks[Node] = Blocks()
+        self.waiting: Waiting[RequestClass] = Waiting()
+        """Requests that no node has room for."""
+        self.missing: Waiting[RequestClass] = Waiting()
+        """Requests for nodes that do not exist."""
+        self.by_name: dict[str, Node] = {}
+        self._names: list[str] = []
+
+    def _set_order(self, order: NodeOrder, weights: Mapping[str, int] | None) -> None:
+        self._sign = 1 if order is NodeOrder.FAIR else -1
+        self._weights = {name: weight for name, weight in (weights or WEIGHTS).items() if weight}
+        bits = LARGEST.bit_length() * len(self._weights) + sum(self._weights.values()).bit_length()
+        self._shift = 2 * bits + 1
+        """The shift with which equal keys mean equal shares; see `ExactRatios`."""
+
+    def reorder(self, order: NodeOrder, weights: Mapping[str, int] | None) -> None:
+        """Gives the nodes another order, which may be the same. None or empty weights mean `WEIGHTS`."""
+        self._set_order(order, weights)
+        nodes = list(self)
+        for node in nodes:
+            if node.key is not None:
+                self.ordered.remove(node.key)
+                node.key = None
+        for node in nodes:
+            self._weigh(node)
+            self.changed(node)
+
+    def __iter__(self) -> Iterator[Node]:
+        """The nodes in the order of their names."""
+        return (self.by_name[name] for name in self._names)
+
+    def add(self, node: Node) -> None:
+        """Adds a node. Raises ValueError if the name is known, or an amount is negative or above `LARGEST`."""
+        if node.name in self.by_name:
+            raise ValueError(f"node {node.name}: exists already")
+        if any(not 0 <= amount <= LARGEST for amount in node.total.values()):
+            raise ValueError(f"node {node.name}: an amount is negative or above {LARGEST}")
+        self._weigh(node)
+        self.by_name[node.name] = node
+        insort(self._names, node.name)
+        self.changed(node)
+
+    def _weigh(self, node: Node) -> None:
+        weighted = [(name, node.total[name], weight) for name, weight in self._weights.items() if node.total.get(name)]
+        whole = prod(total for _, total, _ in weighted)
+        node.factors = tuple((name, total, weight * whole // total) for name, total, weight in weighted)
+        node.whole = whole * sum(weight for *_, weight in weighted) or 1
+
+    def remove(self, name: str) -> Node:
+        """Removes a node, and returns the node. Raises KeyError for an unknown one."""
+        node = self.by_name.pop(name)
+        del self._names[bisect_left(self._names, name)]
+        if node.key is not None:
+            self.ordered.remove(node.key)
+            node.key = None
+        return node
+
+    def use(self, name: str, request: Amounts, sign: int) -> Node:
+        """Takes the room of a request on a node (`sign` 1) or gives the room back (-1). Returns the node."""
+        node = self.by_name[name]
+        for resource, amount in request:
+            node.free[resource] = node.free.get(resource, 0) - sign * amount
+        self.changed(node)
+        return node
+
+    def promise(self, name: str, ask: Ask) -> None:
+        """Holds room on a node for an ask. The node takes no other work while it has promises."""
+        node = self.by_name[name]
+        node.promises[ask.id] = ask
+        for resource, amount in ask.request:
+            node.promised[resource] = node.promised.get(resource, 0) + amount
+        self.changed(node)
+
+    def withdraw(self, name: str, ask: str) -> Node:
+        """Ends a promise, and returns the node. Raises KeyError if the node did not promise the ask anything."""
+        node = self.by_name[name]
+        for resource, amount in node.promises.pop(ask).request:
+            node.promised[resource] -= amount
+        self.changed(node)
+        return node
+
+    def find(self, request: Amounts, constraint: Hashable = None) -> Node | None:
+        """The first node with room for a request that meets the constraint; None if there is none."""
+        for node in self.ordered.fitting(request):
+            if self.is_admitted(constraint, node.name):
+                return node
+        return None
+
+    def has_room(self, name: str, request: Amounts, constraint: Hashable) -> Node | None:
+        """The node with a name if it has room for a request; None if it has not, or does not exist."""
+        node = self.by_name.get(name)
+        if (
+            node is None
+            or not node.is_schedulable
+            or not fits_request(request, node.free)
+            or not self.is_admitted(constraint, name)
+        ):
+            return None
+        return node
+
+    def is_admitted(self, constraint: Hashable, name: str) -> bool:
+        """True if a node meets a constraint; None is met by every node."""
+        return constraint is None or self.admits is None or self.admits(constraint, name)
+
+    def changed(self, node: Node) -> None:
+        """Renews the place of a node in the order."""
+        if node.key is not None:
+            self.ordered.remove(node.key)
+            node.key = None
+        if node.is_schedulable and not node.promises:
+            used = 0
+            for name, total, factor in node.factors:
+                used += factor * (total - node.free[name])
+            node.key = (self._sign * ((used << self._shift) // node.whole), node.name)
+            self.ordered.add(node.key, node)

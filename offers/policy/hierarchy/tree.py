@@ -1,0 +1,400 @@
+"""The tree of queues with its applications and nodes: one allocation per cycle.
+
+A cycle descends from root into the first child that has something to try, down to the first class of requests of a
+leaf. A class that the maximum of a queue or the nodes refuse is set aside among the requests that wait there, and
+returns when there is room for it: a cycle therefore never walks over queues, applications or asks that cannot be
+placed. Each change renews figures and keys on the path of one leaf only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from offers.dimensions import Amounts
+from offers.policy.amounts import Vector, added
+from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
+from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass
+from offers.policy.hierarchy.state.limits import Trackers
+from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
+from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
+from offers.policy.hierarchy.state.queue import Queue, QueueState
+from offers.policy.hierarchy.state.waiting import Waiting
+
+
+class Tree:
+    """The state of a partition. Names of queues are full names: ``root.batch.night``."""
+
+    def __init__(self, partition: Partition, nodes: Iterable[tuple[str, Vector]], admits: Admits | None = None) -> None:
+        """`nodes`: name and total of each. `admits` judges the constraints of asks; None admits all. Raises ValueError
+        if two nodes have one name or an amount is negative."""
+        self.partition = partition
+        self.nodes = Nodes(partition.node_order, partition.weights, admits)
+        for name, total in nodes:
+            self.nodes.add(Node(name, total))
+        self.total = added(*[node.total for node in self.nodes])
+        self.queues: dict[str, Queue] = {}
+        self.applications: dict[str, Application] = {}
+        self.leaving: dict[str, Allocation] = {}
+        """The allocations that are being preempted, by id."""
+        self.tries = 0
+        """The number of requests that cycles have tried so far."""
+        self.version = 0
+        """Changes with every change of usage, of promises and of what is leaving."""
+        self.trackers = Trackers()
+        self.root = self.grow(partition.root, None)
+
+    def grow(self, config: QueueConfig, parent: Queue | None) -> Queue:
+        """Adds a queue with its children below a parent, and returns the queue; None as the parent makes root."""
+        queue = Queue(config, parent, self.total)
+        self.queues[queue.name] = queue
+        if parent is not None:
+            parent.children[config.name] = queue
+        for child in config.queues:
+            self.grow(child, queue)
+        return queue
+
+    # --- changes ----------------------------------------------------------------------------------------------
+
+    def submit(self, application: Application, *, forced: bool = False) -> None:
+        """Adds an application to its leaf. Raises ValueError if the name is known, or the queue is no leaf or does not
+        take applications; a forced application is also taken by a queue that takes no others."""
+        queue = self.queues.get(application.queue)
+        if queue is None or not queue.is_leaf:
+            raise ValueError(f"application {application.name}: {application.queue} is no leaf")
+        if not forced and any(one.state is not QueueState.ACTIVE for one in queue.path):
+            raise ValueError(f"application {application.name}: {application.queue} takes no applications")
+        if application.name in self.applications:
+            raise ValueError(f"application {application.name}: exists already")
+        self.applications[application.name] = application
+        queue.applications[application.name] = application
+        application.key = queue.key_of(application)
+        application.trackers = self.trackers.of(queue, application)
+
+    def finish(self, name: str) -> None:
+        """Removes an application and its pending asks. Raises KeyError for an unknown application, ValueError if it has
+        allocations."""
+        application = self.applications[name]
+        if application.allocations:
+            raise ValueError(f"application {name}: {len(application.allocations)} allocations have not ended")
+        for ask in list(application.asks):
+            self.withdraw(name, ask)
+        del self.applications[name], self.queues[application.queue].applications[name]
+
+    def ask(self, ask: Ask) -> None:
+        """Adds a pending ask. Raises KeyError for an unknown application, ValueError for a negative amount, a name with
+        a slash or a name that is known."""
+        if "/" in ask.name:
+            raise ValueError(f"ask {ask.id}: the name has a slash")
+        if any(amount < 0 for _, amount in ask.request):
+            raise ValueError(f"ask {ask.id}: a negative amount")
+        application = self.applications[ask.application]
+        if ask.name in application.asks or ask.name in application.allocations:
+            raise ValueError(f"ask {ask.id}: exists already")
+        before = application.priorities.greatest()
+        group = application.add(ask)
+        self._count(application, ask.request, 1)
+        self.renew(application, before, group)
+
+    def withdraw(self, application: str, name: str) -> Ask:
+        """Removes a pending ask, and returns the ask. Raises KeyError if there is no such ask."""
+        owner = self.applications[application]
+        group = owner.asks[name]
+        before = owner.priorities.greatest()
+        ask = self._take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
+        self.renew(owner, before, group)
+        return ask
+
+    def recover(self, allocation: Allocation) -> None:
+        """Adds an allocation that runs already. Raises KeyError for an unknown application or node."""
+        application = self.applications[allocation.ask.application]
+        self.nodes.use(allocation.node, allocation.ask.request, 1)
+        self._record(application, allocation)
+        self.renew(application, application.priorities.greatest(), None)
+
+    def release(self, application: str, name: str) -> Allocation:
+        """Removes an allocation that has ended, and returns the allocation. Requests that fit the room that this gives
+        on the node or below a maximum may be tried again. Raises KeyError if there is no such allocation."""
+        owner = self.applications[application]
+        allocation = owner.allocations.pop(name)
+        self.version += 1
+        request = allocation.ask.request
+        leaf = self.queues[owner.queue]
+        node = self.nodes.use(allocation.node, request, -1)
+        node.remove(allocation)
+        if self.leaving.pop(allocation.ask.id, None) is not None:
+            for figures in (node.leaving, *(queue.leaving for queue in leaf.path)):
+                _add(figures, request, -1)
+        leaf.note(allocation, -1)
+        _add(owner.allocated, request, -1)
+        for queue in leaf.path:
+            _add(queue.allocated, request, -1)
+        if not owner.allocations:
+            self._started(leaf, -1)
+        for queue in leaf.path:
+            if len(queue.waiting):
+                self.wake(queue.waiting.fitting(queue.room()))
+        for tracker in owner.trackers:
+            tracker.use(request, -1)
+            tracker.running -= not owner.allocations
+            self.wake(list(tracker.woken()))
+        self.room_on(node)
+        self.renew(owner, owner.priorities.greatest(), None)
+        return allocation
+
+    def set_state(self, name: str, state: QueueState) -> None:
+        """Stops, drains or activates a queue. Promises to asks of a stopped queue end. Raises KeyError for an unknown
+        queue."""
+        queue = self.queues[name]
+        queue.state = state
+        if state is QueueState.STOPPED:
+            for leaf in queue.leaves():
+                for one in [one for one in leaf.classes.values() if one.alternative.promised]:
+                    for ask in [entry[2] for group in one.members for entry in group.asks]:
+                        self.forget_promise(ask.application, ask.name)
+        queue.place_path()
+
+    # --- promises ---------------------------------------------------------------------------------------------
+
+    def promise(self, application: str, name: str, node: str) -> None:
+        """Holds room on a node for a pending ask, which is tried before all others. The node takes no other work
+        meanwhile. Raises KeyError if the ask or the node is unknown."""
+        owner = self.applications[application]
+        self._regroup(owner, owner.asks[name], name, node)
+
+    def forget_promise(self, application: str, name: str) -> None:
+        """Ends a promise; the ask is tried like others. Raises KeyError if there is no such ask or no promise."""
+        owner = self.applications[application]
+        self._regroup(owner, owner.asks[name], name, "")
+
+    def preempt(self, preemption: Preemption) -> None:
+        """Notes that victims are leaving, and promises their node to the ask. The caller ends the victims, and calls
+        `release` for each that has ended. Raises KeyError if the ask is not pending or a victim has no allocation."""
+        for victim in preemption.victims:
+            self.leave(victim)
+        ask = preemption.ask
+        self.promise(ask.application, ask.name, preemption.node)
+
+    def leave(self, victim: Allocation) -> None:
+        """Notes that an allocation is being preempted. Raises KeyError if there is no such allocation, or if it is
+        being preempted already."""
+        owner = self.applications[victim.ask.application]
+        if owner.allocations[victim.ask.name] != victim or victim.ask.id in self.leaving:
+            raise KeyError(victim.ask.id)
+        self.version += 1
+        self.leaving[victim.ask.id] = victim
+        path = self.queues[owner.queue].path
+        for figures in (self.nodes.by_name[victim.node].leaving, *(queue.leaving for queue in path)):
+            _add(figures, victim.ask.request, 1)
+
+    def _regroup(self, owner: Application, group: Group, name: str, node: str) -> None:
+        self.version += 1
+        before, tried = owner.priorities.greatest(), owner.preempted_at.get(name)
+        reserved = owner.reserved_at.get(name)
+        ask = self._take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
+        if tried is not None:
+            owner.preempted_at[name] = tried
+        if reserved is not None:
+            owner.reserved_at[name] = reserved
+        new = owner.add(ask, node)
+        self._count(owner, ask.request, 1)
+        if node:
+            self.nodes.promise(node, ask)
+            for queue in self.queues[owner.queue].path:
+                _add(queue.promised, ask.request, 1)
+        self.renew(owner, before, group)
+        self.renew(owner, owner.priorities.greatest(), new)
+
+    # --- the cycle --------------------------------------------------------------------------------------------
+
+    def cycle(self) -> Allocation | None:
+        """Makes the next allocation; None if nothing can be placed."""
+        while self.root.state is not QueueState.STOPPED:
+            found = self.root.ready_promised.first()
+            if found is None:
+                queue: Queue | None = self.root
+                while queue is not None and not queue.is_leaf:
+                    queue = queue.ready_children.first()
+                found = queue.first_class() if queue is not None else None
+            if found is None:
+                return None
+            allocation = self._try(found)
+            if allocation is not None:
+                return allocation
+        return None
+
+    def run(self) -> Iterator[Allocation]:
+        """Repeats cycles until nothing more can be placed."""
+        while (allocation := self.cycle()) is not None:
+            yield allocation
+
+    def _try(self, one: RequestClass) -> Allocation | None:
+        self.tries += 1
+        group = one.members.first()
+        assert group is not None
+        application, alternative = group.application, one.alternative
+        refused = self._refusal(one, application)
+        node = None
+        if refused is None:
+            node, refused = self._node(alternative)
+        if node is None and refused is not None:
+            self._set_aside(one, refused)
+            return None
+        assert node is not None
+        before = application.priorities.greatest()
+        ask = self._take(application, group, 0)
+        self.nodes.use(node.name, ask.request, 1)
+        allocation = Allocation(ask, node.name)
+        self._record(application, allocation)
+        self.renew(application, before, group)
+        return allocation
+
+    def _refusal(self, one: RequestClass, application: Application) -> Waiting[RequestClass] | None:
+        """The requests among which a class must wait because of a maximum or a limit; None if none is in the way."""
+        for queue in one.leaf.path:
+            if queue.exceeded(one.request):
+                return queue.waiting
+        return self.limit_of(application, one.request)
+
+    def limit_of(self, application: Application, request: Amounts) -> Waiting[RequestClass] | None:
+        """The requests among which a request of an application must wait because of a limit of applications, or of a
+        user or group; None if none is in the way."""
+        started = bool(application.allocations)
+        for queue in self.queues[application.queue].path:
+            most = queue.config.max_applications
+            if not started and most is not None and queue.running >= most:
+                return queue.waiting_new
+        for tracker in application.trackers:
+            waiting = tracker.refuses(request, started)
+            if waiting is not None:
+                return waiting
+        return None
+
+    def _node(self, alternative: Alternative) -> tuple[Node | None, Waiting[RequestClass] | None]:
+        request, constraint = alternative.request, alternative.constraint
+        only = alternative.promised or alternative.required_node
+        if not only:
+            node = self.nodes.find(request, constraint)
+            return node, self.nodes.waiting if node is None else None
+        there = self.nodes.by_name.get(only)
+        if there is None:
+            return None, self.nodes.missing
+        node = self.nodes.has_room(only, request, constraint)
+        if node is None or (node.promises and not alternative.promised):
+            return None, there.waiting
+        return node, None
+
+    # --- figures ----------------------------------------------------------------------------------------------
+
+    def _record(self, application: Application, allocation: Allocation) -> None:
+        self.version += 1
+        ask = allocation.ask
+        leaf = self.queues[application.queue]
+        started = not application.allocations
+        application.allocations[ask.name] = allocation
+        _add(application.allocated, ask.request, 1)
+        for queue in leaf.path:
+            _add(queue.allocated, ask.request, 1)
+        leaf.note(allocation, 1)
+        self.nodes.by_name[allocation.node].add(allocation, leaf)
+        for tracker in application.trackers:
+            tracker.use(ask.request, 1)
+            tracker.running += started
+        if started:
+            self._started(leaf, 1)
+
+    def _take(self, application: Application, group: Group, position: int) -> Ask:
+        """Removes a pending ask from its group, with what was promised to it."""
+        ask = application.remove(group, position)
+        self._count(application, ask.request, -1)
+        if group.alike.promised:
+            for queue in self.queues[application.queue].path:
+                _add(queue.promised, ask.request, -1)
+            self.room_on(self.nodes.withdraw(group.alike.promised, ask.id))
+        return ask
+
+    def _started(self, leaf: Queue, change: int) -> None:
+        """Counts an application that starts or ends, and renews the leaves that a limit of applications concerns."""
+        for queue in leaf.path:
+            limit = queue.config.max_applications
+            crossed = limit is not None and (queue.running >= limit) is not (queue.running + change >= limit)
+            queue.running += change
+            if crossed:
+                for one in queue.leaves():
+                    one.place_path()
+                self.wake(list(queue.waiting_new))
+
+    def _count(self, application: Application, request: Amounts, sign: int) -> None:
+        for queue in self.queues[application.queue].path:
+            _add(queue.pending, request, sign)
+
+    # --- order ------------------------------------------------------------------------------------------------
+
+    def _set_aside(self, one: RequestClass, waiting: Waiting[RequestClass]) -> None:
+        one.waits = waiting
+        waiting.add(one)
+        one.leaf.place_class(one)
+        one.leaf.place_path()
+
+    def wake(self, classes: Iterable[RequestClass]) -> None:
+        """Lets requests that wait be tried again."""
+        for one in classes:
+            assert one.waits is not None
+            one.waits.remove(one)
+            one.waits = None
+            one.leaf.place_class(one)
+            one.leaf.place_path()
+
+    def room_on(self, node: Node) -> None:
+        """Lets the requests that wait for a node and fit it be tried again."""
+        if len(node.waiting):
+            self.wake(node.waiting.fitting(node.free))
+        if not node.promises and len(self.nodes.waiting):
+            self.wake(self.nodes.waiting.fitting(node.free))
+
+    def renew(self, application: Application, before: int | None, changed: Group | None) -> None:
+        """Renews the keys on a path. `before`: the priority of the application before the change; None if nothing was
+        pending. `changed`: the group whose asks have changed; None if none have."""
+        leaf = self.queues[application.queue]
+        after = application.priorities.greatest()
+        if before != after:
+            if before is not None:
+                leaf.priorities.remove(before)
+            if after is not None:
+                leaf.priorities.add(after)
+        key = leaf.key_of(application)
+        started = bool(application.allocations)
+        whole = key != application.key or started is not application.counts_as_started
+        application.counts_as_started = started
+        application.key = key
+        groups = set(application.groups.values()) if whole else set()
+        if changed is not None:
+            groups.add(changed)
+        touched: dict[RequestClass, None] = {}
+        for group in groups:
+            old = group.request_class
+            group.place(self._class_of(leaf, group) if group.asks else None)
+            for one in (old, group.request_class):
+                if one is not None:
+                    touched[one] = None
+        for one in touched:
+            leaf.place_class(one)
+        leaf.place_path()
+
+    @staticmethod
+    def _class_of(leaf: Queue, group: Group) -> RequestClass:
+        alike, application = group.alike, group.application
+        return leaf.class_of(
+            Alternative(
+                alike.request,
+                alike.required_node,
+                alike.constraint,
+                alike.promised,
+                bool(application.allocations),
+                (application.user, *application.user_groups) if application.trackers else (),
+            )
+        )
+
+
+def _add(figures: dict[str, int], request: Amounts, sign: int) -> None:
+    for name, amount in request:
+        figures[name] = figures.get(name, 0) + sign * amount

@@ -1,0 +1,174 @@
+"""The functions of all plug-ins of a session as one: how tiers are joined.
+
+Orders: the keys in tier and list order, so the first difference decides. Predicates, ready and pipelined: all must
+agree. Overused: one suffices. Valid: the first objection. Victims of `preempt`: what all plug-ins agree on of the first
+tier that has an opinion, even if the opinion is that there are none. Victims of `reclaim`: what all plug-ins of all
+tiers agree on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from offers.policy.session.model import Job
+from offers.policy.session.plugins import conformance, gang, priority
+from offers.policy.session.plugins.interface import (
+    Claim,
+    Feasibility,
+    Functions,
+    Scorer,
+    Verdict,
+    Victim,
+    Victims,
+)
+from offers.policy.session.state.agents import AgentTable, AgentView
+from offers.policy.session.state.jobs import JobState, QueueState
+from offers.policy.session.state.templates import Need
+
+Tiers = Sequence[Sequence[Functions]]
+UNLIMITED = 2**62
+
+
+class Composition:
+    """Made once per session."""
+
+    def __init__(self, tiers: Tiers, table: AgentTable) -> None:
+        self._table = table
+        every = [functions for tier in tiers for functions in tier]
+        self._every = every
+        self._job_orders = [f.job_order for f in every if f.job_order]
+        self._queue_orders = [f.queue_order for f in every if f.queue_order]
+        self.task_orders = [f.task_order for f in every if f.task_order]
+        self._overused = [f.overused for f in every if f.overused]
+        self._rooms = [f.room for f in every if f.room]
+        self._allocatable = [f.allocatable for f in every if f.allocatable]
+        self._ready = [f.job_ready for f in every if f.job_ready]
+        self._pipelined = [f.job_pipelined for f in every if f.job_pipelined]
+        self._valid = [f.job_valid for f in every if f.job_valid]
+        self.on_allocate = [f.on_allocate for f in every if f.on_allocate]
+        self.on_deallocate = [f.on_deallocate for f in every if f.on_deallocate]
+        self._preemptable = next(
+            (found for tier in tiers if (found := [f.preemptable for f in tier if f.preemptable])), []
+        )
+        self._reclaimable = [f.reclaimable for f in every if f.reclaimable]
+        self._evictable = [f.evictable for f in every if f.evictable]
+        ours = (priority.preemptable, gang.surplus, conformance.not_critical)
+        self.victims_by_priority = all(function in ours for function in self._preemptable)
+        """True if the tasks that give way to a task depend on the priority of its job only: not on which job it is."""
+        self.victims_by_queue = all(f.reclaims_by_queue or f.reclaimable in ours for f in every if f.reclaimable)
+        """True if the tasks that give way to a task of another queue depend on need and queue only."""
+        counted = [f.missing for f in every if f.missing]
+        watched = self.on_allocate or self.on_deallocate
+        self.missing = counted[0] if len(counted) == len(self._ready) == 1 and not watched else None
+        """The number of further tasks that make a job ready, if one plug-in alone decides that."""
+
+    # --- orders -----------------------------------------------------------------------------------------------
+
+    def job_key(self, job: JobState) -> tuple[Any, ...]:
+        """The key of a job as things stand: the smaller key comes first. No two jobs have the same."""
+        return (*[order(job) for order in self._job_orders], job.created, job.name)
+
+    def queue_key(self, queue: QueueState) -> tuple[Any, ...]:
+        """The key of a queue as things stand."""
+        return (*[order(queue) for order in self._queue_orders], queue.created, queue.name)
+
+    def task_key(self, job: Job, position: int) -> tuple[Any, ...]:
+        """The key of a task within its job."""
+        task = job.tasks[position]
+        return (*[order(job, task) for order in self.task_orders], task.created, position)
+
+    # --- jobs and queues --------------------------------------------------------------------------------------
+
+    def overused(self, queue: QueueState) -> bool:
+        """True if `allocate` and `reclaim` pass a queue over."""
+        return any(function(queue) for function in self._overused)
+
+    def room(self, queue: QueueState, need: Need) -> int:
+        """Counts the further tasks that the limits of a queue admit."""
+        return min((function(queue, need) for function in self._rooms), default=UNLIMITED)
+
+    def allocatable(self, queue: QueueState, need: Need) -> bool:
+        """True if a queue may take back room for one more task."""
+        return all(function(queue, need) for function in self._allocatable)
+
+    def valid(self, job: JobState) -> Verdict | None:
+        """The first objection to a job; None if there is none."""
+        for function in self._valid:
+            verdict = function(job)
+            if verdict is not None:
+                return verdict
+        return None
+
+    def ready(self, job: JobState) -> bool:
+        """True if the tasks of a job may be launched."""
+        return all(function(job) for function in self._ready)
+
+    def pipelined(self, job: JobState) -> bool:
+        """True if a job may wait for room that is being released."""
+        return all(function(job) for function in self._pipelined)
+
+    # --- agents -----------------------------------------------------------------------------------------------
+
+    def tests(self, need: Need) -> list[Feasibility]:
+        """The predicates for one template."""
+        found = [f.feasibility(need) for f in self._every if f.feasibility]
+        return found + [self._single(f.predicate, need) for f in self._every if f.predicate]
+
+    def _single(self, predicate: Callable[..., str | None], need: Need) -> Feasibility:
+        table, template = self._table, need.template
+        views = [AgentView(table, rank) for rank in range(len(table))]
+        return Feasibility(
+            np.ones(len(table), dtype=bool),
+            lambda rank: predicate(template, views[rank]),
+            lambda rank: predicate(template, views[rank]) is None,
+            lambda: np.fromiter((predicate(template, view) is None for view in views), dtype=bool, count=len(views)),
+        )
+
+    def scorers(self, need: Need) -> list[tuple[int, Scorer]]:
+        """The scores for one template, each with its weight."""
+        found = [(1, f.scorer(need)) for f in self._every if f.scorer]
+        return found + [(1, self._scored(f.node_order, need)) for f in self._every if f.node_order]
+
+    def _scored(self, node_order: Callable[..., int], need: Need) -> Scorer:
+        table, template = self._table, need.template
+        views = [AgentView(table, rank) for rank in range(len(table))]
+        return Scorer(
+            lambda rank: node_order(template, views[rank]),
+            lambda _: np.fromiter((node_order(template, view) for view in views), dtype=np.int64, count=len(views)),
+        )
+
+    # --- victims ----------------------------------------------------------------------------------------------
+
+    def preempt_victims(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
+        """Returns the tasks that may be evicted for a task of the same queue."""
+        return self._leaving(claim, _agreed(self._preemptable, claim, candidates))
+
+    def reclaim_victims(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
+        """Returns the tasks that may be evicted for a task of another queue."""
+        return self._leaving(claim, _agreed(self._reclaimable, claim, candidates))
+
+    def _leaving(self, claim: Claim, victims: list[Victim]) -> list[Victim]:
+        for function in self._evictable:
+            victims = function(claim, victims)
+        return victims
+
+    # --- figures ----------------------------------------------------------------------------------------------
+
+    def deserved(self) -> Mapping[str, Mapping[str, Fraction]]:
+        """Returns the deserved shares of the queues, as the first plug-in says that knows."""
+        return next((f.deserved() for f in self._every if f.deserved), {})
+
+
+def _agreed(functions: Sequence[Victims], claim: Claim, candidates: list[Victim]) -> list[Victim]:
+    """The candidates that every function names, in the order of the candidates; none if there is no function."""
+    if not functions or not candidates:
+        return []
+    found = functions[0](claim, candidates)
+    for function in functions[1:]:
+        also = {(victim.job.number, victim.position) for victim in function(claim, candidates)}
+        found = [victim for victim in found if (victim.job.number, victim.position) in also]
+    return found

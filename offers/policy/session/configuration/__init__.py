@@ -1,0 +1,1 @@
+"""Policies as configured: the values, the names that a configuration may use, and how a document is read."""

@@ -1,0 +1,237 @@
+"""Reads a policy from a plain document in the shape of kube-batch's configuration, and refuses it as a whole.
+
+actions: "reclaim, allocate, backfill, preempt"
+tiers:
+  - plugins:
+      - name: drf
+        enablePreemptable: false
+        arguments: {}
+configurations:               # arguments of actions, as in Volcano
+  - name: preempt
+    arguments: {withinJobs: true}
+session:                      # our own
+  onPluginFault: skip
+  pluginSeconds: 1
+  nominationSeconds: 60
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from offers.policy.session.configuration.policy import ActionChoice, PluginChoice, Policy
+from offers.policy.session.configuration.registry import ACTIONS, PLUGINS, Registry
+from offers.policy.session.plugins.interface import SWITCHES, Argument
+
+DEFAULT: Mapping[str, Any] = {
+    "actions": "allocate, backfill",
+    "tiers": [
+        {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+        {"plugins": [{"name": "drf"}, {"name": "predicates"}, {"name": "proportion"}, {"name": "nodeorder"}]},
+    ],
+}
+"""The policy in force without a configuration."""
+
+
+class Problem(NamedTuple):
+    """One mistake, with the path of the field in the document."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+class BadPolicy(ValueError):
+    """The document is refused. `problems` has every mistake."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+def policy_of(document: object, registry: Registry | None = None) -> Policy:
+    """The policy that a document describes. Raises BadPolicy with all problems.
+
+    Without `registry` (None) only the plug-ins and actions of the scheduler are known."""
+    return _Reader(registry or Registry()).read(document)
+
+
+def default_policy() -> Policy:
+    """The policy without a configuration."""
+    return policy_of(DEFAULT)
+
+
+class _Reader:
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._problems: list[Problem] = []
+
+    def read(self, document: object) -> Policy:
+        fields = self._object("policy", document, ("actions", "tiers", "configurations", "session"), bare=True)
+        if not self._problems:
+            for name in ("actions", "tiers"):
+                if name not in fields:
+                    self._report(name, "is missing")
+        settings = self._settings(fields.get("session", {}))
+        actions = self._actions(fields.get("actions", ""), fields.get("configurations", []))
+        tiers = self._tiers(fields.get("tiers", []))
+        if self._problems:
+            raise BadPolicy(self._problems)
+        return Policy(actions, tiers, **settings)
+
+    # --- actions ----------------------------------------------------------------------------------------------
+
+    def _actions(self, value: object, configurations: object) -> tuple[ActionChoice, ...]:
+        if not isinstance(value, str):
+            self._report("actions", "not a text of names with commas")
+            return ()
+        names = [name.strip() for name in value.split(",")] if value.strip() else []
+        given = self._configurations(configurations, names)
+        found = []
+        for position, name in enumerate(names):
+            path = f"actions[{position}]"
+            action = self._registry.actions.get(name)
+            if action is None:
+                self._report(path, f"unknown action {name!r}; known: {', '.join(sorted(self._registry.actions))}")
+            elif name in names[:position]:
+                self._report(path, f"the action {name} is named twice")
+            else:
+                where, arguments = given.get(name, (path, {}))
+                read = self._arguments(where, arguments, action.arguments)
+                found.append(ActionChoice(action, read, trusted=ACTIONS.get(name) is action))
+        return tuple(found)
+
+    def _configurations(self, value: object, actions: list[str]) -> dict[str, tuple[str, object]]:
+        found: dict[str, tuple[str, object]] = {}
+        for position, entry in enumerate(self._list("configurations", value)):
+            path = f"configurations[{position}]"
+            fields = self._object(path, entry, ("name", "arguments"))
+            name = fields.get("name")
+            if not isinstance(name, str):
+                self._report(f"{path}.name", "is missing or no text")
+            elif name not in actions:
+                self._report(f"{path}.name", f"the action {name!r} is not among the actions")
+            elif name in found:
+                self._report(f"{path}.name", f"the action {name} is configured twice")
+            else:
+                found[name] = (f"{path}.arguments", fields.get("arguments", {}))
+        return found
+
+    # --- tiers ------------------------------------------------------------------------------------------------
+
+    def _tiers(self, value: object) -> tuple[tuple[PluginChoice, ...], ...]:
+        found = []
+        seen: set[str] = set()
+        for number, tier in enumerate(self._list("tiers", value)):
+            path = f"tiers[{number}]"
+            fields = self._object(path, tier, ("plugins",))
+            choices = []
+            for position, entry in enumerate(self._list(f"{path}.plugins", fields.get("plugins", []))):
+                choice = self._plugin(f"{path}.plugins[{position}]", entry, seen)
+                if choice is not None:
+                    choices.append(choice)
+            found.append(tuple(choices))
+        return tuple(found)
+
+    def _plugin(self, path: str, entry: object, seen: set[str]) -> PluginChoice | None:
+        fields = self._object(path, entry, ("name", "arguments", *SWITCHES))
+        name = fields.get("name")
+        if not isinstance(name, str):
+            self._report(f"{path}.name", "is missing or no text")
+            return None
+        plugin = self._registry.plugins.get(name)
+        if plugin is None:
+            self._report(
+                f"{path}.name", f"unknown plug-in {name!r}; known: {', '.join(sorted(self._registry.plugins))}"
+            )
+            return None
+        if name in seen:
+            self._report(f"{path}.name", f"the plug-in {name} is named twice")
+        seen.add(name)
+        off = set()
+        for switch in SWITCHES:
+            if switch in fields:
+                value = _read(Argument("boolean", True), fields[switch])
+                if value is None:
+                    self._report(f"{path}.{switch}", "not true or false")
+                elif not value:
+                    off.add(switch)
+        arguments = self._arguments(f"{path}.arguments", fields.get("arguments", {}), plugin.arguments)
+        return PluginChoice(plugin, arguments, frozenset(off), trusted=PLUGINS.get(name) is plugin)
+
+    # --- values -----------------------------------------------------------------------------------------------
+
+    def _settings(self, value: object) -> dict[str, Any]:
+        fields = self._object("session", value, ("onPluginFault", "pluginSeconds", "nominationSeconds"))
+        found: dict[str, Any] = {}
+        if "onPluginFault" in fields:
+            if fields["onPluginFault"] in ("skip", "repeat"):
+                found["on_fault"] = fields["onPluginFault"]
+            else:
+                self._report("session.onPluginFault", "neither skip nor repeat")
+        for name, field in (("pluginSeconds", "plugin_seconds"), ("nominationSeconds", "nomination_seconds")):
+            if name in fields:
+                number = _read(Argument("decimal", 0), fields[name])
+                if number is None or number < 0:
+                    self._report(f"session.{name}", "not a number of seconds")
+                else:
+                    found[field] = float(number)
+        return found
+
+    def _arguments(self, path: str, value: object, known: Mapping[str, Argument]) -> dict[str, Any]:
+        found = {name: argument.default for name, argument in known.items()}
+        for name, given in self._object(path, value, tuple(known)).items():
+            argument = known[name]
+            read = _read(argument, given)
+            if read is None:
+                self._report(f"{path}.{name}", f"{given!r} is no {argument.kind}")
+            elif argument.least is not None and read < argument.least:
+                self._report(f"{path}.{name}", f"{given} is less than {argument.least}")
+            else:
+                found[name] = read
+        return found
+
+    def _object(self, path: str, value: object, known: tuple[str, ...], *, bare: bool = False) -> dict[str, Any]:
+        """The known fields of an object; others are reported. None counts as an empty object."""
+        if value is None:
+            return {}
+        if not isinstance(value, Mapping):
+            self._report(path, "not an object")
+            return {}
+        for name in value:
+            if name not in known:
+                place = str(name) if bare else f"{path}.{name}"
+                self._report(place, f"unknown; known: {', '.join(known) or 'none'}")
+        return {name: value[name] for name in known if name in value}
+
+    def _list(self, path: str, value: object) -> list[Any]:
+        if value is None:
+            return []
+        if not isinstance(value, list):
+            self._report(path, "not a list")
+            return []
+        return value
+
+    def _report(self, path: str, text: str) -> None:
+        self._problems.append(Problem(path, text))
+
+
+def _read(argument: Argument, value: object) -> Any:
+    """A value of the argument's kind, also from a text; None if it is none."""
+    if argument.kind == "text":
+        return value if isinstance(value, str) else None
+    if argument.kind == "boolean":
+        return value if isinstance(value, bool) else {"true": True, "false": False}.get(str(value).lower())
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        return None
+    if argument.kind == "integer":
+        return int(number) if number.denominator == 1 else None
+    return number

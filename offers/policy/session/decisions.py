@@ -1,0 +1,85 @@
+"""The decisions of a session. Everything here is an immutable value; names are those of the snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import NamedTuple
+
+from offers.policy.session.model import Nomination
+
+SCHEDULED, UNSCHEDULABLE = "Scheduled", "Unschedulable"
+"""Types of conditions."""
+NOT_ENOUGH_RESOURCES, QUEUE_NOT_FOUND = "NotEnoughResources", "QueueNotFound"
+"""Reasons of `UNSCHEDULABLE`, beside those that plug-ins give."""
+QUEUE_LIMIT = "QueueLimit"
+"""The reason in refusals of a limit of the queue; counts once."""
+QUEUE_OVERUSED = "QueueOverused"
+"""The reason in refusals of a queue that has what it deserves; counts once."""
+
+
+class Bind(NamedTuple):
+    """A launch."""
+
+    job: str
+    task: str
+    agent: str
+
+
+class Eviction(NamedTuple):
+    """A kill, with the job for which the room is made."""
+
+    job: str
+    task: str
+    agent: str
+    beneficiary: str
+
+
+class Overused(NamedTuple):
+    """The action `allocate` passed a queue over that had what it deserves."""
+
+    queue: str
+
+
+class Condition(NamedTuple):
+    """The state of a job at the end of the session."""
+
+    type: str
+    reason: str = ""
+    message: str = ""
+    refusals: Mapping[str, int] = {}
+    """Numbers of agents by the first reason that refuses each, for the first task that found no place."""
+    waiting: int = 0
+    """Tasks that wait for room that is being released."""
+
+
+class PluginFault(NamedTuple):
+    """A plug-in or action that raised or took too long. `function` is what it was asked for."""
+
+    plugin: str
+    function: str
+    cause: str
+
+
+class Decisions(NamedTuple):
+    """Result of a session. Tasks are named by pairs of job and task."""
+
+    binds: tuple[Bind, ...]
+    """Launches in the order in which they are to be sent."""
+    evictions: tuple[Eviction, ...]
+    pipelined: Mapping[tuple[str, str], str]
+    """Tasks for which room is held on an agent, and which are not launched."""
+    nominations: Mapping[tuple[str, str], Nomination]
+    """The same room as promises for the next session."""
+    conditions: Mapping[str, Condition]
+    admitted: tuple[str, ...]
+    """Jobs that the action `enqueue` let in."""
+    sequence: tuple[Bind | Overused, ...]
+    """Launches and queues passed over, in the order of the decisions."""
+    deserved: Mapping[str, Mapping[str, Fraction]]
+    """Deserved shares by queue and dimension."""
+    faults: tuple[PluginFault, ...] = ()
+    allocated: Mapping[str, Mapping[str, int]] = {}
+    """Amounts by queue and dimension that the queues have after the session; queues without jobs are missing."""
+    held_back: Mapping[str, str] = {}
+    """`QUEUE_LIMIT` or `QUEUE_OVERUSED`, by the name of a job of which tasks wait for that reason."""

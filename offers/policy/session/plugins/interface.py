@@ -1,0 +1,163 @@
+"""The interface of plug-ins: a name, typed arguments, and functions that it gives to a session.
+
+A plug-in of a third party is a `Plugin`. Its `open` is called once per session, and returns the functions that
+the plug-in takes part in; a function that is None is not taken part in.
+
+Orders are keys: the smaller key comes first, and a key depends on the given object and on figures of its own only. The
+session joins the keys of all plug-ins in the order of the tiers; what remains equal is ordered by creation, then by
+name (tasks: by position).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from offers.policy.session.columns import Array
+from offers.policy.session.model import Job, Task, Template
+from offers.policy.session.state.agents import AgentView
+from offers.policy.session.state.jobs import JobState, QueueState
+from offers.policy.session.state.templates import Need
+
+if TYPE_CHECKING:
+    from offers.policy.session.session import Session
+
+
+class Victim(NamedTuple):
+    """A running task that may have to give way."""
+
+    job: JobState
+    position: int
+    rank: int
+
+    @property
+    def task(self) -> Task:
+        """The task itself."""
+        return self.job.job.tasks[self.position]
+
+
+class Claim(NamedTuple):
+    """The pending task for which room is looked for."""
+
+    job: JobState
+    position: int
+    need: Need
+
+    @property
+    def task(self) -> Task:
+        """The task itself."""
+        return self.job.job.tasks[self.position]
+
+
+class Feasibility(NamedTuple):
+    """A predicate for one template over all agents. Both parts must hold."""
+
+    static: Array
+    """Booleans by rank: the part that cannot change during the session."""
+    why: Callable[[int], str | None]
+    """The code of the first reason that refuses the agent of a rank now; None if nothing does."""
+    dynamic: Callable[[int], bool] | None = None
+    """True if the agent of a rank is acceptable as things stand; None: nothing of it can change."""
+    dynamic_all: Callable[[], Array] | None = None
+    """The same for all ranks, as booleans."""
+    volatile: bool = False
+    """A change on one agent may change the answer for other agents."""
+
+
+class Scorer(NamedTuple):
+    """The scores of agents for one template, as integers; the higher, the better."""
+
+    one: Callable[[int], int]
+    """The score of the agent of a rank. Called after `all`."""
+    all: Callable[[Array], Array]
+    """Scores by rank. The argument says by rank which agents are candidates."""
+    relative: bool = False
+    """Scores depend on which agents are candidates."""
+    volatile: bool = False
+    """A change on one agent may change the scores of other agents."""
+
+
+Victims = Callable[[Claim, list[Victim]], list[Victim]]
+"""Names the candidates, in their order, that may be evicted for a task."""
+
+
+class Verdict(NamedTuple):
+    """The reason why a job is not valid."""
+
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class Functions:
+    """The functions of a plug-in in one session. The name of each switch of the configuration stands beside."""
+
+    job_order: Callable[[JobState], Any] | None = None  # enableJobOrder
+    queue_order: Callable[[QueueState], Any] | None = None  # enableQueueOrder
+    task_order: Callable[[Job, Task], Any] | None = None  # enableTaskOrder
+    predicate: Callable[[Template, AgentView], str | None] | None = None  # enablePredicate
+    """The code of the reason that refuses an agent; None accepts. It may depend on template and agent only."""
+    feasibility: Callable[[Need], Feasibility] | None = None  # enablePredicate
+    """The same for all agents at a time."""
+    node_order: Callable[[Template, AgentView], int] | None = None  # enableNodeOrder
+    """The score of an agent. It may depend on template and agent only."""
+    scorer: Callable[[Need], Scorer] | None = None  # enableNodeOrder
+    """The same for all agents at a time."""
+    preemptable: Victims | None = None  # enablePreemptable
+    reclaimable: Victims | None = None  # enableReclaimable
+    evictable: Victims | None = None
+    """Names those of the victims, in their order, that may leave now. Unlike the two before, it is asked whatever the
+    tiers say, and after them."""
+    reclaims_by_queue: bool = False
+    """`reclaimable` depends on the queue and the need of the claim only, not on its job."""
+    overused: Callable[[QueueState], bool] | None = None
+    room: Callable[[QueueState, Need], int] | None = None
+    """The number of further tasks that `allocate` may place for a queue; no negative number."""
+    allocatable: Callable[[QueueState, Need], bool] | None = None
+    """True if a queue may take room back for one more task."""
+    job_valid: Callable[[JobState], Verdict | None] | None = None
+    job_ready: Callable[[JobState], bool] | None = None  # enableJobReady
+    job_pipelined: Callable[[JobState], bool] | None = None  # enableJobPipelined
+    missing: Callable[[JobState], int] | None = None
+    """The number of further tasks that make `job_ready` true. With it, several tasks are placed in one go."""
+    on_allocate: Callable[[JobState, int, int], None] | None = None
+    """Called with job, position and rank after a task was placed, or an eviction was undone."""
+    on_deallocate: Callable[[JobState, int, int], None] | None = None
+    deserved: Callable[[], Mapping[str, Mapping[str, Fraction]]] | None = None
+    """Shares by queue and dimension, for those that read the result."""
+
+
+SWITCHES: Mapping[str, tuple[str, ...]] = {
+    "enableJobOrder": ("job_order",),
+    "enableQueueOrder": ("queue_order",),
+    "enableTaskOrder": ("task_order",),
+    "enablePredicate": ("predicate", "feasibility"),
+    "enableNodeOrder": ("node_order", "scorer"),
+    "enablePreemptable": ("preemptable",),
+    "enableReclaimable": ("reclaimable",),
+    "enableJobReady": ("job_ready", "missing"),
+    "enableJobPipelined": ("job_pipelined",),
+}
+"""Switches of a plug-in in the configuration, with the functions that they turn off; all are on by default."""
+
+
+class Argument(NamedTuple):
+    """A typed argument of a plug-in or an action. In the configuration it may be written as a text."""
+
+    kind: Literal["integer", "boolean", "decimal", "text"]
+    default: Any
+    least: int | None = None
+    """The least number that is accepted."""
+
+
+class Plugin(Protocol):
+    """A plug-in. Modules and objects with these attributes will do."""
+
+    name: str
+    arguments: Mapping[str, Argument]
+
+    def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:
+        """The functions for one session. `arguments` has every argument, with its default if it was not given. The jobs
+        of the session are known when the first of the functions other than `job_valid` is called."""

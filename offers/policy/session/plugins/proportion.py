@@ -1,0 +1,151 @@
+"""The plug-in proportion: queues share the cluster by weight, between their guarantees and their capabilities.
+
+What a queue deserves is computed per dimension (`waterfilling`). A queue that has its deserved share in every dimension
+is overused, and `allocate` passes it over; with ``strict`` no task may exceed the deserved share in any dimension that
+it requests. Capabilities, and what is guaranteed to other queues, are hard limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from offers.policy.amounts import ExactRatios
+from offers.policy.session.plugins.interface import Argument, Claim, Functions, Victim
+from offers.policy.session.plugins.support.waterfilling import Share, fill
+from offers.policy.session.state.jobs import QueueState
+from offers.policy.session.state.templates import Need
+
+if TYPE_CHECKING:
+    from offers.policy.session.session import Session
+
+name = "proportion"
+arguments: Mapping[str, Argument] = {
+    "strict": Argument("boolean", False),
+    "queuePriority": Argument("boolean", False),
+}
+
+_UNLIMITED = 2**62
+
+
+def open(session: Session, arguments: Mapping[str, Any]) -> Functions:
+    """See `Plugin.open`."""
+
+    @cache
+    def shares() -> Shares:
+        return Shares(session)
+
+    def order_by_priority(queue: QueueState) -> tuple[int, int]:
+        return (-queue.queue.priority, shares().share(queue))
+
+    return Functions(
+        queue_order=order_by_priority if arguments["queuePriority"] else lambda queue: shares().share(queue),
+        overused=lambda queue: shares().overused(queue),
+        room=(lambda queue, need: shares().strict_room(queue, need))
+        if arguments["strict"]
+        else lambda queue, need: shares().room(queue, need),
+        allocatable=lambda queue, need: shares().strict_room(queue, need) > 0,
+        reclaimable=lambda claim, candidates: shares().reclaimable(claim, candidates),
+        reclaims_by_queue=True,
+        deserved=lambda: {
+            name: dict(zip(session.snapshot.dimensions, row, strict=True)) for name, row in shares().deserved.items()
+        },
+    )
+
+
+class Shares:
+    """Deserved shares and limits of the queues in a session."""
+
+    def __init__(self, session: Session) -> None:
+        self._needs = session.needs
+        snapshot = session.snapshot
+        queues = list(session.queues.values())
+        totals = snapshot.totals
+        guarantees = {queue.name: snapshot.row(queue.guarantee) for queue in snapshot.queues}
+        promised = [sum(row[d] for row in guarantees.values()) for d in range(len(totals))]
+        self.limits: dict[str, list[int]] = {}
+        for queue in queues:
+            own = guarantees[queue.name]
+            limit = [total - promised[d] + own[d] for d, total in enumerate(totals)]
+            for dimension, amount in queue.queue.capability:
+                d = snapshot.index[dimension]
+                limit[d] = min(limit[d], amount)
+            self.limits[queue.name] = limit
+        self.deserved: dict[str, list[Fraction]] = {queue.name: [] for queue in queues}
+        for d, total in enumerate(totals):
+            found = fill(
+                total,
+                [
+                    Share(
+                        guarantees[queue.name][d],
+                        min(queue.requested[d], self.limits[queue.name][d]),
+                        queue.queue.weight,
+                    )
+                    for queue in queues
+                ],
+            )
+            for queue, deserved in zip(queues, found, strict=True):
+                self.deserved[queue.name].append(deserved)
+        ratios = ExactRatios([one.numerator for row in self.deserved.values() for one in row])
+        self._shift, self._one = ratios.shift, ratios.one
+        self._parts = {
+            name: [(d, one.denominator << self._shift, one.numerator) for d, one in enumerate(row)]
+            for name, row in self.deserved.items()
+        }
+        self._floors = {name: [one.numerator // one.denominator for one in row] for name, row in self.deserved.items()}
+        self._ceilings = {
+            name: [-(-one.numerator // one.denominator) for one in row] for name, row in self.deserved.items()
+        }
+
+    def share(self, queue: QueueState) -> int:
+        """The greatest share of what the queue deserves, as an exact ratio."""
+        greatest = 0
+        allocated = queue.allocated
+        for d, scale, deserved in self._parts[queue.name]:
+            amount = allocated[d]
+            if amount:
+                part = amount * scale // deserved if deserved else self._one
+                if part > greatest:
+                    greatest = part
+        return greatest
+
+    def overused(self, queue: QueueState) -> bool:
+        """True if the queue has what it deserves in every dimension."""
+        return all(a >= c for a, c in zip(queue.allocated, self._ceilings[queue.name], strict=True))
+
+    def room(self, queue: QueueState, need: Need) -> int:
+        """Counts the further tasks that the hard limits admit."""
+        return self._count(self.limits[queue.name], queue, need)
+
+    def strict_room(self, queue: QueueState, need: Need) -> int:
+        """Counts the further tasks that hard limits and deserved share admit."""
+        deserved = self._count(self._floors[queue.name], queue, need)
+        return min(deserved, self.room(queue, need)) if deserved else 0
+
+    @staticmethod
+    def _count(limits: list[int], queue: QueueState, need: Need) -> int:
+        number = _UNLIMITED
+        allocated = queue.allocated
+        for d, amount in need.row:
+            fitting = (limits[d] - allocated[d]) // amount
+            if fitting < number:
+                number = fitting
+        return max(0, number)
+
+    def reclaimable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
+        """Tasks of queues that are above their deserved share in a dimension that is wanted, with a tally per queue."""
+        tallies: dict[str, list[int]] = {}
+        victims = []
+        for victim in candidates:
+            queue = victim.job.queue
+            tally = tallies.get(queue.name)
+            if tally is None:
+                tally = tallies[queue.name] = queue.allocated.copy()
+            floors = self._floors[queue.name]
+            if any(tally[d] > floors[d] for d, _ in claim.need.row):
+                for d, amount in self._needs.of(victim.task.template).row:
+                    tally[d] -= amount
+                victims.append(victim)
+        return victims

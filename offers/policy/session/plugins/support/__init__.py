@@ -1,0 +1,1 @@
+"""Computations that plug-ins share."""

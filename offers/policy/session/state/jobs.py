@@ -1,0 +1,73 @@
+"""Jobs and queues of a session: figures that statements change, and what plug-ins may ask."""
+
+from __future__ import annotations
+
+from offers.policy.session.model import Job, Queue, Task
+from offers.policy.session.snapshot import JobFigures
+from offers.policy.session.state.templates import Need
+
+
+class QueueState:
+    """A queue that has jobs in the session. `allocated` and `requested` are by dimension."""
+
+    __slots__ = ("allocated", "created", "jobs", "name", "queue", "requested", "running")
+
+    def __init__(self, queue: Queue, width: int) -> None:
+        self.queue, self.name, self.created = queue, queue.name, queue.created
+        self.allocated = [0] * width
+        """The amounts that tasks in allocated states hold, and that tasks take that were placed in this session."""
+        self.requested = [0] * width
+        """The amounts that all tasks hold or want, as it was when the session opened."""
+        self.jobs: list[JobState] = []
+        self.running = 0
+        """Tasks that ran when the session opened."""
+
+
+class JobState:
+    """A job in the session. Positions are those of its tasks in `job.tasks`."""
+
+    __slots__ = (
+        "allocated", "created", "evicted", "job", "min_available", "misfit", "name", "number", "over_limit", "pending",
+        "placed",
+        "priority", "queue", "ready", "running", "waiting",
+    )  # fmt: skip
+
+    def __init__(self, job: Job, number: int, figures: JobFigures, queue: QueueState) -> None:
+        self.job, self.number, self.queue = job, number, queue
+        self.name, self.priority, self.created = job.name, job.priority, job.created
+        self.min_available = job.min_available
+        self.ready = figures.ready
+        """Tasks in allocated states or succeeded."""
+        self.running = figures.running
+        """Tasks that ran when the session opened."""
+        self.waiting = 0
+        """Tasks that were pipelined."""
+        self.pending = figures.pending
+        """Tasks that nothing was decided for."""
+        self.allocated = figures.allocated.copy()
+        self.placed: dict[int, int] = {}
+        """Rank of the agent by position, of the tasks that were placed in this session."""
+        self.evicted: set[int] = set()
+        self.misfit: Need | None = None
+        """The need of the first task that found no agent; None if there is none."""
+        self.over_limit = False
+        """A limit of the queue held a task back."""
+
+    def task(self, position: int) -> Task:
+        """The task at a position."""
+        return self.job.tasks[position]
+
+    @property
+    def has_running(self) -> bool:
+        """True if tasks of the job ran when the session opened."""
+        return self.running > 0
+
+    @property
+    def will_have_minimum(self) -> bool:
+        """True if the minimum is reached when everything has left that is leaving."""
+        return self.ready + self.waiting >= self.min_available
+
+    @property
+    def starving(self) -> bool:
+        """True if the job is below its minimum and has tasks that could be placed."""
+        return self.pending > 0 and not self.will_have_minimum

@@ -1,0 +1,1 @@
+"""The demands of a taskgroup on an agent beside resources: constraints, terms, taints."""

@@ -1,0 +1,1 @@
+"""Statements: try placements, keep them or undo exactly them, as if others were gone."""

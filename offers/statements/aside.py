@@ -1,0 +1,101 @@
+"""Leased capacity as if some units were gone: the resources that they hold count as offered, until they are put back.
+
+This is the state soon after the end of a taskgroup: then the cluster manager offers its resources. An agent that is
+full has no offers, so a row may have to be made for it. The units are taskgroups that run, and claims that are not
+launched yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from offers.leased.row import LeasedRow
+from offers.model import Occupant, Offer, ResourceKey
+from offers.resources import PORTS, normalise, summed
+
+if TYPE_CHECKING:
+    from offers.leased.pool import OfferPool
+
+_PLAIN = ("amounts", "score", "ports", "resources", "compound", "layout", "totals")
+"""The attributes that `LeasedRow.work_out` sets. It sets new objects and changes none."""
+
+
+class Aside:
+    """The units that are set aside. Later changes of the pool must be undone before `put_back`."""
+
+    def __init__(self, pool: OfferPool, occupants: Sequence[Occupant]) -> None:
+        self._pool = pool
+        self._rows: list[_Row] = []
+        self._made: list[LeasedRow] = []
+        pool.table.flush()
+        places: dict[tuple[str, str], list[Occupant]] = {}
+        for occupant in occupants:
+            if occupant.allocation is not None or occupant.amounts or occupant.ports:
+                places.setdefault((occupant.agent_id, occupant.role), []).append(occupant)
+        for members in places.values():
+            self._free(members)
+
+    def _free(self, members: Sequence[Occupant]) -> None:
+        """Frees the resources that units hold on one agent in one role."""
+        pool = self._pool
+        allocations = {id(occupant.allocation) for occupant in members if occupant.allocation is not None}
+        offer = _left(members)
+        row, made = pool.open_row(offer)
+        if made:
+            self._made.append(row)
+        self._rows.append(_Row(row))
+        row.allocations[:] = [allocation for allocation in row.allocations if id(allocation) not in allocations]
+        if offer.scalars or offer.ranges:
+            name = f"set aside {len(row.offers)}"
+            row.offers[name] = offer._replace(id=name)
+            pool.count_offers(row.agent_id, 1)
+        row.work_out()
+        pool.table.placed_on(row.number)
+
+    def put_back(self) -> None:
+        """Leaves the pool as it was."""
+        pool = self._pool
+        for saved in reversed(self._rows):
+            row = saved.row
+            pool.count_offers(row.agent_id, len(saved.offers) - len(row.offers))
+            saved.restore()
+            pool.table.placed_on(row.number)
+        for row in reversed(self._made):
+            pool.close_row(row)
+
+
+class _Row:
+    """A row as it is now."""
+
+    def __init__(self, row: LeasedRow) -> None:
+        self.row = row
+        self.offers = dict(row.offers)
+        self._allocations = list(row.allocations)
+        self._plain: dict[str, Any] = {name: getattr(row, name) for name in _PLAIN}
+
+    def restore(self) -> None:
+        row = self.row
+        row.offers = self.offers
+        row.allocations[:] = self._allocations
+        for name, value in self._plain.items():
+            setattr(row, name, value)
+
+
+def _left(members: Sequence[Occupant]) -> Offer:
+    """Returns the resources that would be offered of one agent in one role, beside the present offers, if these units
+    were gone."""
+    first = members[0]
+    running = [occupant for occupant in members if occupant.allocation is None]
+    amounts = summed(part for occupant in running for part in occupant.amounts)
+    ports = normalise(part for occupant in running for part in occupant.ports)
+    return Offer(
+        id="",
+        agent_id=first.agent_id,
+        hostname=first.hostname,
+        ip=first.ip,
+        role=first.role,
+        attributes=first.attributes,
+        scalars=tuple((ResourceKey(name, first.role), amount) for name, amount in amounts.items() if amount),
+        ranges=((ResourceKey(PORTS, first.role), ports),) if ports else (),
+    )

@@ -1,0 +1,1 @@
+"""Records as bytes: codec, encryption, exact sizes, times."""

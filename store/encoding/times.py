@@ -1,0 +1,117 @@
+"""The times in records: which fields hold them, the newest one of a record, and how they are moved.
+
+All of them are Unix seconds of the scheduler's own clock (bcs_scheduler.loop.clock). Times that executors report by
+clocks of their own (`Task.started_at`, `Task.finished_at`) are not among them, and no decision may depend on these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+
+from store.records.record import Record
+
+PAST: Mapping[str, tuple[str, ...]] = {
+    "Framework": ("created_at", "seen_at"),
+    "Application": ("created_at", "updated_at"),
+    "Version": ("created_at",),
+    "OrphanedTask": ("since",),
+    "FailedOutput": ("at",),
+    "TaskGroup": (
+        "created_at",
+        "updated_at",
+        "killing_since",
+        "last_restart_at",
+        "unreachable_since",
+        "running_since",
+        "ended_at",
+    ),
+    "Task": ("updated_at", "status_since"),
+    "CheckResult": ("updated_at",),
+    "Transaction": ("created_at", "finished_at"),
+    "Note": ("at",),
+    "Drain": ("since", "done_at"),
+    "ConfigMap": ("created_at", "updated_at"),
+    "Secret": ("created_at", "updated_at"),
+    "Command": ("created_at",),
+    "Message": ("created_at", "completed_at"),
+    "Deployment": ("created_at", "updated_at", "step_since", "rested_at", "progress_at"),
+    "Revision": ("created_at",),
+    "Daemonset": ("created_at", "updated_at"),
+    "Service": ("created_at", "updated_at"),
+    "Endpoint": ("created_at", "updated_at"),
+    "Namespace": ("created_at", "updated_at"),
+    "Queue": ("created_at", "updated_at"),
+    "Webhook": ("created_at", "updated_at"),
+    "CustomKind": ("created_at",),
+    "CustomObject": ("created_at", "updated_at"),
+    "Event": ("at",),
+}
+"""Fields, by struct, with the moment of something that has happened; 0.0 = it has not."""
+COMING: Mapping[str, tuple[str, ...]] = {
+    "Transaction": ("due_at", "deadline"),
+    "ReschedulePayload": ("host_retain_until",),
+    "Drain": ("deadline",),
+    "Command": ("deadline", "keep_until"),
+}
+"""Fields, by struct, with a moment that may lie ahead; 0.0 = none."""
+FOREIGN: Mapping[str, tuple[str, ...]] = {"Task": ("started_at", "finished_at")}
+"""Fields, by struct, with times of other clocks."""
+PARTS: Mapping[str, tuple[str, ...]] = {
+    "TaskGroup": ("tasks",),
+    "Task": ("checks",),
+    "Transaction": ("history", "payload"),
+    "AgentSetting": ("drain",),
+    "EventLog": ("events",),
+    "Revision": ("version",),
+}
+"""Fields, by struct, with structs that hold times."""
+
+_LATEST: Mapping[str, Callable[[Any], tuple[float, ...]]] = {
+    name.lower(): attrgetter(*PAST[name])
+    for name in PAST
+    if name not in ("TaskGroup", "Version", "Task", "CheckResult", "Note", "Drain", "Event") and len(PAST[name]) > 1
+}
+
+
+def newest(record: Record) -> float:
+    """The newest time in the record (Unix seconds); 0.0 if it holds none. Cheap, because it is called for every change
+    of a record."""
+    kind = record.kind
+    if kind == "taskgroup":  # `updated_at` is at least as new as all other times except `killing_since`
+        updated_at: float = record.updated_at  # type: ignore[attr-defined]
+        killing_since: float = record.killing_since  # type: ignore[attr-defined]
+        return killing_since if killing_since > updated_at else updated_at
+    times = _LATEST.get(kind)
+    if times is not None:
+        return max(times(record))
+    if kind == "journal":
+        events = record.events  # type: ignore[attr-defined]
+        return float(events[-1].at) if events else 0.0
+    if kind == "agentsetting":
+        drain = record.drain  # type: ignore[attr-defined]
+        return max(drain.since, drain.done_at) if drain is not None else 0.0
+    return float(getattr(record, "created_at", 0.0))
+
+
+def moved_back(record: Any, beyond: float, seconds: float) -> Any:
+    """The record (or part of one) with each time later than `beyond` reduced by `seconds`; the same object if it has
+    none. A deadline keeps its distance from the moment that set it if both are beyond."""
+    name = type(record).__name__
+    changes: dict[str, Any] = {}
+    for field in (*PAST.get(name, ()), *COMING.get(name, ())):
+        at = getattr(record, field)
+        if at > beyond:
+            changes[field] = max(0.0, at - seconds)
+    for field in PARTS.get(name, ()):
+        part = getattr(record, field)
+        if isinstance(part, tuple):
+            parts = tuple([moved_back(one, beyond, seconds) for one in part])
+            if any(now is not was for now, was in zip(parts, part, strict=True)):
+                changes[field] = parts
+        elif part is not None and (moved := moved_back(part, beyond, seconds)) is not part:
+            changes[field] = moved
+    return msgspec.structs.replace(record, **changes) if changes else record

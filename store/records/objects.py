@@ -1,0 +1,186 @@
+"""Records beside the workloads: namespaces with quotas, queues, admission webhooks, custom resources, and the event
+log."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from store.ids import custom_key, object_key
+from store.records.definition import Amounts, Part
+from store.records.record import Record
+
+DEFAULT_QUEUE = "default"
+"""Name of the queue of all namespaces that name no other queue."""
+
+
+class Quota(Part, frozen=True, kw_only=True):
+    """Upper bounds for the sum of the requests of all workloads of a namespace; None = no bound. Scalars in
+    thousandths."""
+
+    cpus: int | None = None
+    mem: int | None = None
+    disk: int | None = None
+    taskgroups: int | None = None
+
+
+class Namespace(Record, frozen=True, kw_only=True):
+    """Settings of a namespace. A namespace without a record has no quota and the queue `DEFAULT_QUEUE`."""
+
+    kind: ClassVar[str] = "namespace"
+
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    quota: Quota = Quota()
+    queue: str = ""
+    """Name of the queue that the work of the namespace belongs to; empty = `DEFAULT_QUEUE`."""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The name of the namespace."""
+        return self.name
+
+
+class Limits(Part, frozen=True, kw_only=True):
+    """Amounts that a queue may have at most, in thousandths; None = no limit."""
+
+    cpus: int | None = None
+    mem: int | None = None
+    disk: int | None = None
+    gpus: int | None = None
+
+
+class Queue(Record, frozen=True, kw_only=True):
+    """A queue of the policy `session`: namespaces whose work shares one part of the cluster. Field names are those of
+    kube-batch. The queue `DEFAULT_QUEUE` exists without a record, with the values that are the defaults here."""
+
+    kind: ClassVar[str] = "queue"
+
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    weight: int = 1
+    """Part of the cluster in proportion to the weights of the other queues; at least 1."""
+    guarantee: Amounts = Amounts()
+    """Amounts that other queues cannot have, whether this queue uses them or not."""
+    capability: Limits = Limits()
+    reclaimable: bool = True
+    """Other queues may take back the amounts above the deserved share of this queue."""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The name of the queue."""
+        return self.name
+
+
+class Hook(Part, frozen=True, kw_only=True):
+    """One webhook of a configuration, in the order it is called. `ca` is PEM."""
+
+    name: str
+    url: str
+    ca: str = ""
+    timeout: float = 10.0
+    fail: bool = False
+    """Reaction if the webhook cannot be reached: True refuses the request, False continues without the webhook."""
+    namespaces: tuple[str, ...] = ()
+    excluded: bool = False
+    """False: asked for `namespaces` only (all if empty); True: for all but those."""
+
+
+class Webhook(Record, frozen=True, kw_only=True):
+    """An admission webhook for one kind of document: mutating hooks may change the document, validating hooks may only
+    reject it."""
+
+    kind: ClassVar[str] = "webhook"
+
+    namespace: str
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    operation: Literal["Create", "Update"] = "Create"
+    target: str = "application"
+    """Kind of the documents."""
+    mutating: bool = True
+    hooks: tuple[Hook, ...] = ()
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The key: ``namespace/name``."""
+        return object_key(self.namespace, self.name)
+
+
+class CustomKind(Record, frozen=True, kw_only=True):
+    """A registered kind of custom resources."""
+
+    kind: ClassVar[str] = "customkind"
+
+    name: str
+    raw: str = ""
+    """The registration as JSON."""
+    created_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The name of the kind."""
+        return self.name
+
+
+class CustomObject(Record, frozen=True, kw_only=True):
+    """One custom resource. The scheduler stores the document and gives it no meaning."""
+
+    kind: ClassVar[str] = "customobject"
+
+    type: str
+    """Name of its CustomKind."""
+    namespace: str
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    raw: str = ""
+    """Version, spec and status of its document as JSON."""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The key: ``kind/namespace/name``."""
+        return custom_key(self.type, self.namespace, self.name)
+
+
+class Event(Part, frozen=True, kw_only=True, array_like=True):
+    """One event of the event log: a change of an object, and its reason. `object` is its kind, `key` its key."""
+
+    number: int
+    """Position in the stream: grows by one, never used twice, across leaders."""
+    at: float
+    object: str
+    key: str
+    namespace: str
+    reason: str
+    message: str
+    level: str = "info"
+    transaction: str = ""
+    cause: str = ""
+    """Id of the request or report that led to it."""
+
+
+class EventLog(Record, frozen=True, kw_only=True, rename={"events": "happenings"}):
+    """A run of consecutive events, written in the same unit as the changes that caused them. In stores the field
+    `events` has the name of version 0.1, ``happenings``."""
+
+    kind: ClassVar[str] = "journal"
+
+    number: int
+    """Number of the first event."""
+    events: tuple[Event, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The number of the first event with leading zeros, so that keys sort like numbers."""
+        return f"{self.number:020d}"

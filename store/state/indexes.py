@@ -1,0 +1,184 @@
+"""Indexes of the state by contents of records: their namespace, labels and application, the names of agents.
+
+The time of an answer does not depend on the objects outside the answer. Indexes are derived; State keeps them up to
+date with every change, undone changes included. Any thread may read them, with a copy of the container before an
+iteration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from store.ids import namespace_of, object_key
+from store.records import Application, CustomObject, FailedOutput, TaskGroup
+
+Key = str
+R = TypeVar("R")
+NAMESPACED = frozenset(
+    {"application", "deployment", "daemonset", "service", "configmap", "secret", "webhook", "customobject"}
+)
+"""Kinds whose records are indexed by their namespace."""
+_NOTHING: Mapping[Any, None] = {}
+
+
+class Indexes:
+    """The indexes of one State. State calls `changed` for every record that is put or removed, and `taskgroup_changed`
+    for every change of a taskgroup that concerns an index."""
+
+    def __init__(self) -> None:
+        self._members: dict[tuple[str, str], dict[Key, None]] = {}
+        self._labelled: dict[tuple[str, str, str], dict[Key, None]] = {}
+        self._owned: dict[tuple[str, str], dict[Key, None]] = {}
+        self._objects: Counter[str] = Counter()
+        self._kinds: dict[str, dict[Key, None]] = {}
+        self._outputs: dict[Key, dict[Key, None]] = {}
+        self._queued: dict[str, dict[Key, None]] = {}
+        self._agents: dict[str, dict[str, int]] = {}
+        """Taskgroups by name of their agent and its id."""
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def keys_in(self, kind: str, namespace: str) -> Mapping[Key, None]:
+        """Keys of the records of a kind (one of NAMESPACED) in a namespace, in the order of their creation."""
+        return self._members.get((kind, namespace), _NOTHING)
+
+    def sizes(self) -> dict[tuple[str, str], int]:
+        """Number of records by (kind, namespace), without zeros."""
+        return {place: len(keys) for place, keys in list(self._members.items())}
+
+    def applications_labelled(self, namespace: str, name: str, value: str) -> Mapping[Key, None]:
+        """Keys of the applications of a namespace that have this label."""
+        return self._labelled.get((namespace, name, value), _NOTHING)
+
+    def applications_owned(self, namespace: str, name: str) -> Mapping[Key, None]:
+        """Keys of the applications that belong to the deployment (or daemonset) of this name."""
+        return self._owned.get((namespace, name), _NOTHING)
+
+    def outputs_of(self, application: Key) -> Mapping[Key, None]:
+        """Ids of the tasks of an application (``namespace/name``) whose last output is kept."""
+        return self._outputs.get(application, _NOTHING)
+
+    def objects_of(self, custom_kind: str) -> int:
+        """Number of custom objects of a custom kind."""
+        return self._objects.get(custom_kind, 0)
+
+    def custom_kinds_like(self, name: str) -> list[Key]:
+        """Custom kinds whose names are the same in lower case."""
+        return list(self._kinds.get(name.lower(), _NOTHING))
+
+    def namespaces_of(self, queue: str) -> Mapping[Key, None]:
+        """Names of the namespaces with this value in the field `queue`."""
+        return self._queued.get(queue, _NOTHING)
+
+    def agents_called(self, name: str) -> list[str]:
+        """Ids of the agents that hold taskgroups and that these know by this host name or address."""
+        return list(self._agents.get(name, ()))
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    def changed(self, kind: str, key: Key, before: Any, after: Any) -> None:
+        """Follows one changed record; `before` None: the record is new, `after` None: it was removed."""
+        if kind in NAMESPACED and (before is None) != (after is None):
+            _toggle(self._members, (kind, (after or before).namespace), key, there=after is not None)
+        if kind == "application":
+            self._relabel(key, before, after)
+            self._own(key, before, after)
+        elif kind == FailedOutput.kind:
+            output = after or before
+            _toggle(self._outputs, object_key(output.namespace, output.application), key, there=after is not None)
+        elif kind == "customkind" and (before is None) != (after is None):
+            _toggle(self._kinds, key.lower(), key, there=after is not None)
+        elif kind == "namespace":
+            self._enqueue(key, before.queue if before is not None else "", after.queue if after is not None else "")
+        elif kind == "customobject" and (before is None) != (after is None):
+            self._count_object(after or before, 1 if after is not None else -1)
+
+    def _enqueue(self, key: Key, before: str, after: str) -> None:
+        if before != after:
+            if before:
+                _toggle(self._queued, before, key, there=False)
+            if after:
+                _toggle(self._queued, after, key, there=True)
+
+    def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        """Follows a taskgroup that was added (`before` None), was removed (`after` None), or is on another agent
+        now."""
+        if before is not None:
+            self._count_agent(before.hostname, before.agent_id, -1)
+            if before.agent_ip != before.hostname:
+                self._count_agent(before.agent_ip, before.agent_id, -1)
+        if after is not None:
+            self._count_agent(after.hostname, after.agent_id, 1)
+            if after.agent_ip != after.hostname:
+                self._count_agent(after.agent_ip, after.agent_id, 1)
+
+    def _count_agent(self, name: str, agent_id: str, step: int) -> None:
+        counts = self._agents.get(name)
+        if counts is None:
+            counts = self._agents[name] = {}
+        count = counts.get(agent_id, 0) + step
+        if count:
+            counts[agent_id] = count
+        else:
+            del counts[agent_id]
+            if not counts:
+                del self._agents[name]
+
+    def _relabel(self, key: Key, before: Application | None, after: Application | None) -> None:
+        old = before.labels if before is not None else {}
+        new = after.labels if after is not None else {}
+        if old == new:
+            return
+        namespace = namespace_of(key)
+        for name, value in old.items():
+            _toggle(self._labelled, (namespace, name, value), key, there=False)
+        for name, value in new.items():
+            _toggle(self._labelled, (namespace, name, value), key, there=True)
+
+    def _own(self, key: Key, before: Application | None, after: Application | None) -> None:
+        old = before.deployment if before is not None else ""
+        new = after.deployment if after is not None else ""
+        if old == new:
+            return
+        namespace = namespace_of(key)
+        if old:
+            _toggle(self._owned, (namespace, old), key, there=False)
+        if new:
+            _toggle(self._owned, (namespace, new), key, there=True)
+
+    def _count_object(self, custom: CustomObject, step: int) -> None:
+        self._objects[custom.type] += step
+        if not self._objects[custom.type]:
+            del self._objects[custom.type]
+
+
+def _toggle(index: dict[Any, dict[Key, None]], place: Any, key: Key, *, there: bool) -> None:
+    """Enters a key under a place of the index, or takes it out."""
+    if there:
+        index.setdefault(place, {})[key] = None
+        return
+    members = index.get(place)
+    if members is not None:
+        members.pop(key, None)
+        if not members:
+            del index[place]
+
+
+def put(table: dict[Key, R], key: Key, record: object) -> None:
+    """Puts a record into a table; None removes the record of the key."""
+    if record is None:
+        table.pop(key, None)
+    else:
+        table[key] = record  # type: ignore[assignment]
+
+
+def discard(index: dict[str, dict[str, R]], outer: str, inner: str) -> None:
+    """Removes the entry `inner` of `outer` from a nested index, and `outer` with its last entry. Missing ones are
+    ignored."""
+    members = index.get(outer)
+    if members is not None:
+        members.pop(inner, None)
+        if not members:
+            del index[outer]

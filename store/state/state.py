@@ -1,0 +1,386 @@
+"""The in-memory state: all records plus the indexes kept beside them.
+
+One thread changes it (through store.state.unit_of_work); any thread may read it, because records are immutable and the
+containers are only ever changed by single, atomic dictionary operations. Readers copy a container before they walk it
+(``list(state.applications.values())``).
+
+Indexes are derived, never stored: taskgroups by application and by agent, counts per status, the census that placement
+constraints ask, the active transactions, and the indexes of store.state.indexes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from store.encoding.times import newest
+from store.ids import nanoseconds_of, split_part
+from store.records import (
+    AgentSetting,
+    Application,
+    Command,
+    ConfigMap,
+    CustomKind,
+    CustomObject,
+    Daemonset,
+    Deployment,
+    Endpoint,
+    EventLog,
+    FailedOutput,
+    Framework,
+    Message,
+    Namespace,
+    OrphanedTask,
+    Queue,
+    Record,
+    Revision,
+    Secret,
+    Service,
+    TaskGroup,
+    Transaction,
+    Version,
+    Webhook,
+)
+from store.state.census import Census as Census
+from store.state.census import add
+from store.state.indexes import Indexes, discard, put
+from store.state.ordered import ORDERINGS, Order, Orders
+from store.state.reader import TABLES as TABLES
+from store.state.readiness import Readiness, is_plain, is_unhealthy
+
+Key = str
+_EMPTY: dict[str, TaskGroup] = {}
+_NO_MESSAGES: dict[str, Message] = {}
+_NO_TRANSACTIONS: dict[str, Transaction] = {}
+_NO_VERSIONS: dict[str, Version] = {}
+_NO_REVISIONS: dict[int, Revision] = {}
+_NO_COUNTS: Mapping[str, int] = Counter()
+_NO_INDEXES: Mapping[int, int] = Counter()
+
+
+class State:
+    """All records, by key, and their indexes. `apply` is the only way in."""
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.unreadable: dict[tuple[str, str], str] = {}
+        """Records, by kind and key, that are stored but cannot be read, and why. The unit of work does not replace
+        them."""
+        self.newest = 0.0
+        """The newest time (Unix seconds) in any record, removed ones included: the clock of a new leader begins no
+        earlier (bcs_scheduler.core.term_start)."""
+        self.framework: Framework = Framework()
+        self.applications: dict[Key, Application] = {}
+        self.taskgroups: dict[Key, TaskGroup] = {}
+        self.orphaned_tasks: dict[Key, OrphanedTask] = {}
+        self.outputs: dict[Key, FailedOutput] = {}
+        self.transactions: dict[Key, Transaction] = {}
+        self.agent_settings: dict[Key, AgentSetting] = {}
+        self.config_maps: dict[Key, ConfigMap] = {}
+        self.secrets: dict[Key, Secret] = {}
+        self.commands: dict[Key, Command] = {}
+        self.messages: dict[Key, Message] = {}
+        self.deployments: dict[Key, Deployment] = {}
+        self.revisions: dict[Key, Revision] = {}
+        self.daemonsets: dict[Key, Daemonset] = {}
+        self.services: dict[Key, Service] = {}
+        self.endpoints: dict[Key, Endpoint] = {}
+        self.namespaces: dict[Key, Namespace] = {}
+        self.queues: dict[Key, Queue] = {}
+        self.webhooks: dict[Key, Webhook] = {}
+        self.custom_kinds: dict[Key, CustomKind] = {}
+        self.custom_objects: dict[Key, CustomObject] = {}
+        self.event_logs: dict[Key, EventLog] = {}
+        self._tables: dict[str, dict[Key, Any]] = {kind: getattr(self, name) for kind, name in TABLES.items()}
+        self._revisions_of: dict[Key, dict[int, Revision]] = {}
+        self._messages_of: dict[Key, dict[str, Message]] = {}
+        self._open_messages: dict[str, dict[str, Message]] = {}
+        self._versions: dict[Key, dict[str, Version]] = {}
+        self._groups_of: dict[Key, dict[str, TaskGroup]] = {}
+        self._groups_on: dict[str, dict[str, TaskGroup]] = {}
+        self._status_of: dict[Key, Counter[str]] = {}
+        self._indexes_of: dict[Key, Counter[int]] = {}
+        self._unhealthy_of: Counter[Key] = Counter()
+        self._active_of: dict[Key, dict[str, Transaction]] = {}
+        self._transactions_of: dict[Key, dict[str, Transaction]] = {}
+        self._queued_of: dict[str, dict[str, Transaction]] = {}
+        self._orders = Orders()
+        self.latest_of: dict[Key, float] = {}
+        """Unix seconds at which a taskgroup of an application was last changed, by the application's key. Applications
+        without taskgroups are missing."""
+        self.census = Census(self._groups_of, self._versions)
+        self.indexes = Indexes()
+        self.readiness = Readiness()
+        self._watchers: dict[str, Callable[[Key, Record | None, Record | None], None]] = {}
+        for record in records:
+            self.apply(record.kind, record.key, record)
+
+    # --- reading ----------------------------------------------------------------------------------------------
+
+    def get(self, kind: str, key: Key) -> Record | None:
+        """Returns the record of this kind and key; None if it does not exist. Raises KeyError for an unknown kind."""
+        table = self._tables.get(kind)
+        if table is not None:
+            found: Record | None = table.get(key)
+            return found
+        if kind == "version":
+            application, name = split_part(key)
+            return self._versions.get(application, _NO_VERSIONS).get(name)
+        if kind == "framework":
+            return self.framework if self.framework.id or self.framework.created_at else None
+        raise KeyError(kind)
+
+    def versions_of(self, application: Key) -> Mapping[str, Version]:
+        """Versions of an application by name."""
+        return self._versions.get(application, _NO_VERSIONS)
+
+    def version(self, application: Key, name: str) -> Version | None:
+        """The version of an application (``namespace/name``) by its name; None if there is none."""
+        return self._versions.get(application, _NO_VERSIONS).get(name)
+
+    def groups_of(self, application: Key) -> Mapping[str, TaskGroup]:
+        """Taskgroups of an application by id."""
+        return self._groups_of.get(application, _EMPTY)
+
+    def groups_on(self, agent_id: str) -> Mapping[str, TaskGroup]:
+        """Taskgroups on an agent by id."""
+        return self._groups_on.get(agent_id, _EMPTY)
+
+    def status_counts(self, application: Key) -> Mapping[str, int]:
+        """Number of taskgroups of the application by status."""
+        return self._status_of.get(application, _NO_COUNTS)
+
+    def unhealthy(self, application: Key) -> int:
+        """Number of live taskgroups of the application that have a task with failing health checks."""
+        return self._unhealthy_of.get(application, 0)
+
+    def unhealthy_applications(self) -> list[Key]:
+        """Keys of the applications that have at least one unhealthy taskgroup (see `unhealthy`)."""
+        return list(self._unhealthy_of)
+
+    def indexes_of(self, application: Key) -> Mapping[int, int]:
+        """Indexes that taskgroups of the application hold, with how many hold each."""
+        return self._indexes_of.get(application, _NO_INDEXES)
+
+    def active_of(self, application: Key) -> Mapping[str, Transaction]:
+        """Transactions of an application that have not ended, by id."""
+        return self._active_of.get(application, _NO_TRANSACTIONS)
+
+    def queued_of(self, kind: str, key: Key) -> Mapping[str, Transaction]:
+        """Transactions that wait for an application or deployment, by id, in the order in which they came."""
+        return self._queued_of.get(f"{kind} {key}", _NO_TRANSACTIONS)
+
+    def transactions_of(self, application: Key) -> Mapping[str, Transaction]:
+        """All remembered transactions of an application, by id."""
+        return self._transactions_of.get(application, _NO_TRANSACTIONS)
+
+    def messages_of(self, command: Key) -> Mapping[str, Message]:
+        """Messages of a command by id."""
+        return self._messages_of.get(command, _NO_MESSAGES)
+
+    def open_messages_of(self, taskgroup: str) -> Mapping[str, Message]:
+        """Messages to a taskgroup that have not been answered, by id."""
+        return self._open_messages.get(taskgroup, _NO_MESSAGES)
+
+    def open_messages(self) -> list[Message]:
+        """All messages whose outcome is not known yet, of all taskgroups."""
+        return [m for group in list(self._open_messages.values()) for m in list(group.values())]
+
+    def revisions_of(self, deployment: Key) -> Mapping[int, Revision]:
+        """Revisions of a deployment that are kept, by number."""
+        return self._revisions_of.get(deployment, _NO_REVISIONS)
+
+    def active_transactions(self) -> list[Transaction]:
+        """All transactions without a verdict."""
+        return [t for group in list(self._active_of.values()) for t in list(group.values())]
+
+    def agent_ids(self) -> list[str]:
+        """Agents that hold taskgroups."""
+        return list(self._groups_on)
+
+    def in_order(self, kind: str, prefix: Order = (), after: Order | None = None) -> Iterator[tuple[Order, Any]]:
+        """Yields the records of a kind with their orders (store.state.ordered.ORDERINGS), smallest first: those whose
+        order begins with `prefix` and is greater than `after` (None = all). The cost depends only on the records that
+        are read. Raises TypeError if `after` does not fit the order of this kind."""
+        table, key_of, length = self._tables[kind], ORDERINGS[kind].key, len(prefix)
+        begin = prefix if after is None or prefix > after else after
+        for order in self._orders.of(kind).after(begin or None):
+            if order[:length] != prefix:
+                return
+            record = table.get(key_of(order))
+            if record is not None:  # removed meanwhile
+                yield order, record
+
+    def in_reverse(self, kind: str, prefix: Order) -> Iterator[Any]:
+        """Yields the records of a kind (store.state.ordered.ORDERINGS) whose order begins with `prefix` and continues
+        with a number, greatest first. The cost depends only on the records that are read."""
+        table, key_of, length = self._tables[kind], ORDERINGS[kind].key, len(prefix)
+        for order in self._orders.of(kind).before((*prefix, math.inf)):
+            if order[:length] != prefix:
+                return
+            record = table.get(key_of(order))
+            if record is not None:  # removed meanwhile
+                yield record
+
+    def records(self) -> list[Record]:
+        """Returns all records; a state made from them is equal to this one."""
+        found: list[Record] = [record for table in self._tables.values() for record in list(table.values())]
+        found += [version for versions in list(self._versions.values()) for version in list(versions.values())]
+        framework = self.get("framework", "framework")
+        return [*found, framework] if framework is not None else found
+
+    @property
+    def size(self) -> int:
+        """Number of records."""
+        versions = sum(map(len, list(self._versions.values())))
+        return sum(map(len, self._tables.values())) + versions + (self.get("framework", "framework") is not None)
+
+    # --- changing ---------------------------------------------------------------------------------------------
+
+    def apply(self, kind: str, key: Key, record: Record | None) -> Record | None:
+        """Puts (or with None removes) a record and keeps the indexes right; returns the one before."""
+        before = self.get(kind, key)
+        self.change(kind, key, before, record)
+        return before
+
+    def change(self, kind: str, key: Key, before: Record | None, record: Record | None) -> None:
+        """Like `apply`, but the caller passes the previous record, which it has read before."""
+        if record is not None and (at := newest(record)) > self.newest:
+            self.newest = at
+        match kind:
+            case "taskgroup":
+                self._apply_taskgroup(key, before, record)  # type: ignore[arg-type]
+            case "transaction":
+                self._apply_transaction(key, before, record)  # type: ignore[arg-type]
+            case "version":
+                self._apply_version(key, before, record)  # type: ignore[arg-type]
+            case "message":
+                self._apply_message(key, before, record)  # type: ignore[arg-type]
+            case "revision":
+                self._apply_revision(key, record)  # type: ignore[arg-type]
+            case "framework":
+                self.framework = record if isinstance(record, Framework) else Framework()
+            case _:
+                put(self._tables[kind], key, record)
+                self.indexes.changed(kind, key, before, record)
+        if (before is None) is not (record is None):
+            self._orders.changed(kind, before, record)
+        watcher = self._watchers.get(kind)
+        if watcher is not None:
+            watcher(key, before, record)
+
+    def watch(self, kinds: Iterable[str], watcher: Callable[[Key, Record | None, Record | None], None]) -> None:
+        """Calls the watcher with (key, before, after) for every change of these kinds, undone ones included, for sums
+        that are kept elsewhere. One watcher per kind."""
+        self._watchers |= dict.fromkeys(kinds, watcher)
+
+    def _apply_taskgroup(self, key: Key, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        group = after or before
+        if group is not None:
+            self.readiness.changed(group.application_key, key, after)
+        if before is not None and after is not None and before.agent_id == after.agent_id:
+            self._replace_taskgroup(key, before, after)
+            if before.hostname != after.hostname or before.agent_ip != after.agent_ip:
+                self.indexes.taskgroup_changed(before, after)
+            if is_plain(before) and is_plain(after):
+                return
+        else:
+            if before is not None:
+                self._remove_taskgroup(key, before)
+            if after is not None:
+                self._add_taskgroup(key, after)
+            self.indexes.taskgroup_changed(before, after)
+        self._count_unhealthy(before, after)
+        self.census.taskgroup_changed(before, after)
+
+    def _count_unhealthy(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        was = before is not None and is_unhealthy(before)
+        now = after is not None and is_unhealthy(after)
+        group = after or before
+        if was != now and group is not None:
+            add(self._unhealthy_of, group.application_key, now - was)
+
+    def _replace_taskgroup(self, key: Key, before: TaskGroup, after: TaskGroup) -> None:
+        """The usual change: a status report. Its identity (application, index) is part of the key."""
+        app = after.application_key
+        if after.status != before.status:
+            counts = self._status_of[app]
+            add(counts, before.status, -1)
+            counts[after.status] += 1
+        self._groups_of[app][key] = self._groups_on[after.agent_id][key] = self.taskgroups[key] = after
+        if after.updated_at > self.latest_of[app]:
+            self.latest_of[app] = after.updated_at
+
+    def _remove_taskgroup(self, key: Key, group: TaskGroup) -> None:
+        app = group.application_key
+        add(self._status_of[app], group.status, -1)
+        add(self._indexes_of[app], group.index, -1)
+        discard(self._groups_on, group.agent_id, key)
+        discard(self._groups_of, app, key)
+        if app not in self._groups_of:
+            del self._status_of[app], self._indexes_of[app], self.latest_of[app]
+        del self.taskgroups[key]
+
+    def _add_taskgroup(self, key: Key, group: TaskGroup) -> None:
+        app = group.application_key
+        if app not in self._groups_of:
+            self._groups_of[app], self._status_of[app], self._indexes_of[app] = {}, Counter(), Counter()
+        self._groups_of[app][key] = self.taskgroups[key] = group
+        self.latest_of[app] = max(self.latest_of.get(app, 0.0), group.updated_at)
+        self._status_of[app][group.status] += 1
+        self._indexes_of[app][group.index] += 1
+        self._groups_on.setdefault(group.agent_id, {})[key] = group
+
+    def _apply_transaction(self, key: Key, before: Transaction | None, after: Transaction | None) -> None:
+        if before is not None and (after is None or not after.active):
+            discard(self._active_of, before.application_key, key)
+        # A queued scale of a deployment begins on the application that the deployment is bound to by then.
+        if before is not None and (after is None or after.application_key != before.application_key):
+            discard(self._transactions_of, before.application_key, key)
+        if after is not None:
+            app = after.application_key
+            self._transactions_of.setdefault(app, {})[key] = after
+            if after.active:
+                self._active_of.setdefault(app, {})[key] = after
+        if (before is not None and before.waiting) or (after is not None and after.waiting):
+            self._requeue(key, before, after)
+        put(self.transactions, key, after)
+
+    def _requeue(self, key: Key, before: Transaction | None, after: Transaction | None) -> None:
+        """Ids increase with time, so their order is that of the queue, also after a change was undone."""
+        if before is not None and before.waiting:
+            discard(self._queued_of, before.queue, key)
+        if after is not None and after.waiting:
+            members = {**self._queued_of.get(after.queue, _NO_TRANSACTIONS), key: after}
+            self._queued_of[after.queue] = dict(sorted(members.items(), key=lambda item: nanoseconds_of(item[0])))
+
+    def _apply_message(self, key: Key, before: Message | None, after: Message | None) -> None:
+        if before is not None and (after is None or not after.open):
+            discard(self._open_messages, before.taskgroup, key)
+        if before is not None and after is None:
+            discard(self._messages_of, before.command, key)
+        if after is not None:
+            self._messages_of.setdefault(after.command, {})[key] = after
+            if after.open:
+                self._open_messages.setdefault(after.taskgroup, {})[key] = after
+        put(self.messages, key, after)
+
+    def _apply_revision(self, key: Key, after: Revision | None) -> None:
+        deployment, number = split_part(key)
+        if after is None:
+            members = self._revisions_of.get(deployment, {})
+            members.pop(int(number), None)
+            if not members:
+                self._revisions_of.pop(deployment, None)
+        else:
+            self._revisions_of.setdefault(deployment, {})[int(number)] = after
+        put(self.revisions, key, after)
+
+    def _apply_version(self, key: Key, before: Version | None, after: Version | None) -> None:
+        app, name = split_part(key)
+        if after is None:
+            discard(self._versions, app, name)
+        else:
+            self._versions.setdefault(app, {})[name] = after
+        self.census.version_changed(app, before, after)

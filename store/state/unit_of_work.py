@@ -1,0 +1,163 @@
+"""Changes made in one turn: visible in the state at once (read-your-writes), committed later as atomic units.
+
+The core works through one UnitOfWork per turn. Each handled event is closed with `cut()`, which yields a Unit: changes
+that belong together and the effects that may leave once they are durable. A handler that fails is undone with
+`rollback()`; nothing of it remains in the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeVar
+
+from store.base import Change, RecordUnreadable
+from store.encoding.sizes import Sizer
+from store.records import Record
+from store.state import State
+
+RecordT = TypeVar("RecordT", bound=Record)
+
+
+Pair = tuple[str, str]
+"""A status and the one that follows it; empty stands for no record."""
+
+
+class Transitions(NamedTuple):
+    """The allowed changes of status, by kind of record. `refuse` is called for a change that no table allows, with the
+    state, kind and key of the record, and both statuses; it raises the error."""
+
+    tables: Mapping[str, frozenset[Pair]]
+    refuse: Callable[[State, str, str, str, str], NoReturn]
+
+
+class Unit(NamedTuple):
+    """Changes applied all or none, and the effects (opaque here) that leave after they are durable."""
+
+    changes: tuple[Change, ...]
+    effects: tuple[object, ...]
+
+
+class UnitOfWork:
+    """Collects changes on top of a State. Not thread-safe: it belongs to the thread that owns the state."""
+
+    def __init__(self, state: State, sizer: Sizer | None = None, transitions: Transitions | None = None) -> None:
+        """`sizer`: of the store the changes are for; may be set later. `transitions`: the check of changes of status;
+        None = they are not checked."""
+        self._checked: Mapping[str, frozenset[Pair]] = transitions.tables if transitions is not None else {}
+        self._refuse = transitions.refuse if transitions is not None else None
+        self.state = state
+        self.sizer = sizer or Sizer()
+        self._changes: dict[tuple[str, str], Change] = {}
+        self._undo: list[tuple[str, str, Record | None]] = []
+        self._effects: list[object] = []
+        self._unmeasured: list[tuple[str, str]] = []
+        self._sizes: dict[tuple[str, str], int] = {}
+        self._size = 0
+
+    def put(self, record: RecordT) -> RecordT:
+        """Stores the record, replacing one of the same key, and returns it. An equal record is no change. Raises
+        RecordUnreadable if the store has an unreadable record of this key."""
+        kind, key = record.kind, record.key
+        if self.state.unreadable and (kind, key) in self.state.unreadable:
+            raise RecordUnreadable(f"{kind} {key} is stored and cannot be read: {self.state.unreadable[kind, key]}")
+        before = self.state.get(kind, key)
+        if before == record:
+            return record
+        self.overwrite(kind, key, before, record)
+        return record
+
+    def overwrite(self, kind: str, key: str, before: Record | None, record: Record, bound: int = 0) -> None:
+        """Like `put`, but the caller passes the previous record and guarantees that the new one differs. `bound`: see
+        `Change.bound`. Raises the errors of `transitions`."""
+        if kind in self._checked:
+            self._follow(kind, key, before, record)
+        name = (kind, key)
+        self.state.change(kind, key, before, record)
+        self._undo.append((kind, key, before))
+        self._changes[name] = Change(kind, key, record, None, bound)
+        self._unmeasured.append(name)
+
+    def delete(self, record: Record) -> None:
+        """Removes the record of this kind and key; none is no change."""
+        kind, key = record.kind, record.key
+        if kind in self._checked:
+            self._follow(kind, key, self.state.get(kind, key), None)
+        before = self.state.apply(kind, key, None)
+        if before is not None:
+            self._undo.append((kind, key, before))
+            self._changes[kind, key] = Change(kind, key, None)
+            self._unmeasured.append((kind, key))
+
+    def effect(self, effect: object) -> None:
+        """Lets an effect leave once everything put so far is durable."""
+        self._effects.append(effect)
+
+    def __len__(self) -> int:
+        """Changes since the last cut."""
+        return len(self._changes)
+
+    def size(self) -> int:
+        """Bytes that the changes since the last cut take of the store's batch. Each record is encoded once for this and
+        for the store, unless it changes again. Raises RecordUnencodable."""
+        unmeasured, changes, sizes, measured = self._unmeasured, self._changes, self._sizes, self.sizer.measured
+        while unmeasured:
+            name = unmeasured[-1]
+            changes[name], size = measured(changes[name])
+            self._size += size - sizes.get(name, 0)
+            sizes[name] = size
+            unmeasured.pop()
+        return self._size
+
+    def refuse_oversized(self, reserve: int = 0) -> None:
+        """Raises RecordTooLarge or BatchTooLarge, which name the largest record, if the changes since the last cut do
+        not fit into one batch of the store, of which `reserve` bytes are taken."""
+        if self.size() + reserve > self.sizer.limit:
+            self.sizer.refuse_oversized(list(self._changes.values()), reserve)
+
+    @property
+    def empty(self) -> bool:
+        """Returns True if nothing was changed or emitted since the last cut."""
+        return not self._changes and not self._effects
+
+    def changed(self) -> list[tuple[str, str]]:
+        """(kind, key) of everything changed since the last cut, in order of the first change."""
+        return list(self._changes)
+
+    def is_new(self, record: Record) -> bool:
+        """True if the record did not exist at the last cut."""
+        place = (record.kind, record.key)
+        return next((before is None for kind, key, before in self._undo if (kind, key) == place), False)
+
+    @property
+    def effects(self) -> Sequence[object]:
+        """Effects since the last cut, in order."""
+        return self._effects
+
+    def cut(self) -> Unit | None:
+        """Closes the unit. Returns everything that was collected since the last cut; None if that is nothing."""
+        if not self._changes and not self._effects:
+            return None
+        unit = Unit(tuple(self._changes.values()), tuple(self._effects))
+        self._clear()
+        return unit
+
+    def rollback(self) -> None:
+        """Undoes everything since the last cut, in the state too."""
+        for kind, key, before in reversed(self._undo):
+            self.state.apply(kind, key, before)
+        self._clear()
+
+    def _follow(self, kind: str, key: str, before: Any, after: Any) -> None:
+        """Refuses a change of status that the table of the kind does not allow."""
+        was = before.status if before is not None else ""
+        now = after.status if after is not None else ""
+        if was != now and (was, now) not in self._checked[kind] and self._refuse is not None:
+            self._refuse(self.state, kind, key, was, now)
+
+    def _clear(self) -> None:
+        self._changes.clear()
+        self._undo.clear()
+        self._effects.clear()
+        self._unmeasured.clear()
+        self._sizes.clear()
+        self._size = 0

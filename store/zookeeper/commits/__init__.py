@@ -1,0 +1,1 @@
+"""Commits on their way into ZooKeeper."""

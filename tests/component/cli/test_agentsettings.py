@@ -1,0 +1,147 @@
+"""`bcs set agent`: attributes and extended resources beside what is set already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.component.cli.standin import StandIn, ok
+
+AGENTS = [
+    {"id": f"S{number}", "key": f"10.0.0.{number}", "ip": f"10.0.1.{number}", "hostname": f"host-{number}"}
+    for number in (1, 2)
+]
+SETTING = {
+    "innerIP": "10.0.0.1",
+    "disabled": True,
+    "strings": {"zone": {"value": "z1"}, "rack": {"value": "r1"}},
+    "scalars": {"rank": {"value": 3.0}},
+    "noSchedule": {"gpu": "yes"},
+    "ExtendedResources": {"fpga": {"InnerIP": "10.0.0.1", "Name": "fpga", "Capacity": 2.0}},
+}
+
+
+@pytest.fixture
+def agents(server: StandIn) -> StandIn:
+    server.on("GET", "/agents", ok(AGENTS))
+    server.on("GET", "/agentsettings", ok([SETTING]))
+    server.on("POST", "/agentsettings", ok([]))
+    server.on("DELETE", "/agentsettings", ok([]))
+    return server
+
+
+def test_what_is_not_named_stays(agents: StandIn, bcs: Any) -> None:
+    result = bcs("set", "agent", "host-1", "S2", "new", "--attribute", "zone=z2", "--attribute", "rack-", "-o", "text")
+    assert result.out.splitlines() == [f"agent/{key} set" for key in ("10.0.0.1", "10.0.0.2", "new")]
+    first, second, third = agents.requests("POST")[0].body
+    assert first == {
+        "innerIP": "10.0.0.1", "strings": {"zone": {"value": "z2"}}, "scalars": {"rank": {"value": 3.0}},
+    }  # fmt: skip
+    assert second == {"innerIP": "10.0.0.2", "strings": {"zone": {"value": "z2"}}, "scalars": {}}
+    assert third["innerIP"] == "new"
+
+
+def test_an_attribute_is_a_text_or_a_number(agents: StandIn, bcs: Any) -> None:
+    assert bcs("set", "agent", "S1", "--scalar", "rack=7", "--attribute", "rank=first").code == 0
+    (body,) = agents.requests("POST")[0].body
+    assert body["strings"] == {"zone": {"value": "z1"}, "rank": {"value": "first"}}
+    assert body["scalars"] == {"rack": {"value": 7.0}}
+
+
+def test_extended_resources_are_set_by_name(agents: StandIn, bcs: Any) -> None:
+    assert bcs("set", "agent", "S1", "--extended", "gpu=1.5", "--extended", "fpga-", "--dry-run").code == 0
+    (request,) = agents.requests("POST")
+    assert request.query == {"dryRun": "true"}
+    assert request.body[0]["ExtendedResources"] == {
+        "gpu": {"Name": "gpu", "Capacity": 1.5},
+        "fpga": {"Name": "fpga", "Capacity": 0.0},
+    }
+
+
+def test_a_reset_forgets_the_settings(agents: StandIn, bcs: Any) -> None:
+    assert bcs("set", "agent", "host-1", "10.0.0.1", "--reset", "-o", "text").out == "agent/10.0.0.1 reset\n"
+    assert agents.requests("DELETE")[0].query == {"ips": "10.0.0.1"}
+    assert not agents.requests("POST")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--reset", "--attribute", "a=b"), ("--attribute", "zone"), ("--attribute", "=x"), ("--scalar", "a=b"),
+     ("--extended", "a="), ("--extended", "-")],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused(agents: StandIn, bcs: Any, words: tuple[str, ...]) -> None:
+    assert bcs("set", "agent", "S1", *words).code == 2
+    assert not agents.requests("POST") and not agents.requests("DELETE")
+
+
+# --- names ------------------------------------------------------------------------------------------------------
+
+UNLISTED = "no agent of this name is listed; the setting applies as soon as one is listed"
+
+
+@pytest.mark.parametrize(
+    ("words", "method", "path", "done"),
+    [
+        (("cordon", "nope"), "POST", "/agentsettings/disable", "cordoned"),
+        (("uncordon", "nope"), "POST", "/agentsettings/enable", "uncordoned"),
+        (("taint", "nope", "a=b"), "PUT", "/agentsettings/taint", "tainted (a=b)"),
+        (("set", "agent", "nope", "--attribute", "a=b"), "POST", "/agentsettings", "set"),
+    ],
+)
+def test_a_name_that_no_agent_has_is_warned_of(
+    server: StandIn, bcs: Any, words: tuple[str, ...], method: str, path: str, done: str
+) -> None:
+    server.on("GET", "/agents", ok(AGENTS))
+    server.on("GET", "/agentsettings", ok([]))
+    server.on(method, path, ok([{"innerIP": "nope", "result": True, "message": UNLISTED, "listed": False}]))
+    result = bcs(*words, "-o", "text")
+    assert (result.code, result.out) == (0, f"agent/nope {done}\n")
+    assert result.err == f"warning: agent nope: {UNLISTED}\n"
+
+
+def test_what_is_fine_is_not_warned_of(server: StandIn, bcs: Any) -> None:
+    server.on("POST", "/agentsettings/disable", ok([{"innerIP": "10.0.0.1", "result": True, "message": "success"}]))
+    assert bcs("cordon", "host-1").err == ""
+
+
+def test_mere_settings_do_not_hide_an_agent(server: StandIn, bcs: Any) -> None:
+    """Settings that were stored under a name of the agent are listed beside it."""
+    stray = {"id": "", "key": "host-1", "ip": "host-1", "hostname": "", "taints": {"old": "yes"}}
+    server.on("GET", "/agents", ok([stray, {**AGENTS[0], "taints": {"present": "yes"}}]))
+    server.on("PUT", "/agentsettings/taint", ok([]))
+    assert bcs("taint", "host-1", "new=yes").code == 0
+    assert server.requests("PUT")[0].body == [
+        {"innerIP": "10.0.0.1", "noSchedule": {"present": "yes", "new": "yes"}},
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("taint", "host", "a=b"), ("cordon", "host"), ("drain", "host"), ("set", "agent", "host", "--attribute", "a=b")],
+    ids=lambda words: words[0],
+)
+def test_a_name_of_several_agents_is_refused_with_the_candidates(
+    server: StandIn, bcs: Any, words: tuple[str, ...]
+) -> None:
+    server.on("GET", "/agents", ok([{**agent, "hostname": "host"} for agent in AGENTS]))
+    result = bcs(*words)
+    assert result.code == 2
+    assert "host is the name of 2 agents: give one of 10.0.1.1, 10.0.1.2" in result.err
+    assert {request.method for request in server.seen} == {"GET"}
+
+
+def test_an_ambiguous_name_is_not_described_either(server: StandIn, bcs: Any) -> None:
+    agents = [{"hostname": f"agent-{n}", "ip": "127.0.0.1", "id": str(n), "key": f"agent-{n}"} for n in (1, 2, 3)]
+    server.on("GET", "/agents", ok(agents))
+    result = bcs("get", "agent", "127.0.0.1")
+    assert result.code == 2 and "127.0.0.1 is the name of 3 agents: give one of agent-1, agent-2, agent-3" in result.err
+    assert bcs("get", "agent", "agent-2", "-o", "name").out == "agent/agent-2\n"
+
+
+def test_table_is_another_word_for_text(server: StandIn, bcs: Any) -> None:
+    server.on("POST", "/agentsettings/disable", ok([]))
+    assert bcs("cordon", "10.0.0.1", "-o", "table") == bcs("cordon", "10.0.0.1", "-o", "text")
+    assert bcs("cordon", "10.0.0.1", "-o", "table").out == "agent/10.0.0.1 cordoned\n"
+    refused = bcs("cordon", "10.0.0.1", "-o", "wide")
+    assert refused.code == 2 and all(word in refused.err for word in ("text", "table", "json", "yaml"))

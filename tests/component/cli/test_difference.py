@@ -1,0 +1,100 @@
+"""`bcs diff`: what differs, in words and for programs, without telling what is confidential."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.cli.commands.changing.diff import STORED, WORKLOADS
+from bcs_scheduler.cli.documents.document import KINDS
+from bcs_scheduler.cli.kinds.registry import OPERATIONS
+from bcs_scheduler.wire.normal import SHAPES
+from tests.component.cli.standin import MISSING, StandIn, failed, ok, write
+from tests.unit.api_support import document
+from tests.unit.deployment_support import deployment
+
+WEB = "/definition/application/shop/web"
+FRONT = "/definition/deployment/shop/front"
+
+
+def test_the_same_document_written_otherwise_is_the_same(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    stored = document()
+    stored["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "100m", "memory": 32}}
+    stored["killPolicy"] = {"gracePeriod": 1}
+    server.on("GET", WEB, ok(stored))
+    assert bcs("diff", "-f", write(tmp_path, document())) == (0, "", "")
+    without = document()
+    del without["spec"]["instance"]
+    assert bcs("diff", "-f", write(tmp_path, without)).code == 0, "what is left out stays"
+
+
+def test_a_change_is_shown_and_has_an_exit_code(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    server.on("GET", FRONT, ok(deployment()))
+    given = write(tmp_path, deployment(instance=5, maxSurge=3))
+    result = bcs("diff", "-f", given)
+    assert result.code == 1
+    lines = result.out.splitlines()
+    assert {"-  instance: 2", "+  instance: 5", "-      maxSurge: 1", "+      maxSurge: 3"} <= set(lines)
+    (found,) = json.loads(bcs("diff", "-f", given, "-o", "json").out)
+    assert found["state"] == "changed"
+    assert {field["path"]: (field["stored"], field["given"]) for field in found["fields"]} == {
+        "$.spec.instance": (2, 5),
+        "$.spec.strategy.rollingupdate.maxSurge": (1, 3),
+    }
+    assert server.requests("PUT") == server.requests("POST") == []
+
+
+def test_what_does_not_exist_is_all_new(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    server.on("GET", WEB, MISSING)
+    result = bcs("diff", "-f", write(tmp_path, document()))
+    assert result.code == 1 and "+kind: application" in result.out
+    assert "healthChecks" not in result.out, "as it was written, without defaults"
+
+
+def test_a_document_that_cannot_be_taken_is_an_error(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    raw = document(imagee="x")
+    result = bcs("diff", "-f", write(tmp_path, raw))
+    assert result.code == 2 and "imagee" in result.err
+    server.on("GET", WEB, failed(500, "a fault", "internal"))
+    assert bcs("diff", "-f", write(tmp_path, document())).code == 2, "1 would say that it differs"
+
+
+def test_passwords_are_not_shown(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    given = document(image="x", imagePullUser="u", imagePullPasswd="hush")
+    server.on("GET", WEB, MISSING)
+    result = bcs("diff", "-f", write(tmp_path, given))
+    assert result.code == 1 and "hush" not in result.out
+    server.on("GET", WEB, ok(document(image="x", imagePullUser="u", imagePullPasswd="***")))
+    assert bcs("diff", "-f", write(tmp_path, given)).code == 0
+
+
+@pytest.mark.parametrize("unchanged", [True, False])
+def test_of_secrets_only_the_server_knows(server: StandIn, bcs: Any, tmp_path: Path, unchanged: bool) -> None:
+    path = "/namespaces/shop/secrets"
+    stored = {"metadata": {"name": "key", "namespace": "shop"}, "datas": {"a": {"digest": "d", "size": 4}}}
+    server.on("GET", f"{path}/key", ok({**stored, "kind": "secret"}))
+    server.on("PUT", path, ok({"unchanged": unchanged}))
+    secret = {
+        "kind": "secret",
+        "metadata": {"name": "key", "namespace": "shop"},
+        "datas": {"a": {"content": "aHVzaA=="}},
+    }
+    result = bcs("diff", "-f", write(tmp_path, secret))
+    assert result.code == int(not unchanged) and "aHVzaA" not in result.out
+    assert server.requests("PUT")[0].query == {"dryRun": "true"}
+    assert ("confidential fields" in result.out) is not unchanged
+
+
+def test_several_documents_have_one_exit_code(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    server.on("GET", WEB, ok(document()))
+    server.on("GET", FRONT, ok(deployment(maxSurge=2)))
+    result = bcs("diff", "-f", write(tmp_path, document(), deployment(), name="all.yaml"))
+    assert result.code == 1 and "deployment/shop/front" in result.out and "application/shop/web" not in result.out
+
+
+def test_every_kind_that_is_applied_can_be_compared() -> None:
+    assert {*STORED, "Command"} == {*KINDS} == {*OPERATIONS}
+    assert {*WORKLOADS} <= {*SHAPES}

@@ -1,0 +1,135 @@
+"""`bcs get events`: filters, forms, and following over ends of streams."""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.cli.kinds.workloads import events
+from tests.component.cli.standin import APPS, Answer, StandIn, application, ok, taskgroup, transaction
+
+PATH = "/namespaces/defaultGroup/events"
+GROUP = "0.web.defaultGroup.demo.1700000000000000001"
+
+
+def event(number: int, reason: str = "Running", level: str = "info", **fields: Any) -> dict[str, Any]:
+    return {
+        "id": number,
+        "time": "2023-11-14T22:13:20.000000Z",
+        "kind": "taskgroup",
+        "namespace": "defaultGroup",
+        "name": GROUP,
+        "reason": reason,
+        "message": f"it is {reason} [really]",
+        "level": level,
+        "transaction": "application-1",
+        "cause": "api-1",
+        **fields,
+    }
+
+
+def stream(*frames: tuple[str, Any, str]) -> Answer:
+    """(event, data, id) of each frame."""
+    lines = ["retry: 1000\n\n"]
+    for name, data, identity in frames:
+        head = f"id: {identity}\n" if identity else ""
+        lines.append(f"{head}event: {name}\ndata: {json.dumps(data)}\n\n" if name else f"{head}:\n\n")
+    return Answer(200, "".join(lines).encode(), MappingProxyType({"Content-Type": "text/event-stream"}))
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "FIRST_PAUSE", 0.01)
+
+
+def test_a_list_is_a_table_of_the_newest(server: StandIn, bcs: Any) -> None:
+    server.on("GET", PATH, ok([event(1, "placed"), event(2, "Failed", "warning")]))
+    result = bcs("get", "events", "-o", "table")
+    assert result.code == 0
+    assert "taskgroup/web-0" in result.out and GROUP not in result.out
+    assert "it is Failed [really]" in result.out
+    assert "application-1" not in result.out
+    assert server.seen[-1].query["last"] == "500"
+    wide = bcs("get", "ev", "-o", "wide").out
+    assert "application-1" in wide and GROUP in wide and "2023-11-14" in wide
+    assert [one["id"] for one in json.loads(bcs("get", "event", "-o", "json").out)] == [1, 2]
+
+
+def test_filters_go_to_the_server(server: StandIn, bcs: Any) -> None:
+    server.on("GET", "/events", ok([]))
+    server.on("GET", PATH, ok([]))
+    assert bcs("get", "events", "-A", "--level", "warning", "--reason", "Lost,Failed", "--last", "3").code == 0
+    query = server.seen[-1].query
+    assert (query["level"], query["reason"], query["last"]) == ("warning", "Lost,Failed", "3")
+    bcs("get", "events", "--since", "10m")
+    assert float(server.seen[-1].query["since"]) > 1_700_000_000
+    for arguments, expected in (
+        (("web",), {"owner": "web"}),
+        (("--for", "app/web"), {"owner": "web"}),
+        (("--for", "deployment/web"), {"owner": "web"}),
+        (("--for", f"tg/{GROUP}"), {"kind": "taskgroup", "name": GROUP}),
+        (("--for", "agent/10.0.0.1"), {"kind": "agent", "name": "10.0.0.1"}),
+        (("--for", "svc/web"), {"kind": "service", "name": "web"}),
+        (("--for", "transaction/application-1"), {"kind": "transaction", "name": "application-1"}),
+    ):
+        result = bcs("get", "events", *arguments, "-o", "table")
+        assert result.code == 0
+        assert "no events in namespace defaultGroup" in result.err
+        assert {key: server.seen[-1].query.get(key) for key in expected} == expected
+
+
+def test_what_makes_no_sense_is_refused(server: StandIn, bcs: Any) -> None:
+    for arguments, words in (
+        (("get", "apps", "--level", "warning"), "--level is supported for events only"),
+        (("get", "events", "--for", "web"), "KIND/NAME"),
+        (("get", "events", "web", "--for", "app/web"), "once"),
+        (("get", "events", "--level", "loud"), "loud"),
+    ):
+        result = bcs(*arguments)
+        assert result.code != 0
+        assert words in result.err
+
+
+def test_following_goes_on_where_the_last_stream_ended(server: StandIn, bcs: Any) -> None:
+    server.on(
+        "GET",
+        f"{PATH}/watch",
+        stream(("event", event(1, "placed"), "1"), ("event", event(2), "2"), ("end", {"reason": "stepped_down"}, "")),
+        stream(("", None, "40")),
+        stream(("gap", {"message": "events 41 to 50 are no longer stored"}, "50"), ("event", event(51, "Lost"), "51")),
+        Answer(404, {"result": False, "code": 1, "message": "enough", "data": {"reason": "not_found"}}),
+    )
+    result = bcs("get", "events", "-w", "-o", "json", "--level", "info")
+    assert [json.loads(line)["id"] for line in result.out.splitlines()] == [1, 2, 51]
+    assert "no longer stored" in result.err
+    assert "enough" in result.err
+    asked = [request.query for request in server.seen]
+    assert [query.get("lastEventId") for query in asked] == [None, "2", "40", "51"]
+    assert [query.get("last") for query in asked] == ["20", None, None, None]
+    assert {query["level"] for query in asked} == {"info"}
+
+
+def test_following_prints_lines_for_people(server: StandIn, bcs: Any) -> None:
+    server.on(
+        "GET",
+        f"{PATH}/watch",
+        stream(("event", event(1, "Failed", "warning"), "1")),
+        Answer(404, {"result": False, "code": 1, "message": "enough", "data": {"reason": "not_found"}}),
+    )
+    (line,) = bcs("get", "events", "-w", "-o", "table").out.splitlines()
+    assert line.endswith("warning  taskgroup/web-0  Failed  it is Failed [really]")
+
+
+def test_the_story_is_made_of_events(server: StandIn, bcs: Any) -> None:
+    group = taskgroup()
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("GET", f"{APPS}/web/taskgroups", ok([group]))
+    server.on("GET", "/transactions/defaultGroup", ok([transaction("FINISH")]))
+    begin = event(1, "begin", kind="transaction", name="application-1", message="LAUNCH of x: launching 2")
+    server.on("GET", PATH, ok([begin, event(2, "placed", name=group["ID"], message="on agent0")]))
+    story = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)["story"]
+    assert [line["text"] for line in story] == ["begin: LAUNCH of x: launching 2", "placed: on agent0"]
+    assert [request.query["owner"] for request in server.seen if request.path == PATH] == ["web"]

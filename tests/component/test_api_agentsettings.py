@@ -1,0 +1,121 @@
+"""Agents by any of their names: over the API settings go to the agent that is meant, or say that there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.api.routes.cluster.agent_settings import UNLISTED
+from bcs_scheduler.core.interface.cluster_manager import AgentsListed
+from bcs_scheduler.core.interface.requests import CreateApplication, SetAgent
+from store.records import Version
+from store.records.definition import Container
+from tests.component.apiserver import Api
+from tests.unit.api_support import CoreGateway
+
+NAMES = ("host-1", "agent-1", "10.0.0.1")
+"""Of one agent; the last is the key of its settings."""
+
+
+@pytest.fixture
+def gateway() -> CoreGateway:
+    gateway = CoreGateway()
+    gateway.connect()
+    for number in (1, 2):
+        gateway.offer(number)
+    gateway.feed(AgentsListed(agents=tuple(gateway.listed)))
+    return gateway
+
+
+def taint(name: str) -> tuple[str, str, Any]:
+    return "PUT", "/agentsettings/taint", [{"innerIP": name, "noSchedule": {"for": "db"}}]
+
+
+def setting(name: str) -> tuple[str, str, Any]:
+    return "POST", "/agentsettings", [{"innerIP": name, "disabled": True}]
+
+
+def extended(name: str) -> tuple[str, str, Any]:
+    return "PUT", "/agentsettings/extendedresource", {"InnerIP": name, "Name": "gpu", "Capacity": 1}
+
+
+def switch(name: str) -> tuple[str, str, Any]:
+    return "POST", f"/agentsettings/disable?ips={name}", None
+
+
+WAYS = [taint, setting, extended, switch]
+
+
+def send(api: Api, request: tuple[str, str, Any]) -> Any:
+    method, path, body = request
+    return api.call(method, path, json=body)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", NAMES)
+def test_any_name_of_an_agent_means_its_settings(gateway: CoreGateway, api: Api, way: Any, name: str) -> None:
+    answer = send(api, way(name))
+    assert answer.json()["data"] == [{"innerIP": "10.0.0.1", "result": True, "message": "success"}]
+    assert list(gateway.core.state.agent_settings) == ["10.0.0.1"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_name_that_no_agent_has_is_kept_and_said(gateway: CoreGateway, api: Api, way: Any) -> None:
+    answer = send(api, way("agent-9"))
+    assert answer.json()["data"] == [{"innerIP": "agent-9", "result": True, "message": UNLISTED, "listed": False}]
+    assert "no agent of this name is listed" in UNLISTED
+    assert list(gateway.core.state.agent_settings) == ["agent-9"]
+    assert api.call("DELETE", "/agentsettings?ips=agent-9").json()["data"][0]["message"] == "success"
+
+
+@pytest.mark.parametrize("path", ["/agentsettings", "/agentsettings/taint"])
+def test_one_agent_by_two_names_is_given_twice(gateway: CoreGateway, api: Api, path: str) -> None:
+    body: list[dict[str, Any]] = [{"innerIP": name, "noSchedule": {}} for name in ("10.0.0.2", "host-1", "10.0.0.1")]
+    answer = api.call("PUT" if path.endswith("taint") else "POST", path, json=body)
+    assert answer.status_code == 422
+    (problem,) = answer.json()["data"]["problems"]
+    assert problem == {"path": "$[2].innerIP", "message": '"10.0.0.1" is given twice: host-1 is the same agent'}
+    assert not any(isinstance(command, SetAgent) for command in gateway.commands)
+
+
+def test_a_name_of_several_agents_means_all_of_them_in_bodies_too(gateway: CoreGateway, api: Api) -> None:
+    gateway.listed = [agent._replace(hostname="host") for agent in gateway.listed]
+    answer = send(api, taint("host"))
+    assert [result["innerIP"] for result in answer.json()["data"]] == ["10.0.0.1", "10.0.0.2"]
+
+
+def test_settings_under_a_host_name_do_not_hide_the_agent(gateway: CoreGateway, api: Api) -> None:
+    """As older ones may have been stored."""
+    container = Container(command="/bin/true")
+    gateway.feed(CreateApplication(version=Version(namespace="ns", application="web", containers=(container,))))
+    gateway.offer(1)
+    (group,) = gateway.core.state.taskgroups.values()
+    gateway.feed(SetAgent(agent=group.hostname, taints={"a": "b"}))
+    answer = api.call("POST", "/agentsettings/drain", params={"ips": group.hostname})
+    assert answer.json()["data"][0]["innerIP"] == group.agent_ip
+    gateway.feed()
+    (told,) = api.data("/agentsettings/drain")
+    assert (told["innerIP"], told["state"], told["left"]) == (group.agent_ip, "draining", 1)
+    assert api.data(f"/agentsetting/{group.hostname}")["innerIP"] == group.agent_ip
+
+
+def test_settings_alone_are_no_agent_to_be_drained(api: Api) -> None:
+    send(api, taint("agent-9"))
+    answer = api.call("POST", "/agentsettings/drain?ips=agent-9")
+    assert answer.status_code == 404
+    assert answer.json()["message"] == "agent agent-9 is not known"
+
+
+def test_what_was_set_before_the_agents_were_listed_counts_for_them(api: Api, gateway: CoreGateway) -> None:
+    listed, gateway.listed = gateway.listed, []
+    gateway.core.turn_context.agents.__init__()  # type: ignore[misc]
+    assert send(api, switch("host-2")).json()["data"][0]["message"] == UNLISTED
+    gateway.listed = listed
+    gateway.feed(AgentsListed(agents=tuple(listed)))
+    assert {agent["key"]: agent["disabled"] for agent in api.data("/agents")} == {"10.0.0.1": False, "10.0.0.2": True}
+    told = [event for event in api.data("/events?kind=agent") if event["name"] in ("10.0.0.2", "host-2")]
+    assert [(event["name"], event["reason"]) for event in told][-2:] == [
+        ("10.0.0.2", "AgentDisabled"),
+        ("host-2", "AgentSettingsForgotten"),
+    ]

@@ -1,0 +1,217 @@
+"""The conformance list of clients of the original (tests/conformance/clients.yaml), step by step."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+import pytest
+import yaml
+
+from bcs_scheduler.api.http.original import DRIVER
+from tests.component.apiserver import Api
+from tests.routetable import read
+from tests.unit.api_support import CoreGateway
+
+TESTS = Path(__file__).parent.parent
+SCENARIOS: dict[str, list[dict[str, Any]]] = yaml.safe_load((TESTS / "conformance" / "clients.yaml").read_text())[
+    "scenarios"
+]
+HEADERS = {"BCS-ClusterID": "BCS-MESOS-10001", "Content-Type": "application/x-www-form-urlencoded", "Accept": "*/*"}
+"""As its command line sends them: the body is JSON, whatever the header says."""
+KINDS = {"object": dict, "list": list, "text": str}
+NAMESPACE = "sandbox"
+
+
+class Session:
+    """One scheduler, and what the steps before have found there."""
+
+    def __init__(self, api: Api, gateway: CoreGateway, prefix: str, habit: str = "plain") -> None:
+        self.api, self.gateway, self.prefix = api, gateway, prefix
+        self._slashes, self._query, self._headers = HABITS[habit]
+        self.known = {"tg": "", "tx": "", "version": "", "command": ""}
+
+    def send(self, step: dict[str, Any]) -> Any:
+        method, _, target = step["send"].format(**self.known).partition(" ")
+        path, _, query = target.partition("?")
+        base = "" if path.startswith("/v1/") else self.prefix
+        body = step.get("body")
+        if isinstance(body, str):
+            body = (TESTS / "documents" / f"{body}.json").read_text()
+        elif body is not None:
+            body = json.dumps(body)
+        pairs = parse_qsl(f"{query}&{self._query}", keep_blank_values=True)
+        headers = {name: value for name, value in {**HEADERS, **self._headers}.items() if value}
+        return self.api.call(method, path + self._slashes, base=base, params=pairs, data=body, headers=headers)
+
+    def learn(self, step: dict[str, Any], data: Any) -> None:
+        state = self.gateway.core.state
+        if isinstance(data, dict):
+            self.known["tx"] = data.get("transactionID") or self.known["tx"]
+            self.known["command"] = data.get("commandID") or self.known["command"]
+        if isinstance(data, str) and data:
+            self.known["command"] = data
+        if "run" in step:
+            key = f"{NAMESPACE}/{step['run']}"
+            self.gateway.offer(cpus=32, mem=65536)
+            self.gateway.report("RUNNING", key)
+            groups = state.groups_of(key)
+            assert groups, "nothing was launched"
+            self.known["tg"] = min(groups)
+            self.known["version"] = state.applications[key].version
+
+
+def check(step: dict[str, Any], response: Any) -> Any:
+    assert response.headers["Content-Type"] == "application/json; charset=utf-8"
+    answer = response.json()
+    assert response.status_code == step.get("status", 200), response.text
+    assert answer["code"] == step.get("code", 0), response.text
+    assert answer["result"] is (answer["code"] == 0)
+    assert {"result", "code", "message", "data"} <= answer.keys()
+    if answer["code"]:
+        return None
+    assert answer["message"] == "success"
+    wanted, data = step["data"], answer["data"]
+    if isinstance(wanted, list):
+        assert set(wanted) <= data.keys(), sorted(data)
+    elif wanted is None:
+        assert data is None
+    elif wanted != "any":
+        assert isinstance(data, KINDS[wanted])
+    return data
+
+
+HABITS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "plain": ("", "", {}),
+    "slash": ("/", "", {"Content-Type": "application/json"}),
+    "parameters": ("//", "pretty=&unknown=1&limit=&kind=", {"Accept": "application/json, text/plain;q=0.5"}),
+    "headers": ("", "", {"Content-Type": "", "Accept": "application/xml", "X-Forwarded-For": "10.0.0.9", "Expect": ""}),
+}
+"""What clients add to a path and to a query, and the headers that some send instead; an empty one is not sent."""
+
+
+@pytest.mark.parametrize("habit", HABITS)
+@pytest.mark.parametrize("prefix", DRIVER)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_client_is_answered_as_it_expects(
+    api: Api, gateway: CoreGateway, scenario: str, prefix: str, habit: str
+) -> None:
+    gateway.connect()
+    gateway.offer()
+    session = Session(api, gateway, prefix, habit)
+    for step in SCENARIOS[scenario]:
+        try:
+            session.learn(step, check(step, session.send(step)))
+        except AssertionError as error:
+            raise AssertionError(f"{step['send']}: {error}") from error
+
+
+def _shape(route: str) -> str:
+    """A route with one letter for every parameter."""
+    return re.sub(r"\{[^}]*\}", "X", route.partition("?")[0].rstrip("/"))
+
+
+def _fits(route: str, asked: list[tuple[str, list[str]]]) -> bool:
+    method, _, path = _shape(route).partition(" ")
+    parts = path.split("/")
+    return any(
+        method == other and len(parts) == len(given) and all(p in ("X", g) for p, g in zip(parts, given, strict=True))
+        for other, given in asked
+    )
+
+
+def test_the_list_has_every_route_of_the_original() -> None:
+    """Of the driver all, but those that pass requests on to other services; of the scheduler those that read."""
+    asked = []
+    for step in (step for steps in SCENARIOS.values() for step in steps):
+        method, _, path = _shape(step["send"]).partition(" ")
+        asked.append((method, path.split("/")))
+    mapped, _ = read()
+    # As many as sections 3, 4.1 to 4.3 and 4.4 of the specification of the original have.
+    sections = Counter("passed" if "passed" in row.section else row.section.partition(",")[0] for row in mapped)
+    assert sections == {"Scheduler": 69, "Driver": 74, "passed": 11}
+    driver = [row.original for row in mapped if row.section.startswith("Driver") and "passed" not in row.section]
+    reads = [
+        row.original.replace(" ", " /v1")
+        for row in mapped
+        if row.section.startswith("Scheduler") and row.original.startswith("GET ")
+    ]
+    assert [route for route in (*driver, *reads) if not _fits(route, asked)] == []
+
+
+def test_our_own_prefix_has_none_of_these_habits(api: Api, gateway: CoreGateway) -> None:
+    gateway.connect()
+    body = (TESTS / "documents" / "application-small.json").read_text()
+    json_headers = {"Content-Type": "application/json"}
+    path = "/namespaces/sandbox/applications"
+    assert api.call("POST", path, data=body, headers=HEADERS).status_code == 415
+    assert api.call("POST", path, data=body, headers=json_headers).status_code == 202
+    assert api.get(f"{path}?fresh=1").status_code == 400
+    assert api.get(f"{path}/").status_code == 404
+    assert api.call("DELETE", "/namespaces/sandbox/configmaps/nobody").status_code == 404
+
+
+def test_a_standby_sends_a_client_to_the_same_path_of_the_leader(api: Api, gateway: CoreGateway) -> None:
+    gateway.stand_by("http://127.0.0.1:2")
+    response = api.call("POST", "/namespaces/sandbox/applications/?args=", base=DRIVER[0], data="{}")
+    assert response.status_code == 307
+    assert response.headers["Location"] == f"http://127.0.0.1:2{DRIVER[0]}/namespaces/sandbox/applications/?args="
+
+
+def test_an_update_keeps_the_number_of_taskgroups_and_says_so(api: Api, gateway: CoreGateway) -> None:
+    gateway.connect()
+    gateway.offer()
+    document = json.loads((TESTS / "documents" / "application-small.json").read_text())
+    path = "/namespaces/sandbox/applications"
+    assert api.call("POST", path, json=document).status_code == 202
+    gateway.report("RUNNING", "sandbox/small")
+    document["spec"]["instance"] = 7
+    for target, base in ((path, DRIVER[0]), (f"{path}/rollback", DRIVER[0])):
+        answer = api.call("PUT", target, base=base, json=document)
+        assert answer.status_code == 200, answer.text
+        assert [warning["path"] for warning in answer.json()["warnings"]] == ["$.spec.instance"]
+    assert gateway.core.state.applications["sandbox/small"].instances == 1
+
+
+def test_a_roll_back_takes_the_old_document_or_the_id_of_a_version(api: Api, gateway: CoreGateway) -> None:
+    gateway.connect()
+    gateway.offer()
+    path = "/namespaces/sandbox/applications"
+    old = json.loads((TESTS / "documents" / "application-small.json").read_text())
+    new = json.loads(json.dumps(old))
+    new["spec"]["template"]["spec"]["containers"][0]["image"] = "registry.example.org/demo/app:2.0"
+    state = gateway.core.state
+
+    def image() -> str:
+        version = state.version("sandbox/small", state.applications["sandbox/small"].version)
+        assert version is not None
+        return version.containers[0].image
+
+    def settle() -> None:
+        for _ in range(4):
+            gateway.offer()
+            gateway.report("FINISHED", "sandbox/small")
+            gateway.offer()
+            gateway.report("RUNNING", "sandbox/small")
+            if state.applications["sandbox/small"].status == "Running":
+                return
+
+    assert api.call("POST", path, json=old).status_code == 202
+    gateway.report("RUNNING", "sandbox/small")
+    first = state.applications["sandbox/small"].version
+    assert api.call("PUT", path, json=new).status_code == 202
+    assert image() == "registry.example.org/demo/app:2.0"
+    settle()
+    assert api.call("PUT", f"{path}/rollback", json=old).status_code == 202
+    assert image() == "registry.example.org/demo/app:1.0"
+    settle()
+    assert api.call("PUT", path, json=new).status_code == 202
+    settle()
+    assert api.call("PUT", f"{path}/rollback", json={"name": "small", "version": first}).status_code == 202
+    assert image() == "registry.example.org/demo/app:1.0"
+    refused = api.call("PUT", "/namespaces/sandbox/processes/rollback", json={"name": "small", "version": first})
+    assert refused.status_code == 404

@@ -1,0 +1,142 @@
+"""The policy in YAML, and the example of a plug-in: installed as a package and used as a user would."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+
+from bcs_scheduler.settings.policies import ACTIONS, BadPlugin, installed, policy_of_settings, read_policy
+from bcs_scheduler.settings.sections import ConfigError
+from offers.policy.session.configuration.document import BadPolicy, default_policy
+from offers.policy.session.configuration.registry import Registry
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "conf" / "examples" / "policy-plugin"
+
+
+def problems(path: Path) -> list[str]:
+    with pytest.raises(BadPolicy) as bad:
+        read_policy(path, Registry())
+    return [str(problem) for problem in bad.value.problems]
+
+
+def test_the_policy_that_is_shipped_is_the_default() -> None:
+    shipped = read_policy(ROOT / "conf" / "policy.yaml", Registry())
+    assert shipped == default_policy()
+
+
+def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "policy.yaml"
+    assert problems(path) == [f"{path}: No such file or directory"]
+    path.write_text("actions: [")
+    assert problems(path)[0].startswith(f"{path}: not YAML: ")
+    path.write_bytes(b"actions: \xff")
+    assert problems(path) == [f"{path}: not UTF-8"]
+    path.write_text("")
+    assert problems(path) == ["actions: is missing", "tiers: is missing"]
+    path.write_text("actions: allocate\ntiers:\n- plugins:\n  - {name: gnag}\n  - {name: gang, arguments: {size: 1}}\n")
+    assert [problem.split(": ")[0] for problem in problems(path)] == [
+        "tiers[0].plugins[0].name",
+        "tiers[0].plugins[1].arguments.size",
+    ]
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder into which the example was installed by pip."""
+    folder = tmp_path_factory.mktemp("packages")
+    source = tmp_path_factory.mktemp("source") / "policy-plugin"
+    copytree(EXAMPLE, source)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--no-build-isolation"]
+    subprocess.run([*command, "--target", str(folder), str(source)], check=True, timeout=120)
+    return folder
+
+
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from bcs_scheduler.settings.policies import read_policy
+from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.session import decide
+from offers.policy.session.snapshot import Snapshot
+
+total = (("cpus", 8000), ("mem", 8000000))
+agents = [
+    Agent("a1", total, attributes={"power": "battery", "year": 30.0}),
+    Agent("a2", total, attributes={"power": "mains", "year": 1.0}),
+    Agent("a3", total, attributes={"power": "mains", "year": 9.0}),
+]
+small, large = Template((("cpus", 100), ("mem", 100000))), Template((("cpus", 4000), ("mem", 1000000)))
+jobs = [
+    Job("small", "q", (Task("t", small),)),
+    Job("large", "q", tuple(Task(f"t{n}", large) for n in range(5)), min_available=5),
+    Job("old", "q", (Task("t", small, Status.RUNNING, "a1"), Task("c", small, Status.RUNNING, "a1", critical=True))),
+]
+decisions = decide(Snapshot(agents, [Queue("q")], jobs), read_policy(Path(sys.argv[1])))
+print(json.dumps({
+    "binds": {f"{bind.job}/{bind.task}": bind.agent for bind in decisions.binds},
+    "evictions": [f"{one.job}/{one.task}" for one in decisions.evictions],
+    "refusals": dict(decisions.conditions["large"].refusals),
+    "faults": decisions.faults,
+}))
+"""
+
+
+def test_the_example_is_found_by_its_entry_points_and_decides(packages: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    found = subprocess.run(
+        [sys.executable, str(program), str(EXAMPLE / "policy.yaml")],
+        env={"PYTHONPATH": f"{packages}:{ROOT}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert found.stderr == ""
+    assert json.loads(found.stdout) == {
+        # Twice the year of a1 is more than the points of a2 and a3 for mains.
+        "binds": {"small/t": "a1"},
+        "evictions": ["old/t"],
+        "refusals": {"OnBattery": 1},
+        "faults": [],
+    }
+
+
+def test_without_the_package_its_names_are_unknown() -> None:
+    with pytest.raises(BadPolicy) as bad:
+        read_policy(EXAMPLE / "policy.yaml", Registry())
+    assert [problem.path for problem in bad.value.problems] == [
+        "actions[1]",
+        "tiers[1].plugins[4].name",
+        "tiers[1].plugins[5].name",
+    ]
+
+
+def test_a_package_that_cannot_be_loaded_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "broken-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_text(f"[{ACTIONS}]\nvanish = no_such_module:Vanish\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(BadPlugin, match="vanish of broken: ModuleNotFoundError"):
+        installed()
+
+
+def test_the_settings_choose_the_policy(tmp_path: Path) -> None:
+    assert policy_of_settings("simple", "") is None
+    assert policy_of_settings("session", "") == default_policy()
+    assert policy_of_settings("session", str(ROOT / "conf" / "policy.yaml")) == default_policy()
+    path = tmp_path / "policy.yaml"
+    path.write_text("actions: allocate, sleep\ntiers: [{plugins: [{name: gang}, {name: nothing}]}]")
+    with pytest.raises(ConfigError) as refused:
+        policy_of_settings("session", str(path))
+    assert "sleep" in str(refused.value) and "nothing" in str(refused.value), "every mistake at a time"
+    path.write_text("actions: reclaim, allocate, preempt\ntiers: [{plugins: [{name: gang}]}]")
+    found = policy_of_settings("session", str(path))
+    assert found is not None
+    assert [choice.action.name for choice in found.actions] == ["reclaim", "allocate", "preempt"]

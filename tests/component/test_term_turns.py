@@ -1,0 +1,132 @@
+"""bcs_scheduler.leadership.term: how many reports a turn takes from the inbox while the store is behind."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from bcs_scheduler.core.interface import cluster_manager, inputs
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.leadership.term import Term
+from bcs_scheduler.loop.lanes import is_answer, lane_of
+from bcs_scheduler.loop.turn_timer import REPORTS, is_crowded
+from bcs_scheduler.observability.metrics import Metrics
+from store import base
+from store.ids import TaskGroupId
+from store.memory import MemoryBackend
+from store.state import State
+from store.state.unit_of_work import Unit
+from tests.integration.schedulers import A, FakeDriver, HeldStore
+from tests.waiting import wait_for
+from transactions.rules.taskgroups.task_states import TaskState
+
+STORM = 2 * REPORTS
+"""Reports of the large application."""
+
+
+class Rests(threading.Event):
+    """Counts the waits instead of waiting."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.count += 1
+        return self.is_set()
+
+
+class Steps:
+    """A term on a store that holds commits back. The test takes the turns: the core has no thread."""
+
+    def __init__(self) -> None:
+        self.store = HeldStore(MemoryBackend())
+        self.store.open()
+        elected: list[base.Term] = []
+        self.store.campaign(A, elected.append, lambda reason: None)
+        self.lost: list[str] = []
+        self.term = Term(
+            self.store, elected[0].epoch, State(()), {}, CoreOptions(), FakeDriver, Metrics(), self.lost.append
+        )
+        self.pipeline = self.term._pipeline
+        self.pipeline._patience = 600.0  # however slow the machine is, `submit` does not block the test
+        self.rests = self.term._stopping = Rests()
+        self.batches: list[Sequence[inputs.Input]] = []
+        self._honest = self.term.core.turn
+        self.term.core.turn = self._turn  # type: ignore[method-assign, assignment]
+        self.pipeline.start()
+
+    def _turn(self, batch: Sequence[inputs.Input], *arguments: object) -> Sequence[Unit]:
+        self.batches.append(batch)
+        return self._honest(batch, *arguments)  # type: ignore[arg-type]
+
+    def hold(self) -> None:
+        """The store answers no commit any more, until commits wait to be sent behind those under way."""
+        self.store.holding = True
+        wait_for(self._crowded, what="commits that wait to be sent")
+
+    def _crowded(self) -> bool:
+        self.pipeline.submit([Unit((), ())])
+        return is_crowded(self.pipeline.unsent_for())
+
+    def release(self) -> None:
+        self.store.release()
+        assert self.pipeline.drain(60.0)
+
+    def take(self) -> Sequence[inputs.Input]:
+        """The events of one turn."""
+        self.term._turn()
+        return self.batches[-1]
+
+
+@pytest.fixture
+def steps() -> Iterator[Steps]:
+    made = Steps()
+    yield made
+    made.store.release()
+    made.term.stop("the test is over")
+    assert not made.lost
+
+
+def update(
+    namespace: str, index: int, state: TaskState = TaskState.RUNNING, *, answer: bool = False
+) -> cluster_manager.StatusUpdate:
+    group = TaskGroupId.make(index, "web", namespace, "c", 1_000 + index)
+    return cluster_manager.StatusUpdate(task_id=str(group.task(0)), state=state, answer=answer)
+
+
+def by_namespace(batch: Sequence[inputs.Input]) -> Counter[str]:
+    return Counter("an answer" if is_answer(event) else lane_of(event)[0] for event in batch)
+
+
+def test_a_turn_takes_one_report_of_each_namespace_while_a_commit_waits_to_be_sent(steps: Steps) -> None:
+    for index in range(STORM):
+        steps.term.inbox.put(update("storm", index))
+        steps.term.inbox.put(update("large", index, answer=True))
+    for index in range(2):
+        steps.term.inbox.put(update("small", index))
+    steps.hold()
+    assert by_namespace(steps.take()) == {"storm": 1, "small": 1, "an answer": 1}
+    assert by_namespace(steps.take()) == {"storm": 1, "small": 1, "an answer": 1}
+    steps.release()
+    room = REPORTS - steps.term.core.unhandled[1]
+    assert room > 3 and len(steps.take()) == room, "the store keeps up: a turn takes what it has room for"
+
+
+def test_reports_that_change_nothing_do_not_wait_for_the_store(steps: Steps) -> None:
+    """The answers for all tasks of a large cluster would take minutes, one in a turn with a rest before each."""
+    for index in range(STORM):
+        steps.term.inbox.put(update("large", index, TaskState.FINISHED, answer=True))
+    steps.hold()
+    sizes = [len(steps.take()) for _ in range(10)]
+    assert sizes[:3] == [1, 2, 4] and sum(sizes) == STORM
+    assert steps.rests.count <= 1, "before the first turn"
+    steps.term.inbox.put(update("storm", 0))
+    assert steps.take()
+    steps.rests.count = 0
+    for index in range(STORM):
+        steps.term.inbox.put(update("storm", index))
+    assert [len(steps.take()), steps.rests.count] == [2, 1], "what was decided is the store's to take first"

@@ -1,0 +1,250 @@
+"""Every command block of README.md and docs/ is executed as it stands, or is known for a reason why it cannot be.
+
+Two terminals play the README from a folder like that of the source: one runs `bcs-scheduler dev`, the other one types
+everything else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.commandblocks import ROOT, Block, collected, options
+from tests.integration.devprocess import PORTS, claim_ports
+from tests.integration.typing_terminal import TypingTerminal
+
+ROOT_ONLY = "needs root: it writes below /etc"
+OTHER_HOSTS = "needs other hosts: an ensemble of ZooKeeper and Mesos by name"
+ITSELF = "is the run of the tests itself"
+MEASUREMENT = "takes minutes: it measures"
+OWN_CLUSTER = "starts a cluster of its own; test_policies.py plays the example"
+"""The only reasons for which a block is not executed."""
+
+
+class Excluded(NamedTuple):
+    why: str
+
+
+class Executed(NamedTuple):
+    """`before`, `after`: what a reader has done before the block, and does to clean up."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+WEB = Executed(("bcs apply -f conf/examples/web.json --wait",), ("bcs delete web --wait",))
+TABLE: dict[str, Excluded | Executed] = {
+    "README.md: make demo #": Executed(),
+    "README.md: make venv &&": Executed(),
+    "README.md: bcs apply -f": Executed(),
+    "README.md: bcs-scheduler serve --config": Excluded(OTHER_HOSTS),
+    "docs/api.md: S=http://127.0.0.1:8080/v4/scheduler/mesos": Executed((), ("bcs delete web -n default --wait",)),
+    "docs/benchmarks.md: python -m benchmarks": Excluded(MEASUREMENT),
+    "docs/coming-from-bcs.md: bcs diff -n": Executed(),
+    "docs/coming-from-bcs.md: bcs apply -n": Executed(),
+    "docs/coming-from-bcs.md: bcs describe app": Executed(),
+    "docs/coming-from-kubectl.md: bcs run --name": Executed(),
+    "docs/operations.md: bcs-scheduler serve --config": Excluded(ROOT_ONLY),
+    "docs/policies.md: bcs-scheduler dev &": Executed(),
+    "docs/policies.md: BCS_SCHEDULER_POLICY=session bcs-scheduler dev": Excluded(OWN_CLUSTER),
+    "docs/policies.md: BCS_SCHEDULER_POLICY=session BCS_SCHEDULER_POLICY_FILE=preempt.yaml bcs-scheduler": Excluded(
+        OWN_CLUSTER
+    ),
+    "docs/operations.md: bcs-scheduler serve --store": Excluded(OTHER_HOSTS),
+    "docs/operations.md: bcs logs web": WEB,
+    "docs/operations.md: bcs follow -n": Excluded(ROOT_ONLY),
+    "docs/operations.md: bcs-scheduler token new": Executed(),
+    "docs/operations.md: (umask 077; bcs-scheduler": Excluded(ROOT_ONLY),
+    "docs/operations.md: bcs-scheduler protect-store --store": Excluded(OTHER_HOSTS),
+}
+ENDS = re.compile(r"# exit code (\d)")
+WIDE, NARROW = 140, 80
+TABLE_OF = re.compile(r"bcs (get|top|rollout history)\b(?!.*-o )")
+"""Commands that print a table, which fits any width."""
+PLACEHOLDERS = ("1700000000123456789", "10.0.0.4")
+"""Time in ids of examples, which no object has, and address of an agent, which the embedded cluster has not."""
+DONE, NOT_FOUND = 0, 1405202
+"""Codes of answers."""
+
+
+def test_every_block_is_executed_or_known_for_a_reason() -> None:
+    found = {block.name for block in collected()}
+    assert found == TABLE.keys()
+    assert sum(isinstance(entry, Executed) for entry in TABLE.values()) > len(TABLE) / 2
+
+
+def test_a_new_block_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.commandblocks.ROOT", tmp_path)
+    (tmp_path / "docs" / "deep").mkdir(parents=True)
+    (tmp_path / "README.md").write_text(
+        "```\nbcs new \\\n  -x\nnext\n```\n```json\n{}\n```\ntext\n\n    make it\n    bcs it\n\nend\n"
+    )
+    (tmp_path / "docs" / "deep" / "page.md").write_text("```sh\ncurl x\n```\n    no command\n")
+    assert [(block.file, block.line, block.commands) for block in collected()] == [
+        ("README.md", 2, ["bcs new    -x", "next"]),
+        ("README.md", 11, ["make it", "bcs it"]),
+        ("docs/deep/page.md", 2, ["curl x"]),
+    ]
+
+
+def blocks(kind: type) -> list[Block]:
+    return [block for block in collected() if isinstance(TABLE.get(block.name), kind)]
+
+
+@pytest.mark.parametrize("block", blocks(Excluded), ids=lambda block: f"{block.file}:{block.line}")
+def test_options_of_a_block_that_is_not_executed_exist(block: Block) -> None:
+    for command in simple_commands(block):
+        program, given = options(command)
+        words = () if program[0] == "python" else tuple(program[1:])
+        missing = [option for option in given if not re.search(rf"{option}\b", help_of(program[0], words))]
+        assert missing == [], command
+
+
+def simple_commands(block: Block) -> list[str]:
+    """The calls of our programs, without variables before them, pipes, redirections and the end of a sub-shell."""
+    found = []
+    for line in block.commands:
+        for part in line.partition(" #")[0].replace("(umask 077; ", "").split("|"):
+            call = re.sub(r"^(\w+=\S+ )+", "", part.partition(" > ")[0].strip()).removesuffix("&")
+            if call.split()[:1] not in ([], ["export"], ["jq"]):
+                found.append(call)
+    return found
+
+
+@cache
+def help_of(program: str, words: tuple[str, ...]) -> str:
+    module = {"bcs": "bcs_scheduler.cli.main", "bcs-scheduler": "bcs_scheduler.main", "python": "benchmarks"}[program]
+    command = [sys.executable, "-m", module, *words, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+# --- two terminals ------------------------------------------------------------------------------------------------
+
+
+class Desk:
+    """A folder like that of the source, and what runs there."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "source"
+        self.folder.mkdir()
+        for path in ROOT.iterdir():
+            if path.name not in (".venv", "data", ".git", "build", "dist"):
+                (self.folder / path.name).symlink_to(path)
+        self._virtual_environment(Path(sys.prefix))
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("BCS_", "COLUMNS", "LINES"))}
+        home = folder / "home"
+        home.mkdir()
+        first, self._claim = claim_ports()
+        self.environment = {**kept, "HOME": str(home), "BCS_DEV_PORTS": f"{first}-{first + PORTS - 1}"}
+        self.first, self.second = (TypingTerminal(self.folder, self.environment, WIDE) for _ in range(2))
+
+    def _virtual_environment(self, real: Path) -> None:
+        """A finished one, so that `make venv` has nothing to do: what it installs is what the tests run with."""
+        made = self.folder / ".venv"
+        made.mkdir()
+        for path in real.iterdir():
+            if path.name != ".ready":
+                (made / path.name).symlink_to(path)
+        (made / ".ready").touch()
+
+    def close(self) -> None:
+        self.first.close()
+        self.second.close()
+        self._claim.close()
+
+
+@pytest.fixture
+def empty_desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    """For an example that needs all room of the cluster."""
+    desk = Desk(tmp_path_factory.mktemp("terminals"))
+    try:
+        yield desk
+    finally:
+        desk.close()
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    desk = Desk(tmp_path_factory.mktemp("terminals"))
+    try:
+        yield desk
+    finally:
+        desk.close()
+
+
+def named(name: str) -> Block:
+    return next(block for block in collected() if block.name == name)
+
+
+def started(desk: Desk) -> str:
+    """The address of `bcs-scheduler dev` in the first terminal; the second one knows it."""
+    for line in named("README.md: make venv &&").commands:
+        desk.first.type(line)
+    shown = desk.first.until("to start without objects.")
+    url = re.search(r"^api (http://\S+)$", shown, re.MULTILINE)
+    assert url is not None
+    assert desk.second.run(". .venv/bin/activate")[0] == 0
+    if url[1] != "http://127.0.0.1:8080":  # the usual port is taken on this machine: as `bcs-scheduler dev` says
+        assert desk.second.run(f"export BCS_SERVER={url[1]}")[0] == 0
+    return url[1]
+
+
+def test_a_gang_starts_at_once_when_there_is_room(empty_desk: Desk) -> None:
+    started(empty_desk)
+    block = named("docs/policies.md: bcs-scheduler dev &")
+    for line in block.commands[1:]:
+        type_line(empty_desk.second, line, block)
+    assert empty_desk.first.interrupt()[0] == 0
+
+
+def test_the_readme_and_all_other_blocks_work_in_two_terminals(desk: Desk) -> None:
+    url = started(desk)
+    for block in blocks(Executed):
+        if block.lines[0].startswith("make") or block.file == "docs/policies.md":
+            continue
+        entry = TABLE[block.name]
+        assert isinstance(entry, Executed)
+        for line in (*entry.before, *block.commands, *entry.after):
+            type_line(desk.second, line.replace("http://127.0.0.1:8080", url), block)
+    code, _ = desk.first.interrupt()
+    assert code == 0
+
+
+def test_the_demo_works_and_the_other_targets_exist(desk: Desk) -> None:
+    command = {"cwd": desk.folder, "env": desk.environment, "capture_output": True, "text": True}
+    demo = subprocess.run(["make", "demo"], **command)
+    assert demo.returncode == 0 and "done in" in demo.stdout, (demo.stdout + demo.stderr)[-3000:]
+    targets = [line.split()[1] for line in named("README.md: make demo #").commands]
+    assert subprocess.run(["make", "-n", *targets], **command).returncode == 0
+
+
+def type_line(terminal: TypingTerminal, line: str, block: Block) -> None:
+    """The line ends as its block promises."""
+    if re.match(r"bcs logs [^#]* -f\b", line):
+        terminal.type(line)
+        terminal.until(" serves on port ")
+        code, shown = terminal.interrupt()
+        assert code in (0, 130), (line, shown)
+        return
+    code, shown = terminal.run(line)
+    said = ENDS.search(line)
+    expected = int(said[1]) if said else 1 if line.startswith("bcs diff") else 0
+    assert code == expected, (block.file, line, shown)
+    assert "Traceback" not in shown, (line, shown)
+    if TABLE_OF.match(line):
+        assert max(map(len, shown.splitlines()[1:])) <= WIDE, (line, shown)
+        _, narrow = terminal.run(f"stty cols {NARROW}; {line.partition('#')[0]}; stty cols {WIDE}")
+        assert max(map(len, narrow.splitlines()[1:])) <= NARROW, (line, narrow)
+    if line.startswith("curl"):
+        answer, _ = json.JSONDecoder().raw_decode(shown[shown.rindex('{"result"') :])
+        allowed = (DONE, NOT_FOUND) if any(word in line for word in PLACEHOLDERS) else (DONE,)
+        assert answer["code"] in allowed, (line, answer)

@@ -1,0 +1,206 @@
+"""`bcs-scheduler dev`: what it opens, what it says, and what --keep keeps."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.local.objects.ports import PortClaim, used_ports
+from bcs_scheduler.local.settings import PORT_STRIDE, USUAL_PORTS
+from bcs_scheduler.processes import living_descendants
+from tests.waiting import wait_for
+
+LISTENS = "0A"
+
+
+class Dev:
+    """One run on a folder. `said`: the lines that it has printed so far."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._folder, self._log = folder, folder / f"dev-{len(list(folder.glob('dev-*')))}.log"
+        command = [sys.executable, "-m", "bcs_scheduler.main", "dev", f"--data={folder / 'data'}", *options]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("BCS_")}
+        with self._log.open("w") as log:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+        said = wait_for(self._introduced, 60, "the scheduler")
+        assert said is not None
+        self.said = said
+
+    def _introduced(self) -> str | None:
+        said = self._log.read_text()
+        assert self._process.poll() is None, said
+        return said if "Ctrl-C" in said and said.endswith("\n") else None
+
+    @property
+    def url(self) -> str:
+        return str(re.findall(r"^api (\S+)$", self.said, re.MULTILINE)[0])
+
+    @property
+    def addresses(self) -> set[tuple[str, int]]:
+        """Host and port of every URL that it printed."""
+        return {(host, int(port)) for host, port in re.findall(r"http://([\d.]+):(\d+)", self.said)}
+
+    @property
+    def task_ports(self) -> list[tuple[int, int]]:
+        return [(int(a), int(b)) for a, b in re.findall(r"ports of tasks (\d+)-(\d+)$", self.said, re.MULTILINE)]
+
+    @property
+    def processes(self) -> set[int]:
+        kept = {int(pid) for pid in re.findall(r"process (\d+)\)", self.said)}
+        roots = {self._process.pid} | kept
+        return roots | {pid for root in roots for pid in living_descendants(root)}
+
+    def bcs(self, *arguments: str) -> Any:
+        result = subprocess.run(
+            [sys.executable, "-m", "bcs_scheduler.cli.main", *arguments],
+            capture_output=True,
+            env={**os.environ, "BCS_SERVER": self.url, "BCS_OUTPUT": "json", "BCS_CONFIG": os.devnull},
+            timeout=120,
+        )
+        assert result.returncode == 0, result.stderr.decode()
+        return json.loads(result.stdout) if result.stdout else None
+
+    def interrupt(self) -> str:
+        """Ends it like Ctrl-C. Returns what it said at the end."""
+        self._process.send_signal(signal.SIGINT)
+        try:
+            assert self._process.wait(60) == 0, self._log.read_text()
+        finally:
+            self.kill()
+        return self._log.read_text().removeprefix(self.said)
+
+    def kill(self) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    """Ends what a test has left running."""
+    yield tmp_path
+    record = tmp_path / "data" / "mesos" / "process.json"
+    if record.exists():
+        os.kill(json.loads(record.read_text())["pid"], signal.SIGTERM)
+
+
+def listening(processes: set[int]) -> set[tuple[str, int]]:
+    """Addresses on which these processes take connections or datagrams, from /proc."""
+    inodes = set()
+    for pid in processes:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                target = os.readlink(entry)
+            except FileNotFoundError:  # closed since it was listed
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    found = set()
+    for table in ("tcp", "tcp6", "udp", "udp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[9] in inodes and (fields[3] == LISTENS or table.startswith("udp")):
+                host, port = fields[1].split(":")
+                packed = b"".join(bytes.fromhex(host[at : at + 8])[::-1] for at in range(0, len(host), 8))
+                shown = socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
+                found.add((shown, int(port, 16)))
+    return found
+
+
+@pytest.mark.parametrize("options", [(), ("--keep",)])
+def test_it_listens_on_the_addresses_that_it_prints_and_on_no_other(folder: Path, options: tuple[str, ...]) -> None:
+    dev = Dev(folder, "--agents=2", "--api=127.0.0.1:0", *options)
+    try:
+        assert listening(dev.processes) == dev.addresses
+        assert len(dev.addresses) == 4 and {host for host, _ in dev.addresses} == {"127.0.0.1"}
+    finally:
+        dev.interrupt()
+
+
+def test_ports_of_tasks_are_free_ones_and_no_two_clusters_share_them(folder: Path, tmp_path_factory: Any) -> None:
+    before = used_ports()
+    first = Dev(folder, "--agents=2", "--api=127.0.0.1:0")
+    second = None
+    try:
+        second = Dev(tmp_path_factory.mktemp("second"), "--agents=1", "--api=127.0.0.1:0")
+        ranges = first.task_ports + second.task_ports
+        assert len(ranges) == len(set(ranges)) == 3
+        used = before & used_ports()  # other programs may take ports of the ranges later
+        assert not [port for begin, end in ranges for port in used if begin <= port <= end]
+    finally:
+        first.interrupt()
+        if second is not None:
+            second.interrupt()
+
+
+def test_a_block_with_a_port_in_use_is_passed_over() -> None:
+    claims = PortClaim(), PortClaim()
+    try:
+        begin = int(claims[0].take(1).partition("-")[0])
+        claims[0].close()
+        with socket.create_server(("127.0.0.1", begin + 7)):
+            assert int(claims[1].take(1).partition("-")[0]) > begin
+            assert int(USUAL_PORTS.partition("-")[0]) % PORT_STRIDE == begin % PORT_STRIDE
+    finally:
+        for claim in claims:
+            claim.close()
+
+
+def test_keep_leaves_tasks_running_and_the_next_start_resumes_them(folder: Path) -> None:
+    seconds = str(86_400 + os.getpid())
+    dev = Dev(folder, "--keep", "--agents=1", "--api=127.0.0.1:0")
+    assert "the cluster (process" in dev.said and f"bcs-scheduler dev --keep --data {folder / 'data'}" in dev.said
+    dev.bcs("run", "--name", "web", "--wait", "--", "/bin/sleep", seconds)
+    (group,) = dev.bcs("get", "tg")
+    before = sleepers(seconds)
+    assert len(before) == 1
+    said = dev.interrupt()
+    assert "continues to run, with 1 task." in said and f"bcs-scheduler dev --keep --data {folder / 'data'}" in said
+    assert sleepers(seconds) == before
+
+    dev = Dev(folder, "--api=127.0.0.1:0")
+    assert "(resumed, 1 agent)" in dev.said
+    assert "Ctrl-C ends the scheduler, the cluster and all tasks." in dev.said
+    wait_for(lambda: [one["Status"] for one in dev.bcs("get", "tg")] == ["Running"], 60, "the taskgroup")
+    assert [one["ID"] for one in dev.bcs("get", "tg")] == [group["ID"]]
+    assert sleepers(seconds) == before
+    dev.interrupt()
+    wait_for(lambda: not sleepers(seconds), 30, "the end of the tasks")
+    assert not (folder / "data" / "mesos" / "process.json").exists()
+
+
+def test_a_kept_cluster_is_not_resumed_with_other_agents(folder: Path) -> None:
+    Dev(folder, "--keep", "--agents=1", "--api=127.0.0.1:0").interrupt()
+    command = [sys.executable, "-m", "bcs_scheduler.main", "dev", f"--data={folder / 'data'}", "--agents=2"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert "agents: the cluster that runs in" in result.stderr and "has 1, not 2" in result.stderr
+    dev = Dev(folder, "--api=127.0.0.1:0")
+    assert "resumed" in dev.said
+    dev.interrupt()
+
+
+def sleepers(seconds: str) -> set[int]:
+    """Processes `sleep SECONDS`."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[0].endswith(b"sleep") and seconds.encode() in words:
+                found.add(int(entry.name))
+    return found

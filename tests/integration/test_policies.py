@@ -1,0 +1,106 @@
+"""Policies on the embedded cluster: a gang waits, and starts at once when others have left; priorities decide;
+evictions free room within the disruption budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.local.cluster import LocalCluster
+from bcs_scheduler.local.settings import ClusterSettings
+from tests.integration.schedulerprocess import SchedulerProcess, document
+from tests.waiting import wait_for
+
+APPLICATIONS = "/namespaces/default/applications"
+PATIENCE = 60.0
+AGENTS = 3
+PREEMPTING = """
+actions: "allocate, backfill, preempt"
+tiers:
+  - plugins: [{name: priority}, {name: gang}, {name: conformance}]
+  - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
+"""
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    """Each agent has room for four taskgroups of a core."""
+    with LocalCluster(ClusterSettings(agents=AGENTS, cpus=4.5, mem=4096, synthetic=True)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def policy() -> str:
+    return "session"
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, cluster: LocalCluster, policy: str) -> Iterator[SchedulerProcess]:
+    store = f"sqlite:///{tmp_path / 'state.db'}"
+    settings = {"scheduler__policy": policy}
+    if policy == "session":
+        (tmp_path / "policy.yaml").write_text(PREEMPTING)
+        settings["scheduler__policy_file"] = str(tmp_path / "policy.yaml")
+    process = SchedulerProcess(tmp_path, store, cluster.url, **settings)
+    try:
+        yield process.start().wait_ready()
+    finally:
+        process.stop()
+
+
+def application(name: str, instances: int, least: int = 0, priority: int = 0) -> dict[str, Any]:
+    """Taskgroups of one core."""
+    made = document(name, instances, ["/bin/sleep", "1000"])
+    (container,) = made["spec"]["template"]["spec"]["containers"]
+    container["resources"] = {"limits": {"cpu": "1", "memory": "64"}}
+    made["spec"]["template"]["spec"]["priority"] = priority
+    if least:
+        made["spec"]["minAvailable"] = least
+    return made
+
+
+@pytest.mark.parametrize("policy", ["simple", "session"])
+def test_a_gang_waits_and_then_starts_at_once(scheduler: SchedulerProcess) -> None:
+    scheduler.call("POST", APPLICATIONS, application("filler", 8))
+    scheduler.wait_running("filler", 8)
+    scheduler.call("POST", APPLICATIONS, application("gang", 6, least=6))
+
+    def waits() -> dict[str, Any] | None:
+        (operation,) = scheduler.call("GET", f"{APPLICATIONS}/gang/explain")["transactions"]
+        return (operation["placing"] or {}).get("gang")
+
+    assert wait_for(waits, PATIENCE, "the explanation of the gang") == {"needed": 6, "found": 4}
+    assert scheduler.taskgroups("gang") == [], "none of the four that would fit is launched"
+    scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/4")
+    scheduler.wait_running("gang", 6)
+    created = {group["StartTime"] for group in scheduler.taskgroups("gang")}
+    assert len(created) == 1, "all of them in one turn"
+
+
+def test_the_higher_priority_gets_the_room_that_becomes_free(scheduler: SchedulerProcess) -> None:
+    scheduler.call("POST", APPLICATIONS, application("filler", 12))
+    scheduler.wait_running("filler", 12)
+    scheduler.call("POST", APPLICATIONS, application("low", 6))
+    scheduler.call("POST", APPLICATIONS, application("high", 6, priority=10))
+    scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/4")
+    scheduler.wait_running("high", 6)
+    wait_for(lambda: len(scheduler.taskgroups("low")) == 2, PATIENCE, "the rest of the room for the other one")
+
+
+def test_an_eviction_frees_room_within_the_budget(scheduler: SchedulerProcess) -> None:
+    low = application("low", 12)
+    low["updatePolicy"] = {"maxUnavailable": 5}
+    scheduler.call("POST", APPLICATIONS, low)
+    scheduler.wait_running("low", 12)
+    scheduler.call("POST", APPLICATIONS, application("large", 6, least=6, priority=10))
+    scheduler.call("POST", APPLICATIONS, application("small", 4, least=4, priority=10))
+    scheduler.wait_running("small", 4)
+    assert scheduler.taskgroups("large") == [], "six would exceed the budget"
+    running = [group for group in scheduler.taskgroups("low") if group["Status"] == "Running"]
+    assert len(running) == 8, "no more than needed"
+    scheduler.call("DELETE", f"{APPLICATIONS}/large")
+    scheduler.call("DELETE", f"{APPLICATIONS}/small")
+    scheduler.wait_running("low", 12)

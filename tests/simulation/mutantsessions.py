@@ -1,0 +1,39 @@
+"""Faults put into sessions and evictions on purpose (tests.simulation.mutants); they are looked for in worlds with the
+policy `session`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.core.placement.sessions import session_pass, snapshots
+from offers.policy.session.plugins import priority
+from store.records import TaskGroup
+from transactions import groups
+from transactions.base import Context
+from transactions.rules import evictions
+
+
+def start_gangs_in_parts(patch: pytest.MonkeyPatch) -> None:
+    """Sessions know nothing of minima."""
+    patch.setattr(snapshots.Snapshots, "_least", lambda self, application, tasks: 1)
+
+
+def ignore_the_budget(patch: pytest.MonkeyPatch) -> None:
+    """Evictions end as many as the session likes."""
+    patch.setattr(evictions, "allowance", lambda ctx, key: 1_000)
+
+
+def evict_for_good(patch: pytest.MonkeyPatch) -> None:
+    """Nobody looks for another place for the evicted."""
+
+    def hasty(ctx: Context, group: TaskGroup, beneficiary: str) -> Any:
+        groups.end(ctx, group, "Evicted", f"evicted for {beneficiary}")
+
+    patch.setattr(session_pass.reschedule, "evict", hasty)
+
+
+def evict_anybody(patch: pytest.MonkeyPatch) -> None:
+    """The priority of a victim does not matter."""
+    patch.setattr(priority, "preemptable", lambda claim, candidates: list(candidates))

@@ -1,0 +1,147 @@
+"""The world with the policy `session`: users ask for priorities and gangs, and what must hold of sessions.
+
+I40  a gang of which nothing runs is planned with its minimum or not at all
+I41  evictions leave the taskgroups ready that the disruption budget asks for
+I42  whoever is evicted has a transaction that looks for another place, and was less urgent than its beneficiary
+
+These worlds have seeds of their own (`simulate(..., sessions=True)`), so that the others stay what they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from bcs_scheduler.core.options import CoreOptions
+from offers.policy.session.configuration.document import policy_of
+from store.records import Application, Deployment, Record, ReschedulePayload, TaskGroup, Transaction, Version
+from store.state.unit_of_work import Unit
+from tests.simulation.driver import Term
+from tests.simulation.readiness import is_ready
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+
+POLICY = policy_of(
+    {
+        "actions": "allocate, backfill, preempt",
+        "tiers": [
+            {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+            {"plugins": [{"name": "drf"}, {"name": "predicates"}, {"name": "proportion"}, {"name": "nodeorder"}]},
+        ],
+        "session": {"nominationSeconds": 10},
+    }
+)
+Records = dict[tuple[str, str], Record]
+
+
+def with_sessions(options: CoreOptions) -> CoreOptions:
+    return replace(options, policy=POLICY, session_period=0.5)
+
+
+def asked(world: World) -> dict[str, Any]:
+    """What the users of such a world add to a definition."""
+    return {"priority": world.pick((0, 0, 5, 9)), "min_available": world.pick((0, 0, 0, 2, 3))}
+
+
+class Sessions:
+    """Looks at nothing in worlds with another policy."""
+
+    def __init__(self, world: World, options: CoreOptions) -> None:
+        self.world = world
+        self._asked = options.policy is not None
+        self._there: dict[str, int] = {}
+        """Taskgroups that run or are planned, by application, after the turn before."""
+        self._known: set[str] = set()
+        """All taskgroups after the turn before: one that comes back is not planned anew."""
+
+    # --- I41, I42 ---------------------------------------------------------------------------------------------
+
+    def decided(self, before: Records, unit: Unit) -> None:
+        if not self._asked:
+            return
+        after = {(change.kind, change.key): change.record for change in unit.changes}
+        evicted: dict[str, list[TaskGroup]] = {}
+        for change in unit.changes:
+            old, new = before.get((change.kind, change.key)), change.record
+            if not isinstance(new, TaskGroup) or new.end_cause != "Evicted" or new.ended:
+                continue
+            if isinstance(old, TaskGroup) and old.end_cause != "Evicted":
+                evicted.setdefault(new.application_key, []).append(old)
+        for key, groups in evicted.items():
+            self.world.counts["taskgroups evicted"] += len(groups)
+            self._budget_holds(before, key, groups)
+            for group in groups:
+                self._is_looked_after({**before, **after}, key, group)
+
+    def _budget_holds(self, before: Records, key: str, evicted: list[TaskGroup]) -> None:
+        application = before[("application", key)]
+        assert isinstance(application, Application)
+        members = [g for g in before.values() if isinstance(g, TaskGroup) and g.application_key == key]
+        left = sum(map(is_ready, members)) - sum(map(is_ready, evicted))
+        least = application.instances - self._bound(before, application)
+        if left < least:
+            words = f"evictions leave {left} of {application.instances} of {key} ready, {least} must stay"
+            raise Violation("I41", words, key, *(group.id for group in evicted))
+
+    @staticmethod
+    def _bound(before: Records, application: Application) -> int:
+        deployment = before.get(("deployment", application.deployment_key)) if application.deployment else None
+        if isinstance(deployment, Deployment):
+            return deployment.strategy.max_unavailable
+        version = before.get(("version", f"{application.key}/{application.version}"))
+        bound = version.max_unavailable if isinstance(version, Version) else 0
+        return bound or max(1, application.instances // 4)
+
+    def _is_looked_after(self, records: Records, key: str, group: TaskGroup) -> None:
+        found = [t for t in records.values() if isinstance(t, Transaction) and t.active and t.taskgroup == group.id]
+        if len(found) != 1 or not isinstance(found[0].payload, ReschedulePayload):
+            raise Violation("I42", f"{group.id} is evicted, and nobody looks for another place", group.id)
+        beneficiary = found[0].payload.beneficiary
+        if self._priority(records, key) >= self._priority(records, beneficiary):
+            words = f"{group.id} is evicted for {beneficiary}, which is not more urgent"
+            raise Violation("I42", words, group.id, beneficiary)
+
+    @staticmethod
+    def _priority(records: Records, key: str) -> int:
+        application = records.get(("application", key))
+        assert isinstance(application, Application), key
+        version = records[("version", f"{key}/{application.version}")]
+        assert isinstance(version, Version)
+        return version.priority
+
+    # --- I40 --------------------------------------------------------------------------------------------------
+
+    def turned(self, term: Term) -> None:
+        if not self._asked:
+            return
+        state = term.core.state
+        there: dict[str, int] = {}
+        fresh: set[str] = set()
+        for _, placement in term.core._offer_manager.placing._launcher.placements():
+            key = state.transactions[placement.demand].application_key
+            there[key] = there.get(key, 0) + 1
+            fresh.add(key)
+        for group in state.taskgroups.values():
+            if not (group.ended or group.unreachable_since):
+                key = group.application_key
+                there[key] = there.get(key, 0) + 1
+                if group.id not in self._known:
+                    fresh.add(key)
+        for key in fresh:
+            if key not in self._there and not self._ended_members(term, key):
+                self._is_whole(term, key, there[key])
+        self._there, self._known = there, set(state.taskgroups)
+
+    @staticmethod
+    def _ended_members(term: Term, key: str) -> bool:
+        """Restarts after failures may be due one by one."""
+        return any(group.ended or group.unreachable_since for group in term.core.state.groups_of(key).values())
+
+    def _is_whole(self, term: Term, key: str, count: int) -> None:
+        application = term.core.state.applications[key]
+        version = term.core.state.version(key, application.version)
+        least = min(version.min_available, application.instances) if version is not None else 0
+        if least > 1:
+            self.world.count("gangs planned")
+            if count < least:
+                raise Violation("I40", f"{count} of the gang {key} of at least {least} are planned", key)

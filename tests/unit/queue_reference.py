@@ -1,0 +1,450 @@
+"""Slow and simple hierarchical queues, written from the rules alone: every choice looks at everything again.
+
+`tests.unit.test_queue_reference` compares its decisions with those of the engine. Amounts are dictionaries, shares are
+fractions, and nothing is remembered between two choices except what runs, what waits, and what was promised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Any
+
+from offers.dimensions import share
+from offers.policy.hierarchy import Allocation, Ask
+from offers.policy.hierarchy.configuration.partition import (
+    Fencing,
+    Limit,
+    NodeOrder,
+    Partition,
+    PreemptionPolicy,
+    QueueConfig,
+    SortPolicy,
+)
+
+Figures = dict[str, int]
+
+
+class Member:
+    """An application as the reference knows it."""
+
+    def __init__(self, name: str, queue: str, submitted: float, user: str, groups: tuple[str, ...]) -> None:
+        self.name, self.queue, self.submitted, self.user, self.groups = name, queue, submitted, user, groups
+        self.oldest = submitted
+
+
+class Reference:
+    """A partition. Queues are named by their full names."""
+
+    def __init__(self, partition: Partition, nodes: dict[str, Figures]) -> None:
+        self.partition, self.nodes = partition, nodes
+        self.queues: dict[str, QueueConfig] = {}
+        self._walk(partition.root, "root")
+        self.members: dict[str, Member] = {}
+        self.running: dict[str, Allocation] = {}
+        self.pending: dict[str, Ask] = {}
+        self.promised: dict[str, str] = {}
+        self.leaving: set[str] = set()
+        self.stopped: set[str] = set()
+        self.names = sorted({name for total in nodes.values() for name in total} | {"cpus", "mem"})
+
+    def _walk(self, config: QueueConfig, full: str) -> None:
+        self.queues[full] = config
+        for child in config.queues:
+            self._walk(child, f"{full}.{child.name}")
+
+    # --- figures ----------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def path(queue: str) -> list[str]:
+        parts = queue.split(".")
+        return [".".join(parts[:length]) for length in range(len(parts), 0, -1)]
+
+    def below(self, queue: str, ask: Ask) -> bool:
+        return queue in self.path(self.members[ask.application].queue)
+
+    @staticmethod
+    def sum(asks: Iterable[Ask]) -> Figures:
+        total: Figures = {}
+        for ask in asks:
+            for name, amount in ask.request:
+                total[name] = total.get(name, 0) + amount
+        return total
+
+    def usage(self, queue: str) -> Figures:
+        return self.sum(one.ask for one in self.running.values() if self.below(queue, one.ask))
+
+    def expected(self, queue: str) -> Figures:
+        """Usage without what leaves, with what is promised."""
+        staying = [one.ask for name, one in self.running.items() if name not in self.leaving]
+        promised = [self.pending[name] for name in self.promised]
+        return self.sum(ask for ask in (*staying, *promised) if self.below(queue, ask))
+
+    def most(self, queue: str) -> Figures:
+        if queue == "root":
+            return self.sum(Ask("", "", tuple(total.items())) for total in self.nodes.values())
+        return dict(self.queues[queue].max)
+
+    def fair_max(self, queue: str) -> Figures:
+        found: Figures = {}
+        for one in reversed(self.path(queue)):
+            found.update(self.most(one))
+        return found
+
+    def started(self, application: str) -> bool:
+        return any(one.ask.application == application for one in self.running.values())
+
+    def free(self, node: str) -> Figures:
+        used = self.sum(one.ask for one in self.running.values() if one.node == node)
+        return {name: self.nodes[node].get(name, 0) - used.get(name, 0) for name in {*self.nodes[node], *used}}
+
+    # --- order ------------------------------------------------------------------------------------------------
+
+    def asks(self, queue: str) -> list[Ask]:
+        return [ask for ask in self.pending.values() if self.below(queue, ask)]
+
+    def shown(self, queue: str) -> int | None:
+        """The priority that a queue shows; None if nothing is pending."""
+        config = self.queues[queue]
+        if config.is_parent:
+            inner = [self.shown(f"{queue}.{child.name}") for child in config.queues]
+            known = [priority for priority in inner if priority is not None]
+        else:
+            known = [ask.priority for ask in self.asks(queue)]
+        if not known:
+            return None
+        fenced = config.properties.priority_policy is Fencing.FENCE
+        return config.properties.priority_offset + (0 if fenced else max(known))
+
+    def fair_share(self, queue: str) -> Fraction:
+        whole = {**self.fair_max(queue), **self.queues[queue].guaranteed}
+        used = self.usage(queue)
+        return max((share(amount, whole.get(name, 0)) for name, amount in used.items()), default=Fraction(0))
+
+    def children(self, queue: str) -> list[str]:
+        by_priority = self.queues[queue].properties.sort_priority
+        names = [f"{queue}.{child.name}" for child in self.queues[queue].queues]
+        names = [name for name in names if self.asks(name)]
+
+        def key(name: str) -> tuple[Any, ...]:
+            pending = self.sum(self.asks(name))
+            more = tuple(-pending.get(one, 0) for one in self.names)
+            return (-(self.shown(name) or 0) if by_priority else 0, self.fair_share(name), more, name)
+
+        return sorted(names, key=key)
+
+    def application_key(self, name: str) -> tuple[Any, ...]:
+        member = self.members[name]
+        properties = self.queues[member.queue].properties
+        priorities = [ask.priority for ask in self.pending.values() if ask.application == name]
+        priority = -max(priorities, default=0)
+        order: Any = member.oldest
+        if properties.sort_policy is SortPolicy.FAIR:
+            whole = {**self.fair_max(member.queue), **self.queues[member.queue].guaranteed}
+            used = self.sum(one.ask for one in self.running.values() if one.ask.application == name)
+            order = sorted((share(amount, whole.get(kind, 0)) for kind, amount in used.items()), reverse=True)
+        first = (priority, order) if properties.sort_priority else (order, priority)
+        return (*first, member.oldest, name)
+
+    def ordered(self, queue: str) -> list[Ask]:
+        """The pending asks of a leaf."""
+        return sorted(
+            self.asks(queue),
+            key=lambda ask: (self.application_key(ask.application), -ask.priority, ask.created, ask.name),
+        )
+
+    # --- placing ----------------------------------------------------------------------------------------------
+
+    def cycle(self) -> Allocation | None:
+        promised = sorted(
+            (self.pending[name] for name in self.promised),
+            key=lambda ask: (
+                self.members[ask.application].queue,
+                self.application_key(ask.application),
+                -ask.priority,
+                ask.created,
+                ask.name,
+            ),
+        )
+        for ask in promised:
+            node = self.promised[ask.id]
+            if self.admitted(ask) and self.fits(ask, self.free(node)):
+                return self.place(ask, node)
+        return self.descend("root")
+
+    def descend(self, queue: str) -> Allocation | None:
+        if queue in self.stopped:
+            return None
+        for child in self.children(queue) if self.queues[queue].is_parent else ():
+            found = self.descend(child)
+            if found is not None:
+                return found
+        for ask in [] if self.queues[queue].is_parent else self.ordered(queue):
+            if ask.id in self.promised or not self.admitted(ask):
+                continue
+            node = self.node(ask)
+            if node is not None:
+                return self.place(ask, node)
+        return None
+
+    def place(self, ask: Ask, node: str) -> Allocation:
+        del self.pending[ask.id]
+        self.promised.pop(ask.id, None)
+        self.running[ask.id] = Allocation(ask, node)
+        return self.running[ask.id]
+
+    @staticmethod
+    def fits(ask: Ask, room: Figures) -> bool:
+        return all(amount <= room.get(name, 0) for name, amount in ask.request)
+
+    def node(self, ask: Ask) -> str | None:
+        sign = 1 if self.partition.node_order is NodeOrder.FAIR else -1
+        open_nodes = [name for name in self.nodes if name not in self.promised.values()]
+        if ask.required_node:
+            open_nodes = [name for name in open_nodes if name == ask.required_node]
+        fitting = [name for name in open_nodes if self.fits(ask, self.free(name))]
+
+        def key(name: str) -> tuple[Fraction, str]:
+            total, free = self.nodes[name], self.free(name)
+            shares = [Fraction(amount - free[one], amount) for one, amount in total.items() if amount]
+            return (sign * sum(shares, Fraction(0)) / (len(shares) or 1), name)
+
+        return min(fitting, key=key, default=None)
+
+    def admitted(self, ask: Ask) -> bool:
+        for queue in self.path(self.members[ask.application].queue):
+            used, most = self.usage(queue), self.most(queue)
+            if any(name in most and used.get(name, 0) + amount > most[name] for name, amount in ask.request):
+                return False
+        return self.allowed(ask)
+
+    def allowed(self, ask: Ask) -> bool:
+        """True if no state of a queue and no limit of applications, users or groups is in the way."""
+        member = self.members[ask.application]
+        started = self.started(ask.application)
+        wanted = dict(ask.request)
+        for queue in self.path(member.queue):
+            config = self.queues[queue]
+            if queue in self.stopped or (not started and self.full(config.max_applications, None, queue)):
+                return False
+            for same, limit in self.limits(config, member):
+                used = self.sum(
+                    one.ask for one in self.running.values() if self.below(queue, one.ask) and same(one.ask)
+                )
+                for name, most in limit.max_resources.items():
+                    if wanted.get(name, 0) and used.get(name, 0) + wanted[name] > most:
+                        return False
+                if not started and self.full(limit.max_applications, same, queue):
+                    return False
+        return True
+
+    def full(self, limit: int | None, same: Any, queue: str) -> bool:
+        running = {
+            one.ask.application
+            for one in self.running.values()
+            if self.below(queue, one.ask) and (same is None or same(one.ask))
+        }
+        return limit is not None and len(running) >= limit
+
+    def limits(self, config: QueueConfig, member: Member) -> list[tuple[Any, Limit]]:
+        """The limits of a queue that hold for a member, each with a test of the asks that count."""
+        found: list[tuple[Any, Limit]] = []
+        users = [limit for limit in config.limits if member.user in limit.users]
+        users += [limit for limit in config.limits if "*" in limit.users]
+        if users:
+            found.append((lambda ask: self.members[ask.application].user == member.user, users[0]))
+        group = self.group(config, member)
+        if group is not None:
+            name, limit = group
+            found.append((lambda ask: (self.group(config, self.members[ask.application]) or ("",))[0] == name, limit))
+        return found
+
+    @staticmethod
+    def group(config: QueueConfig, member: Member) -> tuple[str, Limit] | None:
+        for limit in config.limits:
+            for name in member.groups:
+                if name in limit.groups:
+                    return name, limit
+        return next((("*", limit) for limit in config.limits if "*" in limit.groups), None)
+
+    # --- preemption -------------------------------------------------------------------------------------------
+
+    def preempt(self, ask: Ask) -> tuple[str, list[str]] | None:
+        """Node and victims for an ask, in the order in which they were taken; None if there are none."""
+        leaf = self.members[ask.application].queue
+        wanted = dict(ask.request)
+        goal = next((one for one in self.path(leaf) if set(self.queues[one].guaranteed) & set(wanted)), None)
+        if goal is None or ask.id in self.promised or not self.allowed(ask):
+            return None
+        eligible = self.eligible(ask, leaf)
+        over = self.short(wanted, self.expected(goal), dict(self.queues[goal].guaranteed))
+        above: Figures = {}
+        for queue in self.path(leaf):
+            for name, amount in self.short(wanted, self.expected(queue), self.most(queue)).items():
+                above[name] = max(amount, above.get(name, 0))
+        whole: list[tuple[int, str, list[Allocation]]] = []
+        partial: list[tuple[int, str]] = []
+        for node in sorted(self.nodes):
+            shortages = {"node": self.lacking(ask, node), "above": dict(above), "over": dict(over)}
+            taken, sufficed = self.take(
+                [one for one in eligible if one.node == node], shortages, node, goal, leaf, wanted
+            )
+            if shortages["node"]:
+                continue
+            if shortages["above"] or shortages["over"]:
+                partial.append((sufficed, node))
+            elif over:
+                kinds = {"node": self.lacking(ask, node), "above": above, "over": over}
+                taken = self.trim(taken, kinds, node, goal)
+            if taken and not shortages["above"] and not shortages["over"]:
+                whole.append((len(taken), node, taken))
+        if whole:
+            _, node, taken = min(whole, key=lambda entry: entry[:2])
+            return node, [one.ask.id for one in taken]
+        if not partial or not (above or over):
+            return None
+        return self.spread(ask, min(partial)[1], eligible, above, over, goal, leaf)
+
+    def spread(
+        self, ask: Ask, node: str, eligible: list[Allocation], above: Figures, over: Figures, goal: str, leaf: str
+    ) -> tuple[str, list[str]] | None:
+        wanted = dict(ask.request)
+        shortages = {"node": self.lacking(ask, node), "above": {}, "over": {}}
+        own, _ = self.take([one for one in eligible if one.node == node], shortages, node, goal, leaf, wanted)
+        left = {"node": {}, "above": dict(above), "over": dict(over)}
+        lost: dict[tuple[str, str], int] = {}
+        for one in own:
+            self.reduce(left, one, node, goal)
+            self.count(lost, one, leaf)
+        rest = [one for one in eligible if one not in own]
+        more, _ = self.take(rest, left, node, goal, leaf, wanted, lost)
+        if left["above"] or left["over"]:
+            return None
+        kinds = {"node": self.lacking(ask, node), "above": above, "over": over}
+        victims = self.trim(own + more, kinds, node, goal)
+        return (node, [one.ask.id for one in victims]) if victims else None
+
+    def eligible(self, ask: Ask, leaf: str) -> list[Allocation]:
+        """All allocations that may be victims, in the order of loss."""
+        shown: dict[str, int] = {}
+        priority, fence = ask.priority, leaf
+        for fence in self.path(leaf):
+            properties = self.queues[fence].properties
+            fenced = properties.priority_policy is Fencing.FENCE
+            priority = shown[fence] = properties.priority_offset + (0 if fenced else priority)
+            if properties.preemption_policy is PreemptionPolicy.FENCE:
+                break
+            if self.short(dict(ask.request), self.expected(fence), self.most(fence)):
+                break
+        found = []
+        for name, one in self.running.items():
+            queue = self.members[one.ask.application].queue
+            if fence not in self.path(queue) or queue == leaf or name in self.leaving or one.ask.required_node:
+                continue
+            branch = [part for part in self.path(queue) if part not in self.path(leaf)]
+            above = branch[-1].rpartition(".")[0]
+            towards = next(part for part in self.path(leaf) if part.rpartition(".")[0] == above)
+            if self.may_lose(branch, shown[towards], one.ask.priority):
+                found.append(one)
+        return sorted(
+            found, key=lambda one: (not one.ask.preemptable, one.ask.originator, -one.ask.created, one.ask.id)
+        )
+
+    def may_lose(self, branch: list[str], relative: int, priority: int) -> bool:
+        everything = False
+        for queue in reversed(branch):
+            properties = self.queues[queue].properties
+            if properties.preemption_policy is PreemptionPolicy.DISABLED:
+                return False
+            if everything:
+                continue
+            if properties.priority_policy is Fencing.FENCE:
+                if properties.priority_offset > relative:
+                    return False
+                everything = True
+            else:
+                relative -= properties.priority_offset
+        return everything or priority <= relative
+
+    @staticmethod
+    def short(wanted: Figures, used: Figures, most: Figures) -> Figures:
+        over = {name: used.get(name, 0) + amount - most[name] for name, amount in wanted.items() if name in most}
+        return {name: amount for name, amount in over.items() if amount > 0}
+
+    def lacking(self, ask: Ask, node: str) -> Figures:
+        used = self.sum(
+            [one.ask for name, one in self.running.items() if one.node == node and name not in self.leaving]
+            + [self.pending[name] for name, where in self.promised.items() if where == node]
+        )
+        lacks = {name: amount + used.get(name, 0) - self.nodes[node].get(name, 0) for name, amount in ask.request}
+        return {name: amount for name, amount in lacks.items() if amount > 0}
+
+    def count(self, lost: dict[tuple[str, str], int], one: Allocation, leaf: str) -> None:
+        for queue in self.path(self.members[one.ask.application].queue):
+            if queue not in self.path(leaf):
+                for name, amount in one.ask.request:
+                    lost[queue, name] = lost.get((queue, name), 0) + amount
+
+    def take(
+        self, candidates: list[Allocation], shortages: dict[str, Figures], node: str, goal: str, leaf: str,
+        wanted: Figures, lost: dict[tuple[str, str], int] | None = None,
+    ) -> tuple[list[Allocation], int]:  # fmt: skip
+        """Takes victims until nothing is short; also how many the node alone needed."""
+        lost = {} if lost is None else lost
+        taken: list[Allocation] = []
+        sufficed = 0
+        for one in candidates:
+            if not any(shortages.values()):
+                break
+            inside = self.below(goal, one.ask)
+            names = {name for name, _ in one.ask.request}
+            if not (
+                (one.node == node and names & set(shortages["node"]))
+                or names & set(shortages["above"])
+                or (inside and names & set(shortages["over"]))
+            ):
+                continue
+            after = dict(lost)
+            self.count(after, one, leaf)
+            if not self.keeps_guarantees(one, after, leaf, wanted):
+                continue
+            lost.update(after)
+            if shortages["node"]:
+                sufficed = len(taken) + 1
+            taken.append(one)
+            self.reduce(shortages, one, node, goal)
+        return taken, sufficed
+
+    def keeps_guarantees(self, one: Allocation, lost: dict[tuple[str, str], int], leaf: str, wanted: Figures) -> bool:
+        for queue in self.path(self.members[one.ask.application].queue):
+            if queue in self.path(leaf):
+                continue
+            staying = self.sum(
+                other.ask
+                for name, other in self.running.items()
+                if name not in self.leaving and self.below(queue, other.ask)
+            )
+            for name, least in self.queues[queue].guaranteed.items():
+                if name in wanted and staying.get(name, 0) - lost.get((queue, name), 0) < least:
+                    return False
+        return True
+
+    def reduce(self, shortages: dict[str, Figures], one: Allocation, node: str, goal: str) -> None:
+        counting = {"node": one.node == node, "above": True, "over": self.below(goal, one.ask)}
+        for kind, figures in shortages.items():
+            for name, amount in one.ask.request if counting[kind] else ():
+                if name in figures:
+                    figures[name] -= amount
+                    if figures[name] <= 0:
+                        del figures[name]
+
+    def trim(self, taken: list[Allocation], kinds: dict[str, Figures], node: str, goal: str) -> list[Allocation]:
+        kept = list(taken)
+        for one in taken:
+            others = [other for other in kept if other is not one]
+            left = {kind: dict(figures) for kind, figures in kinds.items()}
+            for other in others:
+                self.reduce(left, other, node, goal)
+            if not any(left.values()):
+                kept = others
+        return kept

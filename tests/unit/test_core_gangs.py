@@ -1,0 +1,109 @@
+"""Gangs: applications with `min_available` start together or not at all, and the explanation says so."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core.interface import cluster_manager, leased, requests
+from tests.unit.lab import Lab, version
+from transactions import explain
+
+WHOLE = 150
+"""Thousandths of a core of an agent with room for one taskgroup and not for two."""
+
+
+def test_a_gang_waits_until_all_its_members_fit_and_then_starts_at_once() -> None:
+    lab = Lab()
+    lab.create(4, min_available=3)
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+        assert lab.groups == []
+    lab.offer("c", cpus=WHOLE)
+    assert len(lab.groups) == 3, "the minimum in one turn"
+    assert len(lab.sent(cluster_manager.LaunchOnAgent)) == 3
+    lab.offer("d", cpus=WHOLE)
+    assert len(lab.groups) == 4, "what exceeds the minimum counts by itself"
+
+
+def test_the_explanation_names_the_gang() -> None:
+    lab = Lab()
+    lab.create(3, min_available=3)
+    lab.offer("a", cpus=WHOLE)
+    lab.offer("b", cpus=WHOLE)
+    diagnosis = lab.core.diagnosis(lab.transaction("LAUNCH").id)
+    assert diagnosis is not None
+    assert (diagnosis.min_members, diagnosis.reached, diagnosis.placed) == (3, 2, 0)
+    assert explain.reasons(diagnosis).startswith("gang: 3 places needed at the same time, 2 found; ")
+
+
+def test_a_gang_leaves_its_room_to_others_while_it_waits() -> None:
+    lab = Lab()
+    lab.create(3, min_available=3)
+    small = msgspec.structs.replace(version(1), application="small")
+    lab.ask(requests.CreateApplication(version=small))
+    lab.offer("a", cpus=WHOLE)
+    assert lab.groups == []
+    assert len(lab.core.state.groups_of("default/small")) == 1
+
+
+def test_members_that_run_count_for_the_minimum() -> None:
+    lab = Lab()
+    lab.create(2, min_available=2)
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.run()
+    lab.scale(3)
+    lab.offer("c", cpus=WHOLE)
+    assert len(lab.groups) == 3
+
+
+def test_offers_of_agents_out_of_phase_come_together_for_a_gang() -> None:
+    """Each offer is declined after a while. Without a revive, agents that are offered at different times would never be
+    held at the same time."""
+    lab = Lab()
+    lab.create(2, min_available=2)
+    held: dict[str, float] = {}
+    refused_until = {"a": lab.now, "b": lab.now + 7.0}
+    end = lab.now + 120.0
+    while lab.now < end and not lab.groups:
+        for agent, until in refused_until.items():
+            if agent not in held and lab.now >= until:
+                offer = lab.make_offer(agent, cpus=WHOLE)
+                held[agent] = lab.now
+                lab.turn(leased.OffersArrived(offers=(offer,)))
+                _take_effects(lab, held, refused_until)
+        lab.wait(1.0)
+        _take_effects(lab, held, refused_until)
+    assert len(lab.groups) == 2
+
+
+def _take_effects(lab: Lab, held: dict[str, float], refused_until: dict[str, float]) -> None:
+    """The part of the master: a declined offer is made again when the filter has ended, or after REVIVE."""
+    pool = lab.core.turn_context.pool
+    there = {offer.agent_id for offer in pool.offers()}
+    for effect in lab.out:
+        if isinstance(effect, leased.Revive):
+            refused_until.update(dict.fromkeys(refused_until, lab.now))
+    for agent in [agent for agent in held if agent not in there]:
+        del held[agent]
+        refused_until[agent] = lab.now + lab.options.refuse_unfit
+
+
+@pytest.mark.parametrize(("instances", "least", "room", "launched"), [(5, 0, 2, 2), (5, 1, 2, 2), (5, 5, 4, 0)])
+def test_only_a_minimum_of_two_or_more_makes_a_gang(instances: int, least: int, room: int, launched: int) -> None:
+    lab = Lab()
+    lab.create(instances, min_available=least)
+    for number in range(room):
+        lab.offer(f"agent-{number}", cpus=WHOLE)
+    assert len(lab.groups) == launched
+
+
+def test_a_dry_run_says_that_a_gang_would_wait() -> None:
+    lab = Lab()
+    lab.offer("a", cpus=WHOLE)
+    lab.offer("b", cpus=WHOLE)
+    answer = lab.ask(requests.CreateApplication(version=version(3, min_available=3), dry_run=True))
+    assert isinstance(answer.data, dict)
+    assert (answer.data["place"], answer.data["unplaced"]) == ([], 3)
+    assert answer.data["message"].startswith("gang: 3 places needed at the same time, 2 found; ")

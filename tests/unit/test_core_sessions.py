@@ -1,0 +1,379 @@
+"""The policy `session` in the core: priorities, gangs, the period, constraints, and what the explanation says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.placer import KEPT
+from offers.policy.session.configuration.document import default_policy, policy_of
+from offers.policy.session.configuration.registry import Registry
+from offers.policy.session.plugins.interface import Functions
+from store.records.definition import Constraint, Port, RestartPolicy
+from tests.unit.lab import Lab, version
+
+WHOLE = 150
+"""Thousandths of a core of an agent with room for one taskgroup and not for two."""
+OPTIONS = CoreOptions(strict=True, policy=default_policy(), session_period=1.0)
+
+
+def create(lab: Lab, name: str, instances: int = 1, **fields: Any) -> None:
+    wanted = msgspec.structs.replace(version(instances, **fields), application=name)
+    assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
+
+
+def count(lab: Lab, name: str) -> int:
+    return len(lab.core.state.groups_of(f"default/{name}"))
+
+
+def arrive(lab: Lab, *agents: str, cpus: int = WHOLE) -> None:
+    """Offers that come together."""
+    lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=cpus) for agent in agents)))
+
+
+def test_a_session_places_what_is_wanted() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "web", 3)
+    lab.wait(1.0)
+    arrive(lab, "a", "b", "c")
+    lab.wait(1.0)
+    assert count(lab, "web") == 3
+    assert {group.agent_id for group in lab.groups} == {"a", "b", "c"}
+    lab.run()
+    assert lab.application.status == "Running"
+
+
+def test_the_higher_priority_is_first_whatever_the_order_of_arrival() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "early", 2)
+    create(lab, "urgent", 2, priority=10)
+    lab.wait(2.0)
+    arrive(lab, "a", "b", "c")
+    lab.wait(2.0)
+    assert (count(lab, "urgent"), count(lab, "early")) == (2, 1)
+
+
+def test_without_priority_the_lower_dominant_share_is_first() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "one", 4)
+    create(lab, "two", 4)
+    lab.wait(2.0)
+    arrive(lab, "a", "b", "c", "d")
+    lab.wait(2.0)
+    assert (count(lab, "one"), count(lab, "two")) == (2, 2)
+
+
+def test_a_gang_starts_whole_and_leaves_its_room_to_others_before() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "gang", 3, min_available=3, priority=5)
+    create(lab, "small", 1)
+    lab.wait(2.0)
+    arrive(lab, "a", "b")
+    lab.wait(2.0)
+    assert (count(lab, "gang"), count(lab, "small")) == (0, 1)
+    (transaction,) = lab.core.state.transactions_of("default/gang").values()
+    diagnosis = lab.core.diagnosis(transaction.id)
+    assert diagnosis is not None and (diagnosis.min_members, diagnosis.reached) == (3, 1)
+    arrive(lab, "c", "d")
+    lab.wait(2.0)
+    assert count(lab, "gang") == 3
+
+
+def test_sessions_keep_the_period() -> None:
+    lab = Lab(OPTIONS)
+    arrive(lab, "a", "b")
+    create(lab, "first")
+    assert count(lab, "first") == 1, "the first session waits for nothing"
+    create(lab, "second")
+    assert count(lab, "second") == 0
+    assert lab.core.next_wakeup(lab.now) <= lab.now + OPTIONS.session_period
+    lab.wait(0.9)
+    assert count(lab, "second") == 0
+    lab.wait(0.2)
+    assert count(lab, "second") == 1
+
+
+@pytest.mark.parametrize("least", [0, 4])
+def test_constraints_that_count_hold_and_waste_no_room(least: int) -> None:
+    """The session knows nothing of UNIQUE: three agents have room for six, but only for three of `spread`."""
+    lab = Lab(OPTIONS)
+    unique = ((Constraint(name="hostname", operator="UNIQUE"),),)
+    create(lab, "spread", 6, constraints=unique, priority=1, min_available=least)
+    create(lab, "plain", 6)
+    lab.wait(2.0)
+    arrive(lab, "a", "b", "c", cpus=2 * WHOLE - 60)
+    lab.wait(3.0)
+    spread = [group.agent_id for group in lab.core.state.groups_of("default/spread").values()]
+    assert len(spread) == len(set(spread)) == (0 if least else 3)
+    assert count(lab, "plain") == (6 if least else 3)
+
+
+def test_fixed_constraints_and_settings_of_agents_are_those_of_the_matcher() -> None:
+    lab = Lab(OPTIONS)
+    only = ((Constraint(name="hostname", operator="CLUSTER", items=("host-of-b",)),),)
+    create(lab, "bound", 2, constraints=only)
+    create(lab, "free", 2)
+    lab.turn(requests.SetAgent(agent="c", disabled=True))
+    lab.wait(2.0)
+    arrive(lab, "a", "b", "c", cpus=4 * WHOLE)
+    lab.wait(2.0)
+    assert {g.agent_id for g in lab.core.state.groups_of("default/bound").values()} == {"b"}
+    assert {g.agent_id for g in lab.core.state.groups_of("default/free").values()} <= {"a", "b"}
+    assert (count(lab, "bound"), count(lab, "free")) == (2, 2)
+
+
+def test_ports_are_taken_from_the_offers() -> None:
+    lab = Lab(OPTIONS)
+    wanted = version(2)
+    (container,) = wanted.containers
+    port = msgspec.structs.replace(container, ports=(port_of(31005),))
+    create(lab, "fixed", 3, containers=(port,), network_mode="HOST")
+    lab.wait(2.0)
+    arrive(lab, "a", "b", cpus=10 * WHOLE)
+    lab.wait(3.0)
+    assert count(lab, "fixed") == 2, "one on each agent"
+
+
+def port_of(number: int) -> Port:
+    return Port(name="http", container_port=number, host_port=number)
+
+
+def test_rescinded_offers_void_what_was_decided() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "web", 2)
+    lab.wait(2.0)
+    arrive(lab, "a", "b")
+    lab.turn(leased.OfferRescinded(offer_id="o1"))
+    lab.wait(2.0)
+    arrive(lab, "c")
+    lab.wait(2.0)
+    assert count(lab, "web") == 2
+    assert not lab.core._offer_manager.placing.planning
+
+
+def test_restarts_scales_and_deletes_work_with_sessions() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "web", 2)
+    lab.wait(2.0)
+    arrive(lab, "a", "b", "c")
+    lab.wait(2.0)
+    lab.run()
+    lab.report(lab.group(0), "FAILED")
+    lab.wait(5.0)
+    arrive(lab, "a")
+    lab.wait(5.0)
+    assert len([group for group in lab.groups if not group.ended]) == 2
+    lab.run()
+    lab.scale(3)
+    lab.wait(2.0)
+    arrive(lab, "d")
+    lab.wait(5.0)
+    assert len(lab.groups) == 3
+    lab.delete(enforce=True)
+    lab.wait(2.0)
+    assert lab.core.pending == 0
+
+
+def test_the_reasons_are_those_of_the_agents() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "big", 1, containers=version(1, 20).containers)
+    lab.wait(2.0)
+    arrive(lab, "a", "b")
+    lab.wait(2.0)
+    (transaction,) = lab.core.state.transactions_of("default/big").values()
+    diagnosis = lab.core.diagnosis(transaction.id)
+    assert diagnosis is not None and diagnosis.reasons == {"cpus": 2}
+    assert KEPT not in diagnosis.reasons
+
+
+class Failing:
+    """A plug-in of a third party that does not work."""
+
+    name = "failing"
+    arguments: ClassVar[dict[str, Any]] = {}
+
+    def open(self, session: object, arguments: object) -> Functions:
+        raise RuntimeError("out of order")
+
+
+def test_a_plug_in_that_fails_is_named_and_does_not_stop_placement() -> None:
+    document = {
+        "actions": "allocate, backfill",
+        "tiers": [{"plugins": [{"name": "failing"}, {"name": "gang"}, {"name": "predicates"}]}],
+    }
+    policy = policy_of(document, Registry([Failing()]))
+    lab = Lab(replace(OPTIONS, policy=policy))
+    create(lab, "web", 1)
+    lab.wait(2.0)
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a"),)))
+    seen = lab.out + lab.wait(2.0)
+    assert count(lab, "web") == 1
+    lines = [effect for effect in seen if getattr(effect, "reason", "") == "PolicyPluginFailed"]
+    assert lines and "failing: open: RuntimeError: out of order" in lines[0].message  # type: ignore[union-attr]
+
+
+def test_many_demands_are_decided_in_one_session() -> None:
+    lab = Lab(OPTIONS)
+    for number in range(20):
+        create(lab, f"app-{number}", 5, priority=number % 3)
+    lab.wait(2.0)
+    arrive(lab, *(f"agent-{number}" for number in range(10)), cpus=10 * 100 + 50)
+    lab.wait(1.0)
+    assert len(lab.core.state.taskgroups) == 100
+    assert not lab.sent(cluster_manager.LaunchOnAgent) or lab.core.pending == 0
+
+
+# --- evictions ------------------------------------------------------------------------------------------------
+
+PREEMPTING = replace(
+    OPTIONS,
+    policy=policy_of(
+        {
+            "actions": "allocate, backfill, preempt",
+            "tiers": [
+                {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
+                {"plugins": [{"name": "drf"}, {"name": "predicates"}, {"name": "proportion"}, {"name": "nodeorder"}]},
+            ],
+        }
+    ),
+)
+AGENTS = ("a", "b", "c", "d")
+
+
+def full(bound: int, **fields: Any) -> Lab:
+    """Four agents with one taskgroup of `low` on each; updates of `low` may take down `bound` of them."""
+    lab = Lab(PREEMPTING)
+    create(lab, "low", 4, max_unavailable=bound, **fields)
+    lab.wait(2.0)
+    arrive(lab, *AGENTS)
+    lab.wait(2.0)
+    run(lab)
+    lab.wait(2.0)
+    assert len([group for group in groups(lab, "low") if group.status == "Running"]) == 4
+    return lab
+
+
+def groups(lab: Lab, name: str) -> list[Any]:
+    return list(lab.core.state.groups_of(f"default/{name}").values())
+
+
+def run(lab: Lab) -> None:
+    for group in list(lab.core.state.taskgroups.values()):
+        if group.status == "Staging":
+            lab.report(group, "RUNNING")
+
+
+def leave(lab: Lab) -> list[str]:
+    """The victims end, and their agents are offered again. The agents of the victims."""
+    leaving = [group for group in lab.core.state.taskgroups.values() if group.killing_since and not group.ended]
+    for group in leaving:
+        lab.report(group, "KILLED")
+    arrive(lab, *(group.agent_id for group in leaving))
+    return [group.agent_id for group in leaving]
+
+
+def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
+    lab = full(bound=4)
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(1.5)
+    victims = [group for group in groups(lab, "low") if group.killing_since]
+    assert len(victims) == 2 and {group.end_cause for group in victims} == {"Evicted"}
+    assert {group.kill_reason for group in victims} == {"evicted for default/high"}
+    lab.wait(5.0)
+    assert len([group for group in groups(lab, "low") if group.killing_since]) == 2, "no more while they leave"
+    freed = leave(lab)
+    lab.wait(3.0)
+    assert sorted(group.agent_id for group in groups(lab, "high")) == sorted(freed), "not the victims' replacements"
+    waiting = [t for t in lab.core.state.transactions_of("default/low").values() if t.active]
+    assert [(t.type, t.payload.beneficiary) for t in waiting] == [("RESCHEDULE", "default/high")] * 2
+    assert waiting[0].deadline - lab.now > 80_000, "they wait as long as after a failure"
+    arrive(lab, "e", "f")
+    lab.wait(3.0)
+    run(lab)
+    lab.wait(1.0)
+    low = [group for group in groups(lab, "low") if not group.ended]
+    assert len(low) == 4 and {group.restarts for group in low} == {0}, "nothing is lost, and no restart is counted"
+
+
+def test_both_sides_get_an_event() -> None:
+    lab = full(bound=4)
+    wanted = msgspec.structs.replace(version(1, priority=10), application="high")
+    seen = lab.turn(requests.CreateApplication(version=wanted, token=1)) + lab.wait(2.0)
+    told = ("TaskGroupEvicted", "ApplicationPreempting")
+    reasons = [(line.kind, line.reason) for line in seen if isinstance(line, effects.LogLine) and line.reason in told]
+    assert reasons == [("taskgroup", "TaskGroupEvicted"), ("application", "ApplicationPreempting")]
+
+
+@pytest.mark.parametrize(("bound", "evicted"), [(1, 0), (2, 0), (3, 3), (4, 3)])
+def test_evictions_stay_within_the_disruption_budget(bound: int, evicted: int) -> None:
+    """A gang of three gets three or nothing."""
+    lab = full(bound=bound)
+    create(lab, "high", 3, min_available=3, priority=10)
+    lab.wait(5.0)
+    assert len([group for group in groups(lab, "low") if group.killing_since]) == evicted
+
+
+def test_failures_use_up_the_budget_of_evictions() -> None:
+    lab = full(bound=1, restart_policy=RestartPolicy(policy="Never"))
+    lab.report(groups(lab, "low")[0], "FAILED")
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(5.0)
+    assert not [group for group in groups(lab, "low") if group.killing_since and not group.ended]
+
+
+@pytest.mark.parametrize("priority", [0, 5])
+def test_equal_and_higher_priorities_are_not_evicted(priority: int) -> None:
+    lab = full(bound=4, priority=5)
+    create(lab, "other", 1, priority=priority)
+    lab.wait(5.0)
+    assert not [group for group in groups(lab, "low") if group.killing_since]
+    assert count(lab, "other") == 0
+
+
+def test_a_gang_is_not_evicted_below_its_minimum() -> None:
+    lab = full(bound=4, min_available=3)
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(5.0)
+    assert not [group for group in groups(lab, "low") if group.killing_since], "one may leave, and two are needed"
+    lab = full(bound=4, min_available=3)
+    create(lab, "high", 1, priority=10)
+    lab.wait(5.0)
+    assert len([group for group in groups(lab, "low") if group.killing_since]) == 1
+
+
+def test_a_new_leader_goes_on_with_an_eviction() -> None:
+    lab = full(bound=4)
+    create(lab, "high", 1, priority=10)
+    lab.wait(2.0)
+    leaving = [group.id for group in groups(lab, "low") if group.killing_since]
+    assert len(leaving) == 1
+    second = Lab(PREEMPTING, lab.records(), lab.now + 1.0)
+    second.wait(30.0)
+    assert [group.id for group in groups(second, "low") if group.killing_since and not group.ended] == leaving
+    leave(second)
+    second.wait(3.0)
+    assert count(second, "high") == 1
+
+
+def test_promised_room_is_for_others_when_its_beneficiary_is_gone() -> None:
+    """Two of three rooms are free and promised; no further offer comes."""
+    lab = full(bound=4)
+    create(lab, "high", 3, min_available=3, priority=10)
+    lab.wait(2.0)
+    first, second, _ = [group for group in groups(lab, "low") if group.killing_since]
+    for group in (first, second):
+        lab.report(group, "KILLED")
+    arrive(lab, first.agent_id, second.agent_id)
+    lab.wait(2.0)
+    assert not [group for group in lab.core.state.taskgroups.values() if group.status == "Staging"], "kept for the gang"
+    lab.ask(requests.DeleteApplication(namespace="default", name="high", enforce=True, token=2))
+    lab.wait(2.0)
+    assert {group.agent_id for group in groups(lab, "low") if group.status == "Staging"} == {
+        first.agent_id,
+        second.agent_id,
+    }

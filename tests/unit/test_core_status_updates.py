@@ -1,0 +1,212 @@
+"""Reports, reconciliation and silence: what is acknowledged, what is asked, what is declared Lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from bcs_scheduler.core.interface import cluster_manager, effects
+from bcs_scheduler.core.options import CoreOptions
+from store.records.definition import KillPolicy, RestartPolicy
+from tests.unit.lab import Lab, running
+from transactions.kinds import launch, scale
+
+
+def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:
+    lab = Lab()
+    lab.create(1)
+    lab.offer()
+    group = lab.group()
+    update = cluster_manager.StatusUpdate(
+        task_id=group.tasks[0].id, state="RUNNING", agent_id=group.agent_id, uuid=b"u", cause="it"
+    )
+    units = lab.core.turn([update], lab.now)
+    (unit,) = [u for u in units if any(isinstance(e, cluster_manager.Acknowledge) for e in u.effects)]
+    assert [change.kind for change in unit.changes] == ["taskgroup", "journal"]
+    assert unit.changes[0].key == group.id
+    assert all(effect.cause == "it" for effect in unit.effects)  # type: ignore[attr-defined]
+
+
+def test_every_update_with_a_uuid_is_acknowledged_even_if_it_says_nothing_new() -> None:
+    lab = running(1)
+    lab.report(lab.group(), "RUNNING")
+    assert len(lab.sent(cluster_manager.Acknowledge)) == 1
+    lab.report(lab.group(), "STARTING")
+    assert len(lab.sent(cluster_manager.Acknowledge)) == 1
+    assert lab.group().status == "Running"
+    lab.report(lab.group(), "WALTZING")
+    assert len(lab.sent(cluster_manager.Acknowledge)) == 1
+
+
+def test_updates_made_by_the_master_are_not_acknowledged() -> None:
+    lab = running(1)
+    task = lab.group().tasks[0]
+    lab.turn(cluster_manager.StatusUpdate(task_id=task.id, state="UNREACHABLE"))
+    assert not lab.sent(cluster_manager.Acknowledge)
+    assert lab.group().unreachable_since
+
+
+@pytest.mark.parametrize(("state", "killed"), [("RUNNING", 1), ("STAGING", 1), ("FAILED", 0)])
+def test_a_task_nobody_knows_is_killed_if_it_runs(state: str, killed: int) -> None:
+    lab = Lab()
+    task = "1700000000000000000.0.0.ghost.default.Unnamed"
+    lab.turn(cluster_manager.StatusUpdate(task_id=task, state=state, agent_id="agent-1", uuid=b"u"))
+    assert len(lab.ended()) == killed
+    assert len(lab.sent(cluster_manager.Acknowledge)) == 1
+
+
+def test_out_of_memory_is_counted_once() -> None:
+    lab = running(1)
+    lab.report(lab.group(), "FAILED", out_of_memory=True)
+    assert [seen.name for seen in lab.sent(effects.Observed)].count("application_oom") == 1
+
+
+def test_after_a_subscription_mesos_is_asked_for_everything() -> None:
+    lab = running(2)
+    tasks = {(group.tasks[0].id, group.agent_id) for group in lab.groups}
+    lab.turn(cluster_manager.Disconnected())
+    lab.turn(cluster_manager.Connected(framework_id="framework"))
+    assert [call.tasks for call in lab.sent(cluster_manager.Reconcile)] == [()]
+    lab.wait(4)
+    assert {pair for call in lab.sent(cluster_manager.Reconcile) for pair in call.tasks} == tasks
+
+
+def test_what_has_been_heard_of_is_not_asked_for() -> None:
+    lab = running(2)
+    lab.turn(cluster_manager.Connected(framework_id="framework"))
+    lab.report(lab.group(0), "RUNNING")
+    lab.wait(4)
+    assert [pair[0] for call in lab.sent(cluster_manager.Reconcile) for pair in call.tasks] == [
+        lab.group(1).tasks[0].id
+    ]
+
+
+def test_silence_is_asked_about_before_anything_is_declared_lost() -> None:
+    lab = running(1, CoreOptions(strict=True, silence_timeout=100.0))
+    lab.turn(cluster_manager.Connected(framework_id="framework"))
+    lab.wait(95)
+    assert lab.group().status == "Running"
+    assert len([call for call in lab.sent(cluster_manager.Reconcile) if call.tasks]) >= 3
+    lab.wait(10)
+    assert (lab.group().status, lab.group().ended) == ("Lost", False)
+    lab.report(lab.group(), "RUNNING")
+    assert lab.group().status == "Running"
+
+
+def test_time_without_a_subscription_is_not_silence() -> None:
+    lab = running(1, CoreOptions(strict=True, silence_timeout=100.0))
+    lab.turn(cluster_manager.Disconnected())
+    lab.wait(500)
+    assert lab.group().status == "Running"
+
+
+def test_a_launch_that_stays_staging_is_asked_for_soon() -> None:
+    lab = Lab(CoreOptions(strict=True, staging_timeout=20.0))
+    lab.create(1)
+    lab.offer()
+    lab.wait(30)
+    task = lab.group().tasks[0].id
+    assert next(call.tasks for call in lab.sent(cluster_manager.Reconcile) if call.tasks) == ((task, "agent-1"),)
+    assert lab.group().status == "Staging"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        lambda group: cluster_manager.ExecutorTerminated(agent_id="agent-1", executor_id=group.id),
+        lambda group: cluster_manager.AgentRemoved(agent_id="agent-1"),
+    ],
+)
+def test_bad_news_of_an_agent_makes_ask_for_its_tasks(event: object) -> None:
+    lab = running(1)
+    lab.turn(event(lab.group()))  # type: ignore[operator]
+    assert [call.tasks for call in lab.sent(cluster_manager.Reconcile)] == [((lab.group().tasks[0].id, "agent-1"),)]
+    assert lab.group().status == "Running"
+
+
+def test_another_framework_id_stops_the_launches() -> None:
+    lab = running(1)
+    before = lab.core.state.framework
+    lab.turn(cluster_manager.Connected(framework_id="another"))
+    assert "another" in lab.core.fatal
+    assert not lab.core.turn_context.connected
+    assert lab.core.state.framework == before
+    lab.turn(cluster_manager.Connected(framework_id="framework"))
+    assert not lab.core.fatal
+
+
+def test_one_failing_operation_does_not_stop_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("cannot be")
+
+    lab = Lab(CoreOptions(strict=False))
+    lab.create(1)
+    monkeypatch.setattr(scale.Scale, "step", broken)
+    lab.offer()
+    lab.run()
+    reply = lab.scale(2)
+    assert not reply.error
+    transaction = lab.transaction("SCALE")
+    assert (transaction.status, transaction.message) == ("FAIL", "internal error: RuntimeError: cannot be")
+    assert lab.application.operation == ""
+    errors = [line for line in lab.sent(effects.LogLine) if line.level == "error"]
+    assert [(line.kind, line.key) for line in errors] == [("transaction", transaction.id)]
+
+
+def test_a_command_that_fails_by_itself_is_answered_and_undone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*arguments: object) -> None:
+        raise RuntimeError("cannot be")
+
+    lab = Lab(CoreOptions(strict=False))
+    monkeypatch.setattr(launch.base, "mark_operating", broken)
+    before = lab.records()
+    reply = lab.create(1)
+    assert (reply.error, reply.message) == ("internal", "RuntimeError: cannot be")
+    assert lab.records() == before
+
+
+def test_an_executor_that_leaves_kills_without_effect_is_shut_down() -> None:
+    lab = running(1, CoreOptions(strict=True, kill_retry=5.0))
+    group = lab.group()
+    lab.delete()
+    lab.wait(15)
+    assert (len(lab.ended()), lab.forced()) == (1, [])
+    lab.wait(10)
+    assert len(lab.ended()) == 1
+    assert lab.forced() == [(group.id, group.agent_id)]
+
+
+def test_one_effect_ends_all_tasks_of_a_taskgroup() -> None:
+    lab = running(1, CoreOptions(strict=True, kill_retry=5.0), tasks=3, kill_policy=KillPolicy(grace_period=4.0))
+    group = lab.group()
+    first, _, third = [task.id for task in group.tasks]
+    lab.report(group, "FINISHED", tasks=[1])
+    lab.delete()
+    (end,) = lab.sent(cluster_manager.End)
+    assert (end.taskgroup, end.tasks, end.agent_id) == (group.id, (first, third), "agent-1")
+    assert (end.grace_period, end.forced) == (4.0, False)
+    lab.report(group, "KILLED", tasks=[0])
+    lab.wait(60)
+    assert {(end.tasks, end.forced) for end in lab.sent(cluster_manager.End)} == {((third,), False), ((third,), True)}
+    lab.report(group, "KILLED", tasks=[2])
+    lab.wait(600)
+    assert not lab.sent(cluster_manager.End)
+
+
+def test_a_task_that_mesos_ends_for_its_health_has_failed() -> None:
+    lab = running(2, restart_policy=RestartPolicy(policy="Never"))
+    ill, unwanted = lab.group(0), lab.group(1)
+    lab.report(ill, "KILLED", healthy=False, message="signal 9")
+    assert (lab.group(0).status, lab.group(0).message) == ("Failed", "health check failed: signal 9")
+    lab.scale(1)
+    lab.report(unwanted, "KILLED", healthy=False)
+    told = [line.reason for line in lab.sent(effects.LogLine) if line.key == unwanted.id]
+    assert "TaskGroupKilled" in told and "TaskGroupFailed" not in told
+
+
+def test_kills_that_no_agent_hears_lead_to_no_shutdown() -> None:
+    lab = running(1)
+    lab.report(lab.group(), "UNREACHABLE")
+    lab.delete()
+    lab.wait(50)
+    assert lab.ended()
+    assert not lab.forced()

@@ -1,0 +1,103 @@
+"""Sentences for people are never compared by the program: it compares codes (store/codes.py, store/reasons.py)."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+ROOMS = (
+    "store", "transactions", "offers", "bcs_scheduler/core", "bcs_scheduler/api", "bcs_scheduler/publishing",
+    "bcs_scheduler/leadership/hub.py", "bcs_scheduler/observability/alarms.py", "bcs_scheduler/leadership/term.py",
+    "bcs_scheduler/leadership/runtime.py", "bcs_scheduler/leadership/present_role.py",
+    "bcs_scheduler/wire", "bcs_scheduler/cli", "tests/simulation",
+)  # fmt: skip
+PROSE = frozenset({"message", "words", "text", "why", "kill_reason", "back_why"})
+"""Names of attributes, variables and keys that hold sentences."""
+TAKING_APART = frozenset({"startswith", "endswith", "replace", "partition", "rpartition", "split", "removeprefix"})
+OTHERWISE = {
+    # The words of version 0.1, turned into codes.
+    "store/encoding/upgrades.py",
+    # `why` is a code there.
+    "bcs_scheduler/leadership/hub.py",
+    # Looks for ids in what it shows.
+    "bcs_scheduler/cli/kinds/workloads/history.py",
+    # The user's own input: documents, references and command lines.
+    "store/ids.py", "store/keys.py", "offers/rules/constraints.py", "transactions/injection.py",
+    "bcs_scheduler/api/reading/query.py",
+    "bcs_scheduler/wire/quantities.py", "bcs_scheduler/cli/client/lookup.py",
+    "bcs_scheduler/cli/commands/taskgroups/copying.py", "bcs_scheduler/cli/commands/changing/generate.py",
+    "bcs_scheduler/cli/commands/changing/rollout.py", "bcs_scheduler/cli/output/text.py",
+    "bcs_scheduler/cli/kinds/workloads/events.py",
+}  # fmt: skip
+
+
+def sources() -> Iterator[Path]:
+    for room in ROOMS:
+        place = ROOT / room
+        yield from sorted(place.rglob("*.py")) if place.is_dir() else [place]
+
+
+def holds_prose(node: ast.expr) -> bool:
+    match node:
+        case ast.Attribute(attr=name) | ast.Name(id=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name in PROSE
+        case ast.Call(func=ast.Attribute(value=inner, attr="lower" | "strip" | "rstrip")):
+            return holds_prose(inner)
+    return False
+
+
+def is_fixed(node: ast.expr) -> bool:
+    """A text that stands in the source, also by the name of a constant."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return bool(text)
+        case ast.Attribute(attr=name) | ast.Name(id=name):
+            return name.isupper() and len(name) > 1
+        case ast.Tuple(elts=items) | ast.Set(elts=items):
+            return any(map(is_fixed, items))
+        case ast.JoinedStr():
+            return True
+    return False
+
+
+def is_text(case: ast.match_case) -> bool:
+    return any(isinstance(part, ast.MatchValue) for part in ast.walk(case.pattern))
+
+
+def offences(source: str) -> list[int]:
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Compare(left=left, comparators=[right]) if not isinstance(node.ops[0], ast.Is | ast.IsNot):
+                if (holds_prose(left) and is_fixed(right)) or (holds_prose(right) and is_fixed(left)):
+                    found.append(node.lineno)
+            case ast.Call(func=ast.Attribute(value=value, attr=name)) if name in TAKING_APART and holds_prose(value):
+                found.append(node.lineno)
+            case ast.Match(subject=subject, cases=cases) if holds_prose(subject) and any(map(is_text, cases)):
+                found.append(node.lineno)
+    return sorted(found)
+
+
+def test_no_sentence_is_compared() -> None:
+    paths = list(sources())
+    assert len(paths) > 200
+    found = {str(path.relative_to(ROOT)): offences(path.read_text()) for path in paths}
+    wrong = [f"{name}:{line}" for name, lines in found.items() if name not in OTHERWISE for line in lines]
+    assert not wrong, "these compare words that people read: " + ", ".join(wrong)
+
+
+def test_every_exception_is_needed() -> None:
+    assert [name for name in sorted(OTHERWISE) if not offences((ROOT / name).read_text())] == []
+
+
+def test_comparisons_are_found() -> None:
+    wrong = (
+        'drain.message == "begins"', "drain.message == BEGINS", "group.kill_reason != lifecycle.ROLLED",
+        'STANDS_STILL not in note.text', '"the store takes" in reply.message', 'deployment.message.replace("a", "b")',
+        'why.partition(" ")', 'event["message"].startswith("x")', 'message in ("a", "b")',
+    )  # fmt: skip
+    assert [source for source in wrong if not offences(source)] == []
+    right = ("words != drain.message", 'group.end_cause == "Misplaced"', 'message == ""', "text or message")
+    assert [source for source in right if offences(source)] == []

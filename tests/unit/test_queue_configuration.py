@@ -1,0 +1,197 @@
+"""The configuration of a partition of queues: what is read, and how mistakes are refused with their paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.configuration.fields import BadQueues
+from offers.policy.hierarchy.configuration.partition import Fencing, NodeOrder, PreemptionPolicy, SortPolicy
+
+RESOURCES = frozenset({"cpus", "mem"})
+
+
+def problems(document: Any) -> dict[str, str]:
+    with pytest.raises(BadQueues) as refused:
+        partition_of(document, RESOURCES)
+    return {problem.path: problem.text for problem in refused.value.problems}
+
+
+def queues(*entries: Any) -> dict[str, Any]:
+    return {"queues": list(entries)}
+
+
+def test_a_document_is_read_in_full() -> None:
+    partition = partition_of(
+        {
+            "queues": [
+                {
+                    "name": "Batch",
+                    "parent": True,
+                    "maxapplications": 20,
+                    "resources": {"guaranteed": {"cpus": 10}, "max": {"cpus": 40, "mem": 0}},
+                    "properties": {
+                        "application.sort.policy": "fair",
+                        "application.sort.priority": "disabled",
+                        "priority.policy": "fence",
+                        "priority.offset": -5,
+                        "preemption.policy": "disabled",
+                        "preemption.delay": "1m",
+                    },
+                    "limits": [{"users": ["*"], "maxapplications": 3, "maxresources": {"cpus": 8}}],
+                    "childtemplate": {"resources": {"max": {"cpus": 4}}, "maxapplications": 2},
+                    "submitacl": "alice,bob ops",
+                    "queues": [{"name": "night"}],
+                }
+            ],
+            "placementrules": [
+                {"name": "user", "create": True, "parent": {"name": "fixed", "value": "batch"}},
+                {"name": "provided", "filter": {"type": "deny", "users": ["eve"]}},
+            ],
+            "nodesortpolicy": {"type": "binpacking"},
+            "preemption": {"enabled": False},
+        },
+        RESOURCES,
+    )
+    batch = partition.root.queues[0]
+    assert (batch.name, batch.is_parent, batch.max_applications) == ("batch", True, 20)
+    assert batch.guaranteed == {"cpus": 10_000}
+    assert batch.max == {"cpus": 40_000, "mem": 0}
+    found = batch.properties
+    assert (found.sort_policy, found.sort_priority) == (SortPolicy.FAIR, False)
+    assert (found.priority_policy, found.priority_offset) == (Fencing.FENCE, -5)
+    assert (found.preemption_policy, found.preemption_delay) == (PreemptionPolicy.DISABLED, 60.0)
+    assert batch.limits[0].max_resources == {"cpus": 8000}
+    assert batch.template is not None
+    assert batch.template.max == {"cpus": 4000}
+    assert batch.submit.admits("bob", ())
+    assert batch.submit.admits("eve", ("ops",))
+    assert not batch.submit.admits("eve", ())
+    assert [child.name for child in batch.queues] == ["night"]
+    assert partition.rules[0].parent is not None
+    assert not partition.rules[1].filter.admits("eve", ())
+    assert (partition.node_order, partition.preemption) == (NodeOrder.BINPACKING, False)
+
+
+def test_every_mistake_is_reported_at_once_with_its_path() -> None:
+    found = problems(
+        {
+            "queues": [
+                {"name": "a.b"},
+                {
+                    "name": "p",
+                    "resources": {"max": {"cpus": 4}},
+                    "queues": [{"name": "c", "resources": {"max": {"cpus": 5}}}],
+                },
+                {"name": "n", "resources": {"guaranteed": {"cpus": -1}, "max": {"gold": 1}}},
+                {"name": "n"},
+                {"name": "x", "surprise": 1, "properties": {"priority.offset": "high", "colour": "red"}},
+            ],
+            "placementrules": [{"name": "fixed", "value": "nowhere"}, {"name": "magic"}],
+        }
+    )
+    assert set(found) == {
+        "queues[0].name",
+        "queues[1].queues[0].resources.max.cpus",
+        "queues[2].resources.guaranteed.cpus",
+        "queues[2].resources.max.gold",
+        "queues[3].name",
+        "queues[4].surprise",
+        "queues[4].properties.priority.offset",
+        "queues[4].properties.colour",
+        "placementrules[0].value",
+        "placementrules[1].name",
+    }
+
+
+def test_a_queue_that_contains_itself_is_refused() -> None:
+    queue: dict[str, Any] = {"name": "a", "parent": True}
+    queue["queues"] = [{"name": "b", "queues": [queue]}]
+    assert problems(queues(queue)) == {"queues[0].queues[0].queues[0]": "a queue contains itself"}
+    root: dict[str, Any] = {"name": "root"}
+    root["queues"] = [root]
+    assert problems(queues(root)) == {"queues[0].queues[0]": "a queue contains itself"}
+
+
+def test_a_rule_that_is_its_own_parent_is_refused() -> None:
+    rule: dict[str, Any] = {"name": "user"}
+    rule["parent"] = rule
+    assert problems({"placementrules": [rule]}) == {"placementrules[0].parent": "a rule is its own parent"}
+
+
+@pytest.mark.parametrize(
+    ("queue", "path"),
+    [
+        ({"resources": {"guaranteed": {"cpus": 5}, "max": {"cpus": 4}}}, "resources.guaranteed.cpus"),
+        (
+            {
+                "resources": {"guaranteed": {"cpus": 5}},
+                "queues": [
+                    {"name": "a", "resources": {"guaranteed": {"cpus": 3}}},
+                    {"name": "b", "resources": {"guaranteed": {"cpus": 3}}},
+                ],
+            },
+            "resources.guaranteed.cpus",
+        ),
+        ({"maxapplications": 2, "queues": [{"name": "a", "maxapplications": 3}]}, "queues[0].maxapplications"),
+        ({"parent": False, "queues": [{"name": "a"}]}, "parent"),
+        ({"childtemplate": {}}, "childtemplate"),
+        ({"limits": [{"users": ["u"]}]}, "limits[0]"),
+        ({"limits": [{"maxapplications": 1}]}, "limits[0]"),
+        ({"limits": [{"users": ["u", "u"], "maxapplications": 1}]}, "limits[0].users"),
+        (
+            {"resources": {"max": {"cpus": 1}}, "limits": [{"users": ["u"], "maxresources": {"cpus": 2}}]},
+            "limits[0].maxresources.cpus",
+        ),
+        ({"maxapplications": -1}, "maxapplications"),
+        ({"resources": {"max": {"cpus": "1.2345"}}}, "resources.max.cpus"),
+        ({"resources": {"max": {"cpus": 2**60}}}, "resources.max.cpus"),
+        ({"properties": {"preemption.delay": "-1s"}}, "properties.preemption.delay"),
+        ({"submitacl": "a b c"}, "submitacl"),
+    ],
+)  # fmt: skip
+def test_a_mistake_in_a_queue(queue: dict[str, Any], path: str) -> None:
+    assert list(problems(queues({"name": "q", **queue}))) == [f"queues[0].{path}"]
+
+
+def test_the_root_has_no_resources() -> None:
+    assert list(problems(queues({"name": "root", "resources": {"max": {"cpus": 1}}}))) == ["queues[0].resources"]
+
+
+@pytest.mark.parametrize("document", [None, [], "text", {"queues": {}}, {"queues": [1]}, {"placementrules": [None]}])
+def test_what_is_no_document_is_refused(document: Any) -> None:
+    assert problems(document)
+
+
+@pytest.mark.parametrize(
+    ("rule", "path"),
+    [
+        ({"name": "fixed", "value": "p"}, "placementrules[0].value"),
+        ({"name": "fixed", "value": "leaf.below", "create": True}, "placementrules[0].value"),
+        ({"name": "user", "parent": {"name": "fixed", "value": "leaf"}}, "placementrules[0].parent.value"),
+        ({"name": "user", "parent": {"name": "fixed", "value": "none"}}, "placementrules[0].parent.value"),
+    ],
+)
+def test_a_rule_that_can_never_give_a_leaf_is_refused(rule: dict[str, Any], path: str) -> None:
+    assert list(problems({**queues({"name": "p", "parent": True}, {"name": "leaf"}), "placementrules": [rule]})) == [
+        path
+    ]
+    for right in (
+        {"name": "fixed", "value": "leaf"},
+        {"name": "fixed", "value": "p.new", "create": True},
+        {"name": "user", "parent": {"name": "fixed", "value": "p"}},
+    ):
+        partition_of({**queues({"name": "p", "parent": True}, {"name": "leaf"}), "placementrules": [right]})
+
+
+def test_a_limit_above_the_one_of_a_parent_is_refused() -> None:
+    inner = {"users": ["u"], "groups": ["g"], "maxapplications": 3, "maxresources": {"cpus": 2}}
+    outer = {"users": ["u"], "maxapplications": 2, "maxresources": {"cpus": 1}}
+    child = {"name": "c", "limits": [inner]}
+    between = {"name": "b", "queues": [child]}
+    assert list(problems(queues({"name": "a", "limits": [outer], "queues": [between]}))) == [
+        "queues[0].queues[0].queues[0].limits[0].maxresources.cpus",
+        "queues[0].queues[0].queues[0].limits[0].maxapplications",
+    ]

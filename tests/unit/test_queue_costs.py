@@ -1,0 +1,169 @@
+"""The work of queues is counted: room wakes only the requests that fit it, and full nodes are passed over in blocks."""
+
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offers.dimensions import Amounts, amounts
+from offers.policy.amounts import fits, fits_limit
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.configuration.partition import NodeOrder
+from offers.policy.hierarchy.preemption.tries import preempt
+from offers.policy.hierarchy.preemption.victims import Search
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.nodes import Node, Nodes
+from offers.policy.hierarchy.state.waiting import Waiting
+from offers.policy.hierarchy.tree import Tree
+
+
+def blocked(number: int, nodes: int, most: int | None = None) -> Tree:
+    """Full nodes, or a queue at its maximum, and applications of one ask each, of ten sizes, that wait."""
+    queue = {"name": "q", "resources": {} if most is None else {"max": {"cpus": most}}}
+    tree = Tree(partition_of({"queues": [queue]}, quantity=int), [(f"n{n:05}", {"cpus": 10}) for n in range(nodes)])
+    tree.submit(Application("running", "root.q", 0))
+    for n in range(nodes):
+        tree.recover(Allocation(Ask("running", f"t{n}", (("cpus", 10),)), f"n{n:05}"))
+    for n in range(number):
+        tree.submit(Application(f"w{n:05}", "root.q", n))
+        tree.ask(Ask(f"w{n:05}", "t", (("cpus", 1 + n % 10),), n))
+    assert list(tree.run()) == []
+    return tree
+
+
+@pytest.mark.parametrize("number", [1000, 50_000])
+@pytest.mark.parametrize("most", [None, 50])
+def test_an_allocation_that_ends_wakes_only_requests_that_fit(number: int, most: int | None) -> None:
+    tree = blocked(number, 5, most)
+    assert tree.tries <= 10
+    tree.tries = 0
+    tree.release("running", "t0")
+    # 1+2+3+4 cpus, and one try for each of the ten sizes that finds too little room
+    assert [dict(one.ask.request)["cpus"] for one in tree.run()] == [1, 2, 3, 4]
+    assert tree.tries <= 4 + 10
+
+
+def test_room_that_is_too_small_wakes_nothing() -> None:
+    tree = Tree(partition_of({"queues": [{"name": "q"}]}, quantity=int), [("n1", {"cpus": 4})])
+    tree.submit(Application("a", "root.q", 0))
+    tree.recover(Allocation(Ask("a", "small", (("cpus", 1),)), "n1"))
+    tree.recover(Allocation(Ask("a", "large", (("cpus", 3),)), "n1"))
+    tree.ask(Ask("a", "wide", (("cpus", 2),)))
+    assert list(tree.run()) == []
+    tree.tries = 0
+    tree.release("a", "small")
+    assert list(tree.run()) == []
+    assert tree.tries == 0
+
+
+def full(number: int) -> Nodes:
+    nodes = Nodes()
+    for n in range(number):
+        node = Node(f"n{n:05}", {"cpus": 10, "mem": 10})
+        nodes.add(node)
+        nodes.use(node.name, (("cpus", 10 - n % 3), ("mem", 10)), 1)
+    return nodes
+
+
+@pytest.mark.parametrize("number", [1000, 50_000])
+def test_full_nodes_are_passed_over_in_blocks(number: int) -> None:
+    nodes = full(number)
+    request = (("cpus", 3), ("mem", 1))
+    assert nodes.find(request) is None
+    nodes.ordered.judged = 0
+    assert nodes.find(request) is None
+    assert nodes.ordered.judged <= number / 32
+    nodes.use("n00500", (("cpus", 10 - 500 % 3), ("mem", 10)), -1)
+    nodes.ordered.judged = 0
+    found = nodes.find(request)
+    assert found is not None and found.name == "n00500"
+    assert nodes.ordered.judged <= number / 32 + 130
+
+
+def test_nodes_that_cannot_need_fewer_victims_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    queues = [{"name": "q"}, {"name": "urgent", "resources": {"guaranteed": {"cpus": 9}}}]
+    tree = Tree(partition_of({"queues": queues}, quantity=int), [(f"n{n:03}", {"cpus": 6}) for n in range(300)])
+    tree.submit(Application("runs", "root.q", 0))
+    for n in range(300 * 6):
+        tree.recover(Allocation(Ask("runs", f"t{n}", (("cpus", 1),)), f"n{n % 300:03}"))
+    tree.submit(Application("urgent", "root.urgent", 0))
+    tree.ask(Ask("urgent", "t", (("cpus", 5),)))
+    assert list(tree.run()) == []
+    searched: list[str] = []
+    search = Search._take
+
+    def counted(self: Search, taken: Any, running: Any, most: int, node: str, whole: bool) -> None:
+        searched.append(node)
+        search(self, taken, running, most, node, whole)
+
+    monkeypatch.setattr(Search, "_take", counted)
+    (found,) = preempt(tree, 1000.0)
+    assert (found.node, len(found.victims)) == ("n000", 5)
+    assert searched == ["n000"]
+
+
+REQUEST = st.dictionaries(st.sampled_from(("cpus", "mem", "gpus")), st.integers(1, 6)).map(amounts)
+
+
+class Member:
+    def __init__(self, request: Amounts) -> None:
+        self.request = request
+
+
+@given(
+    st.lists(st.tuples(REQUEST, st.booleans()), max_size=30),
+    st.dictionaries(st.sampled_from(("cpus", "mem", "gpus")), st.integers(-1, 7)),
+    st.booleans(),
+)
+def test_waiting_requests_are_found_as_by_a_scan(
+    entries: list[tuple[Amounts, bool]], room: dict[str, int], unlimited: bool
+) -> None:
+    waiting: Waiting[Member] = Waiting(missing_is_unlimited=unlimited)
+    members = [(Member(request), stays) for request, stays in entries]
+    for member, _ in members:
+        waiting.add(member)
+    for member, stays in members:
+        if not stays:
+            waiting.remove(member)
+    left = [member for member, stays in members if stays]
+    judge = fits_limit if unlimited else fits
+    assert set(waiting.fitting(room)) == {member for member in left if judge(dict(member.request), room)}
+    assert len(waiting) == len(left) and set(waiting) == set(left)
+
+
+@given(st.integers(0, 2**32), st.sampled_from(NodeOrder))
+@settings(max_examples=30, deadline=None)
+def test_the_first_node_is_found_as_by_a_scan(seed: int, order: NodeOrder) -> None:
+    chance = random.Random(seed)
+    nodes = Nodes(order)
+    used: dict[str, list[Amounts]] = {}
+    for n in range(150):
+        node = Node(f"n{n:03}", {"cpus": chance.randint(1, 12), "mem": chance.randint(0, 9)})
+        nodes.add(node)
+        used[node.name] = []
+    for _ in range(150):
+        request = amounts({"cpus": chance.randint(0, 6), "mem": chance.randint(0, 4)})
+        found = nodes.find(request)
+        fitting = [node for node in nodes if fits(dict(request), node.free)]
+        assert found is (min(fitting, key=lambda node: _key(node, order)) if fitting else None)
+        if found is not None:
+            nodes.use(found.name, request, 1)
+            used[found.name].append(request)
+        if chance.random() < 0.3:
+            name = chance.choice([name for name, requests in used.items() if requests] or [""])
+            if name:
+                nodes.use(name, used[name].pop(), -1)
+        if chance.random() < 0.02:
+            del used[nodes.remove(chance.choice(list(nodes.by_name))).name]
+
+
+def _key(node: Node, order: NodeOrder) -> tuple[Fraction, str]:
+    shares = [Fraction(total - node.free[name], total) for name, total in node.total.items() if total]
+    share = sum(shares, Fraction(0)) / len(shares) if shares else Fraction(0)
+    return (share if order is NodeOrder.FAIR else -share, node.name)

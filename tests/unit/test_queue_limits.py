@@ -1,0 +1,297 @@
+"""Limits of applications, users and groups; reservations; nodes that come and go."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, remove_node, set_schedulable
+from offers.policy.hierarchy.configuration.document import partition_of
+from offers.policy.hierarchy.preemption.reservation import LONGEST, MOST, expire, reserve, take_nodes
+from offers.policy.hierarchy.state.application import Application
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.tree import Tree
+
+
+def tree(*queues: Any, nodes: dict[str, int] | None = None) -> Tree:
+    partition = partition_of({"queues": list(queues)}, quantity=int)
+    return Tree(partition, [(name, {"cpus": total}) for name, total in (nodes or {"n1": 20}).items()])
+
+
+def submit(state: Tree, name: str, count: int, user: str = "", *groups: str, queue: str = "root.q") -> None:
+    state.submit(Application(name, queue, float(len(state.applications)), user, groups))
+    for number in range(count):
+        state.ask(Ask(name, f"t{number}", (("cpus", 1),)))
+
+
+def counts(state: Tree) -> dict[str, int]:
+    for _ in state.run():
+        pass
+    return {name: len(one.allocations) for name, one in state.applications.items() if one.allocations}
+
+
+def test_no_more_applications_start_than_the_limit_of_the_path() -> None:
+    state = tree({"name": "p", "maxapplications": 2, "queues": [{"name": "a", "maxapplications": 1}, {"name": "b"}]})
+    for name in ("a1", "a2"):
+        submit(state, name, 2, queue="root.p.a")
+    for name in ("b1", "b2"):
+        submit(state, name, 2, queue="root.p.b")
+    assert counts(state) == {"a1": 2, "b1": 2}
+    state.release("b1", "t0")
+    assert counts(state) == {"a1": 2, "b1": 1}
+    state.release("b1", "t1")
+    assert counts(state) == {"a1": 2, "b2": 2}
+    for name in ("t0", "t1"):
+        state.release("a1", name)
+    assert counts(state) == {"a2": 2, "b2": 2}
+
+
+def test_a_promise_does_not_start_an_application_beyond_the_limit() -> None:
+    state = tree({"name": "q", "maxapplications": 1}, nodes={"n1": 2, "n2": 2})
+    submit(state, "a", 1)
+    assert counts(state) == {"a": 1}
+    state.ask(Ask("a", "more", (("cpus", 2),)))
+    state.submit(Application("b", "root.q", 0))
+    state.recover(Allocation(Ask("b", "t0", (("cpus", 2),)), "n2"))
+    assert counts(state) == {"a": 1, "b": 1}
+    state.promise("a", "more", "n2")
+    state.release("a", "t0")
+    submit(state, "c", 1)
+    assert counts(state) == {"b": 1}
+    state.release("b", "t0")
+    assert counts(state) == {"a": 1}
+
+
+def test_fair_applications_are_ordered_by_their_present_usage_only() -> None:
+    state = tree({"name": "q", "properties": {"application.sort.policy": "fair"}}, nodes={"n1": 1})
+    submit(state, "a", 2)
+    submit(state, "b", 2)
+    assert counts(state) == {"a": 1}
+    state.release("a", "t0")
+    assert counts(state) == {"a": 1}
+
+
+LIMITS = [
+    {"users": ["ann"], "maxresources": {"cpus": 3}},
+    {"users": ["*"], "maxresources": {"cpus": 2}},
+    {"groups": ["dev"], "maxresources": {"cpus": 4}},
+    {"groups": ["*"], "maxresources": {"cpus": 5}},
+]
+
+
+def test_a_user_has_the_own_limit_or_the_one_of_everybody() -> None:
+    state = tree({"name": "q", "limits": LIMITS[:2]})
+    submit(state, "ann1", 2, "ann")
+    submit(state, "ann2", 2, "ann")
+    submit(state, "bob1", 3, "bob")
+    submit(state, "eve1", 3, "eve")
+    assert counts(state) == {"ann1": 2, "ann2": 1, "bob1": 2, "eve1": 2}
+    state.release("ann1", "t0")
+    assert counts(state) == {"ann1": 1, "ann2": 2, "bob1": 2, "eve1": 2}
+
+
+def test_a_group_has_its_limit_together() -> None:
+    state = tree({"name": "q", "limits": LIMITS[2:]})
+    submit(state, "a", 3, "ann", "dev")
+    submit(state, "b", 3, "bob", "ops", "dev")
+    submit(state, "c", 4, "eve", "ops")
+    submit(state, "d", 4, "tom")
+    assert counts(state) == {"a": 3, "b": 1, "c": 4, "d": 1}
+    state.release("c", "t0")
+    assert counts(state) == {"a": 3, "b": 1, "c": 3, "d": 2}
+
+
+def test_limits_of_all_queues_on_the_path_hold() -> None:
+    state = tree(
+        {
+            "name": "p",
+            "limits": [{"users": ["*"], "maxresources": {"cpus": 3}}],
+            "queues": [{"name": "a", "limits": [{"users": ["ann"], "maxresources": {"cpus": 2}}]}, {"name": "b"}],
+        }
+    )
+    submit(state, "a", 5, "ann", queue="root.p.a")
+    submit(state, "b", 5, "ann", queue="root.p.b")
+    assert counts(state) == {"a": 2, "b": 1}
+
+
+def test_applications_of_a_user_are_limited() -> None:
+    state = tree({"name": "q", "limits": [{"users": ["ann"], "maxapplications": 1}]})
+    submit(state, "a1", 1, "ann")
+    submit(state, "a2", 1, "ann")
+    submit(state, "b1", 1, "bob")
+    submit(state, "b2", 1, "bob")
+    assert counts(state) == {"a1": 1, "b1": 1, "b2": 1}
+    state.release("a1", "t0")
+    assert counts(state) == {"a2": 1, "b1": 1, "b2": 1}
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.integers(0, 2**32))
+def test_no_limit_is_exceeded_and_nothing_waits_without_a_cause(seed: int) -> None:
+    chance = random.Random(seed)
+    state = tree(
+        {"name": "p", "maxapplications": 4, "limits": LIMITS[1:3], "queues": [
+            {"name": "a", "limits": [{"users": ["*"], "maxapplications": 2}]}, {"name": "b", "maxapplications": 2}
+        ]},
+        nodes={"n1": chance.randint(1, 8), "n2": chance.randint(1, 8)},
+    )  # fmt: skip
+    for number in range(8):
+        groups = chance.sample(["dev", "ops"], chance.randint(0, 2))
+        user, leaf = chance.choice(["ann", "bob"]), chance.choice(["root.p.a", "root.p.b"])
+        submit(state, f"a{number}", chance.randint(0, 3), user, *groups, queue=leaf)
+    for _ in range(30):
+        counts(state)
+        for tracker in state.trackers.known.values():
+            mine = [
+                one
+                for one in state.applications.values()
+                if tracker in one.trackers and state.queues[tracker.queue] in state.queues[one.queue].path
+            ]
+            used = sum(one.allocated.get("cpus", 0) for one in mine)
+            running = sum(bool(one.allocations) for one in mine)
+            assert (tracker.allocated.get("cpus", 0), tracker.running) == (used, running)
+            assert used <= tracker.limit.max_resources.get("cpus", used)
+            assert running <= (running if tracker.limit.max_applications is None else tracker.limit.max_applications)
+        for one in state.applications.values():
+            if one.asks:
+                assert refused(state, one)
+        busy = [one for one in state.applications.values() if one.allocations]
+        if busy:
+            owner = chance.choice(busy)
+            state.release(owner.name, chance.choice(list(owner.allocations)))
+
+
+def refused(state: Tree, one: Application) -> bool:
+    request = (("cpus", 1),)
+    leaf = state.queues[one.queue]
+    if not one.allocations and any(
+        queue.config.max_applications is not None and queue.running >= queue.config.max_applications
+        for queue in leaf.path
+    ):
+        return True
+    if any(queue.exceeded(request) for queue in leaf.path):
+        return True
+    if any(tracker.refuses(request, bool(one.allocations)) is not None for tracker in one.trackers):
+        return True
+    return all(node.free["cpus"] < 1 for node in state.nodes)
+
+
+# --- reservations ---------------------------------------------------------------------------------------------
+
+
+def crowded() -> Tree:
+    state = tree({"name": "q"}, nodes={"n1": 4, "n2": 4})
+    state.submit(Application("runs", "root.q", 0))
+    for node, amounts in (("n1", (2,)), ("n2", (1, 2))):
+        for amount in amounts:
+            name = f"t{len(state.applications['runs'].allocations)}"
+            state.recover(Allocation(Ask("runs", name, (("cpus", amount),)), node))
+    state.submit(Application("waits", "root.q", 0))
+    state.ask(Ask("waits", "t", (("cpus", 3),), created=100.0))
+    assert list(state.run()) == []
+    return state
+
+
+def test_an_ask_reserves_the_node_that_lacks_the_least_and_nothing_else_is_placed_there() -> None:
+    state = crowded()
+    assert reserve(state, 101.0) == []
+    (made,) = reserve(state, 102.0)
+    assert (made.ask.name, made.node) == ("t", "n1")
+    assert reserve(state, 103.0) == []
+    state.ask(Ask("runs", "small", (("cpus", 2),)))
+    assert list(state.run()) == []
+    state.release("runs", "t0")
+    assert [(one.ask.id, one.node) for one in state.run()] == [("waits/t", "n1")]
+
+
+def test_a_reservation_ends_and_pauses() -> None:
+    state = crowded()
+    reserve(state, 102.0)
+    assert expire(state, 101.0 + LONGEST) == []
+    assert [ask.name for ask in expire(state, 102.0 + LONGEST)] == ["t"]
+    assert state.nodes.by_name["n1"].promises == {}
+    assert list(state.run()) == []
+    assert reserve(state, 103.0 + LONGEST) == []
+    assert len(reserve(state, 102.0 + 2 * LONGEST)) == 1
+
+
+def test_the_number_of_reservations_is_bounded() -> None:
+    state = tree({"name": "q"}, nodes={f"n{number:02}": 4 for number in range(2 * MOST)})
+    state.submit(Application("runs", "root.q", 0))
+    for number in range(2 * MOST):
+        state.recover(Allocation(Ask("runs", f"t{number}", (("cpus", 2),)), f"n{number:02}"))
+    for number in range(2 * MOST):
+        state.submit(Application(f"w{number:02}", "root.q", 0))
+        state.ask(Ask(f"w{number:02}", "t", (("cpus", 3),), constraint=number))
+    assert list(state.run()) == []
+    made = reserve(state, 100.0) + reserve(state, 101.0)
+    assert len(made) == len({one.node for one in made}) == MOST
+
+
+def test_an_ask_for_one_node_takes_the_node() -> None:
+    state = crowded()
+    reserve(state, 102.0)
+    state.ask(Ask("waits", "daemon", (("cpus", 3),), required_node="n1", priority=1))
+    assert list(state.run()) == []
+    (found,) = take_nodes(state)
+    assert (found.node, [one.ask.name for one in found.victims]) == ("n1", ["t0"])
+    assert [ask.name for ask in state.nodes.by_name["n1"].promises.values()] == ["daemon"]
+    state.release("runs", "t0")
+    assert [one.ask.name for one in state.run()] == ["daemon"]
+
+
+def test_an_ask_for_one_node_does_not_preempt_the_more_important() -> None:
+    state = crowded()
+    state.ask(Ask("waits", "daemon", (("cpus", 2),), required_node="n2", priority=-1))
+    assert list(state.run()) == []
+    assert take_nodes(state) == []
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------
+
+
+def test_nodes_come_and_go() -> None:
+    state = tree({"name": "q"}, nodes={"n1": 1})
+    submit(state, "a", 3)
+    state.ask(Ask("a", "pinned", (("cpus", 1),), required_node="n2", priority=-1))
+    assert counts(state) == {"a": 1}
+    add_node(state, "n2", {"cpus": 2})
+    assert state.root.max == {"cpus": 3}
+    assert counts(state) == {"a": 3}
+    with pytest.raises(ValueError, match="have not ended"):
+        remove_node(state, "n2")
+    for name in list(state.nodes.by_name["n2"].running):
+        state.release("a", name.allocation.ask.name)
+    remove_node(state, "n2")
+    assert state.root.max == {"cpus": 1}
+    assert counts(state) == {"a": 1}
+    add_node(state, "n2", {"cpus": 1})
+    assert [(one.ask.name, one.node) for one in state.run()] == [("pinned", "n2")]
+
+
+def test_nodes_that_are_closed_or_used_by_others_take_nothing() -> None:
+    state = tree({"name": "q"}, nodes={"n1": 2})
+    set_schedulable(state, "n1", False)
+    submit(state, "a", 2)
+    assert counts(state) == {}
+    occupy(state, "n1", (("cpus", 1),), 1)
+    set_schedulable(state, "n1", True)
+    assert counts(state) == {"a": 1}
+    occupy(state, "n1", (("cpus", 1),), -1)
+    assert counts(state) == {"a": 2}
+
+
+def test_constraints_are_judged_by_the_caller() -> None:
+    admitted: set[tuple[Any, str]] = set()
+    partition = partition_of({"queues": [{"name": "q"}]}, quantity=int)
+    state = Tree(partition, [("n1", {"cpus": 2})], lambda constraint, node: (constraint, node) in admitted)
+    state.submit(Application("a", "root.q", 0))
+    state.ask(Ask("a", "t", (("cpus", 1),), constraint="ssd"))
+    assert list(state.run()) == []
+    admitted.add(("ssd", "n1"))
+    node_changed(state, "n1")
+    assert [one.ask.name for one in state.run()] == ["t"]

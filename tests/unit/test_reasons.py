@@ -1,0 +1,115 @@
+"""The reasons of events: one closed set in one style, listed in docs/api.md. Names of version 0.1 are aliases."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import get_args
+
+from bcs_scheduler.api.http import errors
+from bcs_scheduler.core.interface.effects import ErrorReason, Reason
+from store.encoding.codec import Stored, decode
+from store.reasons import (
+    APPLICATION_TURNED,
+    DAEMONSET_TURNED,
+    KEPT,
+    REASONS,
+    TASKGROUP_TURNED,
+    TRANSACTION_ENDED,
+    EventReason,
+    former_name,
+    present_name,
+    reasons_named,
+)
+from store.records import EventLog, TaskGroupStatus, TransactionStatus
+from transactions.base import Refusal
+from transactions.rules.deployment_status import AvailableReason, ProgressReason
+
+ROOT = Path(__file__).resolve().parents[2]
+OLD = ROOT / "tests" / "golden" / "old_texts" / "journal.txt"
+
+
+def rows() -> list[str]:
+    """The lines of the table in docs/api.md, as they follow from the code."""
+    return [
+        f"| `{reason}` | {', '.join(f'`{kind}`' for kind in meaning.kinds) or 'any'} | {meaning.text} | "
+        f"{', '.join(f'`{name}`' for name in meaning.former)} |"
+        for reason, meaning in REASONS.items()
+        if meaning.event
+    ]
+
+
+def test_the_documentation_lists_all_reasons_with_their_meanings() -> None:
+    text = (ROOT / "docs" / "api.md").read_text()
+    head = "| Reason | Object (`kind`) | Meaning | Before 0.2 |\n|---|---|---|---|\n"
+    table = text.partition(head)[2].partition("\n\n")[0]
+    assert table.splitlines() == rows(), "docs/api.md must have this table:\n" + head + "\n".join(rows())
+
+
+def test_every_reason_has_a_meaning_and_one_style() -> None:
+    assert set(get_args(EventReason)) == set(REASONS)
+    assert [reason for reason in REASONS if not re.fullmatch("([A-Z][a-z]+){2,}", reason)] == []
+    assert [reason for reason, meaning in REASONS.items() if not re.fullmatch(r"[A-Z].*\.", meaning.text)] == []
+
+
+def test_every_reason_is_recorded_somewhere() -> None:
+    """A reason that nothing records is one that users wait for in vain."""
+    rooms = (*(ROOT / "bcs_scheduler" / "core").rglob("*.py"), *(ROOT / "transactions").rglob("*.py"))
+    source = "\n".join(path.read_text() for path in rooms)
+    derived = {
+        *TASKGROUP_TURNED.values(), *APPLICATION_TURNED.values(), *DAEMONSET_TURNED.values(),
+        *TRANSACTION_ENDED.values(), *(reason for triple in KEPT.values() for reason in triple),
+    }  # fmt: skip
+    assert [reason for reason in REASONS if reason not in derived and f'"{reason}"' not in source] == []
+
+
+def test_every_status_has_its_reason() -> None:
+    assert set(TASKGROUP_TURNED) == set(get_args(TaskGroupStatus))
+    assert set(TRANSACTION_ENDED) == set(get_args(TransactionStatus)) - {"INIT", "QUEUED"}
+
+
+def test_events_that_version_0_1_stored_have_the_present_names() -> None:
+    _, key, data = OLD.read_bytes().rstrip(b"\n").split(b" ", 2)
+    event_log = decode(Stored("journal", key.decode(), data))
+    assert isinstance(event_log, EventLog) and len(event_log.events) > 90
+    assert [h for h in event_log.events if h.reason not in REASONS] == []
+    told = {(h.object, h.reason) for h in event_log.events}
+    assert ("deployment", "UpdateWentBack") in told and ("agent", "DrainFailed") in told
+    assert ("service", "InternalError") in told and ("daemonset", "DaemonsetRunning") in told
+    assert all(h.object in (REASONS[h.reason].kinds or (h.object,)) for h in event_log.events)  # type: ignore[index]
+    assert [b.number - a.number for a, b in pairwise(event_log.events)] == [1] * (len(event_log.events) - 1)
+
+
+def test_names_that_nobody_knows_stay() -> None:
+    assert present_name("taskgroup", "Vanished") == "Vanished"
+    assert present_name("taskgroup", "TaskGroupLost") == "TaskGroupLost"
+
+
+def test_filters_understand_the_former_names() -> None:
+    assert reasons_named(["Running"]) == {"Running", "TaskGroupRunning", "ApplicationRunning", "DaemonsetRunning"}
+    assert reasons_named(["drain failed", "TaskGroupLost"]) == {"drain failed", "DrainFailed", "TaskGroupLost"}
+    assert reasons_named([]) == frozenset()
+    assert all(reason in reasons_named([former_name(reason)]) for reason in REASONS)
+
+
+def members(literal: object) -> set[str]:
+    """All values of a Literal, or of a union of several."""
+    return {value for part in get_args(literal) for value in (members(part) if get_args(part) else {part})}
+
+
+def test_every_reason_of_a_failure_has_a_status_and_a_code() -> None:
+    assert members(errors.ApiReason) == set(errors.TABLE)
+
+
+def test_every_reason_of_a_refusal_has_a_name() -> None:
+    named = {value for name, value in vars(Reason).items() if name.isupper()}
+    assert members(ErrorReason) == named
+    assert members(Refusal) <= named
+
+
+def test_the_documents_name_all_reasons_of_conditions() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    row = next(line for line in text.splitlines() if line.startswith("| `conditions`"))
+    words = set(re.findall(r"`(\w+)`", row)) - {"conditions", "Progressing", "Available"}
+    assert words == members(ProgressReason) | members(AvailableReason)

@@ -1,0 +1,1 @@
+"""The engines of the scenario vectors, one per area."""

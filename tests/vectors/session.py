@@ -1,0 +1,226 @@
+"""Runs vectors with the policy `session`: translates their input, and compares the decisions of the session."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from offers.dimensions import amounts
+from offers.policy.amounts import greatest_share, thousandths
+from offers.policy.session.configuration.document import policy_of
+from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.decisions import UNSCHEDULABLE, Bind, Decisions
+from offers.policy.session.model import Agent, Job, Preference, Queue, Status, Task, Template
+from offers.policy.session.session import Session
+from offers.policy.session.snapshot import Snapshot
+from offers.rules.terms import Expression
+from tests.vectors.comparing import differences
+from tests.vectors.reading import PolicyVector
+
+WEIGHTS = ("leastrequested", "mostrequested", "balancedresource", "nodeaffinity", "podaffinity")
+"""Arguments of `nodeorder` whose names are written without ``.weight``."""
+
+
+class NotUnderstood(ValueError):
+    """A field of the vector that this adapter does not know."""
+
+
+def run(vector: PolicyVector) -> list[str]:
+    """The differences of a vector, those of its variants included."""
+    config = vector.config
+    found = _compare("expect", vector, config.get("arguments", {}), vector.expect)
+    for name, expected in vector.variants.items():
+        rest = {field: value for field, value in expected.items() if field != "arguments"}
+        found += _compare(f"variant {name}", vector, expected["arguments"], rest)
+    return found
+
+
+def _compare(place: str, vector: PolicyVector, arguments: Mapping[str, Any], expected: Mapping[str, Any]) -> list[str]:
+    policy = policy_from(vector.config, arguments)
+    snapshot = snapshot_of(vector.input)
+    session = Session(snapshot, policy)
+    scores = _scores(session) if "scores" in expected else {}
+    session.run()
+    found = observed(session, session.close())
+    found["scores"] = scores
+    unknown = sorted(set(expected) - set(found))
+    lines = [f"{place}.{name}: unknown field" for name in unknown]
+    for name in expected:
+        if name in found:
+            lines += differences(f"{place}.{name}", _set(name, expected[name]), _set(name, found[name]))
+    return lines
+
+
+def _set(name: str, value: Any) -> Any:
+    """Kills are compared as a set; everything else as it is."""
+    return sorted(value) if name == "evict" else value
+
+
+def observed(session: Session, decisions: Decisions) -> dict[str, Any]:
+    """The decisions in the terms of vectors."""
+    counts: dict[str, int] = {}
+    queue_of = {job.name: job.queue for job in session.snapshot.jobs}
+    for bind in decisions.binds:
+        counts[queue_of[bind.job]] = counts.get(queue_of[bind.job], 0) + 1
+    snapshot = session.snapshot
+    totals = dict(zip(snapshot.dimensions, snapshot.totals, strict=True))
+    return {
+        "bind": {f"{bind.job}/{bind.task}": bind.agent for bind in decisions.binds},
+        "evict": [f"{eviction.job}/{eviction.task}" for eviction in decisions.evictions],
+        "pipelined": {f"{job}/{task}": agent for (job, task), agent in decisions.pipelined.items()},
+        "job_conditions": {
+            name: {"type": condition.type, "reason": condition.reason}
+            for name, condition in decisions.conditions.items()
+            if condition.type == UNSCHEDULABLE
+        },
+        "in_session": session.names,
+        "decision_order": [
+            f"bind {one.job}/{one.task} {one.agent}" if isinstance(one, Bind) else f"overused {one.queue}"
+            for one in decisions.sequence
+        ],
+        "launches_sent": len(decisions.binds),
+        "count": counts,
+        "deserved": {
+            queue: {name: amount / 1000 for name, amount in row.items() if totals[name]}
+            for queue, row in decisions.deserved.items()
+        },
+        "dominant_share_after": {
+            job.name: greatest_share(dict(zip(snapshot.dimensions, job.allocated, strict=True)), totals)
+            for job in session.jobs.values()
+        },
+    }
+
+
+def _scores(session: Session) -> dict[str, int]:
+    """The scores of the agents for the one task that is pending."""
+    tasks = [job.job.tasks[position] for job in session.jobs.values() for position in session.pending(job)]
+    if len(tasks) != 1:
+        raise NotUnderstood("scores are compared for exactly one pending task")
+    candidates = session.candidates(session.needs.of(tasks[0].template))
+    return {session.agents.agents[rank].name: candidates.score(rank) for rank in session.ranking(candidates.need)}
+
+
+# --- input ----------------------------------------------------------------------------------------------------
+
+
+def policy_from(config: Mapping[str, Any], arguments: Mapping[str, Any]) -> Policy:
+    """The policy that the configuration of a vector means."""
+    _known("config", config, ("actions", "tiers", "arguments"))
+    full = {
+        plugin: {f"{name}.weight" if name in WEIGHTS else name: value for name, value in given.items()}
+        for plugin, given in arguments.items()
+    }
+    document = {
+        "actions": ", ".join(config["actions"]),
+        "tiers": [
+            {"plugins": [{"name": name, "arguments": full.get(name, {})} for name in tier]} for tier in config["tiers"]
+        ],
+    }
+    unknown = sorted(set(full) - {name for tier in config["tiers"] for name in tier})
+    if unknown:
+        raise NotUnderstood(f"config.arguments: no plug-in {', '.join(unknown)}")
+    return policy_of(document)
+
+
+def snapshot_of(given: Mapping[str, Any]) -> Snapshot:
+    """The snapshot that the input of a vector means."""
+    _known("input", given, ("nodes", "queues", "jobs", "now"))
+    return Snapshot(
+        [_agent(node) for node in given["nodes"]],
+        [_queue(queue) for queue in given["queues"]],
+        [_job(job) for job in given["jobs"]],
+        now=given.get("now", 0.0),
+    )
+
+
+def _agent(node: Mapping[str, Any]) -> Agent:
+    _known("nodes", node, ("name", "total", "attributes", "max_tasks", "ready", "unschedulable"))
+    return Agent(
+        node["name"],
+        _amounts(node["total"]),
+        attributes=node.get("attributes", {}),
+        max_tasks=node.get("max_tasks"),
+        ready=node.get("ready", True),
+        schedulable=not node.get("unschedulable", False),
+    )
+
+
+def _queue(queue: Mapping[str, Any]) -> Queue:
+    _known("queues", queue, ("name", "weight", "guarantee", "capability", "reclaimable", "created", "priority"))
+    capability = queue.get("capability", {})
+    return Queue(
+        queue["name"],
+        weight=queue.get("weight", 1),
+        guarantee=_amounts(queue.get("guarantee", {})),
+        capability=tuple((name, thousandths(value)) for name, value in sorted(capability.items())),
+        reclaimable=queue.get("reclaimable", True),
+        created=queue.get("created", 0.0),
+        priority=queue.get("priority", 0),
+    )
+
+
+def _job(job: Mapping[str, Any]) -> Job:
+    _known("jobs", job, ("name", "queue", "created", "min_available", "priority", "tasks", "critical"))
+    created = job.get("created", 0.0)
+    tasks: list[Task] = []
+    for entry in job["tasks"]:
+        tasks += _tasks(entry, created, job.get("critical", False))
+    return Job(
+        job["name"],
+        job["queue"],
+        tuple(tasks),
+        min_available=job.get("min_available", 1),
+        priority=job.get("priority", 0),
+        created=created,
+    )
+
+
+def _tasks(entry: Mapping[str, Any], created: float, critical: bool) -> list[Task]:
+    known = (
+        "name",
+        "count",
+        "request",
+        "status",
+        "node",
+        "created",
+        "priority",
+        "best_effort",
+        "preferred",
+        "selector",
+    )
+    _known("tasks", entry, (*known, "critical", "ports"))
+    template = Template(
+        request=_amounts(entry["request"]),
+        best_effort=entry.get("best_effort", False),
+        preferred=tuple(
+            Preference(((Expression(one["attribute"], "In", (one["value"],)),),), one["weight"])
+            for one in entry.get("preferred", ())
+        ),
+        selector=(tuple(Expression(name, "In", (value,)) for name, value in sorted(entry["selector"].items())),)
+        if entry.get("selector")
+        else (),
+        ports=tuple(entry.get("ports", ())),
+    )
+    names = [f"{entry['name']}{number}" for number in range(entry["count"])] if "count" in entry else [entry["name"]]
+    return [
+        Task(
+            name,
+            template,
+            Status(entry.get("status", "pending")),
+            agent=entry.get("node", ""),
+            priority=entry.get("priority", 0),
+            created=entry.get("created", created),
+            critical=entry.get("critical", critical),
+        )
+        for name in names
+    ]
+
+
+def _amounts(given: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+    return amounts({name: thousandths(value) for name, value in given.items()})
+
+
+def _known(place: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        raise NotUnderstood(f"input {place}: unknown {', '.join(unknown)}")

@@ -1,0 +1,1 @@
+"""The engine: runs the steps of transactions and knows the open demands."""

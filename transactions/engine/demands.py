@@ -1,0 +1,193 @@
+"""Open demands: the slots that transactions want a place for, the planned ones among them, and the reasons why others
+found no place."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from offers.model import Demand, Diagnosis
+from offers.resources import amounts_of
+from store.records import Version
+from transactions.base import Slot
+from transactions.injection import Source
+
+
+class Size(NamedTuple):
+    """The common size of demands: offers that are too small for one of these demands are too small for all of them."""
+
+    role: str
+    amounts: tuple[int, ...]
+    """Scalars of one slot, in the order of offers.resources.SCALARS."""
+    counting: bool
+    """Constraints count other taskgroups, so more than the size of an offer decides."""
+
+
+class Plan:
+    """Slots of a demand that have been matched with an agent and are not launched yet."""
+
+    __slots__ = ("slots", "version")
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.slots: set[Slot] = set()
+
+
+class Demands:
+    """The demand side of the engine (transactions.engine.engine). Belongs to the thread that owns the state."""
+
+    def __init__(self) -> None:
+        self.demands: dict[str, Demand[Slot]] = {}
+        """Open demands by transaction id."""
+        self.diagnoses: dict[str, Diagnosis] = {}
+        """Diagnoses of open demands that could not be placed in the last pass, by transaction id."""
+        self.missing: dict[str, tuple[str, ...]] = {}
+        """Missing configmaps, secrets or keys, as messages, of transactions that cannot launch without them, by
+        transaction id. These transactions have no demand."""
+        self.changed_demands: dict[str, None] = {}
+        """Transaction ids of demands that have changed since the placer has taken them."""
+        self._version_of: dict[str, str] = {}
+        """Version that an open demand launches, by transaction id."""
+        self._plans: dict[str, Plan] = {}
+        """Planned slots by transaction id. Open demands have the other slots."""
+        self.by_size: dict[Size, dict[str, None]] = {}
+        """Ids of the open demands of each size, none of them empty."""
+        self.gangs: dict[str, None] = {}
+        """Ids of the open demands of gangs, which need several places at the same time."""
+        self._slots = 0
+        """Number of slots of all open demands and plans."""
+        self._sources: dict[str, frozenset[Source]] = {}
+        """Configmaps and secrets that a waiting launch takes something from, by transaction id; nothing if none."""
+        self._takers: dict[Source, dict[str, None]] = {}
+        """Ids of the transactions whose launches take something from a configmap or secret."""
+        self._fresh: set[str] = set()
+        """Transactions to be put into the queue with the next batch of changes."""
+
+    @property
+    def pending(self) -> int:
+        """Taskgroups that wait for a place or for their launch (any thread)."""
+        return self._slots
+
+    def plan(self, identity: str, count: int) -> None:
+        """The first `count` slots of an open demand have been matched and will be launched: the demand has the others
+        left."""
+        demand = self.demands[identity]
+        plan = self._plans.get(identity)
+        if plan is None:
+            plan = self._plans[identity] = Plan(self._version_of[identity])
+        before = len(plan.slots)
+        plan.slots.update(demand.slots[:count])
+        self._slots += len(plan.slots) - before
+        if count < len(demand.slots):
+            least = max(demand.min_members - count, 0)
+            self._open(demand._replace(slots=demand.slots[count:], min_members=least))
+        else:
+            self._close(identity)
+
+    def unplan(self, identity: str, slot: Slot) -> None:
+        """A planned slot will not be launched (its offers are gone): the transaction is looked at again."""
+        if identity in self._plans:
+            self._unplanned(identity, slot)
+            self._fresh.add(identity)
+
+    def want(self, demand: Demand[Slot], version: Version) -> None:
+        """Opens or changes a demand. Slots that are planned for this version are not demanded again."""
+        demand = self._without_planned(demand, version)
+        self._version_of[demand.id] = version.name
+        if not demand.slots:
+            self._close(demand.id)
+        elif self.demands.get(demand.id) != demand:
+            self._open(demand)
+            self.changed_demands[demand.id] = None
+
+    def demands_taking(self, source: Source) -> Collection[str]:
+        """Returns the ids of the transactions whose launches use the configmap or secret, including launches that wait
+        for it."""
+        return self._takers.get(source, ())
+
+    def _takes(self, identity: str, sources: Iterable[Source]) -> None:
+        """Records that the next launch of the transaction uses these configmaps and secrets."""
+        now = frozenset(sources)
+        before = self._sources.get(identity, frozenset())
+        if now == before:
+            return
+        for source in before - now:
+            members = self._takers[source]
+            del members[identity]
+            if not members:
+                del self._takers[source]
+        for source in now - before:
+            self._takers.setdefault(source, {})[identity] = None
+        if now:
+            self._sources[identity] = now
+        else:
+            del self._sources[identity]
+
+    def _open(self, demand: Demand[Slot]) -> None:
+        before = self.demands.get(demand.id)
+        self._slots += len(demand.slots) - (len(before.slots) if before is not None else 0)
+        size = _size(demand)
+        if before is not None and _size(before) != size:
+            self._unsize(before)
+        self.by_size.setdefault(size, {})[demand.id] = None
+        if demand.min_members > 1:
+            self.gangs[demand.id] = None
+        else:
+            self.gangs.pop(demand.id, None)
+        self.demands[demand.id] = demand
+
+    def _close(self, identity: str) -> None:
+        before = self.demands.pop(identity, None)
+        if before is not None:
+            self._slots -= len(before.slots)
+            self.gangs.pop(identity, None)
+            self._unsize(before)
+
+    def _unsize(self, demand: Demand[Slot]) -> None:
+        size = _size(demand)
+        members = self.by_size[size]
+        del members[demand.id]
+        if not members:
+            del self.by_size[size]
+
+    def _unplanned(self, identity: str, slot: Slot) -> bool:
+        """The slot is not planned any more; False if it has not been."""
+        plan = self._plans.get(identity)
+        if plan is None or slot not in plan.slots:
+            return False
+        plan.slots.discard(slot)
+        self._slots -= 1
+        return True
+
+    def _drop_plan(self, identity: str) -> None:
+        plan = self._plans.pop(identity, None)
+        if plan is not None:
+            self._slots -= len(plan.slots)
+
+    def _without_planned(self, demand: Demand[Slot], version: Version) -> Demand[Slot]:
+        """The demand without the slots that are planned. A plan for another version is void, and so are planned slots
+        that are not wanted any more."""
+        plan = self._plans.get(demand.id)
+        if plan is None:
+            return demand
+        before = len(plan.slots)
+        plan.slots.intersection_update(demand.slots)
+        self._slots += len(plan.slots) - before
+        if plan.version != version.name or not plan.slots:
+            self._drop_plan(demand.id)
+            return demand
+        left = tuple([slot for slot in demand.slots if slot not in plan.slots])
+        return demand._replace(slots=left, min_members=max(demand.min_members - len(plan.slots), 0))
+
+    def _drop_demand(self, identity: str) -> None:
+        self.missing.pop(identity, None)
+        self.changed_demands.pop(identity, None)
+        self.diagnoses.pop(identity, None)
+        self._version_of.pop(identity, None)
+        self._takes(identity, ())
+        self._close(identity)
+        self._drop_plan(identity)
+
+
+def _size(demand: Demand[Slot]) -> Size:
+    return Size(demand.role, amounts_of(demand.request), bool(demand.rules.live))

@@ -1,0 +1,1 @@
+"""The kinds of transactions, one module each."""

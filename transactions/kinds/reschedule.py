@@ -1,0 +1,225 @@
+"""RESCHEDULE: replace one taskgroup by a new one of the same index, after a failure (inner) or on request.
+
+The old record stays until the moment its replacement is placed; both changes are one unit, so the index is never lost
+and never held twice (docs/original.md#replacement).
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from store.reasons import EventReason
+from store.records import Application, OrphanedTask, ReschedulePayload, TaskGroup, Transaction, Version
+from store.state.reader import StateReader
+from transactions import base, groups, injection
+from transactions.base import Context, Periods, Progress, Refused, Slot, Step, Terms, Verdict
+from transactions.kinds.kind import Done, Kind
+from transactions.rules import evictions
+from transactions.rules.application_types import bound_to_agents
+from transactions.rules.taskgroups import lifecycle, relaunch
+from transactions.rules.taskgroups.lifecycle import Restart
+from transactions.text import duration
+
+
+def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: str = "") -> Transaction:
+    """Begins a reschedule that a user or a drain has asked for: the taskgroup is ended and replaced under every restart
+    policy. `host_retain_time`: seconds for which the replacement may use only the agent of the old taskgroup.
+    `drained`: key of the agent's settings if the agent is being drained, else empty. Raises Refused (not_found,
+    conflict, invalid)."""
+    application = ctx.state.applications.get(group.application_key)
+    if application is None:
+        raise Refused("not_found", f"application {group.application_key} does not exist")
+    if lifecycle.is_chosen_by_rollout(group):
+        raise Refused("conflict", f"taskgroup {group.id} is being ended already: {group.kill_reason}")
+    if not application.rolling:
+        base.refuse_if_busy(ctx, application, "reschedule a taskgroup of")
+    version = ctx.state.version(application.key, group.version)
+    if version is not None and not group.ended:
+        # A running taskgroup is not ended for a replacement that could not be launched.
+        injection.refuse_if_missing(ctx.state, version)
+    for other in ctx.state.active_of(application.key).values():
+        if other.taskgroup == group.id and not other.inner:
+            raise Refused("conflict", f"taskgroup {group.id} is being rescheduled already (transaction {other.id})")
+        if other.taskgroup == group.id:
+            base.end(ctx, other, "CANCEL", "rescheduled on request instead", 0)
+            break
+    terms = Terms(
+        target=1,
+        delay=ctx.options.periods.reschedule_delay,
+        note=f"reschedule of {group.id} on request" + (f", to empty agent {drained}" if drained else ""),
+    )
+    payload = _payload(ctx, group, host_retain_time, force=True, restarts=group.restarts, drained=drained)
+    transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
+    if drained:
+        groups.end(ctx, group, "Drained", f"moved away from agent {drained}")
+    else:
+        groups.end(ctx, group, "Rescheduled")
+    return transaction
+
+
+def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
+    """Ends a taskgroup for the sake of other work, and begins the search for another place, for as long as after
+    a failure. `beneficiary`: key of the application that gets the room. Raises Refused (not_found, conflict), and
+    changes nothing, if the disruption budget or another operation forbids the eviction."""
+    application = ctx.state.applications.get(group.application_key)
+    if application is None:
+        raise Refused("not_found", f"application {group.application_key} does not exist")
+    if group.ended or group.killing_since:
+        raise Refused("conflict", f"taskgroup {group.id} is being ended already")
+    if any(other.taskgroup == group.id for other in ctx.state.active_of(application.key).values()):
+        raise Refused("conflict", f"taskgroup {group.id} is being replaced already")
+    if evictions.allowance(ctx, application.key) < 1:
+        raise Refused("conflict", f"{application.key} allows no further taskgroup to be unavailable")
+    terms = Terms(
+        target=1,
+        life=ctx.options.periods.inner_reschedule,
+        note=f"eviction of {group.id} for {beneficiary}, by the policy",
+    )
+    payload = _payload(ctx, group, 0.0, force=True, restarts=group.restarts, beneficiary=beneficiary)
+    transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
+    groups.end(ctx, group, "Evicted", f"evicted for {beneficiary}")
+    words = f"ended for {beneficiary}; a new one waits for a place"
+    ctx.record_event("taskgroup", group.id, "TaskGroupEvicted", words, transaction=transaction.id)
+    return transaction
+
+
+def create_inner(
+    ctx: Context, application: Application, group: TaskGroup, version: Version, restart: Restart
+) -> Transaction:
+    """After a failure, by the restart policy."""
+    retain = version.restart_policy.host_retain if group.ended else 0.0
+    delay = max(0.0, restart.at - ctx.now)
+    terms = Terms(target=1, inner=True, delay=delay, note=f"restart of {group.id} in {duration(delay)}: {restart.why}")
+    return base.begin(ctx, RESCHEDULE, application, terms, _payload(ctx, group, retain, restarts=restart.restarts))
+
+
+def _payload(
+    ctx: Context,
+    group: TaskGroup,
+    retain: float,
+    *,
+    restarts: int,
+    force: bool = False,
+    drained: str = "",
+    beneficiary: str = "",
+) -> ReschedulePayload:
+    """Makes the payload. `retain`: seconds for which only the host of the taskgroup is acceptable."""
+    payload = ReschedulePayload(
+        taskgroup=group.id, force=force, restarts=restarts, drained=drained, beneficiary=beneficiary
+    )
+    if retain <= 0:
+        return payload
+    return msgspec.structs.replace(payload, host_retain=group.hostname, host_retain_until=ctx.now + retain)
+
+
+class Reschedule(Kind):
+    """Replaces one taskgroup. Goes on beside operations on the whole application, and steps back where they replace
+    the taskgroup anyway."""
+
+    type = "RESCHEDULE"
+    exclusive = False
+    in_place = True
+
+    def life(self, periods: Periods, *, inner: bool) -> float:
+        """Like `BasicKind.life`; restarts after failures have more time than restarts on request."""
+        return periods.inner_reschedule if inner else periods.default
+
+    def settled(self, ctx: Context, transaction: Transaction) -> Verdict | None:
+        """Returns the verdict if the transaction has no work left; None while the old taskgroup has to be replaced."""
+        application = ctx.application(transaction)
+        if application is None:
+            return "FAIL", "the application does not exist any more"
+        group = ctx.state.taskgroups.get(transaction.taskgroup)
+        if group is None:
+            return "FINISH", "the taskgroup is gone already"
+        owner = ctx.state.transactions.get(application.operation)
+        if owner is not None and owner.active and ctx.kind_of(ctx.state, owner).replaces(owner, group):
+            return "FINISH", f"the update {owner.id} replaces it"
+        if lifecycle.is_chosen_by_rollout(group) or groups.is_surplus(application, group.index):
+            return "FINISH", "the taskgroup is no longer wanted"
+        if transaction.inner and not (group.ended or group.unreachable_since or group.killing_since):
+            return "FINISH", f"taskgroup recovered to {group.status.lower()}, id: {group.id}"
+        return None
+
+    def step(self, ctx: Context, transaction: Transaction) -> Step:
+        """Ends the old taskgroup, then asks for a place for the new one."""
+        verdict = self.settled(ctx, transaction)
+        application = ctx.application(transaction)
+        if verdict is not None or application is None:
+            return Step(verdict=verdict)
+        group = ctx.state.taskgroups[transaction.taskgroup]
+        if not group.ended and not group.unreachable_since:
+            groups.end(ctx, group, "Rescheduled")
+            return Step()
+        version = ctx.state.version(application.key, group.version)
+        if bound_to_agents(application):
+            if not group.ended:
+                return Step()  # it may return with its agent, which has room for only one of the two
+            agents = frozenset((group.agent_id,))
+            return Step(slots=(Slot(group.index, group.id),), version=group.version, per_agent=True, only_agents=agents)
+        if transaction.inner and not group.ended and version is not None:
+            # The agent may have returned in between: the wait counts from its latest absence.
+            at = lifecycle.replaceable_at(group, version.unreachable_policy)
+            if at is None or ctx.now < at:
+                return Step(wake_at=at or 0.0)
+        asked = ReschedulePayload.of(transaction)
+        retained = asked.host_retain if ctx.now < asked.host_retain_until else ""
+        return Step(
+            slots=(Slot(group.index, group.id),),
+            version=version.name if version is not None else application.version,
+            only_host=retained,
+            wake_at=asked.host_retain_until if retained else 0.0,
+        )
+
+    def waiting_since(self, transaction: Transaction) -> float:
+        """Unix seconds of the end of its delay."""
+        return transaction.due_at
+
+    def remember(self, ctx: Context, transaction: Transaction, old: TaskGroup, tasks: tuple[str, ...]) -> None:
+        """Records the tasks in the transaction itself, which is written in the same unit anyway."""
+        payload = ReschedulePayload.of(transaction)
+        payload = msgspec.structs.replace(payload, left_agent=old.agent_id, left_tasks=tasks)
+        ctx.uow.put(msgspec.structs.replace(transaction, payload=payload))
+
+    def placed(self, ctx: Context, transaction: Transaction, group: TaskGroup, before: TaskGroup | None) -> Done | None:
+        """Writes the replacement with the counts that follow from the taskgroup it replaces, and returns that this
+        completes the transaction (never None). A launch after one that did not happen is no restart, and neither is a
+        move away from a drained agent or the new place of an evicted taskgroup."""
+        how: Literal["restarted", "relaunched"] = "restarted"
+        if before is not None and transaction.inner and relaunch.is_due(before):
+            how = "relaunched"
+            group = relaunch.follow(group, before)
+        else:
+            asked = ReschedulePayload.of(transaction)
+            restarts = asked.restarts + (not (asked.drained or asked.beneficiary))
+            group = msgspec.structs.replace(group, restarts=restarts, last_restart_at=ctx.now)
+        words = f"{transaction.taskgroup} -> {group.id}"
+        event_reason: EventReason = "TaskGroupRestarted" if how == "restarted" else "TaskGroupRelaunched"
+        ctx.record_event("taskgroup", group.id, event_reason, words, transaction=transaction.id)
+        return Done(ctx.uow.put(group), how)
+
+    def left(self, transaction: Transaction) -> OrphanedTask | None:
+        """Returns the tasks of the old taskgroup that may still run; None if there are none, or while the transaction
+        is active."""
+        payload = ReschedulePayload.of(transaction)
+        if transaction.active or not payload.left_tasks:
+            return None
+        return OrphanedTask(
+            id=payload.taskgroup, agent_id=payload.left_agent, tasks=payload.left_tasks, since=transaction.finished_at
+        )
+
+    def progress(self, state: StateReader, transaction: Transaction) -> Progress:
+        """Returns 1 of 1 if the old taskgroup has been replaced or removed, else 0."""
+        waiting = transaction.taskgroup in state.taskgroups
+        return Progress(int(not waiting), int(waiting))
+
+    def cancelled(self, ctx: Context, transaction: Transaction) -> None:
+        """One that a user cancels is not restarted until it has run again."""
+        group = ctx.state.taskgroups.get(transaction.taskgroup)
+        if transaction.inner and group is not None:
+            ctx.uow.put(msgspec.structs.replace(group, held=True))
+
+
+RESCHEDULE = Reschedule()

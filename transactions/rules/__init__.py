@@ -1,0 +1,1 @@
+"""Rules as pure functions: status, rolling updates, health, membership, quota, draining."""

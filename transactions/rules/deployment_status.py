@@ -1,0 +1,139 @@
+"""The status of a deployment: counts, progress and conditions, derived from its record and its taskgroups. Pure.
+
+The condition `Available` says whether enough taskgroups are available, `Progressing` whether the deployment approaches
+its wanted state. Their reasons are single words that programs may rely on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from store.ids import object_key
+from store.records import Deployment, TaskGroup
+from store.state.reader import StateReader
+from transactions.rules.rolling import available, with_problems
+from transactions.rules.taskgroups.lifecycle import is_ready
+from transactions.text import counted
+
+ProgressReason = Literal[
+    "StepFailed",
+    "Paused",
+    "Deleting",
+    "RollingBack",
+    "Updating",
+    "ChangingLimits",
+    "RolledBack",
+    "LaunchFailed",
+    "Ended",
+    "Starting",
+    "Complete",
+]
+"""Reasons of the condition Progressing. The set is additive: docs/api.md lists it, and programs compare it."""
+AvailableReason = Literal["Enough", "TooFew"]
+"""Reasons of the condition Available."""
+
+
+class Condition(NamedTuple):
+    """One condition of a deployment. `reason` is a code, `message` is for people."""
+
+    type: Literal["Progressing", "Available"]
+    status: Literal["True", "False", "Unknown"]
+    reason: ProgressReason | AvailableReason
+    message: str
+
+
+class DeploymentSummary(NamedTuple):
+    """Counts and conditions of a deployment. `old` and `new`: taskgroups of the shrinking and of the growing side of an
+    update; without an update, all are new. `done` of `total` taskgroups are as wanted."""
+
+    old: int
+    new: int
+    new_ready: int
+    ready: int
+    available: int
+    done: int
+    total: int
+    conditions: tuple[Condition, Condition]
+
+
+def summarize(state: StateReader, deployment: Deployment, now: float) -> DeploymentSummary:
+    """Computes the summary of a deployment. `now`: Unix seconds. Any thread may call."""
+    bound = _groups(state, deployment, deployment.application)
+    successor = _groups(state, deployment, deployment.successor)
+    old, new = (bound, successor) if deployment.updating else ([], bound)
+    superseded = [group for name in deployment.retiring for group in _groups(state, deployment, name)]
+    everything = [*old, *superseded, *new]
+    lasting = 0.0 if deployment.back else deployment.strategy.min_ready
+    serving = sum(available(group, lasting, now) for group in everything)
+    wanted, leaving = (old, new) if deployment.back else (new, old)
+    leaving = [*leaving, *superseded]
+    there = sum(available(group, lasting, now) for group in wanted)
+    total = deployment.instances
+    # The update has not ended while taskgroups have to be removed.
+    done = min(there, total) if not leaving else min(there, max(0, total - 1))
+    return DeploymentSummary(
+        old=len(old) + len(superseded),
+        new=len(new),
+        new_ready=sum(map(is_ready, new)),
+        ready=sum(map(is_ready, everything)),
+        available=serving,
+        done=done,
+        total=total,
+        conditions=(_progressing(state, deployment, done, total), _available(deployment, serving)),
+    )
+
+
+def _groups(state: StateReader, deployment: Deployment, name: str) -> Sequence[TaskGroup]:
+    return list(state.groups_of(object_key(deployment.namespace, name)).values()) if name else []
+
+
+def _progressing(state: StateReader, deployment: Deployment, done: int, total: int) -> Condition:
+    words = deployment.message
+    match deployment.status:
+        case "UpdateSuspend":
+            return Condition("Progressing", "False", "StepFailed", words or "a step of the update did not end in time")
+        case "UpdatePaused":
+            return Condition("Progressing", "Unknown", "Paused", words or "the update is paused")
+        case "Deleting":
+            return Condition("Progressing", "True", "Deleting", words or "its taskgroups are being ended")
+    if deployment.updating:
+        reason: ProgressReason = "RollingBack" if deployment.back else "Updating"
+        return Condition("Progressing", "True", reason, words or f"{done} of {counted(total, 'taskgroup')} as wanted")
+    if deployment.status == "UpdateResource":
+        return Condition("Progressing", "True", "ChangingLimits", words or "limits are being changed in place")
+    if max(state.revisions_of(deployment.key), default=0) > deployment.revision:
+        return Condition("Progressing", "False", "RolledBack", words or f"revision {deployment.revision} runs again")
+    halted = _halted(state, deployment)
+    if halted is not None:
+        return halted
+    if done < total:
+        return Condition(
+            "Progressing", "True", "Starting", words or f"{done} of {counted(total, 'taskgroup')} available"
+        )
+    return Condition("Progressing", "True", "Complete", words or f"revision {deployment.revision} runs")
+
+
+def _halted(state: StateReader, deployment: Deployment) -> Condition | None:
+    """Returns the condition of a deployment at rest that does not reach its wanted state by itself, or not soon; None
+    if there is no such obstacle."""
+    key = deployment.application_key
+    active = list(state.active_of(key).values())
+    missing = deployment.instances - len(state.indexes_of(key))
+    if missing > 0 and all(transaction.taskgroup for transaction in active):
+        words = deployment.message or f"{missing} of {counted(deployment.instances, 'taskgroup')} missing"
+        return Condition("Progressing", "False", "LaunchFailed", f"{words}; it is tried again")
+    restarted = {transaction.taskgroup for transaction in active}
+    ended = [g for g in state.groups_of(key).values() if g.ended and g.id not in restarted]
+    if not ended:
+        return None
+    listed = with_problems(sorted(ended, key=lambda g: g.index))
+    words = f"{counted(len(ended), 'taskgroup')} ended and not restarted: {listed}"
+    return Condition("Progressing", "False", "Ended", words)
+
+
+def _available(deployment: Deployment, serving: int) -> Condition:
+    needed = max(0, deployment.instances - deployment.strategy.max_unavailable)
+    if serving >= needed:
+        return Condition("Available", "True", "Enough", f"{counted(serving, 'taskgroup')} available, {needed} needed")
+    return Condition("Available", "False", "TooFew", f"{counted(serving, 'taskgroup')} available, {needed} needed")
