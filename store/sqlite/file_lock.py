@@ -16,12 +16,19 @@ class FileLock:
         self._path = path
         self._mutex = threading.Lock()
         self._file: int | None = self._open()
+        self._held = False
 
     def try_acquire(self) -> bool:
         """Takes the lock if it is free; True if so. `close` releases it. Raises OSError."""
         with self._mutex:
             self._follow()
-            return self._flock(fcntl.LOCK_EX) and not self._follow()
+            self._held = self._flock(fcntl.LOCK_EX) and not self._follow()
+            return self._held
+
+    def held(self) -> bool:
+        """Returns True if `try_acquire` has taken the lock and nothing has released it."""
+        with self._mutex:
+            return self._held
 
     def held_by_another(self) -> bool:
         """Returns True if another FileLock holds the lock. Takes a shared lock for a moment to find out; a candidate
@@ -37,6 +44,7 @@ class FileLock:
         """Releases the lock. The file stays, because two processes could otherwise lock two different files of the same
         name."""
         with self._mutex:
+            self._held = False
             if self._file is not None:
                 os.close(self._file)
                 self._file = None

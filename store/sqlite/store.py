@@ -171,7 +171,8 @@ class SqliteStore:
             if self._reader is None or self._probe is None:
                 return None
             try:
-                if not self._probe.held_by_another():
+                # Until this store has raised the epoch, the row names the leader before.
+                if not self._probe.held_by_another() or (candidacy is not None and candidacy.lock.held()):
                     return None
                 epoch, url = self._reader.execute("SELECT epoch, url FROM leadership").fetchone()
             except (OSError, sqlite3.Error):

@@ -206,6 +206,28 @@ def test_an_election_goes_on_after_an_unexpected_error(leading: Leading, monkeyp
     leading.commit("a", leading.elected()).result(timeout=30)
 
 
+def test_a_winner_does_not_name_the_leader_before(leading: Leading, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the lock and the epoch, the database still names the leader before."""
+    original, raising, go_on = SqliteStore._raise_epoch, Event(), Event()
+
+    def raise_epoch(self: SqliteStore, url: str) -> int:
+        raising.set()
+        assert go_on.wait(30)
+        return original(self, url)
+
+    leading.store.resign()
+    monkeypatch.setattr(SqliteStore, "_raise_epoch", raise_epoch)
+    leading.store.campaign("http://127.0.0.1:2", leading.terms.put, leading.reasons.put)
+    assert raising.wait(30)
+    try:
+        assert leading.store.leader() is None
+    finally:
+        go_on.set()
+    epoch = leading.terms.get(timeout=30).epoch
+    found = leading.store.leader()
+    assert found is not None and (found.url, found.epoch) == ("http://127.0.0.1:2", epoch)
+
+
 def test_who_cannot_take_the_lead_gives_the_lock_back(leading: Leading) -> None:
     leading.store.resign()
 

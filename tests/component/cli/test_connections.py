@@ -20,11 +20,11 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
 @contextmanager
-def answering(*answers: tuple[bytes, ...]) -> Iterator[tuple[str, list[bytes]]]:
-    """The URL of a server with one group of answers per connection, one answer per request. And the requests."""
+def answering(*answers: tuple[bytes, ...], serving: list[threading.Thread] | None = None) -> Iterator[Any]:
+    """The URL of a server with one group of answers per connection, one answer per request. And the requests.
+    `serving` gets a thread per connection, which ends when the connection is closed."""
     listening, seen = socket.create_server(("127.0.0.1", 0)), []
-
-    serving: list[threading.Thread] = []
+    serving = [] if serving is None else serving
 
     def serve(connection: socket.socket, group: tuple[bytes, ...]) -> None:
         with connection:
@@ -71,11 +71,28 @@ def test_a_connection_carries_several_requests() -> None:
 
 def test_a_closed_connection_is_replaced() -> None:
     closing = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    with answering((closing,), (OK,), (OK,)) as (url, seen):
+    serving: list[threading.Thread] = []
+    with answering((closing,), (OK,), (OK,), serving=serving) as (url, seen):
         connections = made()
         for _ in range(3):
             assert connections.request("PUT", url, b"[]", {}).json() == {}
+            serving[-1].join(30)
         assert [request.endswith(b"Content-Length: 2\r\n\r\n[]") for request in seen] == [True] * 3
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_a_connection_that_is_closed_during_a_request(method: str) -> None:
+    """The server closes the idle connection when the second request has left the client."""
+    with answering((OK, b""), (OK,)) as (url, seen):
+        connections = made()
+        connections.request(method, url, None, {})
+        if method == "GET":
+            assert connections.request("GET", url, None, {}).json() == {}
+            assert len(seen) == 3
+        else:
+            with pytest.raises(ConnectionResetError):
+                connections.request("PUT", url, None, {})
+            assert connections.request("PUT", url, None, {}).json() == {}
 
 
 @pytest.mark.parametrize(

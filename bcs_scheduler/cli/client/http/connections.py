@@ -81,9 +81,22 @@ class Connections:
         self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], *, stream: bool = False
     ) -> Answer:
         """Redirects are not followed. `stream`: the caller reads the body of a success with `Answer.stream`. Raises
-        FAILURES; NotConnected if the request was certainly not sent."""
+        FAILURES; NotConnected if the request was certainly not sent.
+
+        A server may close an idle connection while a request is on its way. A GET is then sent again on a new
+        connection (RFC 9112, section 9.3.1)."""
         server, sent = _request(method, url, body, headers)
-        connection = self._idle(server) or self._connected(server)
+        idle = self._idle(server)
+        if idle is not None:
+            try:
+                return self._exchange(server, idle, sent, stream)
+            except ConnectionError:
+                if method != "GET":
+                    raise
+        return self._exchange(server, self._connected(server), sent, stream)
+
+    def _exchange(self, server: _Server, connection: socket.socket, sent: bytes, stream: bool) -> Answer:
+        """Raises FAILURES; ConnectionError if the connection ended before an answer."""
         try:
             connection.sendall(sent)
             response = Response(connection)
