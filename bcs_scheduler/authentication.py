@@ -1,4 +1,4 @@
-"""What guards the API, put together from the settings: TLS, tokens, limits, the audit log."""
+"""The protection of the API, made from the settings: TLS, tokens, limits, the audit log."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bcs_scheduler.settings.sections import ConfigError, Settings
 
 log = structlog.get_logger(__name__)
 FAILED_RATE, FAILED_BURST = 1.0, 20
-"""Per second and network: requests without a valid token that are told what is wrong with it. Guessing 256 bits is
-hopeless at any rate; this is to keep log and audit file of a size."""
+"""Per second and network: requests without a valid token whose answer names the problem of the token. The limit bounds
+the size of the log and of the audit file; guessing 256 bits is hopeless at any rate."""
 
 
 class Authentication:
@@ -68,7 +68,7 @@ class Authentication:
         ]
 
     def checks(self) -> list[Check]:
-        """What is wrong with the files does not make the service unready: what was read before them is in use."""
+        """Broken files do not make the service unready, because their previous content stays in use."""
         for files in self._files:
             files.current()
         checks = [
@@ -90,7 +90,7 @@ class Authentication:
 
 
 def log_access(settings: Settings) -> None:
-    """One line in the log about what protects the API."""
+    """Logs one line about the protection of the API."""
     api = settings.api
     local = parse_address(api.listen, allow_zero=True).loopback
     if not api.protected and local:

@@ -44,7 +44,7 @@ class ExecutorFile(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Changes with the content, so that copies may be kept for ever."""
+        """Changes with the content, so that copies may be cached without an expiry."""
         return f"bcs-executor-{self.digest[:12]}.pyz"
 
 

@@ -136,7 +136,7 @@ def dev(
 def _introduce(
     cluster: LocalCluster | KeptCluster, places: list[AgentPlace], url: str, data: Path, *, keep: bool
 ) -> None:
-    """Says what runs and where it listens, and what Ctrl-C does."""
+    """Prints the running parts with their addresses, and the effect of Ctrl-C."""
     resumed = isinstance(cluster, KeptCluster) and cluster.resumed
     click.echo(
         f"mesos {cluster.url} ({'resumed, ' if resumed else ''}{_counted(len(places), 'agent')}), data in {data}"

@@ -1,4 +1,4 @@
-"""Looking at processes through /proc: who listens where, who belongs to whom. Linux only."""
+"""Reads /proc: the listening ports and the children of processes. Linux only."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def living_descendants(pid: int) -> list[int]:
 
 
 def end_descendants() -> None:
-    """Ends everything below this process: SIGTERM to its children, SIGKILL to what is left after a while."""
+    """Ends everything below this process: SIGTERM to its children, SIGKILL to the remaining processes after a while."""
     me = os.getpid()
     for child in living_descendants(me):
         if _stat(child)[1:2] == [str(me)]:

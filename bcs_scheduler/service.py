@@ -46,7 +46,8 @@ class Service:
     """One scheduler process. `start` returns when the HTTP API answers; the rest comes up behind it."""
 
     def __init__(self, settings: Settings, failed: Callable[[str], object] | None = None) -> None:
-        """`failed` is told, in another thread, why the process cannot go on: without its API it serves nobody."""
+        """`failed` is called in another thread, with the reason, when the process must end: without its API, the
+        process is of no use."""
         self._settings = settings
         address = parse_address(settings.api.listen, allow_zero=True)
         self.metrics = Metrics(
@@ -87,7 +88,7 @@ class Service:
         ConfigError for its files."""
         store = store_of(self._settings.store)
         self._server.bind()
-        log_access(self._settings)  # what cannot start says why and nothing else
+        log_access(self._settings)  # after `bind`: a failed start logs only its reason
         log_encryption(self._settings.store)
         url = self._settings.api.advertise or self._server.url
         if self._settings.alarms.url:
@@ -113,7 +114,7 @@ class Service:
         log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=mesos)
 
     def reload(self) -> None:
-        """Reads again what may have changed beside the settings: certificates, tokens; opens the audit log again."""
+        """Reads certificates and tokens again, and opens the audit log again. Settings are not read again."""
         self._authentication.reload()
         log.info("certificates and tokens reloaded, audit log reopened")
 
@@ -256,8 +257,8 @@ def _is_local(url: str) -> bool:
 
 
 def executor_options(settings: Settings, api_url: str) -> ExecutorOptions:
-    """Agents may keep what comes from us, since its address changes with its content; who names another address may
-    put another file there."""
+    """Agents may cache the executor file of this scheduler, since its address changes with its content. At an address
+    of an operator, the file may change."""
     given = settings.executor
     return ExecutorOptions(
         uri=given.url or executor.location(api_url),

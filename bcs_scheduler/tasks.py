@@ -1,6 +1,6 @@
 """Tasks of event loops begin here, so an unexpected error of one is logged when it happens.
 
-asyncio tells of an error that nobody has asked for only when the task is collected, if at all.
+asyncio logs an error that no caller has retrieved only when the task is collected, if at all.
 """
 
 from __future__ import annotations

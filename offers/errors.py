@@ -1,13 +1,12 @@
-"""The errors of placement.
+"""The errors of placement. All are subclasses of OfferError.
 
-OfferError
-  Shortage          a claim or need exceeds the free amounts
-  BadConstraint     a constraint that can never be evaluated (malformed pattern, unknown operator)
-  AlreadyAllocated  a second claim is made for a unit
-  FactsDuringPlan   a fact changes while a plan counts some units as gone
-  StaleSavepoint    a statement is to be undone to a savepoint that it does not know (any more)
-  StillSetAside     a statement is committed that counts some units as gone
-  IllegalEvent      an event that the state machine of an object does not allow (offers.policy.applications.machines)
+- Shortage: a claim or need exceeds the free amounts.
+- BadConstraint: a constraint can never be evaluated (malformed pattern, unknown operator).
+- AlreadyAllocated: a second claim is made for a unit.
+- FactsDuringPlan: a fact changes while a plan counts some units as gone.
+- StaleSavepoint: a statement is to be undone to a savepoint that the statement does not know (any more).
+- StillSetAside: a statement is committed that counts some units as gone.
+- IllegalEvent: the state machine of an object does not allow an event (offers.policy.applications.machines).
 """
 
 from __future__ import annotations

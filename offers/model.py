@@ -158,7 +158,7 @@ class HeldBack(NamedTuple):
 
     queue: str
     at_limit: bool
-    """True: a hard limit of the queue; False: the queue has what it deserves, and the room is for others."""
+    """True: a hard limit of the queue; False: the queue has its deserved share, and the room is for other queues."""
     allocated: tuple[tuple[str, int], ...]
     deserved: tuple[tuple[str, int], ...]
 

@@ -1,4 +1,4 @@
-"""What an operator does to the store while no scheduler leads."""
+"""Maintenance of the store by an operator while no scheduler leads."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ def forget_framework(store: Store, *, force: bool) -> str:
 
 
 def set_framework(store: Store, identity: str, *, force: bool) -> str:
-    """Stores the framework id that an operator gives, so that the next leader goes on as that framework; returns the id
-    stored before, empty if there was none. Raises MaintenanceError, also if another id is stored, unless `force` is
+    """Stores the framework id that an operator gives, so that the next leader continues as that framework; returns the
+    id stored before, empty if there was none. Raises MaintenanceError, also if another id is stored, unless `force` is
     given. The name of the Mesos cluster is kept if the record can be read, else it is asked at the subscription."""
     if not identity or len(identity) > LONGEST_ID or not identity.isprintable() or " " in identity:
         raise MaintenanceError(f"{identity!r} is not a framework id")
@@ -91,7 +91,7 @@ def set_framework(store: Store, identity: str, *, force: bool) -> str:
 
 
 def reseal(store: Store) -> str:
-    """Writes everything that may be confidential again, as the store's keys say now; returns what was done in words.
+    """Writes everything that may be confidential again, with the present keys of the store; returns a report in words.
     Raises MaintenanceError, also if some records could not be read: those stay as they are."""
     with leading(store) as epoch:
         records, quarantined = store.load()

@@ -1,8 +1,8 @@
-"""The output of a task of Mesos's own executor from now on, and its exit code, with the same face as a program
+"""The output of a task of Mesos's own executor from now on, and its exit code, with the same interface as a program
 (bcs_scheduler.agentapi.sessions).
 
-Such a task has no I/O switchboard, so the agent attaches nobody to its streams; its output is in files of its sandbox,
-which are read as they grow. WAIT_NESTED_CONTAINER says when and how the task has ended.
+Such a task has no I/O switchboard, so the agent cannot attach a client to its streams. The output is in files of the
+sandbox, which are read as they grow. WAIT_NESTED_CONTAINER returns the exit status when the task has ended.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ T = TypeVar("T")
 QUICK, SLOW = 0.1, 1.0
 """Seconds between two looks at files: after new output, and at most. Doubled with each look that finds nothing."""
 READERS = ThreadPoolExecutor(16, thread_name_prefix="attach")
-"""Of its own, so that many followers hold up nobody who asks for something else."""
+"""A pool for followers only, so that many followers do not delay other requests."""
 STREAMS: tuple[tuple[Literal["STDOUT", "STDERR"], str], ...] = (("STDOUT", "stdout"), ("STDERR", "stderr"))
 
 

@@ -1,4 +1,4 @@
-"""What a task has printed, both streams in order with times, by the index that our executor writes beside the files.
+"""The output of a task, both streams in order with times, by the index that our executor writes beside the files.
 
 Format of the index: docs/executor-protocol.md, section Index of the output. Files of the output are rotated while they
 are read. The generations in the last record of the index say which file has which name; if they are the same before
@@ -189,7 +189,7 @@ class Output:
             oldest.append(newest - age)
         return oldest[0], oldest[1]
 
-    # --- what was printed -----------------------------------------------------------------------------------------
+    # --- the output -----------------------------------------------------------------------------------------------
 
     def _more(self, cursor: Cursor, wanted: Wanted, limit: int) -> Page:
         """Raises Rotated."""

@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What one read of the executor got. `time` in Unix seconds."""
+    """The bytes of one read of the executor. `time` in Unix seconds."""
 
     time: float
     stream: str
@@ -106,7 +106,7 @@ def records_in(data: bytes) -> Iterator[Record]:
 def choose(
     records: Sequence[Record], cursor: Cursor, wanted: Wanted, limit: int
 ) -> tuple[list[tuple[Record, int, int]], Cursor]:
-    """Parts of records with `limit` bytes at most, and where to go on."""
+    """Parts of records with `limit` bytes at most, and the place where the next call continues."""
     chosen: list[tuple[Record, int, int]] = []
     stretches: dict[int, int] = {}
     reads = 0

@@ -138,7 +138,7 @@ class Folder:
         return Piece(kept, size - len(kept), size)
 
     def browse(self, path: str = "") -> list[Entry]:
-        """By path. Raises NoSuchFile for what is no folder."""
+        """The entries of a folder, sorted by path. Raises NoSuchFile if `path` is no folder."""
         where = self._path(path)
         listed = _json(self._get("browse", {"path": where}, LARGEST_LISTING, path))
         if not isinstance(listed, list):

@@ -32,7 +32,7 @@ from bcs_scheduler.net.addresses import HostPort
 from bcs_scheduler.tasks import background, running
 
 PATIENCE = 10.0
-"""Seconds for an answer that comes at once from an agent that is well, and for what is written to be taken."""
+"""Seconds for an answer that a healthy agent sends at once, and for an agent to accept written bytes."""
 WAIT = 30.0
 """Seconds after the end of the output in which the agent must know the exit status."""
 SIZE_DELAY = 5.0
@@ -40,7 +40,7 @@ SIZE_DELAY = 5.0
 LARGEST_ANSWER = 16 * 1024 * 1024
 """Bytes: the tasks of an agent."""
 LARGEST_RECORD = 16 * 1024 * 1024
-"""Bytes of one record of output. The agent sends what it reads from a pipe, some KiB."""
+"""The most bytes of one record of output. A record has the bytes of one read from a pipe, some KiB."""
 JSON, RECORDS = "application/json", "application/recordio"
 
 
@@ -166,7 +166,7 @@ class Session:
         self._sizing: asyncio.Task[None] | None = None
 
     async def output(self) -> AsyncIterator[Piece]:
-        """Until the program has ended. What is not taken is not read from the agent."""
+        """The output until the program has ended. Reads from the agent no faster than the caller takes the pieces."""
         assert self._response is not None
         records = _Records()
         async for part in _parts(self._response):
@@ -319,7 +319,7 @@ class _Records:
         self._rest = bytearray()
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Raises AgentAway for what is no such stream."""
+        """Raises AgentAway if the data is no such stream."""
         self._rest += data
         found = []
         while (newline := self._rest.find(b"\n", 0, 20)) >= 0:

@@ -1,11 +1,11 @@
-"""What containers really use, as the agents of Mesos count it: GET_CONTAINERS of their operator API.
+"""The usage of containers, as the agents of Mesos count it: GET_CONTAINERS of their operator API.
 
-Verified against Mesos 1.11. An agent gives a CPU time that grows, so how many cores are in use takes two samples;
-memory and disk are as they are. What is counted depends on the agent's isolators. With cgroups it is all of a
-container. With ``posix/cpu`` and ``posix/mem`` it is the processes below an executor that are alive: CPU time falls
-back when one of them ends, and tasks in containers of their own, as Mesos's default executor starts them, are not
-in it, nor counted anywhere. ``/monitor/statistics`` has the same numbers, but not which containers are nested, and
-answers twice a second.
+Verified against Mesos 1.11. An agent gives a CPU time that grows, so the number of cores in use takes two samples;
+memory and disk need one. The isolators of the agent decide which processes are counted. With cgroups, all processes of
+a container are counted. With ``posix/cpu`` and ``posix/mem``, only the living processes below an executor are counted:
+the CPU time decreases when one of them ends, and tasks in containers of their own, as Mesos's default executor starts
+them, are not counted at all. ``/monitor/statistics`` has the same numbers, does not say which containers are nested,
+and answers at most twice a second.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from bcs_scheduler.tasks import background
 log = structlog.get_logger(__name__)
 
 STEP = 1.0
-"""Seconds between two samples at least. An answer is good for as long, whoever asks."""
+"""Seconds between two samples at least. For that time, an answer serves all callers."""
 REMEMBERED = 60.0
 """Seconds after which a sample is too old to be the first of two."""
 PATIENCE = 3.0
@@ -56,7 +56,7 @@ EXECUTOR_ONLY = (
 )
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What the decoder raises for what is no JSON, or not of the form that is expected."""
+"""The errors of the decoder for data that is no JSON, or not of the expected form."""
 
 Key = tuple[str, str]
 """Framework id and executor id."""
@@ -80,7 +80,7 @@ class Used(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What an agent says: each executor with all that runs in it. `problem`: why it says nothing."""
+    """The answer of an agent: the usage of each executor with its containers. `problem`: why there is no answer."""
 
     containers: Mapping[Key, Used]
     problem: str = ""
@@ -116,7 +116,7 @@ class Meter:
         return {place: task.result() for place, task in asked.items()}
 
     def _asked(self, place: Place) -> asyncio.Task[Measured]:
-        """Who asks for the same at the same time gets the same answer."""
+        """Callers that ask for the same agent at the same time get the same answer."""
         known = self._known.pop(place, None) or _Known()
         self._known[place] = known  # the last in order is the last that was asked for
         if known.task is None or (known.task.done() and time.monotonic() - known.done_at >= STEP):
@@ -172,7 +172,7 @@ class _Known:
 
 
 class _Unanswered(Exception):
-    """Words that go on after "agent HOST:PORT"."""
+    """The message continues a sentence that begins with "agent HOST:PORT"."""
 
 
 def follows(newer: Sample, older: Sample) -> bool:
@@ -283,7 +283,7 @@ def _sample(statistics: _Statistics | None, has_nested: bool) -> Sample:
 
 
 def _amount(value: float | None, unit: float = 1.0) -> float | None:
-    """None for what can be no amount."""
+    """None for a number that can be no amount."""
     return value / unit if value is not None and 0 <= value < 1e18 else None
 
 
@@ -296,7 +296,7 @@ async def _ask(address: HostPort) -> bytes:
         raise _Unanswered(f"does not answer within {PATIENCE:g} s") from None
     except (httptools.HttpParserError, httptools.HttpParserUpgrade):
         raise _Unanswered("gives an answer that is not HTTP") from None
-    except (OSError, ValueError, OverflowError):  # the latter for what is no address at all
+    except (OSError, ValueError, OverflowError):  # the latter for a text that is no address
         raise _Unanswered("does not answer: the connection failed") from None
     if not answer.complete:
         raise _Unanswered("interrupted its answer" if answer.status else "does not answer: the connection ended")

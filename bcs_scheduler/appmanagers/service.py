@@ -94,7 +94,7 @@ class RecoveringContext:
             call(*arguments)
 
     def replay(self) -> None:
-        """Handles what was kept, in its order."""
+        """Handles the kept events, in order."""
         for event in self._recovery.replay(()):
             if isinstance(event, _Notification):
                 event.call(*event.arguments)

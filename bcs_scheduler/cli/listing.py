@@ -14,7 +14,7 @@ from bcs_scheduler.cli.session import Session
 
 
 class Shape(NamedTuple):
-    """What a list looks like. `sort_by`: title of a column, or a JSONPath expression; empty = the order as it is."""
+    """The form of a list. `sort_by`: title of a column, or a JSONPath expression; empty = the order of the server."""
 
     form: Form
     sort_by: str = ""
@@ -50,7 +50,7 @@ def grid_of(shape: Shape, found: Sequence[Json], columns: Sequence[Column], pref
 def print_list(
     session: Session, shape: Shape, found: list[Json], columns: Sequence[Column], named: Callable[[Json], Any]
 ) -> None:
-    """`named`: what -o name prints for an item. Raises UsageError."""
+    """`named`: the text that -o name prints for an item. Raises UsageError."""
     found = sorted_by(shape, found, columns)
     if shape.form.name == "name":
         for item in found:

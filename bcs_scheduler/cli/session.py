@@ -44,7 +44,7 @@ class Session:
     validate: str | None = None
     """strict, warn or ignore: fields of documents that have no effect; None = the default of the server."""
     on_conflict: str = ""
-    """What becomes of a running operation on the same object: one of options.ON_CONFLICT; empty = the default of the
+    """The effect on a running operation on the same object: one of options.ON_CONFLICT; empty = the default of the
     server."""
     stable: float = 0.0
     """Seconds for which a workload must run without a failure before a wait ends."""
@@ -59,8 +59,8 @@ class Session:
         self._warned: set[str] = set()
 
     def complete(self) -> None:
-        """Fills in what no option gave: from the environment, else from the context, else by default. Raises UsageError
-        for a context that does not exist.
+        """Sets the values that no option gave: from the environment, else from the context, else by default. Raises
+        UsageError for a context that does not exist.
 
         The credentials of a context are used for the server of that context only.
         """

@@ -328,9 +328,10 @@ class Demo:
             return None
 
     def bcs(self, *arguments: str, given: str = "", piped: str = "", code: int = 0) -> str:
-        """Runs the user's command and shows it with what it prints, which changes print as on a terminal. In this
-        process: to start a Python for each is most of what a loaded machine would be waited for. `given` is its
-        standard input, `piped` what a user would type before it; it must end with `code`."""
+        """Runs a command of the user and shows the command with its output; changes print as on a terminal. Runs in
+        this process, because the start of a Python for each command takes most of the time on a loaded machine. `given`
+        is the standard input of the command, `piped` the text that a user would type before it. Raises DemoError unless
+        the command ends with `code`."""
         form = ["-o", "text"] if arguments[0] in CHANGES else []
         shown = shlex.join(os.path.relpath(a) if a.startswith("/") else a for a in arguments)
         self._console.print(f"\n[bold]$ {f'{piped} | ' if piped else ''}bcs {shown}[/]", highlight=False)

@@ -1,4 +1,4 @@
-"""A queue with a thread of its own for a consumer that may block: whoever puts something in never waits."""
+"""A queue with a thread of its own for a consumer that may block: the producer of an item never waits."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Outlet(Generic[T]):
             return not self._lots
 
     def close(self) -> None:
-        """Drops what waits. Does not wait for the thread, which may be inside the consumer. May be called from any
-        thread, more than once."""
+        """Drops the waiting items. Does not wait for the thread, which may be inside the consumer. May be called from
+        any thread, more than once."""
         with self._condition:
             self._closed = True
             self._lots.clear()

@@ -1,8 +1,8 @@
-"""The time of a term of leadership. Whatever the core compares is read from this one clock.
+"""The time of a term of leadership. All times that the core compares are read from this clock.
 
-It begins where the records end (bcs_scheduler.core.term_start), advances with the monotonic clock of the host, and is
-brought to the host's wall clock by going a little faster or slower. It never goes back and never jumps, whatever
-becomes of the wall clock.
+The clock begins where the records end (bcs_scheduler.core.term_start), advances with the monotonic clock of the host,
+and is slewed to the wall clock of the host by a slightly higher or lower rate. The clock never goes back and never
+jumps, also when the wall clock does.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import structlog
 log = structlog.get_logger(__name__)
 
 SLEW = 1 / 12
-"""Seconds by which a second may be longer or shorter while the clock is brought to the wall clock: an hour is made good
-in 12 hours, and a period of 60 s takes 55 to 65 s meanwhile. It is the bound that chrony has by default (maxslewrate,
-83,333 ppm); that of adjtime (500 ppm) would take 83 days for an hour."""
+"""Seconds by which a second may be longer or shorter while the clock is slewed to the wall clock: an hour is corrected
+in 12 hours, and a period of 60 s takes 55 to 65 s meanwhile. The bound is the default of chrony (maxslewrate, 83,333
+ppm); the bound of adjtime (500 ppm) would take 83 days for an hour."""
 NOTABLE = 1.0
 """Seconds by which the wall clock may move against this one between two readings without being told in the log."""
 

@@ -1,10 +1,10 @@
 """Paces commits by the speed of the store: how much is sent at once, and how long waiting changes will take.
 
-The bytes under way are bounded by a window. It grows by one batch per round trip while commits are fast, and is halved
-when a commit was slow: additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the Increase and
-Decrease Algorithms for Congestion Avoidance in Computer Networks", 1989). Slow is what takes several times as long as
-the fastest commit of the last minute, as in TCP Vegas (Brakmo and Peterson, 1995): a store on a slow disk, whose every
-commit takes 100 ms, is not overloaded and shall not be sent less.
+The bytes in flight are bounded by a window. The window grows by one batch per round trip while commits are fast, and is
+halved when a commit was slow: additive increase, multiplicative decrease (Chiu and Jain, "Analysis of the Increase and
+Decrease Algorithms for Congestion Avoidance in Computer Networks", 1989). A commit is slow if it takes several times as
+long as the fastest commit of the last minute, as in TCP Vegas (Brakmo and Peterson, 1995): a store on a slow disk,
+whose every commit takes 100 ms, is not overloaded and shall not receive less.
 
 Pure: all times are arguments, in seconds of a monotonic clock. One thread calls `landed`; any thread reads.
 """
@@ -20,11 +20,11 @@ of 525 kB, and larger batches were no faster (docs/benchmarks.md)."""
 SMALLEST_BYTES = 16 * 1024
 """The window never gets smaller: about ten records per round trip."""
 MOST_IN_FLIGHT = 8
-"""Batches under way at once at most. More only wait in the server's queue."""
+"""The most batches in flight at once. More would only wait in the queue of the server."""
 FIRST_IN_FLIGHT = 4
-"""Batches under way at once before anything has been measured."""
+"""The most batches in flight at once before the first measurement."""
 FAST = 0.05
-"""Seconds. A commit that took no longer is never called slow: nobody notices less."""
+"""Seconds. A commit that took no longer is never slow: users do not notice such a delay."""
 SLOW = 3.0
 """A commit is slow that took so many times as long as the fastest of late: with a full window, others are ahead of it
 in the server's queue, so some multiple is normal."""
@@ -50,7 +50,7 @@ class CommitPacing:
 
     @property
     def in_flight(self) -> int:
-        """Batches that may be under way at once."""
+        """Batches that may be in flight at once."""
         return min(MOST_IN_FLIGHT, max(1, int(self._window) // BATCH_BYTES))
 
     @property

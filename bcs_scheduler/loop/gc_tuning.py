@@ -1,7 +1,7 @@
 """The garbage collector's settings, all in one place.
 
-Nearly everything that is made is freed by its reference count; records are never looked at by the collector
-(store.records.record). What is left are indexes and parts of the core, in cycles, which live as long as a term of
+Nearly all objects are freed by their reference counts, and the collector does not track records
+(store.records.record). Reference cycles remain in indexes and parts of the core, which live as long as a term of
 leadership.
 """
 
@@ -23,7 +23,7 @@ def tune_process() -> None:
 
 def term_begun() -> None:
     """Excludes the objects of a new term from collections until `term_ended`, so that the cost of full passes depends
-    on newer objects only, whatever the number of taskgroups."""
+    on newer objects only, and not on the number of taskgroups."""
     gc.freeze()
 
 

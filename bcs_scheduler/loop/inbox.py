@@ -1,7 +1,7 @@
 """The one way into the core: bounded queues of commands and reports, drained by the thread that owns the state.
 
-Commands of users wait apart from what Mesos and the probers report, so that a user's command does not wait behind ten
-thousand status updates. Commands keep their order; reports leave in that of `bcs_scheduler.loop.lanes`.
+Requests of users wait apart from reports of the cluster manager and of the prober, so that a request does not wait
+behind ten thousand status updates. Requests keep their order; reports leave in the order of `bcs_scheduler.loop.lanes`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.loop.lanes import Lanes
 
 REPORTS = 40_000
-"""Reports that may wait: some 30 MB. Mesos sends all through one connection, so nobody's report is read while the inbox
-is full: an answer to RECONCILE about every task of a large cluster should fit in for the most part."""
+"""Reports that may wait: some 30 MB. Mesos sends all through one connection, so no report is read while the inbox is
+full: most of an answer to RECONCILE about every task of a large cluster should fit."""
 
 
 class InboxClosed(Exception):
@@ -101,7 +101,7 @@ class Inbox:
             return batch
 
     def close(self) -> None:
-        """Wakes everybody; what is still inside is dropped."""
+        """Wakes all waiting threads; drops the requests and reports that are still inside."""
         with self._condition:
             self._closed = True
             self._reports.clear()

@@ -1,18 +1,18 @@
 """The order in which reports leave the inbox: namespaces take turns, and news come before repetitions.
 
-Every event belongs to a queue: that of its taskgroup, or one of its own in the lane of the cluster (offers, lists of
-agents). Queues wait in lanes, one for each namespace, oldest queue first. Lanes take turns, one event each. So a status
-update of a small application is taken within one turn of all lanes, however many updates of others wait.
+Every event belongs to a queue: the queue of its taskgroup, or a queue of its own in the lane of the cluster (offers,
+lists of agents). Queues wait in lanes, one for each namespace, oldest queue first. Lanes take turns, one event each. So
+a status update of a small application is taken within one turn of all lanes, however many updates of others wait.
 
-Kept in order: the events of each taskgroup; the events of the cluster's lane (an offer before the news that it is
-rescinded, and the news that an agent is gone before the offers of its return); everything before and everything after a
-subscription or its end, because news from before say nothing about the time after it.
+Three orders are kept. The events of each taskgroup stay in order. The events of the cluster's lane stay in order: an
+offer before its rescission, the loss of an agent before the offers of its return. Events before and after a
+subscription or its end are not mixed, because news from before say nothing about the time after the subscription.
 
-A master answers RECONCILE by telling the latest state of every task. These answers wait apart, and get a quarter of
-what is taken while there is news. An answer does not overtake news of its taskgroup, nor news the answer: with the
-first news of a taskgroup, answers that wait in its queue leave with it.
+A master answers RECONCILE with the latest state of every task. These answers wait apart, and get a quarter of the
+places of a batch while there is news. An answer does not overtake news of its taskgroup, nor news the answer: with the
+first news of a taskgroup, answers that wait in its queue leave as well.
 
-Each step takes constant time, whatever the numbers of events and namespaces.
+Each step takes constant time, independent of the numbers of events and namespaces.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SPARE = 1_000
 
 
 def lane_of(event: inputs.Input) -> tuple[str, str]:
-    """Namespace and taskgroup id, by the ids of the event; two empty strings for what is no news of one taskgroup."""
+    """Namespace and taskgroup id, by the ids of the event; two empty strings for an event without a taskgroup."""
     if isinstance(event, _OF_TASKS):
         parts = event.task_id.split(".", 5)  # store.ids.TaskId; this is called for every event
         if len(parts) == 6:
@@ -134,8 +134,8 @@ class Lanes:
         return len(self._parts[0].news.lanes)
 
     def age(self) -> float:
-        """Seconds for which the oldest news has been waiting; 0.0 if there is none. Answers do not count: nobody waits
-        for them."""
+        """Seconds for which the oldest news has been waiting; 0.0 if there is none. Answers do not count: no user
+        waits for them."""
         arrivals = self._parts[0].arrivals
         while arrivals and not arrivals[0].since:
             arrivals.popleft()
@@ -172,7 +172,7 @@ class Lanes:
         part.arrivals.append(queue)
 
     def take(self, most: int) -> list[inputs.Input]:
-        """Up to so many events. What is on the two sides of a barrier is never taken together."""
+        """Up to so many events. Events on the two sides of a barrier are never taken together."""
         part = self._parts[0]
         if part.end is not None and not part.news.lanes and not part.answers.lanes:
             if most <= 0:

@@ -1,13 +1,13 @@
 """The commit pipeline: units become durable in order, and their effects leave only then.
 
-Units wait in a queue while earlier commits are in flight; what waits is merged into the next commit (the last change of
-a record wins), as far as one commit shall go: how much is sent at once follows the latency of the store (flow).
-Merging neighbouring units keeps their promise: a batch is atomic, and it is never cut inside a unit.
+Units wait in a queue while earlier commits are in flight. The next commit merges the waiting units (the last change of
+a record wins) up to a size that follows the latency of the store (bcs_scheduler.loop.commit_pacing). Units stay atomic:
+a batch is atomic and is never cut inside a unit.
 
-What is stored is always a prefix of what the core has decided. That is why a batch is repeated in its old place when
-the store could not be reached, why the size of every unit is known exactly before it is sent, why nothing is sent after
-a batch that has failed, and why the term ends when a store has nevertheless applied a later commit without an earlier
-one.
+The stored changes are always a prefix of the changes that the core has decided. Four rules follow. A batch is repeated
+in its old place when the store was unreachable. The size of every unit is known exactly before the unit is sent. No
+batch is sent after a batch that has failed. The term ends when the store has nevertheless applied a later commit
+without an earlier one.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ log = structlog.get_logger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 5.0
 """Seconds between attempts while the store cannot be reached: doubled each time up to the longest."""
 LOOK = 0.05
-"""Seconds between two looks of a blocked `submit` at the age of what waits."""
+"""Seconds between two looks of a blocked `submit` at the age of the waiting units."""
 PATIENCE = 2.0
-"""Seconds that a unit may wait before `submit` blocks. Whoever looks at `delay` has slowed down long before."""
+"""Seconds that a unit may wait before `submit` blocks. A caller that follows `delay` has slowed down long before."""
 
 
 class Meter(Protocol):
@@ -143,7 +143,7 @@ class CommitPipeline:
 
     def delay(self) -> float:
         """Seconds until a unit that is submitted now can be expected to be durable: from the throughput and the latency
-        measured, and no less than the oldest commit under way, or the oldest effect on its way, has taken already.
+        measured, and no less than the time that the oldest commit or effect in flight has taken already.
         Cheap; any thread."""
         return max(self._pacing.delay(self._load), self.stalled_for(), self._lag())
 
@@ -154,7 +154,8 @@ class CommitPipeline:
             return self._unsent_for()
 
     def stalled_for(self) -> float:
-        """Seconds for which the store has not taken what it was given; 0.0 if all is well."""
+        """Seconds for which the store has not answered the oldest commit in flight, or has been unavailable; 0.0 if
+        neither is so."""
         with self._condition:
             since = [batch.sent_at for batch in self._flying if not batch.future.done()]
             if self._problem_since:
@@ -180,7 +181,7 @@ class CommitPipeline:
         return bool(self._flying) and self._flying[0].future.done()
 
     def _may_send(self) -> bool:
-        """Never beside a batch that the store has refused: what is stored would have a gap."""
+        """Never beside a batch that the store has refused: the stored changes would have a gap."""
         return (
             bool(self._waiting)
             and len(self._flying) < self._pacing.in_flight
@@ -199,8 +200,8 @@ class CommitPipeline:
             batch.sent_at = time.monotonic()
             self._flying.append(batch)
             batch.full = bool(self._waiting) or len(self._flying) >= self._pacing.in_flight
-        # Also without changes: only the store can say that the epoch still holds, and what leaves (an acknowledgement,
-        # the kill of a task nobody knows, an answer) must not come from a deposed leader.
+        # Also without changes: only the store can confirm the epoch, and no effect (an acknowledgement, the kill of an
+        # unknown task, an answer) may come from a deposed leader.
         future = self._store.commit(batch.changes, self._epoch)
         batch.future = future
         future.add_done_callback(partial(self._wake, batch.decided))
@@ -257,8 +258,8 @@ class CommitPipeline:
             self._condition.notify_all()
 
     def _call_back(self, error: BaseException) -> bool:
-        """Puts everything in flight back, in order, after the failure of the first. False if that cannot be, because
-        a later commit got through: what is stored is then not what we think, and only a new term can tell."""
+        """Puts all units in flight back, in order, after the failure of the first. False if a later commit was applied:
+        the stored changes then differ from the decided ones, and only a new term can read them."""
         with self._condition:
             self._condition.wait_for(lambda: self._closed or all(batch.future.done() for batch in self._flying))
             if self._closed:

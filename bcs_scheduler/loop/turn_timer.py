@@ -9,15 +9,15 @@ TURN = 0.03
 """Seconds a turn should take. A piece of work is not interrupted, so a turn may take some milliseconds longer; no turn
 should take more than 0.1 s. Shorter turns cost more: a turn has fixed costs of about half a millisecond."""
 COMMANDS, REPORTS = 32, 256
-"""Commands and reports taken from the inbox for one turn at most: what a turn has no time for waits in the core, where
-commands cannot be withdrawn."""
+"""The most requests and reports that one turn takes from the inbox. Inputs that a turn has no time for would wait in
+the core, where requests cannot be withdrawn."""
 LAG = 0.1
 """Seconds by which commits or reports may lag behind before launches are slowed down: a few commits of a ZooKeeper
-under load. What waits longer delays the launches of other users without making this one faster."""
+under load. A longer queue would delay the launches of other users without making this one faster."""
 CROWD = 0.15
 """Seconds that a commit may wait to be sent, beyond which a turn takes one report of each namespace only. Commits are
-first in, first out for all, reports are not: what the store cannot take now waits as reports, where others overtake
-it."""
+first in, first out for all users; reports are not. So work that the store cannot take now waits as reports, and reports
+of other namespaces overtake it."""
 REST = 0.005
 """Seconds between two such turns if the first has decided something: a command that comes meanwhile waits for as
 long."""

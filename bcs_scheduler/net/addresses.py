@@ -81,7 +81,7 @@ def without_account(url: str) -> str:
 
 
 def check_file_url(text: str) -> None:
-    """Accepts what agents can fetch: ``http(s)://host[:port]/path`` and ``file:///path``."""
+    """Accepts addresses that agents can fetch: ``http(s)://host[:port]/path`` and ``file:///path``."""
     if text.startswith("file://"):
         if not text.startswith("file:///") or text.endswith("/"):
             raise ValueError(f"{text!r} names no file: expected file:///path")
@@ -108,8 +108,9 @@ def check_mesos_url(text: str) -> None:
 
 
 def is_local(address: str) -> bool:
-    """It means this machine, this link, no single host, or what a cloud tells the machine that asks. Neither public
-    hosts nor private networks are meant. IPv4 that is wrapped in IPv6 is judged by what is inside."""
+    """True for addresses of this machine, of this link, of no single host (multicast), and of metadata services of
+    clouds; false for public hosts and private networks. An IPv6 address with an embedded IPv4 address is judged by the
+    latter."""
     found = _unwrapped(ipaddress.ip_address(address.partition("%")[0]))
     if found in _METADATA or found.is_multicast:
         return True
@@ -119,7 +120,8 @@ def is_local(address: str) -> bool:
 
 
 def _unwrapped(found: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """What gateways of 6to4 and NAT64, and the system itself, make of the address."""
+    """The IPv4 address to which gateways of 6to4 and NAT64, or the system itself, translate the address; else the
+    address."""
     if isinstance(found, ipaddress.IPv4Address):
         return found
     if found in _NAT64:

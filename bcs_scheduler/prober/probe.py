@@ -14,15 +14,15 @@ import httptools
 from bcs_scheduler.prober.targets import ProbeTarget
 
 LARGEST_BODY = 64 * 1024
-"""Bytes of an answer that are read before the connection is closed over its rest: a server is let finish what it says,
-within reason, because many log a client that goes away early."""
+"""The most bytes of an answer that are read before the connection is closed. Shorter answers are read to their end,
+because many servers log a client that closes the connection early."""
 HEALTHY = range(200, 400)
 """Statuses that count as healthy (docs/original.md#health-checks); redirects are not followed."""
 LEAST_TIMEOUT = 0.1
 
 
 class Verdict(NamedTuple):
-    """`message` says the same for the same trouble: only changes are reported."""
+    """`message` is the same text for the same problem, because only changes are reported."""
 
     healthy: bool
     message: str = ""
@@ -63,7 +63,7 @@ class _Answer(asyncio.Protocol):
         self._read = 0
 
     def known(self) -> Verdict | None:
-        """What the status says, as soon as it has come; the body adds nothing to it."""
+        """The verdict by the HTTP status, None before it has come; the body does not matter."""
         return Verdict(self._status in HEALTHY, str(self._status)) if self._status else None
 
     def close(self) -> None:
@@ -127,7 +127,7 @@ def _request(probe_target: ProbeTarget) -> bytes:
 
 
 def _plain(text: str) -> str:
-    """Within one line: what follows a line end would be a header or a request of its own."""
+    """The text without line ends: text after a line end would be a header or a request of its own."""
     return "".join(c for c in text if c.isprintable() or c == "\t")
 
 

@@ -1,9 +1,9 @@
-"""When what is probed: one thread with an event loop of its own, any number of targets.
+"""The schedule of probes: one thread with an event loop of its own, any number of targets.
 
-Every target has a phase within its interval, drawn from its task's id, so that probes are spread evenly and stay so
-over restarts of the scheduler. At most `concurrency` probes run at once; those that are due wait in a queue. Targets
-whose last probe ran into its time-out, and those never probed, get only a share of the places, so that any number of
-hanging ones never holds up the others.
+Every target has a phase within its interval, derived from the id of its task, so that probes are spread evenly, also
+after a restart of the scheduler. At most `concurrency` probes run at once; further ones that are due wait in a queue.
+Targets whose last probe timed out, and targets never probed, get only a share of the places, so that hanging targets
+never delay the others, however many they are.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ FIRST_SPREAD = 5.0
 """Seconds over which first probes of new tasks are spread at most: an update waits for them."""
 LEAST_INTERVAL = 0.5
 REPEAT = 5.0
-"""Seconds after which a result is reported again if it does not show in the state: what was reported can be lost with
-a full inbox, or have come when the task was not known to run."""
+"""Seconds after which a result is reported again if the state does not show it: a report is lost if the inbox is full,
+and ignored if the task was not known to run."""
 PATIENCE = 5.0
 """Seconds that `stop` waits for the thread."""
 
 
 class _ProbeState(enum.IntEnum):
-    """What the last probe says about how long the next one may take."""
+    """The result of the last probe as an estimate of the duration of the next one."""
 
     ANSWERS = 0
     NEW = 1
@@ -56,12 +56,12 @@ class _ProbeState(enum.IntEnum):
 
 
 SHARES = (1.0, 0.75, 0.5)
-"""Part of the places that targets of a standing, together with those of a worse one, may take."""
+"""By state: the part of the places that targets of this state and of the later ones may take together."""
 
 Report = Callable[[HealthReported], object]
-"""Takes a result in. May raise; it is called again then, after the next probe."""
+"""Receives a result. If the function raises, it is called again after the next probe."""
 Counted = Callable[[Kind, Verdict, float], None]
-"""Told of every probe: type, verdict, and how many seconds after it was due it began."""
+"""Called after every probe: type, verdict, and the seconds between the due time of the probe and its begin."""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,7 +96,7 @@ class Prober:
         self._queues: tuple[deque[_Entry], ...] = tuple(deque() for _ in _ProbeState)
         self._running: dict[asyncio.Task[None], _ProbeState] = {}
         self._places = [0 for _ in _ProbeState]
-        """Probes under way by standing."""
+        """The number of running probes by state."""
         self._probes = 0
         self._lag = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -108,7 +108,7 @@ class Prober:
         self._thread.start()
 
     def stop(self) -> None:
-        """What is under way is given up, nothing is reported any more. May be called by any thread, more than once."""
+        """Cancels the running probes; no result is reported any more. May be called by any thread, more than once."""
         self._stopping.set()
         loop, end = self._loop, self._end
         if loop is not None and end is not None:
@@ -205,7 +205,7 @@ class Prober:
         self._go_on()
 
     def _go_on(self) -> None:
-        """Starts what waits, as far as there is room."""
+        """Starts waiting probes while there is room."""
         assert self._loop is not None
         for state, queue in zip(_ProbeState, self._queues, strict=True):
             room = max(1, int(self._concurrency * SHARES[state]))
@@ -223,12 +223,12 @@ class Prober:
             self._go_on()
 
     async def _probe(self, entry: _Entry) -> None:
-        """Probes, reports, and waits for the next time, whatever fails."""
+        """Probes, reports, and schedules the next probe, also after a failure."""
         try:
             await self._probe_once(entry)
         finally:
             if not entry.gone and not self._stopping.is_set():
-                # Late ones keep their phase: what was missed is not made up for.
+                # A late target keeps its phase: missed probes are skipped.
                 interval = max(LEAST_INTERVAL, entry.target.probe_target.interval)
                 missed = max(0.0, self._now() - entry.due) // interval
                 entry.due += (missed + 1) * interval
@@ -249,8 +249,8 @@ class Prober:
             self._report_verdict(entry, verdict, self._clock())
 
     def _report_verdict(self, entry: _Entry, verdict: Verdict, now: float) -> None:
-        """Reports what the state does not say yet. Failures in the grace period do not count; a task that has been
-        healthy has left it."""
+        """Reports a verdict that the state does not have yet. Failures in the grace period do not count; the grace
+        period ends when the task has been healthy."""
         probe_target, known, message = entry.target.probe_target, entry.target.known, verdict.message[:WORDS_LIMIT]
         if known.healthy is verdict.healthy and (verdict.healthy or known.message == message):
             entry.reported = None

@@ -1,4 +1,4 @@
-"""What is to be probed, derived from the state: pure."""
+"""The targets of probes, derived from the state. Pure."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ProbeTarget:
 
 @dataclass(frozen=True, slots=True)
 class KnownTarget:
-    """`known` is what the state says of the check: the prober tells only what is new."""
+    """`known` is the result of the check in the state: the prober reports only changes."""
 
     probe_target: ProbeTarget
     known: CheckResult
@@ -53,13 +53,13 @@ def targets(state: StateReader) -> list[KnownTarget]:
 
 
 class Lookup:
-    """The targets of a state that is looked at again and again: what has not changed since is not derived anew, and is
-    the same object."""
+    """The targets of a state that is read repeatedly: targets of unchanged taskgroups are the same objects as before
+    and are not derived again."""
 
     def __init__(self, state: StateReader) -> None:
         self._state = state
         self._derived: dict[str, tuple[TaskGroup, tuple[KnownTarget, ...]]] = {}
-        """By taskgroup, what was found when; records are never changed, so an identical one says the same."""
+        """By taskgroup id: the record and its targets. Records are immutable, so one record always has one result."""
 
     def __call__(self) -> list[KnownTarget]:
         before, self._derived = self._derived, {}
@@ -128,9 +128,9 @@ def _probe_target(
 
 
 def _objection(address: str) -> str:
-    """Why the address that an executor reports for a container is not probed; empty if it is. Executors run what users
-    wrote: a probe must not reach, with the scheduler's place in the network, what is not in the networks of containers
-    (the scheduler's own machine, link-local addresses, metadata services, groups of hosts)."""
+    """Why the address that an executor reports for a container is not probed; empty if it is. Executors run programs of
+    users. A probe comes from the scheduler's place in the network, so it must not reach addresses outside the networks
+    of containers (the scheduler's own machine, link-local addresses, metadata services, multicast groups)."""
     try:
         refused = is_local(address)
     except ValueError:
@@ -139,8 +139,8 @@ def _objection(address: str) -> str:
 
 
 def _port(ports: tuple[BoundPort, ...], check: HealthCheck, own: bool) -> int:
-    """A number wins over a name and means the container's port, as names do. Where the container has no address of its
-    own, what counts is the agent's port it is mapped to."""
+    """A number has precedence over a name; both mean the container's port. If the container has no address of its own,
+    the result is the port of the agent to which this port is mapped."""
     for port in ports:
         if check.port > 0 and port.container_port != check.port:
             continue

@@ -1,7 +1,7 @@
-"""What components of the original find in ZooKeeper (docs/original.md#endpoints, #zookeeper-tree).
+"""The documents that components of the original read in ZooKeeper (docs/original.md#endpoints, #zookeeper-tree).
 
-They know no readiness, so an endpoint here holds those who should get traffic: who is ready, and, as in the original,
-who cannot be reached, since they may serve all the same.
+These components know no readiness, so an endpoint here holds the members that should get traffic: ready members and, as
+in the original, unreachable ones, since these may still serve requests.
 """
 
 from __future__ import annotations

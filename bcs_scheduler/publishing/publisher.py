@@ -1,9 +1,10 @@
-"""Writes services and endpoints to ZooKeeper for those who read them there; one per term of leadership.
+"""Writes services and endpoints to ZooKeeper for components that read them there; one per term of leadership.
 
-`changed` is called when something has become durable; it only notes the key, so nothing waits for that ZooKeeper, and
-what waits is bounded by the number of services. A thread writes what differs. It begins with a full comparison, which
-also removes what is gone, and repeats it every RESYNC seconds, after every failure of the connection, and when a node
-was not as it should have been. A node that cannot be written is left out and tried again; the others go on.
+`changed` is called when a change has become durable. The call only notes the key, so no caller waits for that
+ZooKeeper, and the number of notes is bounded by the number of services. A thread writes the differences. The thread
+begins with a full comparison, which also removes nodes without a record. The comparison is repeated every RESYNC
+seconds, after every failure of the connection, and when a node was not as it should have been. A node that cannot be
+written is skipped and tried again later; the other nodes are written meanwhile.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ from store.zookeeper.session import Session
 log = structlog.get_logger(__name__)
 
 RESYNC, DRIFT_RESYNC = 300.0, 1.0
-"""Seconds between two full comparisons: somebody may have removed or changed what we published. The second when that
-has just been seen."""
+"""Seconds between two full comparisons: another program may have removed or changed published nodes. The second number
+applies when such a change has just been found."""
 SESSION_TIMEOUT, CONNECT_TIMEOUT = 10.0, 10.0
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 """Seconds between attempts after a failure: doubled each time up to the longest."""
@@ -60,7 +61,7 @@ ABOUT_NODES = (
 """Errors that say something of one node, not of the connection."""
 
 Counted = Callable[[str, str, int], None]
-"""(kind, what was done, how many nodes): written, deleted, skipped because it failed, or (no kind) failed sessions."""
+"""(kind, outcome, number of nodes): written, deleted, skipped because it failed, or (no kind) failed sessions."""
 
 
 class Status(NamedTuple):
@@ -222,7 +223,7 @@ class Publisher:
         self._write(tree, self._differences(sorted(keys)))
 
     def _differences(self, keys: Iterable[tuple[str, str]]) -> list[Write]:
-        """What must be written for these, and may be now."""
+        """The writes that are needed for these keys, without those whose retry time has not come."""
         now, found = time.monotonic(), []
         for key in keys:
             path = _node(self._target.root, key)
@@ -237,8 +238,8 @@ class Publisher:
         return found
 
     def _write(self, tree: Tree, writes: Sequence[Write]) -> None:
-        """In transactions. A node that cannot be written is skipped. Raises KazooException or FenceGone if it is not
-        the fault of a node; then what is there must be read again."""
+        """In transactions. A node that cannot be written is skipped. Raises KazooException or FenceGone if
+        the failure concerns no single node; then the nodes must be read again."""
         suspect = [write for write in writes if self._retry_queue.is_suspect(write.path)]
         others = [write for write in writes if not self._retry_queue.is_suspect(write.path)]
         for batch in batches(others):
@@ -255,7 +256,7 @@ class Publisher:
         self._prune(tree, writes)
 
     def _attempt(self, call: Callable[..., None], argument: object, batch: Sequence[Write]) -> None:
-        """Notes what was written, or that the connection has been lost with it."""
+        """Notes the written nodes, or that the connection has been lost during their write."""
         try:
             call(argument)
         except (KazooException, KazooTimeoutError) as error:

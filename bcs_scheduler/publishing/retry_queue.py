@@ -1,5 +1,5 @@
-"""Nodes that could not be written: they must not hold up the others, and are tried again, the more rarely the longer
-it goes on."""
+"""Nodes that could not be written. These nodes do not delay the others, and are tried again with exponential
+back-off."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ KINDS = ("service", "endpoint")
 BATCH_NODES, BATCH_BYTES = 100, 500_000
 """Most of one transaction: ZooKeeper takes just under 1 MB."""
 NODE_BYTES = 1_000_000
-"""Most of one node. What is larger must not be sent: ZooKeeper would end the connection without a word."""
+"""The most bytes of one node. Larger data must not be sent: ZooKeeper would close the connection without an answer."""
 
 
 class Deposed(Exception):
@@ -36,7 +36,7 @@ class Deposed(Exception):
 
 
 class FenceGone(Exception):
-    """The fence is not as it was claimed: a later term has it, or somebody has removed it."""
+    """The fence node has changed: a later term has claimed it, or another program has removed it."""
 
 
 class TooLarge(Exception):
@@ -127,7 +127,8 @@ class Tree:
             raise
 
     def force(self, write: Write) -> None:
-        """One node, whatever is there in truth, with all that somebody has put below it if it is to go."""
+        """Writes or deletes one node, also if its existence was not as expected. A deletion includes nodes that other
+        programs have put below it."""
         try:
             self.write([write])
         except NoNodeError:
@@ -141,7 +142,7 @@ class Tree:
                 self._commit(batch)
 
     def prune(self, namespace: str) -> None:
-        """Removes the node of a namespace if there is nothing in it and nobody objects."""
+        """Removes the node of a namespace if it has no children and ZooKeeper allows the deletion."""
         self._parents.discard(namespace)
         try:
             self._commit([Write(namespace, None, True)])

@@ -1,1 +1,1 @@
-"""Who may do what with the scheduler: tokens, TLS, limits of requests, the audit log."""
+"""Access to the scheduler: tokens, TLS, limits of requests, the audit log."""

@@ -1,7 +1,7 @@
-"""The audit log: one line of JSON for every change that was asked for, whatever came of it.
+"""The audit log: one line of JSON for every request for a change, also if the request is refused or fails.
 
-It says who (`who`, `by`), what (`method`, `path`, `operation`, `object`), from where (`address`) and with what outcome
-(`status`, `code`, `reason`, `cause`). Bodies, query values and credentials are never part of it.
+A line names the caller (`who`, `by`), the request (`method`, `path`, `operation`, `object`), its origin (`address`) and
+its outcome (`status`, `code`, `reason`, `cause`). A line never contains bodies, query values or credentials.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LONGEST = 1024
 
 class Audit:
     """Lines go to `path`, or with None to the normal log. A file that was moved away is made anew, by the next line or
-    by `reopen`. What cannot be written is logged and counted, and holds up nobody."""
+    by `reopen`. A line that cannot be written is logged and counted, and delays no request."""
 
     def __init__(self, path: Path | None, failed: Callable[[], None] = lambda: None) -> None:
         """Raises OSError if the file cannot be written now."""

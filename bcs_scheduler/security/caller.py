@@ -1,4 +1,4 @@
-"""Who sends a request, and what of the cluster is theirs."""
+"""The sender of a request and its rights."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Role = Literal["viewer", "operator", "admin"]
-"""Each may do what the ones before it may."""
+"""Each role has all rights of the roles before it."""
 ROLES: tuple[Role, ...] = get_args(Role)
 ProgramRight = Literal["exec", "attach", "portforward", "copy"]
 """The right to one kind of session with tasks. `exec` is also the right to commands."""
 PROGRAM_RIGHTS: tuple[ProgramRight, ...] = get_args(ProgramRight)
 EVERYTHING = "*"
-"""In place of a list of namespaces: all of them, and what belongs to none."""
+"""In place of a list of namespaces: all of them, and the objects of the cluster."""
 Means = Literal["token", "certificate", "anonymous"]
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """`namespaces` None = all of them, and what belongs to no namespace."""
+    """`namespaces` None = all of them, and the objects that belong to no namespace."""
 
     name: str
     means: Means
@@ -32,7 +32,8 @@ class Caller:
         return self.namespaces is None
 
     def sees(self, namespace: str) -> bool:
-        """The namespace is one of theirs. What belongs to none ("") is nobody's but those's who see everything."""
+        """True if the caller may see the namespace. Objects without a namespace ("") are visible only to callers who
+        see all namespaces."""
         return self.namespaces is None or namespace in self.namespaces
 
     def has(self, role: Role) -> bool:
@@ -40,6 +41,6 @@ class Caller:
 
 
 ANYBODY = Caller("anonymous", "anonymous", "admin", None)
-"""Everybody where neither tokens nor certificates are asked for."""
+"""Every caller where neither tokens nor certificates are required."""
 NOBODY = Caller("anonymous", "anonymous", "viewer", frozenset())
-"""Whoever shows nothing where something is asked for: what is open to all is open to them too."""
+"""A caller without credentials where credentials are required: only the paths that are open to all are allowed."""

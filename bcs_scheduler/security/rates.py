@@ -20,7 +20,7 @@ class Rates:
     ) -> None:
         self._rate, self._burst, self._most, self._clock = rate, max(1, burst), most, clock
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
-        """What is left in a bucket, and when that was so."""
+        """By key: the tokens left in the bucket, and the time of that count."""
         self._lock = threading.Lock()
 
     @property
@@ -46,7 +46,8 @@ class Rates:
 
 
 def network_of(address: str) -> str:
-    """What one client is counted by: an IPv4 address, or the /64 of an IPv6 address: one host may have all of that."""
+    """The key under which a client is counted: an IPv4 address, or the /64 of an IPv6 address, since one host may have
+    a whole /64."""
     try:
         found = ipaddress.ip_address(address)
     except ValueError:

@@ -1,8 +1,8 @@
 """TLS of the HTTP API: at least 1.2, certificate and key read again when their files change.
 
-The listening socket keeps one context for good. Each handshake is handed over to the newest one when it begins (that is
-what the server-name callback is for; OpenSSL calls it for clients that name no server, too), so new connections have
-the new certificate and the new authorities, and running ones go on undisturbed.
+The listening socket keeps one context permanently. The server-name callback hands each handshake over to the newest
+context (OpenSSL calls it for clients that name no server, too). So new connections have the new certificate and the new
+authorities, and open connections continue undisturbed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _context(cert: Path, key: Path, client_ca: Path | None) -> ssl.SSLContext:
         except (OSError, ValueError) as error:
             raise Broken(f"{client_ca}: no certificates in PEM: {_words(error)}") from None
         context.verify_mode = ssl.CERT_OPTIONAL
-        # A resumed session has the certificate of the first one, whatever has become of it or its authority meanwhile.
+        # A resumed session keeps the certificate of the first one, although that or its authority may be revoked.
         context.options |= ssl.OP_NO_TICKET
         context.num_tickets = 0
     return context

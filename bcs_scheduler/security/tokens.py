@@ -1,15 +1,15 @@
-"""Bearer tokens, and who holds them: the file `api.tokens_file`.
+"""Bearer tokens and their holders: the file `api.tokens_file`.
 
     [[token]]
     name = "ci"
     hash = "sha256:…"                      # of the token; `bcs-scheduler token new` makes both
     role = "operator"                      # viewer, operator, admin
-    namespaces = ["shop", "shop-test"]     # or "*": all, and what belongs to none
+    namespaces = ["shop", "shop-test"]     # or "*": all, and the objects of the cluster
     programs = ["attach", "copy"]          # optional: these sessions only; false = none, and no commands
     expires = 2027-01-01T00:00:00Z         # optional
 
 An entry with `certificate` in place of `hash` is for clients that show a certificate of `api.tls_client_ca` with this
-common name. Tokens are 256 random bits, so a plain SHA-256 of them tells nobody anything and needs no slow hash.
+common name. Tokens are 256 random bits, so a plain SHA-256 does not reveal them, and no slow hash is needed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KNOWN = frozenset({"name", "hash", "certificate", "role", "namespaces", "expire
 
 
 class Denied(Exception):
-    """Nobody is known by what was shown. The message may be told to whoever showed it."""
+    """The credentials belong to no known holder. The message may be shown to the sender of the credentials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def read_tokens(path: Path) -> Tokens:
 
 
 def parse_tokens(path: str, text: str) -> Tokens:
-    """`path`: what messages call the text. Raises Broken."""
+    """`path`: the name of the text in messages. Raises Broken."""
     try:
         document = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -22,7 +22,8 @@ class Broken(Exception):
 
 
 class WatchedFiles(Generic[T]):
-    """What `read` makes of the files. Any thread may ask for it; a look costs one stat(2) per file."""
+    """The result of `read` for the files, read again when they change. May be used by any thread; a look costs one
+    stat(2) per file."""
 
     def __init__(
         self,
@@ -32,8 +33,8 @@ class WatchedFiles(Generic[T]):
         failed: Callable[[str], None] = lambda what: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`read` raises Broken; it does here what it does at the start. `what` names the files in log and readiness,
-        `failed` is called with it once for every broken content."""
+        """Reads the files; errors of `read` (Broken, OSError) leave the constructor. `what` names the files in log and
+        readiness; `failed` is called with this name once for every broken content."""
         self.what = what
         self._paths, self._read, self._failed, self._clock = tuple(paths), read, failed, clock
         self._lock = threading.Lock()

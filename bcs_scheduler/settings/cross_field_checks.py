@@ -1,4 +1,4 @@
-"""What no setting can say alone: rules about several of them together (bcs_scheduler.settings.config)."""
+"""Rules about several settings together (bcs_scheduler.settings.config)."""
 
 from __future__ import annotations
 

@@ -200,7 +200,7 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
 
 
 class TransactionSettings(Section, frozen=True, kw_only=True):
-    """Life periods by what the transaction does; afterwards it ends TIMEOUT."""
+    """Life periods by operation; afterwards the transaction ends with TIMEOUT."""
 
     default: Annotated[Positive, Help("Seconds that a transaction without a period of its own may take.")] = (
         _PERIODS.default

@@ -181,9 +181,9 @@ def check(
     ready: Callable[[TestContext], bool] = lambda context: True,
     seconds: float = SECONDS,
 ) -> None:
-    """Tests a manager. `make` makes a new one; `settings`: its part of the configuration, None: empty. `ready` says
-    whether a manager that was started has added what it will add. `seconds`: the time for each call, and for becoming
-    ready. Raises ContractBroken."""
+    """Tests a manager. `make` makes a new one; `settings`: its part of the configuration, None: empty. `ready` is true
+    when a started manager has added all its applications. `seconds`: the time for each call, and for becoming ready.
+    Raises ContractBroken."""
     breaches = asyncio.run(breaches_of(make, settings or {}, ready, seconds))
     if breaches:
         raise ContractBroken(breaches)

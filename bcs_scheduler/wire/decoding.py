@@ -3,9 +3,9 @@
 msgspec's own decoder stops at the first error; a user who writes a document by hand wants all of them. The shape comes
 from the same struct declarations (msgspec.inspect), so there is one source for decoding, checking and OpenAPI.
 
-What is wrong is reported and replaced by the field's default (or an empty value), so that later checks can go on with
-a complete, well-typed document. They add to the same `Problems` (wire/problems.py), which keeps only the first problem
-of a path and drops what follows from it below.
+A wrong value is reported and replaced by the field's default (or an empty value), so that later checks have a
+complete, well-typed document. These checks add to the same `Problems` (wire/problems.py), which keeps only the first
+problem of a path and drops the problems below it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from msgspec import inspect
 from bcs_scheduler.wire.problems import Problems, element, member, nearest
 
 MISSPELT = 0.8
-"""Likeness (difflib.SequenceMatcher.ratio) from which on an unknown field is taken for one that is missing beside
-it: `instances` for `instance`. What it says would be lost, so it is refused however fields are validated."""
+"""Likeness (difflib.SequenceMatcher.ratio) from which on an unknown field is taken for a misspelt one that is missing:
+`instances` for `instance`. The value of such a field would be lost, so every mode of field validation refuses it."""
 _ABSENT: Any = object()
 LOOKED_AT = 1000
 """Keys of an object beside which a misspelt one is looked for; no document of ours has as many fields."""
@@ -32,9 +32,9 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
     """Base of every struct a request may carry. Wire names are the camel-case field names unless a field names its own.
 
     `aliases`: other spellings of a field (wire name by spelling). `refused`: fields of the original that this release
-    cannot honour, with what to say. `ignored`: fields without effect, with what to write instead; they are warned of.
-    Values that ask for nothing (null, false, 0, empty) are let through in both. `lenient`: fields whose unknown words
-    the original ignores, with what is taken instead.
+    cannot honour, with the message. `ignored`: fields without effect, with a hint; they cause a warning. In both,
+    values without effect (null, false, 0, empty) pass. `lenient`: fields whose unknown words the original ignores, with
+    the replacement.
     """
 
     aliases: ClassVar[dict[str, str]] = {}
@@ -153,7 +153,7 @@ def _without_effect(name: str, value: Any, at: str, names: _Names, problems: Pro
 
 
 def _leniently(raw: object, info: inspect.Type, path: str, problems: Problems) -> Any:
-    """A word of a list of words, or nothing for another word. What is no word at all is a problem."""
+    """A word of a list of words, or nothing for another word. A value that is no string is a problem."""
     if not isinstance(raw, str):
         return _wrong(path, "a string", raw, problems)
     return _decode(raw, info, path, Problems())

@@ -15,7 +15,7 @@ MOST_ENTRIES = 4096
 STREAMS = ("stdout", "stderr")
 ENTRY = struct.Struct(">QBI")
 LARGEST = MOST + MOST_ENTRIES * ENTRY.size
-"""Bytes of all entries. What claims to be more is not expanded."""
+"""The most bytes of all entries. Data with a larger stated size is not decompressed."""
 LARGEST_PACKED = LARGEST + LARGEST // 1000 + 64
 """Bytes that zlib needs for that at most."""
 

@@ -1,4 +1,4 @@
-"""What is wrong with a document, and what has no effect in it, each with its JSON path.
+"""The problems of a document and its parts without effect, each with its JSON path.
 
 A problem refuses the document. A field or value that has no effect is refused, named in a warning or passed over, as
 the sender of the document chooses with `fieldValidation` (docs/api.md#field-validation).
@@ -34,8 +34,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class FieldWarning(msgspec.Struct, frozen=True):
-    """One part of an accepted document that has no effect, or another effect than in the original. `hint`: what to
-    write instead; empty if there is nothing to say."""
+    """One part of an accepted document that has no effect, or another effect than in the original. `hint`: the text to
+    write instead; empty if there is none."""
 
     path: str
     message: str
@@ -75,7 +75,7 @@ class Problems:
             self._found[path] = message + hint(word, known) if word else message
 
     def warn(self, path: str, message: str, hint: str = "") -> None:
-        """Notes a part that has no effect: a problem if validation is strict. `hint`: what to write instead."""
+        """Notes a part that has no effect: a problem if validation is strict. `hint`: the text to write instead."""
         if self._validation == "Strict":
             self.add(path, f"{message}; {hint}" if hint else message)
         elif self._validation == "Warn" and path not in self._warned:
@@ -127,8 +127,8 @@ def element(path: str, index: int) -> str:
 
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
-    """The known word that is most like `word`, whatever its capitals; empty if none is. `cutoff`: least likeness, 0 to
-    1 (difflib.SequenceMatcher.ratio)."""
+    """The known word that is most like `word`, without regard to capitals; empty if none is. `cutoff`: least likeness,
+    0 to 1 (difflib.SequenceMatcher.ratio)."""
     by_fold = {name.lower(): name for name in known}
     near = difflib.get_close_matches(word[:LONGEST_WORD].lower(), by_fold, n=1, cutoff=cutoff)
     return by_fold[near[0]] if near else ""

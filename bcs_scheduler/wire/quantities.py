@@ -124,8 +124,8 @@ _ZERO = re.compile(r"0{1,15}(\.0{1,12})?[A-Za-z]{0,2}\Z", re.ASCII)
 
 
 def is_given(name: str, written: Written | None) -> bool:
-    """True if an amount of the resource `name` asks for anything. Of cpu and memory, nobody can have 0: it means what
-    leaving it out means, as in the original."""
+    """True if an amount of the resource `name` asks for anything. An amount of 0 for cpu or memory has the same meaning
+    as an omitted amount, as in the original."""
     if written is None or written == "":
         return False
     return not (name in ("cpu", "memory") and _ZERO.match(str(written).strip()) is not None)

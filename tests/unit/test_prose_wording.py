@@ -46,14 +46,10 @@ DOCUMENTS = (
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
 )
 COMMENTED = ("conf/scheduler.toml", "conf/tokens.toml", "conf/haproxy.cfg.template", "conf/bcs-scheduler.service")
-DESCRIBED = (
-    "store",
-    "transactions",
-    *(f"offers/{room}" for room in ("leased", "matching", "rules", "standing", "statements")),
-    *(f"bcs_scheduler/core/{room}" for room in ("controllers", "interface", "requests", "rollout", "structures")),
-    *(f"bcs_scheduler/{room}" for room in ("api", "executor", "leadership", "local", "mesos", "observability")),
-)
+DESCRIBED = ("store", "transactions", "offers", "bcs_scheduler")
 """Rooms whose docstrings and comments have no such form. Docstrings of structs of the API appear in its description."""
+PENDING = ("offers/policy/", "bcs_scheduler/core/placement/sessions/")
+"""Rooms that are not described yet."""
 COMMENT = re.compile(r"(?:^|  ) *# (.+)$", re.MULTILINE)
 QUESTIONS = re.compile(r"[^.?|]*\?")
 
@@ -176,7 +172,8 @@ def of_source(source: str) -> list[tuple[int, str]]:
 def test_docstrings_and_comments_are_plain() -> None:
     every = [path for room in DESCRIBED for path in sorted((ROOT / room).rglob("*.py"))]
     paths = [path for path in every if not path.stem.endswith("_pb2")]
-    assert len(paths) > 400
+    paths = [path for path in paths if not str(path.relative_to(ROOT)).startswith(PENDING)]
+    assert len(paths) > 550
     found = [
         f"{path.relative_to(ROOT)}:{line}: {one}"
         for path in paths

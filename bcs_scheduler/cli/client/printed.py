@@ -53,8 +53,8 @@ class Selection(NamedTuple):
 
 
 def kept(client: Client, namespace: str, output: str, selection: Selection) -> list[Printed]:
-    """What is kept of a failed task. Times that the server does not know are None. Raises CliError, also if times are
-    needed and not known."""
+    """The kept output of a failed task. Times that the server does not know are None. Raises CliError, also if
+    times are needed and not known."""
     only = selection.files[0] if len(selection.files) == 1 else None
     query = {"stream": only, "since": selection.since, "tail": selection.tail}
     found = client.kept_output(namespace, output, query)

@@ -124,7 +124,7 @@ def target_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 
 def transaction_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Short names, with what the transactions do; ids if the beginning of an id is given."""
+    """Short names, with the operations of the transactions; ids if the beginning of an id is given."""
     session = session_of(ctx)
     try:
         session.complete()
@@ -142,7 +142,7 @@ def transaction_names(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 def conditions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What `bcs wait --for` takes."""
+    """The conditions of `bcs wait --for`."""
     words = [CompletionItem(word) for word in ("running", "deleted") if word.startswith(incomplete)]
     return words + transaction_names(ctx, param, incomplete)
 

@@ -67,7 +67,7 @@ def changed(accepted: Accepted) -> bool:
 
 
 def verb(accepted: Accepted, done: str) -> str:
-    """What a request has done: `done`, unless the request changes nothing or waits in a queue."""
+    """The word for the result of a request: `done`, unless the request changes nothing or waits in a queue."""
     data = accepted.data if isinstance(accepted.data, dict) else {}
     if data.get("queuedBehind"):
         return f"queued behind {short_names([data['queuedBehind']])[0]}"

@@ -1,1 +1,1 @@
-"""What each kind of object needs: table columns, lists, descriptions, changes. `registry` has the tables by kind."""
+"""Table columns, lists, descriptions and changes of each kind of object. `registry` has the tables by kind."""

@@ -1,4 +1,4 @@
-"""Data for programs: JSON, YAML, and what an expression or a template makes of them."""
+"""Data for programs: JSON, YAML, and the results of expressions and templates."""
 
 from __future__ import annotations
 

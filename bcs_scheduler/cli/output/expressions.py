@@ -1,4 +1,4 @@
-"""What the expressions and templates of -o find in data.
+"""Evaluates the expressions and templates of -o.
 
 Expressions are those of JSONPath (library jsonpath-ng). The notation of kubectl is accepted too: ``.metadata.name``,
 ``{.items[*].Name}`` and ``{range .items[*]}{.Name}{"\\n"}{end}``.

@@ -1,5 +1,5 @@
-"""Values of -o: tables, data, names, columns and fields that the user chooses, and templates. What expressions find:
-bcs_scheduler.cli.output.expressions."""
+"""Values of -o: tables, data, names, columns and fields that the user chooses, and templates. Expressions are evaluated
+in bcs_scheduler.cli.output.expressions."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def time_column(title: str, at: Callable[[Json], Any]) -> Column:
 
 
 def reason_column(reason: Callable[[Json], Any]) -> Column:
-    """What is not right; the column is left out if all is right."""
+    """The column REASON: why a row is not in order. The column is left out if all rows are in order."""
     return Column("REASON", reason, long=True, optional=True)
 
 

@@ -1,6 +1,6 @@
 """Text on standard output and standard error, with colours on a terminal.
 
-`rich` is loaded only for what moves (progress bars, refreshed tables): its start takes longer than most commands.
+`rich` is loaded only for progress bars and refreshed tables: its start takes longer than most commands.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Terminal:
 
     @functools.cached_property
     def console(self) -> Console:
-        """For what moves, and for what is broken into lines at the width of the terminal."""
+        """For progress bars, refreshed tables, and text that is wrapped at the width of the terminal."""
         from rich.console import Console
 
         return Console(file=self.file, highlight=False, width=None if self.is_terminal else UNBOUNDED)

@@ -63,7 +63,7 @@ VERDICTS = {
 
 
 def operation(transaction: Mapping[str, Any]) -> str:
-    """What a transaction does, such as launch or scale."""
+    """The operation of a transaction, such as launch or scale."""
     name = str((transaction.get("curOp") or {}).get("opType") or "")
     return OPERATIONS.get(name, name.lower())
 

@@ -1,5 +1,5 @@
 """The documents of kind application and process (docs/original.md#application-documents): fields, types, ranges,
-aliases, and what this release refuses. What runs is in documents.pod.
+aliases, and the values that this release refuses. Containers and processes are in documents.pod.
 
 Wire names are exact. Fields of our own: `unreachablePolicy`, `updatePolicy.maxUnavailable`, `executor`.
 """

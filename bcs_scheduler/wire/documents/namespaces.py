@@ -27,7 +27,7 @@ class NamespaceMetadata(Document, frozen=True, kw_only=True):
 
 
 class QuotaDocument(Document, frozen=True, kw_only=True):
-    """Bounds of what all workloads want together; what is left out is not bounded."""
+    """Upper bounds of the requests of all workloads together; an omitted resource is not bounded."""
 
     aliases: ClassVar[dict[str, str]] = {"cpu": "cpus", "memory": "mem", "storage": "disk"}
 
@@ -45,7 +45,7 @@ class NamespaceSpec(Document, frozen=True, kw_only=True):
 
 
 class NamespaceDocument(Document, frozen=True, kw_only=True):
-    """`status` is what reads show, and means nothing here."""
+    """`status` is part of answers and has no effect in a request."""
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 

@@ -1,5 +1,5 @@
-"""What one taskgroup consists of, as users write it (docs/original.md#pod-documents): containers, processes, and what
-they take from configmaps and secrets.
+"""The parts of one taskgroup, as users write them (docs/original.md#pod-documents): containers, processes, and the
+items of configmaps and secrets for them.
 
 Wire names are exact. Fields of our own: `executor` and `role` of the template, `user` and `uris` of containers,
 `executable` and `extract` of uris, `resources.*.gpu`; `pidFile` of processes may be left out.
@@ -49,8 +49,8 @@ class EnvDocument(Document, frozen=True, kw_only=True):
 
 
 class PortDocument(Document, frozen=True, kw_only=True):
-    """`hostPort` 0 or left out: a random port of the offer, -1: not mapped. What a network makes of the two numbers is
-    in documents.ports."""
+    """`hostPort` 0 or left out: a random port of the offer, -1: not mapped. documents.ports has the meaning of the two
+    numbers in each kind of network."""
 
     ignored: ClassVar[dict[str, str]] = {"hostIP": "ports are bound on every address of the host", "id": ""}
 

@@ -26,8 +26,8 @@ class QueueAmounts(Document, frozen=True, kw_only=True):
 
 class QueueSpec(Document, frozen=True, kw_only=True):
     """`weight`: part of the cluster in proportion to the weights of the other queues. `guarantee`: amounts that other
-    queues cannot have. `capability`: amounts that the queue has at most; what is left out is not limited.
-    `reclaimable`: other queues may take back what the queue has above its deserved share."""
+    queues cannot have. `capability`: amounts that the queue has at most; an omitted resource is not
+    limited. `reclaimable`: other queues may take back the resources above the deserved share of the queue."""
 
     weight: Annotated[int, Meta(ge=1, le=HEAVIEST)] = 1
     guarantee: QueueAmounts = QueueAmounts()
@@ -36,7 +36,7 @@ class QueueSpec(Document, frozen=True, kw_only=True):
 
 
 class QueueDocument(Document, frozen=True, kw_only=True):
-    """`status` is what reads show, and means nothing here."""
+    """`status` is part of answers and has no effect in a request."""
 
     lenient: ClassVar[dict[str, str]] = API_VERSION
 

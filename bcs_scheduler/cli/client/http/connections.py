@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bcs_scheduler.cli.client.http.credentials import Credentials
 
 FAILURES = (HttpError, OSError)
-"""What `Connections.request` and the methods of `Answer` raise when a connection fails."""
+"""The errors that `Connections.request` and the methods of `Answer` raise when a connection fails."""
 PORTS = {"http": 80, "https": 443}
 _NOT_IN_A_TARGET = re.compile(r"[^\x21-\x7e]")
 
@@ -170,7 +170,7 @@ def _request(method: str, url: str, body: bytes | None, headers: Mapping[str, st
 
 
 def _readable(connection: socket.socket) -> bool:
-    """The server has closed an idle connection, or has sent what nobody asked for."""
+    """The server has closed an idle connection, or has sent bytes that belong to no request."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(0))

@@ -38,7 +38,7 @@ def chain_of(error: BaseException) -> list[BaseException]:
 
 
 def mixed_up(url: str, error: BaseException) -> str:
-    """What to do if http was used with a server that speaks TLS, or https with one that does not; else empty."""
+    """Advice if http was used with a server that speaks TLS, or https with a server that does not; else empty."""
     parts = urlsplit(url)
     if parts.scheme == "https":
         codes = {one.reason for one in chain_of(error) if isinstance(one, ssl.SSLError)}

@@ -81,7 +81,7 @@ class Response:
         try:
             self._parser.feed_data(piece)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            # What follows a response that has ended was not asked for; the connection is not used again.
+            # Bytes after the end of a response belong to no request; the connection is not used again.
             if not self.ended:
                 raise HttpError(f"the answer is not HTTP: {error}") from None
             self.stays_open = False

@@ -101,7 +101,7 @@ def difference(session: Session, document: Document) -> Difference:
 
 
 def stored_document(client: Client, document: Document) -> Json:
-    """The stored object in the form of a document, without what only answers have. Raises NotFound."""
+    """The stored object in the form of a document, without the fields that only answers have. Raises NotFound."""
     look = STORED.get(document.kind)
     found = look(client, document.namespace, document.name) if look else _custom(client, document)
     status = found.get("status")

@@ -57,7 +57,7 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
 @connection_options
 @pass_session
 def explain(session: Session, name: str, output: Form | None) -> None:
-    """Show why a deployment, daemonset or application is not running as defined, and what would have to change."""
+    """Show why a deployment, daemonset or application is not running as defined, and the changes that would help."""
     kind, name = find_owner(session.client, session.namespace, name)
     found = EXPLANATIONS[kind](session, session.namespace, name)
     form = chosen_form(output)

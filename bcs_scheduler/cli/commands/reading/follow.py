@@ -31,7 +31,7 @@ COMMAND_SECONDS = 60.0
 RELOAD_AGAIN = 5.0
 """Seconds before a failed reload is repeated."""
 _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
-"""Only a plain address may become part of a configuration file, whatever the taskgroup reported."""
+"""A plain address. No other text that a taskgroup reports may become part of a configuration file."""
 
 
 class Endpoints:

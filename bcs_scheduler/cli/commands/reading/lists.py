@@ -116,7 +116,7 @@ def _kinds() -> list[Any]:
 
 
 def _check(query: Query, selector: str, watch: bool) -> None:
-    """Raises UsageError for what the kind does not support."""
+    """Raises UsageError for a selector or a watch that the kind does not support."""
     if query.kind == "events":
         raise UsageError("events are listed alone, and of one workload at most")
     if selector and query.kind in COLUMNS and query.kind not in SELECTABLE:

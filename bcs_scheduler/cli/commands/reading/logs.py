@@ -251,8 +251,8 @@ class Reader:
         return source.lines
 
     def _copy(self, source: Source, pieces: Iterable[Printed], *, known: bool = False) -> None:
-        """Prints output. An error is reported once; with -f the output is read again. What is missing and was `known`
-        before has ended. With -f the start of a task is waited for."""
+        """Prints output. An error is reported once; with -f the output is read again. A missing source that was `known`
+        before has ended. With -f, waits for the start of a task."""
         try:
             for piece in pieces:
                 self._lines(source).write(piece)
@@ -270,7 +270,7 @@ class Reader:
                 source.over = True
 
     def _kept(self, source: Source) -> bool:
-        """Prints what is kept of a failed task, whose sandbox cannot be read; False if there is nothing."""
+        """Prints the kept output of a failed task, whose sandbox cannot be read; False if no output is kept."""
         if not self.selection.streams_only or not source.task:
             return False
         lines = self._lines(source)

@@ -39,8 +39,8 @@ def print_previous(session: Session, target: Target, selection: Selection, task:
 
 
 def print_kept(session: Session, target: Target, taskgroup: str, task: str, lines: Lines, selection: Selection) -> str:
-    """What is kept of a task of a present taskgroup. Returns what the user is to be told about it; empty if there is
-    nothing. `task`: id."""
+    """Prints the kept output of a task of a present taskgroup. Returns a note for the user about this output; empty if
+    there is none. `task`: id."""
     client = session.client
     try:
         for output in client.outputs(target.namespace, taskgroup=taskgroup):

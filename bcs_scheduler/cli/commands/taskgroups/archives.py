@@ -1,7 +1,7 @@
 """Folders and large files between this machine and a taskgroup, as streams through a session.
 
-Folders travel as tar archives. What comes from a taskgroup is not believed: no path and no link leads out of the
-destination, and nothing is written through a symbolic link. Symbolic links are skipped with a warning, as kubectl does.
+Folders travel as tar archives. An archive from a taskgroup is not trusted: no path and no link leads out of the
+destination, and no file is written through a symbolic link. Symbolic links are skipped with a warning, as kubectl does.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
 
 Open = Callable[[Json], SessionLine]
-"""Begins a copy: `action`, `path` and what else docs/api.md names, section Sessions."""
+"""Begins a copy: `action`, `path` and the other parameters of docs/api.md, section Sessions."""
 NOT_FOUND = 3
-"""Exit code of a fetch of what does not exist."""
+"""Exit code of a fetch of a file that does not exist."""
 WORDS = 64 * 1024
 """Bytes of the errors of the program that are kept."""
 
@@ -177,7 +177,7 @@ class Reader:
                 yield said.data
 
     def read(self, size: int) -> bytes:
-        """Fewer bytes only at the end. Raises CliError if the session breaks off."""
+        """Fewer bytes only at the end. Raises CliError if the session ends early."""
         parts, missing = [], size
         while missing:
             self._rest = self._rest or next(self._pieces, b"")

@@ -30,11 +30,11 @@ from bcs_scheduler.cli.session import Session
 @connection_options
 @pass_session
 def attach(session: Session, target: str, stdin: bool, tty: bool, task: str, detach_keys: str) -> None:
-    """Print what a running task prints from now on, until the task ends.
+    """Print the output of a running task from now on, until the task ends.
 
     bcs exits with the exit code of the task (128 plus the signal if a signal ended it). Ctrl-C, a lost connection,
     --timeout and the detach keys end bcs, but not the task. Of a workload, the first running taskgroup is taken.
-    `bcs logs` prints what came before.
+    `bcs logs` prints the earlier output.
     """
     keys = parse_keys(detach_keys)
     if tty and not (stdin and sys.stdin.isatty()):

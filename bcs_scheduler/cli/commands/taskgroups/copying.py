@@ -66,7 +66,7 @@ def copy(session: Session, source: str, destination: str, task: str, owner: str,
 
     A relative PATH starts in the directory of the task. Files keep their permissions. If DST is a folder, SRC is
     copied into the folder. APPLICATION:PATH copies a file of at most 200 KiB to all taskgroups. Folders and larger
-    files need the programs sh and tar in the taskgroup. Of what is copied out, symbolic links are skipped.
+    files need the programs sh and tar in the taskgroup. A copy from a taskgroup skips symbolic links.
     """
     given, wanted = parse(source), parse(destination)
     if bool(given.target) == bool(wanted.target):
@@ -103,7 +103,7 @@ def _put(session: Session, source: str, wanted: Place, owner: str, no_wait: bool
 
 
 def _put_large(opener: Open, session: Session, source: str, begun: bytes, mode: int, name: str, path: str) -> None:
-    """`begun`: what has been read of standard input already."""
+    """`begun`: the bytes that have been read from standard input already."""
     try:
         if source == "-":
             rest = cast(IO[bytes], _Chained(begun, sys.stdin.buffer))
@@ -117,7 +117,7 @@ def _put_large(opener: Open, session: Session, source: str, begun: bytes, mode: 
 
 
 class _Chained:
-    """What was read, and then the rest."""
+    """The bytes that were read already, then the rest of the stream."""
 
     def __init__(self, begun: bytes, rest: IO[bytes]) -> None:
         self._begun, self._rest = begun, rest

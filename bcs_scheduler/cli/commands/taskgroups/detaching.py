@@ -25,14 +25,14 @@ def parse_keys(names: str) -> bytes:
 
 
 class DetachKeys:
-    """Looks for the keys in what is typed. Keys that may be the beginning are kept back until the next one is known."""
+    """Finds the keys in the typed input. Keys that may be the beginning are kept back until the next one is known."""
 
     def __init__(self, keys: bytes) -> None:
         self._keys = keys
         self._held = b""
 
     def feed(self, typed: bytes) -> tuple[bytes, bool]:
-        """What goes to the task, and whether the keys have come; what was typed after them is dropped."""
+        """The input for the task, and whether the keys have come; input after the keys is dropped."""
         if not self._keys:
             return typed, False
         pending, self._held = self._held + typed, b""

@@ -116,7 +116,7 @@ class Forwarder:
 
     def _serve(self, connection: socket.socket, port: int) -> None:
         try:
-            # Whoever has connected may go at any time.
+            # The client may close its connection at any time.
             with contextlib.suppress(OSError), connection, contextlib.closing(self._open(port)) as line:
                 threading.Thread(target=_send, args=(connection, line), daemon=True).start()
                 for said in line.output():
@@ -147,7 +147,7 @@ def _send(connection: socket.socket, line: SessionLine) -> None:
 
 
 def _interrupt(*_: object) -> None:
-    """Not by SIGINT: a shell ignores that signal for what runs in the background, and programs inherit this."""
+    """Not by SIGINT: a shell ignores that signal for programs in the background, and their children inherit this."""
     raise KeyboardInterrupt
 
 

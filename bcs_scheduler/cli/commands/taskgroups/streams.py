@@ -104,8 +104,8 @@ def send_input(
 
 
 def write(stream: BinaryIO, data: bytes) -> None:
-    """All of it, at once. Raises SystemExit if nobody reads any more, as head and less do."""
-    unbuffered = getattr(stream, "raw", stream)  # a buffer would keep what nobody reads, and complain at the exit
+    """All bytes, at once. Raises SystemExit if the reader has gone, as head and less do."""
+    unbuffered = getattr(stream, "raw", stream)  # a buffer would keep unread bytes, and raise an error at the exit
     view = memoryview(data)
     try:
         while view:
