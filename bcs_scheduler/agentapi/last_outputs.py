@@ -57,35 +57,36 @@ W = TypeVar("W", bound=Wish)
 
 def read_last(folder: Folder) -> list[Entry]:
     """The last 64 KiB that a task has printed to both streams. Without an index, standard output comes first, and times
-    are 0. Raises SandboxError."""
+    are 0. An empty list if the folder or the output does not exist. Raises SandboxError."""
     try:
-        if not folder.size(NAME):
-            return []
+        sizes = {entry.path: entry.size for entry in folder.browse()}
     except NoSuchFile:
-        pass  # no index, or it is being rotated
-    try:
-        page = Output(folder).tail(MOST, Wanted(STREAMS, 0.0), MOST)
-    except NoIndex:
-        return [Entry(0.0, stream, data) for stream, data in _ends(folder) if data]
-    return [Entry(*entry) for entry in page.entries[-MOST_ENTRIES:]]
+        return []
+    if not any(sizes.get(stream) or sizes.get(f"{stream}.1") for stream in STREAMS):
+        return []
+    # The newest file of an index is missing while the executor renames the files.
+    if sizes.get(NAME) or (NAME not in sizes and f"{NAME}.1" in sizes):
+        try:
+            page = Output(folder).tail(MOST, Wanted(STREAMS, 0.0), MOST)
+        except NoIndex:
+            pass  # the agent has removed the files meanwhile
+        else:
+            return [Entry(*entry) for entry in page.entries[-MOST_ENTRIES:]]
+    elif NAME in sizes:
+        return []
+    return [Entry(0.0, stream, data) for stream, data in _ends(folder, sizes) if data]
 
 
-def _ends(folder: Folder) -> list[tuple[str, bytes]]:
-    """The ends of both files: half of the space for each, and the unused part of one half for the other."""
-    sizes = [_size(folder, stream) for stream in STREAMS]
-    spare = [max(0, MOST // 2 - size) for size in sizes]
+def _ends(folder: Folder, sizes: Mapping[str, int]) -> list[tuple[str, bytes]]:
+    """The ends of both files: half of the space for each, and the unused part of one half for the other. `sizes`: bytes
+    of the files of the folder by name."""
+    lengths = [sizes.get(stream, 0) for stream in STREAMS]
+    spare = [max(0, MOST // 2 - length) for length in lengths]
     found = []
-    for stream, size, other in zip(STREAMS, sizes, reversed(spare), strict=True):
+    for stream, size, other in zip(STREAMS, lengths, reversed(spare), strict=True):
         length = min(size, MOST // 2 + other)
         found.append((stream, folder.piece(stream, size - length, length) if length else b""))
     return found
-
-
-def _size(folder: Folder, stream: str) -> int:
-    try:
-        return folder.size(stream)
-    except NoSuchFile:
-        return 0
 
 
 class LastOutputs(Generic[W]):
@@ -148,7 +149,8 @@ class LastOutputs(Generic[W]):
             return "unreachable"
         folder = Folder(str(address), self._framework, wish.executor_id, f"tasks/{wish.task_id}", PATIENCE)
         try:
-            entries = read_last(folder)
+            with folder:
+                entries = read_last(folder)
         except SandboxError as error:
             log.info("last_output.unread", task=wish.task_id, agent=wish.agent_id, error=str(error))
             return "unreachable" if isinstance(error, AgentAway) else "failed"

@@ -87,7 +87,10 @@ def relative(path: str) -> str:
 
 
 class Folder:
-    """A folder of one executor's sandbox on one agent. Every call is one or a few requests of its own."""
+    """A folder of one executor's sandbox on one agent. Every call is one or a few requests of its own.
+
+    Each request makes a connection. Within `with`, the requests share a connection; then one thread may use the folder.
+    """
 
     def __init__(
         self, address: str, framework: str, executor: str, inner: str = "", patience: float | None = None
@@ -98,6 +101,17 @@ class Folder:
         self._address = address
         self._root = f"/frameworks/{framework}/executors/{executor}/runs/latest"
         self._inner = inner
+        self._shared: requests.Session | None = None
+        """The session of all requests within `with`; None outside."""
+
+    def __enter__(self) -> Folder:
+        self._shared = _session()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        shared, self._shared = self._shared, None
+        if shared is not None:
+            shared.close()
 
     def size(self, path: str) -> int:
         """Bytes. Raises SandboxError, as all methods do."""
@@ -192,8 +206,7 @@ class Folder:
 
     def _open(self, what: str, query: dict[str, Any], path: str) -> requests.Response:
         url = f"http://{self._address}/files/{what}"
-        session = requests.Session()
-        session.trust_env = False  # no proxy stands between a scheduler and its agents
+        session = self._shared or _session()
         try:
             response = session.get(
                 url, params=query, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT), stream=True, allow_redirects=False
@@ -214,6 +227,12 @@ class Folder:
             raise AgentAway(f"agent {self._address} interrupted the connection: {_reason(error)}") from error
         finally:
             response.close()
+
+
+def _session() -> requests.Session:
+    session = requests.Session()
+    session.trust_env = False  # no proxy stands between a scheduler and its agents
+    return session
 
 
 def _refusal(status: int, address: str, path: str) -> SandboxError:

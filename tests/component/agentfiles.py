@@ -16,16 +16,22 @@ Answer = tuple[int, bytes]
 
 
 class AgentFiles(StandInServer):
-    """Serves `root` as ``/frameworks/F/executors/E/runs/latest``. `override` may answer a request instead."""
+    """Serves `root` as ``/frameworks/F/executors/E/runs/latest``. `override` may answer a request instead.
+    `connections` counts the connections that were made."""
 
     def __init__(self, root: Path, framework: str = "F", executor: str = "E") -> None:
         self.root = root
         self.virtual = f"/frameworks/{framework}/executors/{executor}/runs/latest"
         self.override: Callable[[str, dict[str, str]], Answer | None] = lambda what, query: None
+        self.connections = 0
         agent = self
 
         class Handler(QuietHandler):
             protocol_version = "HTTP/1.1"
+
+            def setup(self) -> None:
+                agent.connections += 1
+                super().setup()
 
             def do_GET(self) -> None:
                 parts = urlsplit(self.path)

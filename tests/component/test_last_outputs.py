@@ -8,11 +8,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
 
-from bcs_scheduler.agentapi import last_outputs
+from bcs_scheduler.agentapi import last_outputs, sandbox
 from bcs_scheduler.agentapi.last_outputs import LastOutputs, read_last
 from bcs_scheduler.agentapi.sandbox import AgentAway, Folder
 from bcs_scheduler.executor.output.index import Index
@@ -159,12 +160,37 @@ def test_the_rate_is_bounded(reader: Reader, task: Path, monkeypatch: pytest.Mon
     assert time.monotonic() - began >= least > 0.5
 
 
-def test_no_request_begins_after_the_time_of_a_task(agent: AgentFiles, task: Path) -> None:
+def test_no_request_begins_after_the_time_of_a_task(
+    agent: AgentFiles, task: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (task / "stdout").write_bytes(b"x")
-    folder = Folder(agent.address, "F", "E", "tasks/T", patience=0.3)
-    agent.override = lambda what, query: time.sleep(0.2)  # type: ignore[func-returns-value]
+    now, asked = [1000.0], []
+
+    def slow(what: str, query: dict[str, str]) -> None:
+        asked.append(what)
+        now[0] += 0.2
+
+    monkeypatch.setattr(sandbox, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    agent.override = slow  # type: ignore[assignment]
     with pytest.raises(AgentAway, match="too slowly"):
-        read_last(folder)
+        read_last(Folder(agent.address, "F", "E", "tasks/T", patience=0.1))
+    assert asked == ["browse"]
+
+
+@pytest.mark.parametrize(("files", "requests"), [({}, 1), ({"stdout": b"one", "stderr": b""}, 2), (None, 1)])
+def test_few_requests_and_one_connection(
+    agent: AgentFiles, task: Path, files: dict[str, bytes] | None, requests: int
+) -> None:
+    """A storm of failures asks agents for the output of each task."""
+    for name, content in (files or {}).items():
+        (task / name).write_bytes(content)
+    asked: list[str] = []
+    agent.override = lambda what, query: asked.append(what)  # type: ignore[func-returns-value]
+    with Folder(agent.address, "F", "E", "tasks/T" if files is not None else "tasks/gone") as folder:
+        found = read_last(folder)
+    assert [entry.data for entry in found] == [content for content in (files or {}).values() if content]
+    assert len(asked) == requests
+    assert agent.connections == 1
 
 
 def test_nothing_is_delivered_after_the_end(reader: Reader, agent: AgentFiles, task: Path) -> None:
