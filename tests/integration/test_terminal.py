@@ -135,7 +135,7 @@ def test_a_folder_with_errors_names_file_and_object(terminal: Terminal, columns:
     terminal.write("broken/b.yaml", "kind: [x")
     terminal.write("broken/c.yaml", "{kind: namespace, metadata: {name: not-sent}}")
     code, shown = terminal.run("bcs apply -f broken; bcs get ns", columns)
-    assert "error: 2 files cannot be used; nothing was sent" in shown and "not-sent" not in shown
+    assert "error: the documents have 2 problems; nothing was sent" in shown and "not-sent" not in shown
     lines = shown.splitlines()
     assert sum(line.startswith(("  broken/a.json: not JSON: ", "  broken/b.yaml: not YAML: ")) for line in lines) == 2
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -28,27 +29,50 @@ _PlainLoader.yaml_implicit_resolvers = {
 }
 
 
-def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: bool = False) -> list[Document]:
-    """Reads all documents in the given order. Raises UsageError, with a problem for each file that cannot be used.
+class Loaded(NamedTuple):
+    """The documents that can be used, in the given order, and the problems of all others, each with file and object."""
+
+    documents: list[Document]
+    problems: list[UsageError]
+
+
+def load_documents(paths: Iterable[str], namespace: str, *, namespace_given: bool = False) -> Loaded:
+    """Reads all documents. A problem of one document does not end the reading of the others.
 
     A document without a namespace gets `namespace`. With `namespace_given` (the user gave -n) a document with another
-    namespace is an error.
+    namespace is a problem.
     """
     documents: list[Document] = []
-    errors: list[UsageError] = []
-    for file in [file for path in paths for file in _files(path)]:
-        try:
-            documents += [checked(source, body, namespace, namespace_given) for source, body in _read(file)]
-        except UsageError as error:
-            errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        problems = [Problem("", error.message) for error in errors]
-        raise UsageError(f"{len(errors)} files cannot be used; nothing was sent", problems)
-    if not documents:
-        raise UsageError("no documents found")
-    return documents
+    problems: list[UsageError] = []
+    files: list[str] = []
+    bodies: list[tuple[str, Any]] = []
+    for path in paths:
+        with _noted(problems):
+            files += _files(path)
+    for file in files:
+        with _noted(problems):
+            bodies += _read(file)
+    for source, body in bodies:
+        with _noted(problems):
+            documents.append(checked(source, body, namespace, namespace_given))
+    return Loaded(documents, problems)
+
+
+@contextmanager
+def _noted(problems: list[UsageError]) -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        problems.append(error)
+
+
+def refuse(problems: Sequence[UsageError]) -> None:
+    """Raises the only problem, or one error that lists all problems; returns if there are none."""
+    if len(problems) == 1:
+        raise problems[0]
+    if problems:
+        listed = [Problem("", problem.message) for problem in problems]
+        raise UsageError(f"the documents have {len(problems)} problems; nothing was sent", listed)
 
 
 def _files(path: str) -> list[str]:
@@ -60,7 +84,8 @@ def _files(path: str) -> list[str]:
     return found
 
 
-def _read(path: str) -> Iterator[tuple[str, Any]]:
+def _read(path: str) -> list[tuple[str, Any]]:
+    """(file and number of the document, content) of each document."""
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except OSError as error:
@@ -69,11 +94,11 @@ def _read(path: str) -> Iterator[tuple[str, Any]]:
         raise UsageError(f"{path}: is not UTF-8 text") from None
     source = "standard input" if path == "-" else path
     if path.endswith(".json") or (path == "-" and text.lstrip().startswith("{")):
-        yield source, _parse_json(source, text)
-        return
+        return [(source, _parse_json(source, text))]
     bodies = parsed(source, text)
-    for number, body in enumerate(bodies, 1):
-        yield (f"{source} (document {number})" if len(bodies) > 1 else source), body
+    if len(bodies) == 1:
+        return [(source, bodies[0])]
+    return [(f"{source} (document {number})", body) for number, body in enumerate(bodies, 1)]
 
 
 def parsed(source: str, given: str) -> list[Any]:
@@ -121,7 +146,9 @@ def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Do
     if kind in ("namespace", "queue"):
         own = metadata["name"]
     else:
-        own = _namespace(source, "metadata", metadata, namespace, namespace_given)
+        own = _namespace(
+            f"{source}: {kind.lower()}/{metadata['name']}", "metadata", metadata, namespace, namespace_given
+        )
     return Document(source, {**body, "metadata": {**metadata, "namespace": own}})
 
 
@@ -140,12 +167,13 @@ def _checked_command(source: str, body: Json, namespace: str, namespace_given: b
     target = spec.get("commandTargetRef") if isinstance(spec, dict) else None
     if not isinstance(spec, dict) or not isinstance(target, dict) or not isinstance(target.get("name"), str):
         raise UsageError(f"{source}: spec.commandTargetRef.name: is missing")
-    own = _namespace(source, "spec.commandTargetRef", target, namespace, namespace_given)
+    own = _namespace(f"{source}: command/{target['name']}", "spec.commandTargetRef", target, namespace, namespace_given)
     return Document(source, {**body, "spec": {**spec, "commandTargetRef": {**target, "namespace": own}}})
 
 
-def _namespace(source: str, path: str, identity: Json, namespace: str, given: bool) -> str:
+def _namespace(subject: str, path: str, identity: Json, namespace: str, given: bool) -> str:
+    """`subject`: file and object, for the message."""
     own = identity.get("namespace") or namespace
     if given and own != namespace:
-        raise UsageError(f"{source}: {path}.namespace: is {own!r}, but -n is {namespace!r}")
+        raise UsageError(f"{subject}: {path}.namespace: is {own!r}, but -n is {namespace!r}")
     return str(own)

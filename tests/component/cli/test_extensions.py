@@ -106,6 +106,58 @@ def test_an_unknown_kind_stops_everything_before_it_begins(bcs: Any, gateway: Co
     assert bcs("get", "Databse").code == 2
 
 
+def test_all_problems_of_all_files_are_listed_before_a_request_is_sent(
+    bcs: Any, gateway: CoreGateway, tmp_path: Path
+) -> None:
+    """kubectl lists all of them too, but applies the other documents."""
+    folder = tmp_path / "documents"
+    folder.mkdir()
+    other = {"kind": "configmap", "metadata": {"name": "there", "namespace": "bank"}}
+    documents = (
+        {"kind": "configmap", "metadata": {"name": "good"}},
+        {**MAIN, "kind": "Databse"},
+        KIND,
+        MAIN,
+        {"kind": "application", "metadata": {}},
+        other,
+        {"kind": "Command", "spec": {"commandTargetRef": {"name": "web", "namespace": "bank"}}},
+    )
+    path = write(folder, *documents)
+    (folder / "a.json").write_text("{")
+    (folder / "b.json").write_text(json.dumps({**MAIN, "kind": "Servce"}))
+    (folder / "c.json").write_text("[]")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    refused = bcs("apply", "-n", "shop", "-f", str(folder), "-f", str(empty), "-f", str(tmp_path / "none.json"))
+    assert refused.code == 2
+    first, *rest = refused.err.splitlines()
+    assert first == "error: the documents have 9 problems; nothing was sent"
+    for begin in (
+        f"{empty}: the directory contains no ",
+        f"{folder}/a.json: not JSON: ",
+        f"{tmp_path}/none.json: no such file",
+        f"{folder}/c.json: is not an object",
+        f"{path} (document 5): metadata.name: is missing",
+        f"{path} (document 6): configmap/there: metadata.namespace: is 'bank', but -n is 'shop'",
+        f"{path} (document 7): command/web: spec.commandTargetRef.namespace: is 'bank', but -n is 'shop'",
+        f"{path} (document 2): databse/main: kind: 'Databse' is not known; known: ",
+        f"{folder}/b.json: servce/main: kind: 'Servce' is not known; known: ",
+    ):
+        assert [line for line in rest if line.startswith(f"  {begin}")], (begin, rest)
+    assert len(rest) == 9 and not gateway.commands
+
+
+def test_problems_of_files_are_listed_although_no_server_answers(
+    bcs: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path, {**MAIN, "kind": "Databse"}, {"kind": "application"})
+    monkeypatch.setenv("BCS_SERVER", "http://127.0.0.1:1")
+    refused = bcs("apply", "-f", path)
+    assert refused.code == 2
+    assert "(document 2): metadata.name: is missing" in refused.err
+    assert "the registered kinds are not known: " in refused.err
+
+
 def test_webhooks(bcs: Any, gateway: CoreGateway, tmp_path: Path) -> None:
     path = str(EXAMPLES / "admissionwebhook.json")
     assert done(bcs("apply", "-f", path))[0][2] == "created"

@@ -10,10 +10,10 @@ from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.client.types import Accepted
 from bcs_scheduler.cli.commands.completing import deletable_names, owner_names
 from bcs_scheduler.cli.documents.document import Document, in_order
-from bcs_scheduler.cli.documents.loading import load_documents
+from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
 from bcs_scheduler.cli.errors import CliError, Unreachable, UsageError
-from bcs_scheduler.cli.kinds.objects.extensions import check_kinds, registered_kind
+from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_kinds
 from bcs_scheduler.cli.kinds.registry import DELETABLE, OPERATIONS, operations_of
 from bcs_scheduler.cli.options import (
     RenamedOption,
@@ -32,10 +32,18 @@ from bcs_scheduler.cli.session import Session
 
 
 def documents_of(session: Session, files: tuple[str, ...]) -> list[Document]:
-    """Documents of files, in the order in which they are applied. Raises UsageError."""
-    documents = in_order(load_documents(files, session.namespace, namespace_given=session.namespace_given))
-    check_kinds(session, documents)
-    return documents
+    """Documents of files, in the order in which they are applied. Raises UsageError with all problems of all files."""
+    documents, problems = load_documents(files, session.namespace, namespace_given=session.namespace_given)
+    try:
+        problems += unknown_kinds(session, documents)
+    except CliError as error:
+        if not problems:
+            raise
+        problems.append(UsageError(f"the registered kinds are not known: {error.message}"))
+    refuse(problems)
+    if not documents:
+        raise UsageError("no documents found")
+    return in_order(documents)
 
 
 def _carry_out(session: Session, documents: list[Document], act: Callable[[Document], Accepted], *, wait: bool) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
@@ -176,23 +176,33 @@ def custom_operations(kind: str) -> Operations:
     )
 
 
+def _registered(session: Session) -> list[str]:
+    try:
+        return [str(found["spec"]["names"]["kind"]) for found in session.client.kinds()]
+    except NotFound:  # a server without custom resources
+        return []
+
+
 def registered_kind(session: Session, word: str) -> str | None:
     """The registered kind of this name, in any case, with or without an s; None if there is none."""
-    try:
-        names = [str(found["spec"]["names"]["kind"]) for found in session.client.kinds()]
-    except NotFound:  # a server without custom resources
-        return None
+    names = _registered(session)
     by_word = {form: name for name in names for form in (f"{name.lower()}s", name.lower())}
     return word if word in names else by_word.get(word.lower())
 
 
-def check_kinds(session: Session, documents: list[Document]) -> None:
-    """Raises UsageError for a kind that is neither built in nor registered, nor registered by one of the documents."""
+def unknown_kinds(session: Session, documents: Sequence[Document]) -> list[UsageError]:
+    """A problem for each document of a kind that is neither built in nor registered, nor registered by one of the
+    documents. Asks the server only about kinds that are not built in."""
     coming = {document.name for document in documents if document.kind == "crr"}
-    for kind in dict.fromkeys(document.kind for document in documents):
-        if kind not in KINDS and kind not in coming and registered_kind(session, kind) != kind:
-            source = next(document.source for document in documents if document.kind == kind)
-            raise UsageError(f"{source}: kind: {kind!r} is not known; known: {', '.join(KINDS)}, and registered kinds")
+    unknown = {document.kind for document in documents} - {*KINDS, *coming}
+    if unknown:
+        unknown -= set(_registered(session))
+    known = f"{', '.join(KINDS)}, and registered kinds"
+    return [
+        UsageError(f"{each.source}: {each.kind.lower()}/{each.name}: kind: {each.kind!r} is not known; known: {known}")
+        for each in documents
+        if each.kind in unknown
+    ]
 
 
 def read_namespaces(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
