@@ -102,7 +102,10 @@ class Once:
 def _made(path: Path) -> set[str]:
     """Names of what begins threads or tasks that are called in a file; classes that are derived from Thread."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    source = path.read_text()
+    if not any(maker in source for maker in MAKERS):
+        return found
+    for node in ast.walk(ast.parse(source)):
         names = [node.func] if isinstance(node, ast.Call) else node.bases if isinstance(node, ast.ClassDef) else []
         for name in names:
             last = name.attr if isinstance(name, ast.Attribute) else name.id if isinstance(name, ast.Name) else ""
