@@ -8,6 +8,7 @@ from bcs_scheduler.core.event_log import EventRecorder
 from bcs_scheduler.core.interface import effects
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
+from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
 from bcs_scheduler.core.requests.open_commands import OpenCommands
 from bcs_scheduler.core.requests.quotas import Quotas
 from offers.agents import Directory
@@ -50,6 +51,7 @@ class TurnContext:
         """Counts for constraints: recorded and planned taskgroups."""
         self.engine = Engine(options.transactions)
         self.placer = Placer(state, self.pool, self.census, self.engine, options.scoring)
+        self.queues = QueueAccounts(state, self.engine)
         self.quotas = Quotas(state, options.traits.overhead)
         self.open_commands = OpenCommands(state, options.command_open, options.command_open_total)
         self.now = 0.0

@@ -22,6 +22,7 @@ from bcs_scheduler.leadership.standby import FollowerStatus
 from bcs_scheduler.observability import exposition
 from bcs_scheduler.observability.exposition import PREFIX
 from bcs_scheduler.observability.gauges import Gauges
+from bcs_scheduler.observability.queues import QUEUES, QueueSeries
 from bcs_scheduler.observability.series import ApplicationSeries, TrackedObjects
 from bcs_scheduler.prober.probe import Verdict
 from bcs_scheduler.security.caller import PROGRAM_RIGHTS
@@ -32,6 +33,9 @@ from store.reasons import former_name
 COMMIT_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30_000)
 LAG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+
+SESSION = "policy_session"
+"""The name under which the core counts sessions."""
 
 
 class Metrics:
@@ -58,8 +62,13 @@ class Metrics:
         self.registry.register(self._objects)
         self._gauges = Gauges(cluster, taskgroup_label, individuals, application_series)
         self.registry.register(self._gauges)
+        self._queues = QueueSeries()
+        self.registry.register(self._queues)
         ProcessCollector(registry=self.registry)
         self._turns = self._histogram("turn_duration_seconds", "Duration of a turn of the core", (), TURN_SECONDS)
+        self._policy_sessions = self._histogram(
+            "policy_session_duration_seconds", "Duration of a session of the policy", (), TURN_SECONDS
+        )
         self._events = self._counter("events", "Events that the core has processed")
         self._former_events = self._counter(
             "story", "As recorded_events, with the reasons of version 0.1; will be removed", "kind", "reason"
@@ -140,9 +149,10 @@ class Metrics:
     def lead(self, leading: Leading | None) -> None:
         """A term of leadership begins, or (None) ends. Series of applications belong to the term: another process
         counts on from now."""
-        self._gauges.leading = leading
+        self._gauges.leading = self._queues.leading = leading
         if leading is None:
             self._objects.clear()
+            self._queues.clear()
 
     def stand_by(self, following: Callable[[], FollowerStatus] | None) -> None:
         """The process follows the store, or (None) has begun to lead."""
@@ -157,7 +167,11 @@ class Metrics:
         leading = self._gauges.leading
         if leading is None:
             return
-        if self._objects.observe(observed):
+        if observed.name == SESSION:
+            self._policy_sessions.observe(observed.value)
+        elif observed.name in QUEUES:
+            self._queues.observe(observed)
+        elif self._objects.observe(observed):
             self._objects.prune(leading.core.state, self._clock())
 
     def probed(self, kind: str, verdict: Verdict, lag: float) -> None:

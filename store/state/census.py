@@ -1,4 +1,4 @@
-"""Counts of live taskgroups that placement constraints ask for, kept beside the records they follow from."""
+"""Counts and sums of live taskgroups for constraints and queues, kept beside the records they follow from."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import TypeVar
 
 from store.ids import namespace_of
 from store.records import TaskGroup, Version
-from store.records.definition import AttributeValue
+from store.records.definition import Amounts, AttributeValue
 
 Key = str
 K = TypeVar("K")
+TASKGROUPS = "taskgroups"
+RESOURCES = Amounts.__struct_fields__
+"""Resources of which the sums are kept."""
 
 
 class Census:
@@ -30,6 +33,8 @@ class Census:
         self._values: dict[tuple[Key, str], Counter[str | float]] = {}
         self._totals: Counter[Key] = Counter()
         self._extended: Counter[tuple[str, str]] = Counter()
+        self._held: dict[tuple[str, str], Counter[str]] = {}
+        """Amounts by namespace and role."""
         self._labelled: dict[str, dict[str, Counter[Key]]] = {}
         """Versions with a label, by label, namespace and application."""
 
@@ -66,6 +71,11 @@ class Census:
         """Thousandths of the extended resource that taskgroups on the agent hold."""
         return self._extended[agent_id, name]
 
+    def held(self) -> dict[tuple[str, str], dict[str, int]]:
+        """Resources of the taskgroups that have not ended, by namespace and role: thousandths by resource, and their
+        number under `TASKGROUPS`. Costs with the number of namespaces; any thread may call."""
+        return {owner: dict(amounts) for owner, amounts in list(self._held.items())}
+
     def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
         """Counts a changed taskgroup; `before` None: the record is new, `after` None: it was removed."""
         was = before is not None and not before.ended
@@ -94,10 +104,24 @@ class Census:
         add(self._totals, app, step)
         for name, amount in group.extended.items():
             add(self._extended, (group.agent_id, name), step * amount)
+        self._count_held(group, step)
         self._count_value(app, "hostname", group.hostname, step)
         for name, value in group.attributes.items():
             if name != "hostname":
                 self._count_value(app, name, _plain(value), step)
+
+    def _count_held(self, group: TaskGroup, step: int) -> None:
+        owner = (group.namespace, group.role)
+        held = self._held.get(owner)
+        if held is None:
+            held = self._held[owner] = Counter()
+        add(held, TASKGROUPS, step)
+        for name in RESOURCES:
+            amount = getattr(group.resources, name)
+            if amount:
+                add(held, name, step * amount)
+        if not held:
+            del self._held[owner]
 
     def _count_value(self, app: Key, name: str, value: str | float, step: int) -> None:
         counts = self._values.get((app, name))

@@ -93,7 +93,8 @@ def test_the_second_version_of_the_example_differs_in_version_and_number_only() 
 def test_alerting_rules_name_metrics_that_exist() -> None:
     rules = yaml.safe_load((ROOT / "conf/prometheus-rules.yaml").read_text())["groups"][0]["rules"]
     sources = "".join(
-        (ROOT / f"bcs_scheduler/observability/{name}.py").read_text() for name in ("metrics", "gauges", "series")
+        (ROOT / f"bcs_scheduler/observability/{name}.py").read_text()
+        for name in ("metrics", "gauges", "series", "queues")
     )
     assert len({rule["alert"] for rule in rules}) == len(rules) > 0
     for rule in rules:

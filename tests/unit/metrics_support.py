@@ -91,10 +91,13 @@ REPORTED = Observed(name="taskgroup_report", labels=("ns", "web", "web-0", "Runn
 OOM = Observed(name="application_oom", labels=("ns", "web"))
 SICK = Observed(name="task_health", labels=("ns", "web", "unhealthy"))
 ANSWERED = Observed(name="message_completed", labels=("ns", "web", "signal", "success"))
+DECIDED = Observed(name="policy_decisions", labels=("default", "launch"))
+EVICTED = Observed(name="queue_evictions", labels=("default", "default", "preempt"))
+SESSION = Observed(name="policy_session", value=0.02)
 
 
 def feed(metrics: Metrics, *observed: Observed) -> None:
-    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM, SICK, ANSWERED):
+    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM, SICK, ANSWERED, DECIDED, EVICTED, SESSION):
         metrics.observe(item)
 
 

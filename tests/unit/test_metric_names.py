@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,8 +17,10 @@ from bcs_scheduler.core.interface.effects import LogLine
 from bcs_scheduler.leadership.standby import FollowerStatus
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
+from offers.policy.session.configuration.document import default_policy
 from store.base import Change, Position
-from store.records import Daemonset, Endpoint
+from store.records import Daemonset, Endpoint, Limits, Queue
+from store.records.definition import Amounts
 from tests.unit.metrics_support import (
     NOW,
     PREFIX,
@@ -52,6 +56,11 @@ def known_names() -> set[str]:
     metrics.alarmed("sent")
     metrics.webhook_asked("ns/hooks/check", "allowed", 0.1)
     core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
+    core.state.apply("queue", "batch", Queue(name="batch", guarantee=Amounts(cpus=1), capability=Limits(cpus=2)))
+    core.turn_context.options = replace(core.turn_context.options, policy=default_policy())
+    decisions: Any = SimpleNamespace(deserved={"batch": {"cpus": 1}}, held_back={}, pipelined={})
+    core.turn_context.queues.decided("*", decisions)
+    core.turn_context.engine.wanted["*", "ns/web"] = 1
     core.state.apply("daemonset", "ns/probe", Daemonset(namespace="ns", name="probe"))
     metrics.stand_by(lambda: FollowerStatus(0.2, Position(1, 1), 1, 0))
     return {name for name, _ in samples(metrics)}

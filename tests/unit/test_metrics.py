@@ -14,7 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.effects import LogLine, Observed
-from bcs_scheduler.observability.metrics import Metrics
+from bcs_scheduler.observability.metrics import SESSION, Metrics
+from bcs_scheduler.observability.queues import QUEUES
 from bcs_scheduler.observability.series import LINGER
 from bcs_scheduler.prober.probe import Verdict
 from store.base import Change
@@ -96,8 +97,11 @@ def test_everything_the_core_counts_is_a_metric() -> None:
         "application_oom",
         "task_health",
         "message_completed",
+        "policy_session",
+        "policy_decisions",
+        "queue_evictions",
     }
-    assert names == Metrics()._objects.names
+    assert names == Metrics()._objects.names | {SESSION, *QUEUES}
 
 
 # --- series of what is gone ---------------------------------------------------------------------------------------

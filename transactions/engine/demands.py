@@ -3,6 +3,7 @@ found no place."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
@@ -11,6 +12,9 @@ from offers.resources import amounts_of
 from store.records import Version
 from transactions.base import Slot
 from transactions.injection import Source
+
+Owner = tuple[str, str]
+"""Role and key of the application of demands."""
 
 
 class Size(NamedTuple):
@@ -54,6 +58,8 @@ class Demands:
         """Ids of the open demands of each size, none of them empty."""
         self.gangs: dict[str, None] = {}
         """Ids of the open demands of gangs, which need several places at the same time."""
+        self.wanted: Counter[Owner] = Counter()
+        """Number of slots of the open demands by role and application, without planned slots."""
         self._slots = 0
         """Number of slots of all open demands and plans."""
         self._sources: dict[str, frozenset[Source]] = {}
@@ -126,6 +132,9 @@ class Demands:
     def _open(self, demand: Demand[Slot]) -> None:
         before = self.demands.get(demand.id)
         self._slots += len(demand.slots) - (len(before.slots) if before is not None else 0)
+        if before is not None:
+            self._count(before, -len(before.slots))
+        self._count(demand, len(demand.slots))
         size = _size(demand)
         if before is not None and _size(before) != size:
             self._unsize(before)
@@ -140,8 +149,17 @@ class Demands:
         before = self.demands.pop(identity, None)
         if before is not None:
             self._slots -= len(before.slots)
+            self._count(before, -len(before.slots))
             self.gangs.pop(identity, None)
             self._unsize(before)
+
+    def _count(self, demand: Demand[Slot], more: int) -> None:
+        owner = (demand.role, demand.application)
+        number = self.wanted[owner] + more
+        if number:
+            self.wanted[owner] = number
+        else:
+            del self.wanted[owner]
 
     def _unsize(self, demand: Demand[Slot]) -> None:
         size = _size(demand)

@@ -7,7 +7,7 @@ do not wait for sessions: their agents are given.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import islice
 
@@ -15,6 +15,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.placement_pass import EXPLAINED, PlacementPass
 from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
+from bcs_scheduler.core.placement.queue_accounts import queue_of
 from bcs_scheduler.core.placement.sessions.agent_tests import NOT_OFFERED, AgentTests
 from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, SessionInput, Snapshots, TaskName
 from bcs_scheduler.core.structures.time_budget import TimeBudget
@@ -136,6 +137,8 @@ class SessionPass(PlacementPass):
 
     def _decide_role(self, role: str, demands: list[Demand[Slot]]) -> Decisions:
         turn = self._turn
+        clock = turn.options.session_clock
+        began = clock() if clock is not None else 0.0
         most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
         rows = turn.pool.rows_in(role)
         planned = self._launcher.placements()
@@ -151,10 +154,22 @@ class SessionPass(PlacementPass):
         policy = self._policy._replace(tiers=(*self._policy.tiers, tier))
         decisions = decide(found.snapshot, policy, turn.options.session_clock)
         self._report(decisions)
+        turn.queues.decided(role, decisions)
         self._carry_out(found, decisions, {demand.id: demand for demand in demands})
         self._evict(decisions.evictions)
         self._remember_leaving(found, decisions)
+        self._count_promises(decisions)
+        turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
+
+    def _count_promises(self, decisions: Decisions) -> None:
+        """Counts rooms that this session has promised, by the queue of the beneficiary."""
+        new = Counter(self._queue_of(job) for job, task in decisions.pipelined if (job, task) not in self._nominations)
+        for queue, number in new.items():
+            self._turn.count("policy_decisions", (queue, "promise"), number)
+
+    def _queue_of(self, application: str) -> str:
+        return queue_of(self._turn.state, namespace_of(application))
 
     def _held_back(self, decisions: Decisions) -> dict[str, HeldBack]:
         """The queues that hold applications back, by application."""
@@ -188,9 +203,13 @@ class SessionPass(PlacementPass):
         for placement in placements:
             self._launcher.add(demands[placement.demand], placement)
             counts[placement.demand] += 1
+        launches: Counter[str] = Counter()
         for identity, count in counts.items():
             self._turn.engine.plan(identity, count)
             self._launcher.settle(demands[identity])
+            launches[self._queue_of(demands[identity].application)] += count
+        for queue, number in launches.items():
+            self._turn.count("policy_decisions", (queue, "launch"), number)
 
     def _allowance(self, application: str) -> int:
         return evictions.allowance(self._turn.context, application)
@@ -209,6 +228,8 @@ class SessionPass(PlacementPass):
                 turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
             else:
                 ended[eviction.beneficiary].append(group.id)
+                sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary))
+                turn.count("queue_evictions", (*sides, "preempt" if sides[0] == sides[1] else "reclaim"), 1)
         for beneficiary, victims in ended.items():
             words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {', '.join(victims[:NAMED])}"
             more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""

@@ -1,0 +1,106 @@
+"""The figures of queues for metrics and users: used amounts, deserved shares, taskgroups that wait.
+
+No decision depends on these figures. They are made from sums that are kept as records and demands change, so their
+cost grows with namespaces and with applications that wait, and not with taskgroups.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Container, Mapping
+from typing import Literal, NamedTuple
+
+from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
+from store.ids import namespace_of
+from store.records import DEFAULT_QUEUE, Queue
+from store.state import State
+from store.state.census import TASKGROUPS
+from transactions.engine.demands import Demands
+
+Waiting = Literal["queue_limit", "queue_overused", "gang", "room_promised", "no_room"]
+"""The reasons for which a taskgroup waits: the queue has its limit; the queue has its deserved share; the gang needs
+more places at the same time; promised room is being freed; no agent has room, or the room is kept for others."""
+
+
+class QueueFigures(NamedTuple):
+    """Amounts are thousandths by resource."""
+
+    queue: Queue
+    """Its settings; defaults for the default queue without a record."""
+    taskgroups: int
+    """Taskgroups that have not ended."""
+    used: Mapping[str, Mapping[str, int]]
+    """Amounts that these hold, by role."""
+    deserved: Mapping[str, Mapping[str, int]]
+    """Deserved shares by role, as of its latest session; empty without one, or without the plug-in `proportion`."""
+    pending: Mapping[Waiting, int]
+    """Taskgroups that wait for a place."""
+
+
+class _Outcome(NamedTuple):
+    """The parts of the decisions of a session that are kept."""
+
+    deserved: Mapping[str, Mapping[str, int]]
+    held_back: Mapping[str, str]
+    promised: Container[str]
+
+
+class QueueAccounts:
+    """Belongs to the thread that owns the state; any thread may call `figures`."""
+
+    def __init__(self, state: State, engine: Demands) -> None:
+        self._state = state
+        self._engine = engine
+        self._outcomes: dict[str, _Outcome] = {}
+        """Outcomes of the latest sessions, by role."""
+
+    def decided(self, role: str, decisions: Decisions) -> None:
+        """Takes over the decisions of the latest session of a role."""
+        deserved = {
+            queue: {resource: int(amount) for resource, amount in shares.items()}
+            for queue, shares in decisions.deserved.items()
+        }
+        self._outcomes[role] = _Outcome(deserved, decisions.held_back, {job for job, _ in decisions.pipelined})
+
+    def figures(self) -> list[QueueFigures]:
+        """All queues, by name."""
+        state, known = self._state, dict(self._state.queues.items())
+        used: dict[str, dict[str, Counter[str]]] = {}
+        for (namespace, role), amounts in state.census.held().items():
+            used.setdefault(queue_of(state, namespace), {}).setdefault(role, Counter()).update(amounts)
+        waiting = self._waiting()
+        found = []
+        for name in sorted({DEFAULT_QUEUE, *known}):
+            by_role = used.get(name, {})
+            groups = sum(amounts.pop(TASKGROUPS, 0) for amounts in by_role.values())
+            deserved = {
+                role: shares for role, outcome in list(self._outcomes.items()) if (shares := outcome.deserved.get(name))
+            }
+            queue = known.get(name) or Queue(name=name)
+            found.append(QueueFigures(queue, groups, by_role, deserved, waiting.get(name, {})))
+        return found
+
+    def _waiting(self) -> dict[str, Counter[Waiting]]:
+        engine = self._engine
+        demands = (engine.demands.get(identity) for identity in list(engine.gangs))
+        gangs = {(demand.role, demand.application) for demand in demands if demand is not None}
+        found: dict[str, Counter[Waiting]] = {}
+        for (role, application), number in list(engine.wanted.items()):
+            counts = found.setdefault(queue_of(self._state, namespace_of(application)), Counter())
+            counts[self._reason(role, application, (role, application) in gangs)] += number
+        return found
+
+    def _reason(self, role: str, application: str, gang: bool) -> Waiting:
+        outcome = self._outcomes.get(role)
+        held_back = outcome.held_back.get(application) if outcome is not None else None
+        if held_back is not None:
+            return "queue_limit" if held_back == QUEUE_LIMIT else "queue_overused"
+        if outcome is not None and application in outcome.promised:
+            return "room_promised"
+        return "gang" if gang else "no_room"
+
+
+def queue_of(state: State, namespace: str) -> str:
+    """Name of the queue that the work of a namespace belongs to."""
+    record = state.namespaces.get(namespace)
+    return record.queue if record is not None and record.queue in state.queues else DEFAULT_QUEUE
