@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.hub import Hub
 from offers.agents import ListedAgent
 from offers.model import Diagnosis, Offer
@@ -72,6 +73,9 @@ class Gateway(Protocol):
     def agents(self) -> list[ListedAgent]:
         """Agents as listed by the Mesos master last (core.interface.cluster_manager.AgentsListed). The
         list is replaced, never changed."""
+
+    def queues(self) -> list[QueueFigures]:
+        """Figures of all queues, by name; none on a slave."""
 
     def mesos_master(self) -> str:
         """host:port of the Mesos master this scheduler has subscribed with; empty if there is none, and on a slave."""

@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.checks import readiness
 from bcs_scheduler.leadership.checks.eligibility import Obstacle
 from bcs_scheduler.leadership.gateway import Busy, Check, NotLeading, Role
@@ -94,6 +95,10 @@ class PresentRole:
     def agents(self) -> list[ListedAgent]:
         term = self._term
         return term.core.agents if term is not None else []
+
+    def queues(self) -> list[QueueFigures]:
+        term = self._term
+        return term.core.turn_context.queues.figures() if term is not None else []
 
     def mesos_master(self) -> str:
         term = self._term

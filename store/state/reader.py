@@ -193,6 +193,9 @@ class StateReader(Protocol):
     def status_counts(self, application: Key) -> Mapping[str, int]:
         """Number of taskgroups of the application by status."""
 
+    def held(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
+        """Resources of the taskgroups that have not ended, by namespace and role (`Census.held`)."""
+
     def unhealthy(self, application: Key) -> int:
         """Number of live taskgroups of the application that have a task with failing health checks."""
 

@@ -151,6 +151,10 @@ class State:
         """Number of taskgroups of the application by status."""
         return self._status_of.get(application, _NO_COUNTS)
 
+    def held(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
+        """Resources of the taskgroups that have not ended, by namespace and role (`Census.held`)."""
+        return self.census.held()
+
     def unhealthy(self, application: Key) -> int:
         """Number of live taskgroups of the application that have a task with failing health checks."""
         return self._unhealthy_of.get(application, 0)

@@ -237,6 +237,10 @@ class Client(Deployments, Daemonsets, Services, Extensions, Events):
         where = () if namespace is None else ("namespaces", namespace)
         return self._usage(path_of(*where, "usage", "taskgroups"))
 
+    def queue_usage(self) -> list[Json]:
+        """Used amounts, deserved shares and waiting taskgroups of each queue."""
+        return self._usage(path_of("usage", "queues"))
+
     def _usage(self, path: str) -> list[Json]:
         found: list[Json] = self._call("GET", PREFIX + path)["data"]
         return found

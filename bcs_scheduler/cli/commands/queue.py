@@ -9,7 +9,7 @@ import click
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import queue_names
-from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.options import (
     WholeHelp,
     connection_options,
@@ -95,6 +95,47 @@ def describe_queues(session: Session, names: tuple[str, ...], output: str | None
         if number and form != "json":
             session.say("---" if form else "")
         describe_queue(session, name, "", form)
+
+
+@queue.command("top", epilog=examples("bcs queue top", "bcs queue top batch online -w", "bcs queue top -o json"))
+@click.argument("names", nargs=-1, metavar="[QUEUE...]", shell_complete=queue_names)
+@click.option("-w", "--watch", is_flag=True, help="Poll, and refresh the bars.")
+@list_options
+@connection_options
+@pass_session
+def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **listed: Any) -> None:
+    """Show used amounts, deserved shares and capabilities of queues as bars.
+
+    A bar stands for the whole cluster: █ is used, ▓ is used above the deserved share, ░ is deserved and not used, | is
+    the capability. WAITING counts taskgroups without a place, by reason.
+    """
+    from bcs_scheduler.cli.commands.bars import Bars
+    from bcs_scheduler.cli.commands.refreshing import Lines, refresh
+    from bcs_scheduler.cli.kinds.objects.queues import USAGE_COLUMNS
+    from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
+
+    shape = chosen_shape(**listed)
+
+    def look() -> list[Json]:
+        found = {each["name"]: each for each in session.client.queue_usage()}
+        for name in names:
+            if name not in found:
+                raise NotFound(f"queue {name} does not exist")
+        return sorted_by(shape, [found[name] for name in names or found], USAGE_COLUMNS)
+
+    def show(session: Session, found: list[Json], shape: Shape) -> None:
+        if shape.form.name == "table":
+            session.out.print_lines(Bars(found, headers=shape.headers).lines(session.out.width))
+        else:
+            print_list(session, shape, found, USAGE_COLUMNS, lambda item: f"queue/{item['name']}")
+
+    def drawn(found: list[Json]) -> Lines:
+        bars = shape.form.name == "table"
+        return Bars(found, headers=shape.headers) if bars else grid_of(shape, found, USAGE_COLUMNS)
+
+    if watch:
+        refresh(session, shape, look, drawn, show)
+    show(session, look(), shape)
 
 
 @queue.command(

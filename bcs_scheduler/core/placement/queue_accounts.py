@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue
-from store.state import State
 from store.state.census import TASKGROUPS
+from store.state.reader import StateReader
 from transactions.engine.demands import Demands
 
 Waiting = Literal["queue_limit", "queue_overused", "gang", "room_promised", "no_room"]
@@ -48,7 +48,7 @@ class _Outcome(NamedTuple):
 class QueueAccounts:
     """Belongs to the thread that owns the state; any thread may call `figures`."""
 
-    def __init__(self, state: State, engine: Demands) -> None:
+    def __init__(self, state: StateReader, engine: Demands) -> None:
         self._state = state
         self._engine = engine
         self._outcomes: dict[str, _Outcome] = {}
@@ -66,7 +66,7 @@ class QueueAccounts:
         """All queues, by name."""
         state, known = self._state, dict(self._state.queues.items())
         used: dict[str, dict[str, Counter[str]]] = {}
-        for (namespace, role), amounts in state.census.held().items():
+        for (namespace, role), amounts in state.held().items():
             used.setdefault(queue_of(state, namespace), {}).setdefault(role, Counter()).update(amounts)
         waiting = self._waiting()
         found = []
@@ -100,7 +100,7 @@ class QueueAccounts:
         return "gang" if gang else "no_room"
 
 
-def queue_of(state: State, namespace: str) -> str:
+def queue_of(state: StateReader, namespace: str) -> str:
     """Name of the queue that the work of a namespace belongs to."""
     record = state.namespaces.get(namespace)
     return record.queue if record is not None and record.queue in state.queues else DEFAULT_QUEUE

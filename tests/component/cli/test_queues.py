@@ -6,11 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from bcs_scheduler.cli.commands.bars import Bars
 from tests.component.cli.test_extensions import bcs as bcs
 from tests.component.cli.test_extensions import done, write
 from tests.component.cli.test_extensions import gateway as gateway
+from tests.unit.api_support import CoreGateway
 
 
 def spec(bcs: Any, name: str) -> Any:
@@ -73,3 +76,78 @@ def test_documents_of_queues_are_applied_before_their_namespaces(bcs: Any, tmp_p
     assert "weight" in changed.out
     shown = yaml.safe_load(bcs("get", "queue", "batch", "-o", "yaml").out)
     assert shown["spec"]["weight"] == 2
+
+
+def usage(name: str, used: float, deserved: float | None, limit: float | None = None, **more: Any) -> dict[str, Any]:
+    """One queue of a cluster of 12 cores."""
+    rest = {"mem": 0.0, "disk": 0.0, "gpus": 0.0}
+    return {
+        "name": name, "weight": 1, "taskgroups": int(used), "used": {"cpus": used, **rest},
+        "deserved": None if deserved is None else {"cpus": deserved, **rest}, "guarantee": {},
+        "capability": {} if limit is None else {"cpus": limit}, "pending": {}, "total": {"cpus": 12.0, **rest}, **more,
+    }  # fmt: skip
+
+
+QUEUES = [
+    usage("batch", 6.0, 4.0, 9.0, pending={"queue_overused": 3, "gang": 8}),
+    usage("default", 0.0, None),
+    usage("online", 2.0, 8.0),
+]
+
+
+AT_80 = """\
+QUEUE                                          USED/DESERVED/CAPABILITY  WAITING
+batch    cpus  [█████████▓▓▓▓▓       |      ]  6/4/9                     11
+default  cpus  [                            ]  0/-/-
+online   cpus  [█████░░░░░░░░░░░░░░         ]  2/8/-"""
+AT_140 = """\
+QUEUE                                                                          USED/DESERVED/CAPABILITY  WAITING
+batch    cpus  [████████████████████▓▓▓▓▓▓▓▓▓▓               |              ]  6/4/9                     3 queue overused, 8 gang
+default  cpus  [                                                            ]  0/-/-
+online   cpus  [██████████░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░                    ]  2/8/-"""  # noqa: E501
+
+
+@pytest.mark.parametrize(("width", "expected"), [(80, AT_80), (140, AT_140)])
+def test_bars_show_the_parts_of_the_cluster(width: int, expected: str) -> None:
+    assert "\n".join(drawn(QUEUES, width)) == expected
+
+
+def drawn(queues: list[dict[str, Any]], width: int | None) -> list[str]:
+    return [line.plain for line in Bars(queues).lines(width)]
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 100, 140, 200])
+def test_bars_fit_the_terminal(width: int) -> None:
+    lines = drawn(QUEUES, width)
+    assert max(map(len, lines)) <= width
+    assert len({line.index("]") for line in lines[1:]}) == 1
+
+
+def test_every_resource_that_matters_has_a_bar() -> None:
+    queue = usage("batch", 6.0, 4.0)
+    queue["capability"] = {"gpus": 0.0, "mem": 512.0}
+    queue["total"]["mem"] = 1024.0
+    lines = drawn([queue], 80)
+    assert [line.split()[0] for line in lines[2:]] == ["mem"] and lines[1].split()[:2] == ["batch", "cpus"]
+    assert lines[2].endswith("0/0/512") and "|" in lines[2]
+
+
+def test_top_shows_the_queues_of_the_scheduler(bcs: Any, gateway: CoreGateway) -> None:
+    gateway.connect()
+    bcs("queue", "create", "batch", "--capability", "cpus=4", "--weight", "2")
+    bcs("create", "namespace", "shop", "--queue", "batch")
+    gateway.offer(1, cpus=8, mem=8192)
+    assert bcs("run", "--name", "web", "--instances", "2", "--cpu", "1", "--", "sleep", "60").code == 0
+    (batch, default) = json.loads(bcs("queue", "top").out)
+    assert (batch["name"], batch["taskgroups"], batch["weight"], default["taskgroups"]) == ("batch", 2, 2, 0)
+    assert batch["used"]["cpus"] >= 2 and batch["total"]["cpus"] == 8 and batch["capability"] == {"cpus": 4.0}
+    drawing = bcs("queue", "top", "batch", "-o", "table").out
+    assert "\x1b" not in drawing and drawing.splitlines()[1].startswith("batch  cpus") and "|" in drawing
+    assert "default" not in drawing
+    wide = bcs("queue", "top", "-o", "wide").out.splitlines()
+    assert wide[0].split()[:3] == ["NAME", "WEIGHT", "TASKGROUPS"] and wide[1].split()[:3] == ["batch", "2", "2"]
+    assert bcs("queue", "top", "missing").code == 3
+    listed = bcs("queue", "list", "-o", "wide").out.splitlines()
+    assert "USED" in listed[0] and "cpus=2" in listed[1]
+    described = bcs("queue", "describe", "batch").out
+    assert "cpus=2" in described and "Taskgroups" in described

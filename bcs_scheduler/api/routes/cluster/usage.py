@@ -16,8 +16,9 @@ from bcs_scheduler.agentapi.usage import Measured, Meter, Place
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Listing, Param, Table
 from bcs_scheduler.api.reading.lists import NAMESPACE, namespace_of, placed
-from bcs_scheduler.api.reading.query import page_or_all
+from bcs_scheduler.api.reading.query import page, page_or_all
 from bcs_scheduler.api.views.cluster.agents import AgentView, listed_by_id, walk_agents
+from bcs_scheduler.api.views.cluster.queues import QueueUsage, cluster_total, show_queue_usage
 from bcs_scheduler.api.views.cluster.usage import (
     UNKNOWN_AGENT,
     AgentUsage,
@@ -79,6 +80,20 @@ async def list_taskgroup_usage(call: Call) -> Answered:
     page = await run_in_threadpool(_taskgroups, call, state)
     found = await _measure(call, (group.agent_id for group in page.items))
     return page.answer(lambda group: show_taskgroup_usage(state, group, found))
+
+
+@table.read(
+    "/usage/queues",
+    "List the use, the deserved shares and the waiting taskgroups of the queues",
+    query=PAGE,
+    answer=list[QueueUsage],
+    reasons=(errors.BAD_PARAMETER, errors.NOT_LEADING),
+    leader=True,
+)
+def list_queue_usage(call: Call) -> Answer:
+    figures = {each.queue.name: each for each in call.gateway.queues()}
+    total = cluster_total(call.gateway.agents())
+    return page(list(figures), lambda name: (name,), call.query, lambda name: show_queue_usage(figures[name], total))
 
 
 class _Page(NamedTuple, Generic[T]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 
 from bcs_scheduler.api.documents.kinds.queues import read_queue
 from bcs_scheduler.api.documents.validate import known_version
@@ -13,6 +13,7 @@ from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.objects.queues import QueueView, show_queue
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import DeleteQueue, PutQueue
+from bcs_scheduler.core.placement.queue_accounts import queue_of
 from bcs_scheduler.wire.documents.queues import QueueDocument
 from store.records import DEFAULT_QUEUE
 from store.state.reader import StateReader
@@ -30,7 +31,7 @@ table = Table("queues")
 def list_queues(call: Call) -> Answer:
     state = call.state()
     requirements = parse_selector(call.query.get("labelSelector", ""))
-    known, members = dict(state.queues.items()), _namespaces(state)
+    known, members, held = dict(state.queues.items()), _namespaces(state), _held(state)
     found = [
         name for name in {DEFAULT_QUEUE, *known} if selected(known[name].labels if name in known else {}, requirements)
     ]
@@ -38,7 +39,7 @@ def list_queues(call: Call) -> Answer:
         found,
         lambda name: (name,),
         call.query,
-        lambda name: show_queue(name, known.get(name), members.get(name, [])),
+        lambda name: show_queue(name, known.get(name), members.get(name, []), held.get(name, {})),
     )
 
 
@@ -48,7 +49,15 @@ def get_queue(call: Call) -> Answer:
     record = state.queues.get(name)
     if record is None and name != DEFAULT_QUEUE:
         raise not_found("queue", name)
-    return Answer(show_queue(name, record, _namespaces(state).get(name, [])))
+    return Answer(show_queue(name, record, _namespaces(state).get(name, []), _held(state).get(name, {})))
+
+
+def _held(state: StateReader) -> dict[str, Counter[str]]:
+    """Sums of the taskgroups that have not ended, by queue."""
+    found: dict[str, Counter[str]] = defaultdict(Counter)
+    for (namespace, _), amounts in state.held().items():
+        found[queue_of(state, namespace)].update(amounts)
+    return found
 
 
 def _namespaces(state: StateReader) -> dict[str, list[str]]:

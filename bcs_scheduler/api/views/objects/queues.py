@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from bcs_scheduler.api.views.objects.namespaces import NamespaceMeta
@@ -10,6 +12,7 @@ from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
 from store.records import Limits, Queue
 from store.records.definition import Amounts
+from store.state.census import RESOURCES, TASKGROUPS
 
 
 class QueueAmountsView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -30,10 +33,13 @@ class QueueSpecView(msgspec.Struct, frozen=True, kw_only=True):
 
 class QueueStatusView(msgspec.Struct, frozen=True, kw_only=True):
     """`namespaces`: those that name the queue; the default queue has all others, which are not listed. `recorded`: the
-    queue has settings of its own; false for the default queue until an operator sets it."""
+    queue has settings of its own; false for the default queue until an operator sets it. `used`: resources of the
+    taskgroups that have not ended, `taskgroups` in number."""
 
     namespaces: list[str]
     recorded: bool
+    taskgroups: int
+    used: QueueAmountsView
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -44,8 +50,8 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: QueueStatusView
 
 
-def show_queue(name: str, record: Queue | None, namespaces: list[str]) -> QueueView:
-    """`record` None: the default queue without settings."""
+def show_queue(name: str, record: Queue | None, namespaces: list[str], held: Mapping[str, int]) -> QueueView:
+    """`record` None: the default queue without settings. `held`: thousandths of resources, and `TASKGROUPS`."""
     known = record if record is not None else Queue(name=name)
     return QueueView(
         metadata=NamespaceMeta(
@@ -58,15 +64,20 @@ def show_queue(name: str, record: Queue | None, namespaces: list[str]) -> QueueV
         ),
         spec=QueueSpecView(
             weight=known.weight,
-            guarantee=_shown(known.guarantee),
-            capability=_shown(known.capability),
+            guarantee=show_amounts(known.guarantee),
+            capability=show_amounts(known.capability),
             reclaimable=known.reclaimable,
         ),
-        status=QueueStatusView(namespaces=sorted(namespaces), recorded=record is not None),
+        status=QueueStatusView(
+            namespaces=sorted(namespaces),
+            recorded=record is not None,
+            taskgroups=held.get(TASKGROUPS, 0),
+            used=show_amounts(Amounts(**{name: held.get(name, 0) for name in RESOURCES})),
+        ),
     )
 
 
-def _shown(given: Amounts | Limits) -> QueueAmountsView:
+def show_amounts(given: Amounts | Limits) -> QueueAmountsView:
     """Amounts that are given; a limit may be 0, a guarantee of 0 is none."""
     none = 0 if isinstance(given, Amounts) else None
     found = {name: getattr(given, name) for name in QueueAmountsView.__struct_fields__}

@@ -6,27 +6,25 @@ number is shown as `-`. A sum with unknown parts is shown with `≥`.
 
 from __future__ import annotations
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import click
 
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.errors import Unreachable
+from bcs_scheduler.cli.commands.refreshing import refresh
 from bcs_scheduler.cli.kinds.selection import kind_of
 from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 from bcs_scheduler.cli.options import connection_options, examples, list_options, pass_session
 from bcs_scheduler.cli.output.sorting import natural
 from bcs_scheduler.cli.output.tables import Column
-from bcs_scheduler.cli.output.terminal import Styled, rich_text
+from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.output.text import status_text
 from bcs_scheduler.cli.session import Session
 from store.keys import taskgroup_name
 
-INTERVAL = 1.0
-"""Seconds between two polls of -w."""
 MEASURED, ALLOCATED = ("cpus", "mem", "disk"), ("cpus", "mem", "disk", "gpus")
 """Cores, MiB, MiB, GPUs."""
 HIGH, FULL = 0.7, 0.9
@@ -206,31 +204,16 @@ def top(session: Session, /, kind: str, everywhere: bool, order: str, watch: boo
         ordered = sorted(found, key=lambda item: (ORDERS[order](item), [natural(part) for part in _name(item)]))
         return sorted_by(shape, ordered, KINDS[kind][1])
 
-    if not watch:
-        found = look()
-        _print(session, kind, found, shape)
-        if shape.form.is_table:
-            _print_problems(session, found)
-    elif shape.form.is_table and session.interactive:
-        from rich.console import Group
-        from rich.live import Live
-
-        with Live(console=session.out.console, auto_refresh=False) as live:
-            while True:
-                grid = grid_of(shape, _retried(look), KINDS[kind][1])
-                width = None if shape.form.name == "wide" else session.out.width
-                live.update(Group(*map(rich_text, grid.lines(width))), refresh=True)
-                time.sleep(INTERVAL)
-    last: list[Json] | None = None
-    while watch:
-        seen = _retried(look)
-        if seen != last:
-            _print(session, kind, seen, shape)
-            last = seen
-        time.sleep(INTERVAL)
+    if watch:
+        refresh(session, shape, look, lambda found: grid_of(shape, found, KINDS[kind][1]), partial(_print, kind=kind))
+        return
+    found = look()
+    _print(session, found, shape, kind=kind)
+    if shape.form.is_table:
+        _print_problems(session, found)
 
 
-def _print(session: Session, kind: str, found: list[Json], shape: Shape) -> None:
+def _print(session: Session, found: list[Json], shape: Shape, *, kind: str) -> None:
     if found or not shape.form.is_table:
         print_list(session, shape, found, KINDS[kind][1], lambda item: f"{kind.removesuffix('s')}/{_name(item)[-1]}")
     else:
@@ -248,12 +231,3 @@ def _print_problems(session: Session, found: Iterable[Json]) -> None:
 
 def _name(item: Json) -> tuple[str, ...]:
     return tuple(str(item[key]) for key in ("namespace", "application", "taskgroup", "agent") if key in item)
-
-
-def _retried(look: Callable[[], list[Json]]) -> list[Json]:
-    """Repeats a poll until the server is reachable, so that a watch survives a change of leaders."""
-    while True:
-        try:
-            return look()
-        except Unreachable:
-            time.sleep(INTERVAL)

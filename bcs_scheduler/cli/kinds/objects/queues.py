@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.errors import CliError
 from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
@@ -25,6 +27,10 @@ def _amounts(queue: Json, field: str) -> str:
     return ",".join(f"{name}={amount:g}" for name, amount in queue["spec"][field].items())
 
 
+def _used(queue: Json) -> str:
+    return ",".join(f"{name}={amount:g}" for name, amount in queue["status"]["used"].items() if amount)
+
+
 def _namespaces(queue: Json) -> str:
     listed = [*queue["status"]["namespaces"], *([OTHERS] if queue["metadata"]["name"] == DEFAULT else [])]
     return ", ".join(listed)
@@ -35,11 +41,39 @@ QUEUE_COLUMNS = (
     Column("WEIGHT", lambda q: q["spec"]["weight"], right=True),
     Column("GUARANTEE", lambda q: _amounts(q, "guarantee")),
     Column("CAPABILITY", lambda q: _amounts(q, "capability")),
+    Column("TASKGROUPS", lambda q: q["status"]["taskgroups"], right=True),
+    Column("USED", _used, wide=True),
     Column("RECLAIMABLE", lambda q: "yes" if q["spec"]["reclaimable"] else "no", wide=True),
     age_column("AGE", _created),
     time_column("CREATED", _created),
     Column("NAMESPACES", _namespaces, long=True),
 )
+
+
+def _amount(field: str, resource: str) -> Callable[[Json], Any]:
+    def cell(queue: Json) -> str | None:
+        amount = (queue[field] or {}).get(resource)
+        return None if amount is None else f"{amount:.10g}"
+
+    return cell
+
+
+def _waiting(queue: Json) -> str:
+    return ", ".join(f"{number} {reason.replace('_', ' ')}" for reason, number in queue["pending"].items())
+
+
+USAGE_COLUMNS = (
+    Column("NAME", lambda q: q["name"]),
+    Column("WEIGHT", lambda q: q["weight"], right=True),
+    Column("TASKGROUPS", lambda q: q["taskgroups"], right=True),
+    *(
+        Column(f"{title} {field.upper()}", _amount(field, resource), right=True)
+        for title, resource in (("CPU", "cpus"), ("MB", "mem"))
+        for field in ("used", "deserved", "guarantee", "capability")
+    ),
+    Column("WAITING", _waiting, long=True),
+)
+"""Columns of the use of queues (`Client.queue_usage`)."""
 
 
 def put_queue(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
@@ -64,6 +98,18 @@ def read_queues(session: Session, namespace: str | None, name: str | None, selec
     return session.client.queue(name) if name else session.client.queues(selector=selector)
 
 
+def _shares(session: Session, name: str) -> list[tuple[str, str]]:
+    """The deserved share and the waiting taskgroups, which the leader knows; nothing while no scheduler leads."""
+    try:
+        found = next((each for each in session.client.queue_usage() if each["name"] == name), None)
+    except CliError:
+        return []
+    if found is None:
+        return []
+    deserved = ",".join(f"{resource}={amount:g}" for resource, amount in (found["deserved"] or {}).items() if amount)
+    return [("Deserved", deserved), ("Waiting", _waiting(found))]
+
+
 def describe_queue(session: Session, name: str, events: str, form: str) -> None:
     found = session.client.queue(name)
     if form:
@@ -81,6 +127,9 @@ def describe_queue(session: Session, name: str, events: str, form: str) -> None:
                 ("Capability", _amounts(found, "capability") or "not limited"),
                 ("Reclaimable", "yes" if found["spec"]["reclaimable"] else "no"),
                 ("Namespaces", _namespaces(found) or "none"),
+                ("Taskgroups", str(found["status"]["taskgroups"])),
+                ("Used", _used(found) or "nothing"),
+                *_shares(session, name),
             ]
         )
     )
