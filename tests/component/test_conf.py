@@ -81,7 +81,9 @@ def test_every_example_request_is_accepted(path: Path) -> None:
 
 
 def test_the_second_version_of_the_example_differs_in_version_and_number_only() -> None:
-    first, second = (load_documents([str(ROOT / f"conf/examples/web{v}.json")], "d")[0].body for v in ("", "-v2"))
+    first, second = (
+        load_documents([str(ROOT / f"conf/examples/web{v}.json")], "d").documents[0].body for v in ("", "-v2")
+    )
 
     def parts(body: dict[str, Any]) -> tuple[int, str]:
         return body["spec"].pop("instance"), body["spec"]["template"]["spec"]["containers"][0]["env"].pop(0)["value"]
