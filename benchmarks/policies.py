@@ -9,7 +9,7 @@
 
 Timed is `decide`, from a snapshot to its decisions: processor time of one thread, the median of several runs, so that
 other programs on the machine do not count. Making the snapshot is timed by itself (part `snapshot`). Each case fails
-beyond its bound. For the cases in which one job arrives, `following` is the time with a snapshot that follows another.
+beyond its bound. For the cases in which one job arrives, `following` is the time with a snapshot that advances.
 """
 
 from __future__ import annotations
@@ -109,17 +109,19 @@ def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
 
 
 def following(make: Callable[[], Snapshot], policy: Policy) -> float:
-    """Seconds from the arrival of the last job to the decisions: `Snapshot.after` and the session, the median."""
+    """Seconds from the arrival of the last job to the decisions: `Snapshot.advance` and the session, the median."""
     found = []
     for _ in range(REPEATS):
         whole = make()
-        before = Snapshot(whole.agents, whole.queues, whole.jobs[:-1])
+        *running, arriving = whole.jobs.values()
+        before = Snapshot(whole.agents, whole.queues, running)
         _ = before.tenants
         decide(before, policy)
         gc.collect()
         gc.disable()
         begun = time.process_time()
-        decide(before.after(whole.jobs, 1.0), policy)
+        before.advance(1.0, jobs={arriving.name: arriving})
+        decide(before, policy)
         found.append(time.process_time() - begun)
         gc.enable()
     return median(found)

@@ -164,6 +164,7 @@ class OfferPool:
     def remove_agent(self, agent_id: str) -> list[Offer]:
         """Forgets an agent and all that is known about it; returns the offers it had."""
         taken = self.take(agent_id)
+        self._touch(agent_id)
         for role in self._roles.pop(agent_id, ()):
             row = self._rows.pop((agent_id, role))
             self._unlist(row)
@@ -173,7 +174,11 @@ class OfferPool:
 
     def clear(self) -> None:
         """Forgets all offers, as after a new subscription; decorations and sizes of agents stay."""
+        touched = self.table.touched
+        if touched is not None:
+            touched.update(self._roles)
         self.table = Table()
+        self.table.touched = touched
         self._offers = {}
         self._ages = []
         self._postponed = []
@@ -216,6 +221,7 @@ class OfferPool:
         if self._totals.get(agent_id) == (cpus, mem):
             return
         self._totals[agent_id] = (cpus, mem)
+        self._touch(agent_id)
         for role in self._roles.get(agent_id, ()):
             row = self._rows[agent_id, role]
             row.totals = (max(row.totals[0], cpus), max(row.totals[1], mem))
@@ -227,6 +233,8 @@ class OfferPool:
         for agent_id, (cpus, mem) in totals.items():
             self.learn_total(agent_id, cpus, mem)
         if len(self._totals) > len(totals):
+            for agent_id in self._totals.keys() - totals.keys():
+                self._touch(agent_id)
             self._totals = {agent_id: size for agent_id, size in self._totals.items() if agent_id in totals}
 
     def rows_of(self, agent_id: str) -> list[LeasedRow]:
@@ -238,10 +246,24 @@ class OfferPool:
         """CPU and memory in thousandths of the agents whose whole size is known, by agent id."""
         return self._totals
 
+    def row(self, agent_id: str, role: str) -> LeasedRow | None:
+        """The row of an agent in a role; None if the agent was not offered in the role. Amounts are up to date after
+        `Table.flush`."""
+        return self._rows.get((agent_id, role))
+
     def rows_in(self, role: str) -> list[LeasedRow]:
-        """The rows of all agents that have ever been offered in a role, up to date, in no particular order."""
-        self.table.flush()
+        """The rows of all agents that have ever been offered in a role, in no particular order."""
         return [row for (_, known), row in self._rows.items() if known == role]
+
+    def follow(self) -> set[str]:
+        """From now on, ids of agents of which any fact changes are added to this set. One reader, who empties it."""
+        if self.table.touched is None:
+            self.table.touched = set()
+        return self.table.touched
+
+    def _touch(self, agent_id: str) -> None:
+        if self.table.touched is not None:
+            self.table.touched.add(agent_id)
 
     def eligibility(self, rules: Rules, role: str) -> Eligibility:
         """The fixed tests of a version for offers of a role, for all rows; remembered while they stay true."""

@@ -209,6 +209,9 @@ class Table:
         """Rows on which something was placed."""
         self._stale: set[int] = set()
         """Rows whose free amounts have changed otherwise."""
+        self.touched: set[str] | None = None
+        """Ids of the agents of which any fact has changed, for a reader that keeps figures of its own and empties the
+        set; None: nobody reads."""
         self._ports: dict[Port, _PortColumn] = {}
         self._port_revisions = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
 
@@ -232,10 +235,12 @@ class Table:
             self._grow()
         row = make(self._unused.pop())
         self.rows[row.number] = row
+        self._touch(row)
         return row
 
     def free_row(self, row: Row) -> None:
         """Removes a row; its number is used again."""
+        self._touch(row)
         self.rows[row.number] = None
         self.active[row.number] = False
         self._outdated.discard(row.number)
@@ -258,6 +263,7 @@ class Table:
 
     def static_changed(self, row: Row) -> None:
         """Must be called after attributes, overrides or availability of a row have changed."""
+        self._touch(row)
         self.statics += 1
         for column in self._columns.values():
             column.set(row)
@@ -265,10 +271,12 @@ class Table:
     def amounts_changed(self, row: Row) -> None:
         """Must be called after the free amounts of a row have changed otherwise than by a placement. They are computed
         with the next `flush`, because no pass looks at most offers."""
+        self._touch(row)
         self._stale.add(row.number)
 
     def emptied(self, row: Row) -> None:
         """Call instead when a row is not open any more: no pass looks at the row before `amounts_changed`."""
+        self._touch(row)
         self.active[row.number] = False
         self._stale.discard(row.number)
         self._outdated.discard(row.number)
@@ -276,6 +284,12 @@ class Table:
     def placed_on(self, number: int) -> None:
         """The amounts, score and ports of a row have changed by placing; the columns follow with the next `flush`."""
         self._outdated.add(number)
+        if self.touched is not None and (row := self.rows[number]) is not None:
+            self.touched.add(row.agent_id)
+
+    def _touch(self, row: Row) -> None:
+        if self.touched is not None:
+            self.touched.add(row.agent_id)
 
     def flush(self) -> None:
         """Brings rows and columns up to date. To be called before either is used."""

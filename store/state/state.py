@@ -112,7 +112,7 @@ class State:
         self.census = Census(self._groups_of, self._versions)
         self.indexes = Indexes()
         self.readiness = Readiness()
-        self._watchers: dict[str, Callable[[Key, Record | None, Record | None], None]] = {}
+        self._watchers: dict[str, tuple[Callable[[Key, Record | None, Record | None], None], ...]] = {}
         for record in records:
             self.apply(record.kind, record.key, record)
 
@@ -270,14 +270,14 @@ class State:
                 self.indexes.changed(kind, key, before, record)
         if (before is None) is not (record is None):
             self._orders.changed(kind, before, record)
-        watcher = self._watchers.get(kind)
-        if watcher is not None:
+        for watcher in self._watchers.get(kind, ()):
             watcher(key, before, record)
 
     def watch(self, kinds: Iterable[str], watcher: Callable[[Key, Record | None, Record | None], None]) -> None:
         """Calls the watcher with (key, before, after) for every change of these kinds, undone ones included, for sums
-        that are kept elsewhere. One watcher per kind."""
-        self._watchers |= dict.fromkeys(kinds, watcher)
+        that are kept elsewhere."""
+        for kind in kinds:
+            self._watchers[kind] = (*self._watchers.get(kind, ()), watcher)
 
     def _apply_taskgroup(self, key: Key, before: TaskGroup | None, after: TaskGroup | None) -> None:
         group = after or before

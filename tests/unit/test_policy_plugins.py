@@ -140,7 +140,7 @@ REACHED = [name for name in FUNCTIONS if name not in ("reclaimable", "allocatabl
 def test_a_plugin_that_raises_is_named_and_the_session_goes_on_without_it(function: str, on_fault: str) -> None:
     gang = Job("gang", "q", tuple(Task(f"t{n}", ONE) for n in range(9)), min_available=9)
     state = snapshot()
-    state = Snapshot(state.agents, state.queues, [*state.jobs, gang])
+    state = Snapshot(state.agents, state.queues, [*state.jobs.values(), gang])
     other = Other(**{function: boom})
     decisions = decide(state, chosen(other, session={"onPluginFault": on_fault}, first=True))
     assert [(fault.plugin, fault.function, fault.cause) for fault in decisions.faults] == [

@@ -59,7 +59,7 @@ def _set(name: str, value: Any) -> Any:
 def observed(session: Session, decisions: Decisions) -> dict[str, Any]:
     """The decisions in the terms of vectors."""
     counts: dict[str, int] = {}
-    queue_of = {job.name: job.queue for job in session.snapshot.jobs}
+    queue_of = {name: job.queue for name, job in session.snapshot.jobs.items()}
     for bind in decisions.binds:
         counts[queue_of[bind.job]] = counts.get(queue_of[bind.job], 0) + 1
     snapshot = session.snapshot
@@ -85,8 +85,9 @@ def observed(session: Session, decisions: Decisions) -> dict[str, Any]:
             for queue, row in decisions.deserved.items()
         },
         "dominant_share_after": {
-            job.name: greatest_share(dict(zip(snapshot.dimensions, job.allocated, strict=True)), totals)
-            for job in session.jobs.values()
+            name: greatest_share(dict(zip(snapshot.dimensions, job.allocated, strict=True)), totals)
+            for name in session.names
+            if (job := session.job(name)) is not None
         },
     }
 

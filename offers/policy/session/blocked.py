@@ -9,7 +9,7 @@ per job. What the jobs want still counts in their queues. `reach` says how that 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from offers.policy.session.decisions import Condition
@@ -22,29 +22,29 @@ class Group(NamedTuple):
     queue: str
     template: Template
     min_available: int
-    numbers: list[int]
-    """Positions of the jobs in the snapshot."""
+    jobs: list[str]
+    """Names of the jobs."""
     requested: list[int]
     """The amounts that all tasks of all jobs ask for, by dimension."""
 
 
 class Groups(NamedTuple):
-    """All groups of a snapshot, and the positions of the jobs that are in none."""
+    """All groups of a snapshot, and the names of the jobs that are in none."""
 
     groups: list[Group]
-    others: list[int]
+    others: list[str]
 
 
-def grouped(jobs: tuple[Job, ...], requested: Callable[[int], list[int]]) -> Groups:
-    """Groups the jobs of a snapshot. `requested` gives the amounts that the job at a position asks for."""
+def grouped(jobs: Iterable[Job], requested: Callable[[str], list[int]]) -> Groups:
+    """Groups jobs. `requested` gives the amounts that the job of a name asks for."""
     found: dict[tuple[str, int, int], Group] = {}
     numbers: dict[int, int] = {}
     equal: dict[Template, int] = {}
     others = []
-    for number, job in enumerate(jobs):
+    for job in jobs:
         template = job.template
         if template is None or len(job.pending) < max(len(job.tasks), job.min_available) or job.min_available < 1:
-            others.append(number)
+            others.append(job.name)
             continue
         same = numbers.get(id(template))
         if same is None:
@@ -52,48 +52,38 @@ def grouped(jobs: tuple[Job, ...], requested: Callable[[int], list[int]]) -> Gro
         key = (job.queue, same, job.min_available)
         group = found.get(key)
         if group is None:
-            found[key] = Group(job.queue, template, job.min_available, [number], requested(number).copy())
+            found[key] = Group(job.queue, template, job.min_available, [job.name], requested(job.name).copy())
         else:
-            group.numbers.append(number)
-            for d, amount in enumerate(requested(number)):
+            group.jobs.append(job.name)
+            for d, amount in enumerate(requested(job.name)):
                 group.requested[d] += amount
     return Groups(list(found.values()), others)
 
 
 class Conditions(Mapping[str, Condition]):
-    """Conditions by job; those of jobs that were set aside are made when they are asked for."""
+    """Conditions by job; those of jobs that no action saw are made when they are asked for, before the snapshot
+    changes."""
 
-    def __init__(
-        self,
-        made: dict[str, Condition],
-        jobs: tuple[Job, ...],
-        aside: list[tuple[list[int], Callable[[Job], Condition]]],
-    ) -> None:
-        """`aside`: positions of jobs in `jobs`, with what makes the condition of each."""
-        self._made, self._jobs, self._aside = made, jobs, aside
-        self._index: dict[str, tuple[Job, Callable[[Job], Condition]]] | None = None
+    def __init__(self, made: dict[str, Condition], late: Callable[[], dict[str, Callable[[], Condition]]]) -> None:
+        """`late`: what makes the conditions of the jobs that are not in `made`."""
+        self._made, self._find = made, late
+        self._found: dict[str, Callable[[], Condition]] | None = None
 
-    def _late(self) -> dict[str, tuple[Job, Callable[[Job], Condition]]]:
-        if self._index is None:
-            jobs = self._jobs
-            self._index = {
-                jobs[number].name: (jobs[number], make) for numbers, make in self._aside for number in numbers
-            }
-        return self._index
+    def _late(self) -> dict[str, Callable[[], Condition]]:
+        if self._found is None:
+            self._found = self._find()
+        return self._found
 
     def __getitem__(self, name: str) -> Condition:
         condition = self._made.get(name)
-        if condition is None:
-            job, make = self._late()[name]
-            condition = make(job)
-        return condition
+        return condition if condition is not None else self._late()[name]()
 
     def __iter__(self) -> Iterator[str]:
         yield from self._made
         yield from self._late()
 
     def __len__(self) -> int:
-        return len(self._made) + sum(len(numbers) for numbers, _ in self._aside)
+        return len(self._made) + len(self._late())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Mapping) and dict(self) == dict(other)

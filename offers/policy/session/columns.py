@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
 from typing import Any
 
 import numpy as np
 
-from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Template
+from offers.policy.session.model import Agent, Status, Task, Template
 
 Array = np.ndarray[Any, Any]
 
@@ -21,78 +20,159 @@ LEAST_MEM = 200_000
 
 
 class Columns:
-    """Amounts, counts and limits of the agents."""
+    """Amounts, counts and limits of the agents. They follow changes of agents and tasks; `settle` ends each round of
+    changes."""
 
-    def __init__(
-        self, agents: Sequence[Agent], rank: Mapping[str, int], index: Mapping[str, int], jobs: Iterable[Job]
-    ) -> None:
-        """`rank` gives the position of an agent, `index` that of a dimension."""
+    def __init__(self, agents: Sequence[Agent], rank: Mapping[str, int], index: Mapping[str, int]) -> None:
+        """`rank` gives the position of an agent, `index` that of a dimension. Nothing runs yet."""
         count = len(agents)
         self._rank, self._index = rank, index
         self.total = [[0] * count for _ in index]
-        for position, agent in enumerate(agents):
-            for name, amount in agent.total:
-                self.total[index[name]][position] = amount
-        self.idle = [list(column) for column in self.total]
-        self.future = [list(column) for column in self.total]
+        self.idle = [[0] * count for _ in index]
+        self.future = [[0] * count for _ in index]
         """Idle, and what is being released."""
         self.count = [0] * count
         """Tasks on the agent."""
         self.score_cpus = [0] * count
         """Requested CPUs for scores: a task without a request counts `LEAST_CPUS`."""
         self.score_mem = [0] * count
-        self.leaving = [0] * count
-        """Tasks that are being released."""
+        self.leaving: dict[str, int] = {}
+        """Tasks that are being released, by the name of the agent; agents without such tasks are missing."""
+        self.max_tasks = [NO_LIMIT] * count
+        self.totals = [0] * len(index)
+        """The sum over all agents, by dimension."""
+        self.special: dict[str, None] = {}
+        """Names of the agents that are not ready, set aside, tainted, or short of something."""
+        self.ports: dict[str, dict[int, int]] = {}
+        """Ports in use by agent, with the number of users."""
+        self._limited = 0
+        self._touched: set[int] = set()
         for position, agent in enumerate(agents):
-            for name, amount in agent.foreign:
-                if name in index:
-                    self.idle[index[name]][position] -= amount
-                    self.future[index[name]][position] -= amount
-                    self.score_cpus[position] += amount if name == "cpus" else 0
-                    self.score_mem[position] += amount if name == "mem" else 0
-        self._count(jobs, 1)
-        self.max_tasks = [NO_LIMIT if agent.max_tasks is None else agent.max_tasks for agent in agents]
-        self.limited = any(agent.max_tasks is not None for agent in agents)
+            self._add_agent(position, agent, 1)
+        self.total_arrays: list[Array] = []
+        self.mirrors = Mirrors(self)
+        self._renew_arrays()
+
+    @property
+    def limited(self) -> bool:
+        """True if an agent has a limit of the number of its tasks."""
+        return self._limited > 0
+
+    # --- changes ----------------------------------------------------------------------------------------------
+
+    def count_tasks(self, tasks: Iterable[Task], sign: int) -> None:
+        """Adds tasks that take room on agents (`sign` 1), or takes them away (-1). Tasks on unknown agents do not
+        count."""
+        ranks, index, touched = self._rank, self._index, self._touched
+        known: dict[int, tuple[list[tuple[int, int]], int, int]] = {}
+        for task in tasks:
+            rank = ranks.get(task.agent)
+            if rank is None:
+                continue
+            touched.add(rank)
+            found = known.get(id(task.template))
+            if found is None:
+                found = known[id(task.template)] = _signed(task.template, index, sign)
+            row, cpus, mem = found
+            for d, amount in row:
+                self.idle[d][rank] -= amount
+            if task.status is Status.RELEASING:
+                _count(self.leaving, task.agent, sign)
+            else:
+                for d, amount in row:
+                    self.future[d][rank] -= amount
+            self.count[rank] += sign
+            self.score_cpus[rank] += cpus
+            self.score_mem[rank] += mem
+            for port in task.template.ports:
+                self._count_port(task.agent, port, sign)
+
+    def replace_agent(self, rank: int, before: Agent, after: Agent) -> None:
+        """An agent has other amounts or facts; its tasks stay."""
+        self._add_agent(rank, before, -1)
+        self._add_agent(rank, after, 1)
+        self._touched.add(rank)
+
+    def insert(self, rank: int, agent: Agent) -> None:
+        """An agent without tasks joins at a rank; the later ones move up. `renew` must follow."""
+        for column in self._columns():
+            column.insert(rank, 0)
+        self.max_tasks[rank] = NO_LIMIT
+        self._add_agent(rank, agent, 1)
+
+    def delete(self, rank: int, agent: Agent) -> None:
+        """An agent is gone; the later ones move down. `renew` must follow."""
+        self._add_agent(rank, agent, -1)
+        self.leaving.pop(agent.name, None)
+        self.ports.pop(agent.name, None)
+        for column in self._columns():
+            del column[rank]
+
+    def renew(self, rank: Mapping[str, int]) -> None:
+        """Agents have joined or gone: takes over the new ranks."""
+        self._rank = rank
+        self._touched.clear()
+        self.mirrors = Mirrors(self)
+        self._renew_arrays()
+
+    def settle(self) -> None:
+        """Brings the arrays up to date after tasks were counted or agents replaced."""
+        ranks = list(self._touched)
+        if not ranks:
+            return
+        self._touched.clear()
+        self.mirrors.patch(self, ranks)
+        chosen = np.array(ranks, dtype=np.int64)
+        for array, column in zip(self.total_arrays, self.total, strict=True):
+            array[chosen] = [column[rank] for rank in ranks]
+        self.max_tasks_array[chosen] = [self.max_tasks[rank] for rank in ranks]
+
+    def _columns(self) -> list[list[int]]:
+        single = (self.count, self.score_cpus, self.score_mem, self.max_tasks)
+        return [*self.total, *self.idle, *self.future, *single]
+
+    def _renew_arrays(self) -> None:
         self.total_arrays = [np.array(column, dtype=np.int64) for column in self.total]
         self.max_tasks_array = np.array(self.max_tasks, dtype=np.int64)
-        self.mirrors = Mirrors(self)
 
-    def after(self, left: Iterable[Job], joined: Iterable[Job]) -> Columns:
-        """Returns the columns without the tasks of some jobs and with those of others."""
-        new = copy(self)
-        new.idle = [list(column) for column in self.idle]
-        new.future = [list(column) for column in self.future]
-        new.count, new.leaving = list(self.count), list(self.leaving)
-        new.score_cpus, new.score_mem = list(self.score_cpus), list(self.score_mem)
-        touched = sorted(new._count(left, -1) | new._count(joined, 1))
-        new.mirrors = self.mirrors.after(new, touched)
-        return new
+    def _add_agent(self, rank: int, agent: Agent, sign: int) -> None:
+        index = self._index
+        for name, amount in agent.total:
+            d, change = index[name], sign * amount
+            self.totals[d] += change
+            for column in (self.total, self.idle, self.future):
+                column[d][rank] += change
+        for name, amount in agent.foreign:
+            if name in index:
+                d, change = index[name], sign * amount
+                self.idle[d][rank] -= change
+                self.future[d][rank] -= change
+                self.score_cpus[rank] += change if name == "cpus" else 0
+                self.score_mem[rank] += change if name == "mem" else 0
+        if agent.max_tasks is not None:
+            self._limited += sign
+            self.max_tasks[rank] = agent.max_tasks if sign > 0 else NO_LIMIT
+        if not agent.ready or not agent.schedulable or agent.taints or agent.pressure:
+            if sign > 0:
+                self.special[agent.name] = None
+            else:
+                del self.special[agent.name]
+        for port in agent.ports:
+            self._count_port(agent.name, port, sign)
 
-    def _count(self, jobs: Iterable[Job], sign: int) -> set[int]:
-        """Adds the tasks of jobs (`sign` 1) or takes them away (-1). The ranks that changed."""
-        ranks, index, touched = self._rank, self._index, set()
-        known: dict[int, tuple[list[tuple[int, int]], int, int]] = {}
-        for job in jobs:
-            for task in job.tasks:
-                if task.status not in ON_AGENT or task.agent not in ranks:
-                    continue
-                rank = ranks[task.agent]
-                touched.add(rank)
-                found = known.get(id(task.template))
-                if found is None:
-                    found = known[id(task.template)] = _signed(task.template, index, sign)
-                row, cpus, mem = found
-                for d, amount in row:
-                    self.idle[d][rank] -= amount
-                if task.status is Status.RELEASING:
-                    self.leaving[rank] += sign
-                else:
-                    for d, amount in row:
-                        self.future[d][rank] -= amount
-                self.count[rank] += sign
-                self.score_cpus[rank] += cpus
-                self.score_mem[rank] += mem
-        return touched
+    def _count_port(self, agent: str, port: int, sign: int) -> None:
+        used = self.ports.setdefault(agent, {})
+        _count(used, port, sign)
+        if not used:
+            del self.ports[agent]
+
+
+def _count(counts: dict[Any, int], key: Any, sign: int) -> None:
+    number = counts.get(key, 0) + sign
+    if number:
+        counts[key] = number
+    else:
+        del counts[key]
 
 
 def _signed(template: Template, index: Mapping[str, int], sign: int) -> tuple[list[tuple[int, int]], int, int]:
@@ -111,19 +191,14 @@ class Mirrors:
         self.score_cpus = np.array(columns.score_cpus, dtype=np.int64)
         self.score_mem = np.array(columns.score_mem, dtype=np.int64)
 
-    def after(self, columns: Columns, ranks: Sequence[int]) -> Mirrors:
-        """Returns the arrays of other columns, which differ at some ranks only."""
-        new = copy(self)
+    def patch(self, columns: Columns, ranks: Sequence[int]) -> None:
+        """Takes over what the columns have at some ranks."""
         chosen = np.array(ranks, dtype=np.int64)
-
-        def patched(array: Array, column: list[int]) -> Array:
-            array = array.copy()
+        pairs = [*zip(self.idle, columns.idle, strict=True), *zip(self.future, columns.future, strict=True)]
+        pairs += [
+            (self.count, columns.count),
+            (self.score_cpus, columns.score_cpus),
+            (self.score_mem, columns.score_mem),
+        ]
+        for array, column in pairs:
             array[chosen] = [column[rank] for rank in ranks]
-            return array
-
-        new.idle = [patched(*pair) for pair in zip(self.idle, columns.idle, strict=True)]
-        new.future = [patched(*pair) for pair in zip(self.future, columns.future, strict=True)]
-        new.count = patched(self.count, columns.count)
-        new.score_cpus = patched(self.score_cpus, columns.score_cpus)
-        new.score_mem = patched(self.score_mem, columns.score_mem)
-        return new

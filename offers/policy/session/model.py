@@ -138,7 +138,10 @@ class Job:
     """A job with its tasks. Immutable; figures are computed once, so unchanged jobs should be the same object in the
     next snapshot."""
 
-    __slots__ = ("admitted", "created", "min_available", "name", "pending", "priority", "queue", "tasks", "template")
+    __slots__ = (
+        "_positions", "admitted", "created", "min_available", "name", "pending", "priority", "queue", "tasks",
+        "template",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -165,3 +168,10 @@ class Job:
         alike = all(tasks[i].template is first and tasks[i].nomination is None for i in self.pending)
         self.template = first if alike else None
         """The template of all pending tasks; None if there are several, or if room is promised to one of the tasks."""
+        self._positions: dict[str, int] | None = None
+
+    def position(self, task: str) -> int:
+        """The position of the task of a name."""
+        if self._positions is None:
+            self._positions = {one.name: position for position, one in enumerate(self.tasks)}
+        return self._positions[task]

@@ -7,29 +7,17 @@ Nothing of the snapshot is changed, and two sessions over the same snapshot deci
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Hashable, Iterable
+from functools import cached_property
 from itertools import chain
 
-from offers.policy.session.blocked import Conditions, Group
+from offers.policy.session.blocked import Group
+from offers.policy.session.closing import close, no_queue
 from offers.policy.session.composition import Composition
 from offers.policy.session.configuration.policy import Policy
-from offers.policy.session.decisions import (
-    NOT_ENOUGH_RESOURCES,
-    QUEUE_LIMIT,
-    QUEUE_NOT_FOUND,
-    QUEUE_OVERUSED,
-    SCHEDULED,
-    UNSCHEDULABLE,
-    Bind,
-    Condition,
-    Decisions,
-    Eviction,
-    Overused,
-    PluginFault,
-)
+from offers.policy.session.decisions import UNSCHEDULABLE, Condition, Decisions, Overused, PluginFault
 from offers.policy.session.guard import Guard, PluginFailed
-from offers.policy.session.model import Job, Nomination, Queue, Status
+from offers.policy.session.model import Job, Queue, Status
 from offers.policy.session.plugins import priority
 from offers.policy.session.plugins.interface import Functions, Victim
 from offers.policy.session.snapshot import Snapshot
@@ -37,7 +25,7 @@ from offers.policy.session.state.agents import AgentTable
 from offers.policy.session.state.candidates import Candidates
 from offers.policy.session.state.jobs import JobState, QueueState
 from offers.policy.session.state.ranking import Ranking
-from offers.policy.session.state.statements import EVICT, Changes, Statement
+from offers.policy.session.state.statements import Changes, Statement
 from offers.policy.session.state.templates import Need, Needs
 
 _WITHOUT_EVICTIONS = frozenset({"allocate", "backfill"})
@@ -89,7 +77,8 @@ class Session:
         self.queues: dict[str, QueueState] = {}
         """The queues that have jobs in the session."""
         self.jobs: dict[str, JobState] = {}
-        """The jobs of the session by name."""
+        """The jobs that the session looks at, by name: those that wait for something, and victims (`job`). Where a
+        third party decides, all jobs."""
         self.gated = False
         """True if only jobs that were let in are placed: the action `enqueue` ran."""
         self.let_in: set[str] = set()
@@ -101,10 +90,14 @@ class Session:
         same attempt fails again."""
         self._candidates: dict[int, Candidates] = {}
         self._rankings: dict[int, Ranking] = {}
-        self._conditions: dict[str, Condition] = {}
-        self._refusals: dict[int, dict[str, int]] = {}
-        self._guard = Guard(clock, policy.plugin_seconds, repeat=policy.on_fault == "repeat")
+        self.conditions: dict[str, Condition] = {}
+        """Conditions of the jobs that were not let in."""
+        self.guard = Guard(clock, policy.plugin_seconds, repeat=policy.on_fault == "repeat")
         self._statements: list[Statement] = []
+        self._numbers = 0
+        """Number of jobs that have entered."""
+        self._ours = all(one.trusted for one in policy.actions) and all(one.trusted for one in chain(*policy.tiers))
+        """True if no third party decides. Third parties may look at every job."""
         self._open()
 
     # --- opening ----------------------------------------------------------------------------------------------
@@ -114,7 +107,7 @@ class Session:
         for tier in self.policy.tiers:
             tiers.append([])
             for choice in tier:
-                functions = self._guard.open(choice, self)
+                functions = self.guard.open(choice, self)
                 if functions is not None:
                     tiers[-1].append(functions)
         self.rules = Composition(tiers, self.agents)
@@ -128,50 +121,61 @@ class Session:
         snapshot, width = self.snapshot, len(self.snapshot.dimensions)
         known = {queue.name: queue for queue in snapshot.queues}
         found: dict[str, QueueState] = {}
-        numbers: Sequence[int] = range(len(snapshot.jobs))
-        if self._least_group and self.rules.missing is not None:
-            numbers = self._set_aside(known, found)
-        for number in numbers:
-            job = snapshot.jobs[number]
+        with_jobs: set[str] = set()
+        names: Iterable[str] = snapshot.waking if self._ours else snapshot.jobs
+        if self._ours:
+            with_jobs.update(name for name in known if name in snapshot.standing)
+            for name in with_jobs:
+                self._enter_standing(known[name], found)
+            if self._least_group and self.rules.missing is not None:
+                names = self._set_aside(known, found)
+        for name in names:
+            job = snapshot.jobs[name]
             if job.queue not in known:
-                message = f"the queue {job.queue} does not exist"
-                self._conditions[job.name] = Condition(UNSCHEDULABLE, QUEUE_NOT_FOUND, message)
+                self.conditions[name] = no_queue(job)
                 continue
             queue = found.get(job.queue)
             if queue is None:
                 queue = found[job.queue] = QueueState(known[job.queue], width)
-            figures = snapshot.figures[number]
-            state = JobState(job, number, figures, queue)
+            figures = snapshot.figures[name]
+            state = JobState(job, self._numbers, figures, queue)
+            self._numbers += 1
             verdict = self.rules.valid(state)
             if verdict is not None:
-                self._conditions[job.name] = Condition(UNSCHEDULABLE, verdict.reason, verdict.message)
+                self.conditions[name] = Condition(UNSCHEDULABLE, verdict.reason, verdict.message)
                 continue
-            self.jobs[job.name] = state
+            self.jobs[name] = state
             queue.jobs.append(state)
             queue.running += state.running
             for d in range(width):
                 queue.allocated[d] += figures.allocated[d]
                 queue.requested[d] += figures.allocated[d] + figures.requested[d]
-        aside = {group.queue for group in self.aside}
-        self.queues = {name: found[name] for name in known if name in found and (found[name].jobs or name in aside)}
+        with_jobs.update(group.queue for group in self.aside)
+        self.queues = {name: found[name] for name in known if name in found and (found[name].jobs or name in with_jobs)}
 
-    def _set_aside(self, known: dict[str, Queue], found: dict[str, QueueState]) -> list[int]:
-        """Sets groups of jobs aside that this session cannot place. The positions of the others."""
+    def _enter_standing(self, queue: Queue, found: dict[str, QueueState]) -> None:
+        """The jobs of a queue that wait for nothing enter as one sum. They are valid, whatever our plug-ins are."""
+        standing = self.snapshot.standing[queue.name]
+        state = found[queue.name] = QueueState(queue, len(self.snapshot.dimensions))
+        state.running = standing.running
+        state.allocated = standing.allocated.copy()
+        state.requested = standing.allocated.copy()
+
+    def _set_aside(self, known: dict[str, Queue], found: dict[str, QueueState]) -> list[str]:
+        """Sets groups of jobs aside that this session cannot place. The names of the others that wait."""
         names = {choice.action.name for choice in self.policy.actions}
-        ours = all(one.trusted for one in self.policy.actions) and all(one.trusted for one in chain(*self.policy.tiers))
         groups = self.snapshot.groups
-        numbers = list(groups.others)
+        others = list(groups.others)
         for group in groups.groups:
             need = self.needs.of(group.template)
             if (
-                not ours
-                or len(group.numbers) < self._least_group
+                len(group.jobs) < self._least_group
                 or group.queue not in known
                 or need.best_effort
                 or not names <= _KNOWN_TO_PLACE
                 or self.candidates(need).capacity(ever=not names <= _WITHOUT_EVICTIONS) >= group.min_available
             ):
-                numbers += group.numbers
+                others += group.jobs
                 continue
             self.aside.append(group)
             queue = found.get(group.queue)
@@ -179,14 +183,12 @@ class Session:
                 queue = found[group.queue] = QueueState(known[group.queue], len(self.snapshot.dimensions))
             for d, amount in enumerate(group.requested):
                 queue.requested[d] += amount
-        numbers.sort()
-        return numbers
+        return others
 
     def _keep_promises(self) -> None:
         """Keeps the room of valid nominations, as far as it will exist."""
-        for state in self.jobs.values():
-            if state.job.template is not None:
-                continue
+        promised = [state for state in self.jobs.values() if state.pending and state.job.template is None]
+        for state in sorted(promised, key=lambda state: (state.created, state.name)):
             for position in state.job.pending:
                 task = state.job.tasks[position]
                 nomination = task.nomination
@@ -199,6 +201,20 @@ class Session:
                     self.changes.promised[state.number, position] = rank
 
     # --- for actions ------------------------------------------------------------------------------------------
+
+    def job(self, name: str) -> JobState | None:
+        """A job of the session; None if it was not let in. A job that waits for nothing enters when it is asked for."""
+        state = self.jobs.get(name)
+        if state is not None or name in self.snapshot.waking or not self._ours:
+            return state
+        job = self.snapshot.jobs[name]
+        queue = self.queues.get(job.queue)
+        if queue is None:
+            return None
+        state = self.jobs[name] = JobState(job, self._numbers, self.snapshot.figures[name], queue)
+        self._numbers += 1
+        queue.jobs.append(state)
+        return state
 
     def statement(self, job: JobState) -> Statement:
         """A new statement in the name of a job. It is undone if the action fails before it is kept or committed."""
@@ -253,9 +269,11 @@ class Session:
 
     def running_on(self, rank: int) -> Iterable[Victim]:
         """The running tasks on an agent whose jobs are in the session, without those that are evicted already."""
-        for job, position in self.snapshot.tenants[rank]:
-            state = self.jobs.get(job.name)
-            if state is not None and position not in state.evicted and job.tasks[position].status is Status.RUNNING:
+        for (name, identity), task in self.snapshot.tenants.get(self.agents.agents[rank].name, {}).items():
+            if task.status is not Status.RUNNING:
+                continue
+            state = self.job(name)
+            if state is not None and (position := state.job.position(identity)) not in state.evicted:
                 yield Victim(state, position, rank)
 
     # --- running ----------------------------------------------------------------------------------------------
@@ -264,7 +282,7 @@ class Session:
         """Runs the actions in their order."""
         for choice in self.policy.actions:
             self._statements.clear()
-            if not self._guard.act(choice, self):
+            if not self.guard.act(choice, self):
                 for statement in reversed(self._statements):
                     statement.undo()
 
@@ -272,107 +290,18 @@ class Session:
 
     def close(self) -> Decisions:
         """The decisions of the session."""
-        agents = self.agents.agents
-        binds: list[Bind] = []
-        evictions: list[Eviction] = []
-        sequence: list[Bind | Overused] = []
-        launched: set[tuple[int, int]] = set()
-        passed_over = iter(self.sequence)
-        following = next(passed_over, None)
-        for number, (operation, beneficiary) in enumerate(self.changes.committed):
-            while following is not None and following[0] <= number:
-                sequence.append(following[1])
-                following = next(passed_over, None)
-            job = operation.job
-            tasks, name = job.job.tasks, job.name
-            if operation.kind == EVICT:
-                for position, rank in zip(operation.positions, operation.ranks, strict=True):
-                    evictions.append(Eviction(name, tasks[position].name, agents[rank].name, beneficiary.name))
-                continue
-            made = [
-                Bind(name, tasks[position].name, agents[rank].name)
-                for position, rank in zip(operation.positions, operation.ranks, strict=True)
-            ]
-            launched.update((job.number, position) for position in operation.positions)
-            binds += made
-            sequence += made
-        if following is not None:
-            sequence += [following[1], *(one for _, one in passed_over)]
-        held = {
-            (job.name, job.job.tasks[position].name): agents[rank].name
-            for job in self.jobs.values()
-            if len(job.placed)
-            for position, rank in job.placed.items()
-            if (job.number, position) not in launched
-        }
-        until = self.snapshot.now + self.policy.nomination_seconds
-        return Decisions(
-            binds=tuple(binds),
-            evictions=tuple(evictions),
-            pipelined=held,
-            nominations={task: Nomination(agent, until) for task, agent in held.items()},
-            conditions=self._closing_conditions(),
-            admitted=tuple(self.admitted),
-            sequence=tuple(sequence),
-            deserved=self.rules.deserved(),
-            faults=tuple(self._guard.faults),
-            allocated={
-                name: dict(zip(self.snapshot.dimensions, queue.allocated, strict=True))
-                for name, queue in self.queues.items()
-            },
-            held_back={
-                job.name: reason
-                for job in self.jobs.values()
-                if len(job.job.pending) > len(job.placed)
-                for reason in self._held_back(job)
-            },
-        )
+        return close(self)
 
     @property
     def names(self) -> list[str]:
         """Names of all jobs in the session, in the order of the snapshot."""
-        inside = {job.number for job in self.jobs.values()}.union(*(group.numbers for group in self.aside))
-        return [self.snapshot.jobs[number].name for number in sorted(inside)]
+        inside = set(self.jobs).union(*(group.jobs for group in self.aside))
+        inside.update(job.name for job in self.standing() if job.queue in self.queues)
+        return [name for name in self.snapshot.jobs if name in inside]
 
-    def _closing_conditions(self) -> Conditions:
-        found = self._conditions
-        scheduled = Condition(SCHEDULED)
-        for job in self.jobs.values():
-            if self.rules.ready(job):
-                found[job.name] = scheduled
-            elif job.pending or job.placed or self.snapshot.figures[job.number].settled > len(job.evicted):
-                found[job.name] = self._unschedulable(
-                    job.min_available - job.ready, len(job.job.tasks), job.waiting, job.misfit, self._held_back(job)
-                )
-        late: list[tuple[list[int], Callable[[Job], Condition]]] = []
-        for group in self.aside:
-            need = self.needs.of(group.template)
-            self._refusals_of(need)
-            late.append((group.numbers, partial(self._set_aside_condition, need)))
-        return Conditions(found, self.snapshot.jobs, late)
-
-    def _set_aside_condition(self, need: Need, job: Job) -> Condition:
-        return self._unschedulable(job.min_available, len(job.tasks), 0, need, {})
-
-    def _refusals_of(self, need: Need) -> dict[str, int]:
-        found = self._refusals.get(need.number)
-        if found is None:
-            found = self._refusals[need.number] = self.candidates(need).refusals()
-        return found
-
-    def _held_back(self, job: JobState) -> dict[str, int]:
-        """The reasons that lie with the queue of a job."""
-        if job.over_limit:
-            return {QUEUE_LIMIT: 1}
-        passed_over = job.misfit is None and any(one.queue == job.queue.name for _, one in self.sequence)
-        return {QUEUE_OVERUSED: 1} if passed_over else {}
-
-    def _unschedulable(
-        self, missing: int, tasks: int, waiting: int, misfit: Need | None, held_back: dict[str, int]
-    ) -> Condition:
-        why = held_back if misfit is None else {**held_back, **self._refusals_of(misfit)}
-        reasons = ", ".join(f"{number} {reason}" for reason, number in why.items())
-        message = f"{missing}/{tasks} tasks in gang unschedulable{f': {reasons}' if reasons else ''}"
-        if waiting:
-            message = f"{message}; {waiting} wait for room that is being released"
-        return Condition(UNSCHEDULABLE, NOT_ENOUGH_RESOURCES, message, why, waiting)
+    def standing(self) -> list[Job]:
+        """The jobs that have not entered, because they wait for nothing and nothing was decided about them."""
+        if not self._ours:
+            return []
+        waking = self.snapshot.waking
+        return [job for name, job in self.snapshot.jobs.items() if name not in waking and name not in self.jobs]

@@ -1,138 +1,223 @@
-"""The frozen state that a session works on, with figures that are computed once for all sessions over it."""
+"""The state that sessions work on, with figures that are kept from session to session."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import count
+from operator import attrgetter
 
 from offers.dimensions import Amounts
 from offers.policy.session.blocked import Groups, grouped
 from offers.policy.session.columns import Columns
-from offers.policy.session.model import HOLDING, ON_AGENT, Agent, Job, Queue, Status, Template
+from offers.policy.session.model import HOLDING, ON_AGENT, Agent, Job, Queue, Status, Task, Template
 
 LARGEST = 2**48
 """The greatest total of an agent. Sums and products with ten then fit in 64 bits; for products of CPUs and memory
 `Snapshot.wide` tells whether they do."""
-GENERATIONS = 1000
-"""After so many changes a snapshot is made anew, so that templates which are gone are forgotten."""
+MOST_MOVES = 32
+"""If more agents than this join or leave at a time, the snapshot is made anew: that takes less time."""
+
+TaskName = tuple[str, str]
+"""Names of job and task."""
+_name = attrgetter("name")
 
 
 class BadSnapshot(ValueError):
     """The state contradicts itself. The text names the object."""
 
 
+class Standing:
+    """The jobs of a queue that wait for nothing, as one sum."""
+
+    __slots__ = ("allocated", "jobs", "running")
+
+    def __init__(self, width: int) -> None:
+        self.allocated = [0] * width
+        self.running = self.jobs = 0
+
+    def add(self, figures: JobFigures, sign: int) -> None:
+        """Adds a job (`sign` 1) or takes it away (-1)."""
+        self.jobs += sign
+        self.running += sign * figures.running
+        for d, amount in enumerate(figures.allocated):
+            self.allocated[d] += sign * amount
+
+
 class Snapshot:
-    """Agents, queues and jobs at one moment. Agents are ordered by name; the position in that order is their rank."""
+    """Agents, queues and jobs at one moment. Agents are ordered by name; the position in that order is their rank.
+
+    No session changes the snapshot. `advance` brings the snapshot to a later moment; sessions and decisions of the
+    moment before are then void."""
 
     def __init__(self, agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job], now: float = 0.0) -> None:
-        """`now` decides which nominations are valid. Raises BadSnapshot for a name used twice, a weight below 1, or an
-        amount that no column can hold."""
-        self.agents = tuple(sorted(agents, key=lambda agent: agent.name))
-        self.queues = tuple(queues)
-        self.jobs = tuple(jobs)
-        self.now = now
-        self._generation = 0
-        self.rank = {agent.name: rank for rank, agent in enumerate(self.agents)}
+        """`now` decides which nominations are valid. Raises BadSnapshot for a name used twice, a weight below 1, an
+        amount that no column can hold, or a request below 0."""
+        agents, queues, jobs = list(agents), tuple(queues), list(jobs)
         for title, names in (
-            ("agent", [agent.name for agent in self.agents]),
-            ("queue", [queue.name for queue in self.queues]),
-            ("job", [job.name for job in self.jobs]),
+            ("agent", [agent.name for agent in agents]),
+            ("queue", [queue.name for queue in queues]),
+            ("job", [job.name for job in jobs]),
         ):
             if len(set(names)) < len(names):
                 twice = next(name for position, name in enumerate(names) if name in names[:position])
                 raise BadSnapshot(f"two of the name {twice} ({title})")
-        for queue in self.queues:
-            if queue.weight < 1:
-                raise BadSnapshot(f"queue {queue.name}: weight is {queue.weight}")
-        for agent in self.agents:
-            for name, amount in agent.total:
-                if not 0 <= amount <= LARGEST:
-                    raise BadSnapshot(f"agent {agent.name}: total of {name} is {amount}")
+        _check(agents, queues, jobs)
+        self._take(agents, queues, jobs, now)
 
-    def after(self, jobs: Iterable[Job], now: float) -> Snapshot:
-        """The snapshot with other jobs, at a later moment in seconds; agents and queues are the same.
-
-        Jobs that are the same object as before cost next to nothing, so a session after a few changes need not look at
-        everything that runs. The result equals a snapshot that is made anew. Raises BadSnapshot as the constructor."""
-        new = Snapshot.__new__(Snapshot)
-        new.agents, new.queues, new.rank = self.agents, self.queues, self.rank
-        new.jobs, new.now, new._generation = tuple(jobs), now, self._generation + 1
-        before = {job.name: number for number, job in enumerate(self.jobs)}
-        numbers: list[int | None] = []
-        joined = []
-        for job in new.jobs:
-            number = before.pop(job.name, None)
-            if number is not None and self.jobs[number] is not job:
-                before[job.name] = number
-                number = None
-            numbers.append(number)
-            if number is None:
-                joined.append(job)
-        left = [self.jobs[number] for number in before.values()]
-        if len({job.name for job in new.jobs}) < len(new.jobs) or new._generation > GENERATIONS:
-            return Snapshot(self.agents, self.queues, new.jobs, now)
-        templates = _with_templates(self.templates, joined)
-        if any(name not in self.index for template in templates for name, _ in template.request):
-            return Snapshot(self.agents, self.queues, new.jobs, now)
-        new.__dict__.update(
-            templates=templates,
-            dimensions=self.dimensions,
-            index=self.index,
-            has_affinity=any(template.affinity for template in templates),
-            totals=self.totals,
-            wide=self.wide,
-            columns=self.columns.after(left, joined),
-        )
-        new.__dict__["figures"] = [
-            JobFigures(new, job) if number is None else self.figures[number]
-            for job, number in zip(new.jobs, numbers, strict=True)
-        ]
-        if "tenants" in self.__dict__:
-            new.__dict__["tenants"] = self._tenants_after(left, joined)
-        return new
-
-    def _tenants_after(self, left: list[Job], joined: list[Job]) -> list[list[tuple[Job, int]]]:
-        gone = {id(job) for job in left}
-        found = list(self.tenants)
-        touched = {
-            self.rank[task.agent]
-            for job in (*left, *joined)
-            for task in job.tasks
-            if task.status in ON_AGENT and task.agent in self.rank
-        }
-        for rank in touched:
-            found[rank] = [pair for pair in found[rank] if id(pair[0]) not in gone]
-        for job in joined:
-            for position, task in enumerate(job.tasks):
-                if task.status in ON_AGENT and task.agent in self.rank:
-                    found[self.rank[task.agent]].append((job, position))
-        return found
-
-    # --- dimensions -------------------------------------------------------------------------------------------
-
-    @cached_property
-    def dimensions(self) -> tuple[str, ...]:
+    def _take(self, agents: Iterable[Agent], queues: Sequence[Queue], jobs: Iterable[Job], now: float) -> None:
+        self.now = now
+        self.agents = sorted(agents, key=lambda agent: agent.name)
+        self.queues = tuple(queues)
+        self.jobs: dict[str, Job] = {}
+        self.rank = {agent.name: rank for rank, agent in enumerate(self.agents)}
+        self.templates: dict[Template, int] = {}
+        """The distinct templates of all tasks, numbered."""
+        self.figures: dict[str, JobFigures] = {}
+        self.waking: dict[str, Job] = {}
+        """The jobs that a session must look at: with pending tasks, or below their minimum."""
+        self.standing: dict[str, Standing] = {}
+        """Sums of the other jobs by queue."""
+        self._uses: dict[Template, int] = {}
+        """Number of jobs by template."""
+        self._numbers = 0
+        self._groups: Groups | None = None
+        jobs = list(jobs)
+        names = {"cpus", "mem"}.union(_named(self.agents, self.queues, jobs))
+        self.dimensions = ("cpus", "mem", *sorted(names - {"cpus", "mem"}))
         """Names of all dimensions of agents, queues and templates: cpus and mem first, then by name."""
-        names = {"cpus", "mem"}
-        for agent in self.agents:
-            names.update(name for name, _ in agent.total)
-        for queue in self.queues:
-            names.update(name for name, _ in (*queue.guarantee, *queue.capability))
-        for template in self.templates:
-            names.update(name for name, _ in template.request)
-        return ("cpus", "mem", *sorted(names - {"cpus", "mem"}))
+        self.index = {name: position for position, name in enumerate(self.dimensions)}
+        self.columns = Columns(self.agents, self.rank, self.index)
+        self.__dict__.pop("tenants", None)
+        for job in jobs:
+            self._set_job(job.name, None, job)
+        self.columns.settle()
 
-    @cached_property
-    def index(self) -> dict[str, int]:
-        """Position of each dimension."""
-        return {name: position for position, name in enumerate(self.dimensions)}
+    def advance(
+        self,
+        now: float,
+        agents: Mapping[str, Agent | None] | None = None,
+        jobs: Mapping[str, Job | None] | None = None,
+        queues: Iterable[Queue] | None = None,
+    ) -> None:
+        """Takes over what has changed until the moment `now` in seconds: agents and jobs by name, None for those that
+        are gone, and all queues if one has changed. The cost is that of the changes; decisions are those of a snapshot
+        that is made anew. Raises BadSnapshot as the constructor; nothing is changed then."""
+        agents, jobs = agents or {}, jobs or {}
+        present = [agent for agent in agents.values() if agent is not None]
+        came = [job for job in jobs.values() if job is not None]
+        following = self.queues if queues is None else tuple(queues)
+        _check(present, () if queues is None else following, came)
+        moved = [name for name, agent in agents.items() if (agent is None) is (name in self.rank)]
+        if len(moved) > MOST_MOVES or any(name not in self.index for name in _named(present, following, came)):
+            every = {**{agent.name: agent for agent in self.agents}, **agents}
+            work = {**self.jobs, **jobs}
+            left = [agent for agent in every.values() if agent is not None]
+            self._take(left, following, [job for job in work.values() if job is not None], now)
+            return
+        self.now, self.queues = now, following
+        self.__dict__.pop("wide", None)
+        self._set_agents(agents, moved)
+        for name, job in jobs.items():
+            before = self.jobs.get(name)
+            if job is not before:
+                self._set_job(name, before, job)
+        self.columns.settle()
 
-    @cached_property
-    def templates(self) -> dict[Template, int]:
-        """The distinct templates of all tasks, numbered. Raises BadSnapshot for a request below 0."""
-        return _with_templates({}, self.jobs)
+    # --- changes ----------------------------------------------------------------------------------------------
 
-    @cached_property
+    def _set_agents(self, agents: Mapping[str, Agent | None], moved: list[str]) -> None:
+        if moved:
+            tenants = self.tenants
+            for name in moved:
+                agent, rank = agents[name], bisect_left(self.agents, name, key=_name)
+                if agent is None:
+                    self.columns.delete(rank, self.agents.pop(rank))
+                else:
+                    self.agents.insert(rank, agent)
+                    self.columns.insert(rank, agent)
+            self.rank = dict(zip(map(_name, self.agents), count(), strict=False))
+            self.columns.renew(self.rank)
+            for name in moved:
+                self.columns.count_tasks(tenants.get(name, {}).values(), 1)
+        for name, agent in agents.items():
+            rank = self.rank.get(name, -1)
+            if agent is not None and self.agents[rank] is not agent:
+                self.columns.replace_agent(rank, self.agents[rank], agent)
+                self.agents[rank] = agent
+
+    def _set_job(self, name: str, before: Job | None, after: Job | None) -> None:
+        """Replaces a job. The cost beside a comparison of identities is that of the tasks that differ."""
+        self._groups = None
+        old = before.tasks if before is not None else ()
+        new = after.tasks if after is not None else ()
+        kept = set(map(id, old)).intersection(map(id, new)) if old and new else set()
+        gone = [task for task in old if id(task) not in kept]
+        came = [task for task in new if id(task) not in kept]
+        figures = self.figures.get(name)
+        if figures is None:
+            figures = self.figures[name] = JobFigures(len(self.dimensions))
+        else:
+            assert before is not None
+            self._account(before, figures, -1)
+        for template in figures.count(gone, self.index, -1):
+            self._forget(template)
+        for template in figures.count(came, self.index, 1):
+            self._learn(template)
+        self._move(name, gone, came)
+        if after is None:
+            self.jobs.pop(name, None)
+            del self.figures[name]
+        else:
+            self.jobs[name] = after
+            self._account(after, figures, 1)
+
+    def _account(self, job: Job, figures: JobFigures, sign: int) -> None:
+        """Counts a job among those that wait, or in the sum of the others."""
+        if not figures.stands(job.min_available):
+            if sign > 0:
+                self.waking[job.name] = job
+            else:
+                del self.waking[job.name]
+            return
+        standing = self.standing.get(job.queue)
+        if standing is None:
+            standing = self.standing[job.queue] = Standing(len(self.dimensions))
+        standing.add(figures, sign)
+        if not standing.jobs:
+            del self.standing[job.queue]
+
+    def _move(self, job: str, gone: list[Task], came: list[Task]) -> None:
+        gone = [task for task in gone if task.status in ON_AGENT]
+        came = [task for task in came if task.status in ON_AGENT]
+        self.columns.count_tasks(gone, -1)
+        self.columns.count_tasks(came, 1)
+        if "tenants" in self.__dict__:
+            for task in gone:
+                there = self.tenants[task.agent]
+                del there[job, task.name]
+                if not there:
+                    del self.tenants[task.agent]
+            for task in came:
+                self.tenants.setdefault(task.agent, {})[job, task.name] = task
+
+    def _learn(self, template: Template) -> None:
+        number = self._uses.get(template, 0)
+        if not number:
+            self.templates[template] = self._numbers
+            self._numbers += 1
+        self._uses[template] = number + 1
+
+    def _forget(self, template: Template) -> None:
+        self._uses[template] -= 1
+        if not self._uses[template]:
+            del self._uses[template]
+            del self.templates[template]
+
+    # --- questions --------------------------------------------------------------------------------------------
+
+    @property
     def has_affinity(self) -> bool:
         """True if a template has rules about other work."""
         return any(template.affinity for template in self.templates)
@@ -140,8 +225,30 @@ class Snapshot:
     @cached_property
     def wide(self) -> bool:
         """True if ten times the product of CPUs and memory of an agent may exceed 64 bits."""
-        cpus, mem = (max(self.columns.total[d], default=0) for d in (0, 1))
+        cpus, mem = (int(self.columns.total_arrays[d].max(initial=0)) for d in (0, 1))
         return cpus * mem >= 2**59
+
+    @property
+    def totals(self) -> list[int]:
+        """The sum over all agents, by dimension."""
+        return self.columns.totals
+
+    @property
+    def groups(self) -> Groups:
+        """The jobs that are alike, for the index of blocked work."""
+        if self._groups is None:
+            self._groups = grouped(self.waking.values(), lambda name: self.figures[name].requested)
+        return self._groups
+
+    @cached_property
+    def tenants(self) -> dict[str, dict[TaskName, Task]]:
+        """The tasks that take room, by the name of their agent."""
+        found: dict[str, dict[TaskName, Task]] = {}
+        for job in self.jobs.values():
+            for task in job.tasks:
+                if task.status in ON_AGENT:
+                    found.setdefault(task.agent, {})[job.name, task.name] = task
+        return found
 
     def row(self, amounts: Amounts) -> list[int]:
         """Amounts as a list with one number per dimension."""
@@ -150,82 +257,84 @@ class Snapshot:
             row[self.index[name]] += amount
         return row
 
-    # --- agents -----------------------------------------------------------------------------------------------
 
-    @cached_property
-    def columns(self) -> Columns:
-        """The amounts that the agents have and that are used on them."""
-        return Columns(self.agents, self.rank, self.index, self.jobs)
-
-    @cached_property
-    def totals(self) -> list[int]:
-        """The sum over all agents, by dimension."""
-        return [int(column.sum()) for column in self.columns.total_arrays]
-
-    @cached_property
-    def tenants(self) -> list[list[tuple[Job, int]]]:
-        """The tasks that take room, by the rank of their agent, as pairs of job and position of the task."""
-        found: list[list[tuple[Job, int]]] = [[] for _ in self.agents]
-        for job in self.jobs:
-            for position, task in enumerate(job.tasks):
-                if task.status in ON_AGENT and task.agent in self.rank:
-                    found[self.rank[task.agent]].append((job, position))
-        return found
-
-    # --- jobs -------------------------------------------------------------------------------------------------
-
-    @cached_property
-    def figures(self) -> list[JobFigures]:
-        """The figures of each job, in the order of the jobs."""
-        return [JobFigures(self, job) for job in self.jobs]
-
-    @cached_property
-    def groups(self) -> Groups:
-        """The jobs that are alike, for the index of blocked work."""
-        return grouped(self.jobs, lambda number: self.figures[number].requested)
+def _check(agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job]) -> None:
+    names: set[str] = set()
+    for queue in queues:
+        if queue.name in names:
+            raise BadSnapshot(f"two of the name {queue.name} (queue)")
+        names.add(queue.name)
+        if queue.weight < 1:
+            raise BadSnapshot(f"queue {queue.name}: weight is {queue.weight}")
+    for agent in agents:
+        for name, amount in agent.total:
+            if not 0 <= amount <= LARGEST:
+                raise BadSnapshot(f"agent {agent.name}: total of {name} is {amount}")
+    for job in jobs:
+        for template in {id(task.template): task.template for task in job.tasks}.values():
+            if any(amount < 0 for _, amount in template.request):
+                raise BadSnapshot(f"job {job.name}: a task requests less than nothing")
 
 
-def _with_templates(known: dict[Template, int], jobs: Iterable[Job]) -> dict[Template, int]:
-    found = dict(known)
+def _named(agents: Iterable[Agent], queues: Iterable[Queue], jobs: Iterable[Job]) -> set[str]:
+    """The dimensions of totals, of queues and of templates."""
+    found: set[str] = set()
+    for agent in agents:
+        found.update(name for name, _ in agent.total)
+    for queue in queues:
+        found.update(name for name, _ in (*queue.guarantee, *queue.capability))
     seen: set[int] = set()
     for job in jobs:
-        for task in job.tasks:
-            template = task.template
+        for template in {id(task.template): task.template for task in job.tasks}.values():
             if id(template) not in seen:
                 seen.add(id(template))
-                if template not in found:
-                    found[template] = len(found)
-                    if any(amount < 0 for _, amount in template.request):
-                        raise BadSnapshot(f"job {job.name}: task {task.name} requests less than nothing")
+                found.update(name for name, _ in template.request)
     return found
 
 
 class JobFigures:
     """Counts of a job as they are when a session opens. Amounts are by dimension."""
 
-    __slots__ = ("allocated", "pending", "ready", "requested", "running", "settled")
+    __slots__ = ("_templates", "allocated", "pending", "ready", "requested", "running", "settled")
 
-    def __init__(self, snapshot: Snapshot, job: Job) -> None:
-        width = len(snapshot.dimensions)
+    def __init__(self, width: int) -> None:
         self.allocated = [0] * width
         self.requested = [0] * width
         """The amounts that pending tasks ask for."""
-        self.ready = self.settled = self.running = 0
-        """`settled`: tasks that are in an allocated state."""
-        self.pending = len(job.pending)
-        for task in job.tasks:
-            if task.status in HOLDING:
-                self.settled += 1
-                self.running += task.status is Status.RUNNING
-                self.ready += 1
-                for name, amount in task.template.request:
-                    self.allocated[snapshot.index[name]] += amount
-            elif task.status is Status.SUCCEEDED:
-                self.ready += 1
-        if job.template is not None:
-            for name, amount in job.template.request:
-                self.requested[snapshot.index[name]] += amount * self.pending
-        else:
-            for position in job.pending:
-                for name, amount in job.tasks[position].template.request:
-                    self.requested[snapshot.index[name]] += amount
+        self.pending = self.ready = self.settled = self.running = 0
+        """`settled`: tasks that are in an allocated state; `ready`: these and those that have succeeded."""
+        self._templates: dict[int, tuple[Template, int]] = {}
+        """Templates with the number of their tasks, by identity."""
+
+    def stands(self, minimum: int) -> bool:
+        """True if the job waits for nothing, and has its minimum or nothing at all."""
+        return not self.pending and (self.ready >= minimum or not self.ready)
+
+    def count(self, tasks: Iterable[Task], index: Mapping[str, int], sign: int) -> list[Template]:
+        """Adds tasks (`sign` 1) or takes them away (-1). Returns the templates that are new, or that no task has any
+        more."""
+        templates = self._templates
+        before = set(templates)
+        known: dict[int, Template] = {}
+        for task in tasks:
+            template, status = task.template, task.status
+            known[id(template)] = template
+            number = templates.get(id(template), (template, 0))[1] + sign
+            if number:
+                templates[id(template)] = (template, number)
+            else:
+                del templates[id(template)]
+            if status in HOLDING:
+                self.settled += sign
+                self.ready += sign
+                self.running += sign * (status is Status.RUNNING)
+                amounts = self.allocated
+            elif status is Status.PENDING:
+                self.pending += sign
+                amounts = self.requested
+            else:
+                self.ready += sign * (status is Status.SUCCEEDED)
+                continue
+            for name, amount in template.request:
+                amounts[index[name]] += sign * amount
+        return [template for key, template in known.items() if (key in before) is not (key in templates)]

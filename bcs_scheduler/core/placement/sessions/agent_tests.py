@@ -8,23 +8,20 @@ same session that change the counts of constraints are judged again when the dec
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from bcs_scheduler.core.placement.sessions.pending import Kind
+from bcs_scheduler.core.placement.sessions.role import NOT_OFFERED
 from offers.matching.explain import Explainer
 from offers.model import Demand
+from offers.policy.session.columns import Array
 from offers.policy.session.plugins.interface import Argument, Claim, Feasibility, Functions, Victim
 from offers.policy.session.state.templates import Need
 
 if TYPE_CHECKING:
     from offers.policy.session.session import Session
-
-
-NOT_OFFERED = -1
-"""Number of the row of an agent that was not offered: nothing can be launched on it."""
 
 
 class AgentTests:
@@ -36,15 +33,15 @@ class AgentTests:
     def __init__(
         self,
         explainer: Explainer,
-        rows: Sequence[int],
-        demands: Mapping[Hashable, Demand[Any]],
+        rows: Array,
+        demands: Mapping[Kind, Demand[Any]],
         allowance: Callable[[str], int],
     ) -> None:
         """`demands`: a demand for each value of `Template.tests`. `allowance`: number of taskgroups of an application
         that may be evicted now, by its key."""
         self._allowance = cache(allowance)
         self._explainer = explainer
-        self._rows = np.array(rows, dtype=np.int64)
+        self._rows = rows
         self._demands = demands
 
     def open(self, session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: ARG002
@@ -63,7 +60,8 @@ class AgentTests:
         return found
 
     def _feasibility(self, need: Need) -> Feasibility:
-        demand = self._demands.get(need.template.tests)
+        kind = need.template.tests
+        demand = self._demands.get(kind) if isinstance(kind, Kind) else None
         accepted = self._rows != NOT_OFFERED
         tests = [("role", accepted.copy())]
         if demand is not None:

@@ -16,8 +16,10 @@ from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.placement_pass import EXPLAINED, PlacementPass
 from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
 from bcs_scheduler.core.placement.queue_accounts import queue_of
-from bcs_scheduler.core.placement.sessions.agent_tests import NOT_OFFERED, AgentTests
-from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, SessionInput, Snapshots, TaskName
+from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
+from bcs_scheduler.core.placement.sessions.pending import demand_of
+from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, Snapshots, TaskName
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.model import Demand, HeldBack, Placement
 from offers.policy.session.configuration.policy import PluginChoice, Policy
@@ -43,7 +45,7 @@ class SessionPass(PlacementPass):
     def __init__(self, turn: TurnContext, policy: Policy) -> None:
         super().__init__(turn)
         self._policy = policy
-        self._snapshots = Snapshots(turn.state)
+        self._snapshots = Snapshots(turn.state, turn.pool)
         self._nominations: dict[TaskName, Nomination] = {}
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
@@ -67,6 +69,7 @@ class SessionPass(PlacementPass):
         """Runs a session if one is due, matches demands of one taskgroup per agent, and launches. True if anything was
         launched."""
         turn = self._turn
+        self._snapshots.drain()
         self._drop_promises()
         if self._waiting and turn.now >= self._next:
             self._waiting = False
@@ -109,7 +112,7 @@ class SessionPass(PlacementPass):
         kept = {
             (job, task): promise
             for (job, task), promise in self._nominations.items()
-            if promise.until > now and task.rpartition("/")[0] in demands
+            if promise.until > now and demand_of(task) in demands
         }
         if len(kept) < len(self._nominations):
             self._nominations = kept
@@ -140,13 +143,12 @@ class SessionPass(PlacementPass):
         clock = turn.options.session_clock
         began = clock() if clock is not None else 0.0
         most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
-        rows = turn.pool.rows_in(role)
         planned = self._launcher.placements()
         promises = Promises(self._nominations, self._leaving)
-        found = self._snapshots.take(rows, turn.pool.totals, role, demands, most, planned, promises, turn.now)
+        found = self._snapshots.take(role, demands, most, planned, promises, turn.now)
         tests = AgentTests(
             turn.placer.tests(),
-            [NOT_OFFERED if row is None else row.number for row in found.rows],
+            found.numbers,
             found.tests,
             self._allowance,
         )
@@ -188,15 +190,13 @@ class SessionPass(PlacementPass):
         return len(self._turn.placer.plan([part], Mode.DRY_RUN).placements)
 
     def _carry_out(self, found: SessionInput, decisions: Decisions, demands: dict[str, Demand[Slot]]) -> None:
-        rank = found.snapshot.rank
         rows = defaultdict(list)
         for bind in decisions.binds:
-            row = found.rows[rank[bind.agent]]
+            row = found.rows.get(bind.agent)
             if row is not None:  # no plug-in may choose another agent, but one of a third party might
-                rows[found.demand_of[bind.job, bind.task]].append(row)
+                rows[demand_of(bind.task)].append(row)
         assignments = [Assignment(demands[identity], chosen) for identity, chosen in rows.items()]
-        missing = {key: least - found.members[key] for key, least in found.least.items() if least > found.members[key]}
-        self._plan_all(demands, self._turn.placer.assign(assignments, missing))
+        self._plan_all(demands, self._turn.placer.assign(assignments, found.missing))
 
     def _plan_all(self, demands: dict[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> None:
         counts: dict[str, int] = defaultdict(int)
@@ -241,11 +241,11 @@ class SessionPass(PlacementPass):
         agents = set(decisions.pipelined.values())
         victims = {eviction.task for eviction in decisions.evictions}
         until = self._turn.now + self._policy.nomination_seconds
-        for job in found.snapshot.jobs:
-            for task in job.tasks:
-                if task.agent in agents and (task.status is Status.RELEASING or task.name in victims):
+        for agent in agents:
+            for (job, name), task in found.snapshot.tenants.get(agent, {}).items():
+                if task.status is Status.RELEASING or name in victims:
                     leaving = task._replace(status=Status.RELEASING)
-                    self._leaving.setdefault(task.name, Leaving(job.name, leaving, until))
+                    self._leaving.setdefault(name, Leaving(job, leaving, until))
 
     def _report(self, decisions: Decisions) -> None:
         for fault in decisions.faults:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from offers.policy.session.model import Status
 from offers.policy.session.plugins.interface import Argument, Claim, Functions, Verdict, Victim
 from offers.policy.session.state.jobs import JobState
 
@@ -34,8 +33,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
 def _valid(job: JobState) -> Verdict | None:
     """A job is judged only if it has a task that is pending or allocated."""
     found = job.ready + job.waiting + job.pending
-    active = found - sum(task.status is Status.SUCCEEDED for task in job.job.tasks) if found else 0
-    if not active or found >= job.min_available:
+    if found == job.succeeded or found >= job.min_available:
         return None
     return Verdict(NOT_ENOUGH_TASKS, f"{found} of at least {job.min_available} tasks are valid")
 

@@ -52,7 +52,7 @@ class Predicates:
         self._table = session.agents
         self._pressures = pressures
         self._masks: dict[object, Array] = {}
-        self._taints = any(agent.taints for agent in self._table.agents)
+        self._special = session.snapshot.columns.special
 
     def feasibility(self, need: Need) -> Feasibility:
         """The tests for one template."""
@@ -95,13 +95,13 @@ class Predicates:
         )
 
     def _static(self, template: Template) -> Array:
-        key = (template.selector, template.tolerations if self._taints else ())
+        key = (template.selector, template.tolerations if self._special else ())
         mask = self._masks.get(key)
         if mask is None:
-            agents = self._table.agents
-            mask = np.fromiter(
-                (self._refusal(template, agent) is None for agent in agents), dtype=bool, count=len(agents)
-            )
+            agents, rank = self._table.agents, self._session.snapshot.rank
+            mask = np.ones(len(agents), dtype=bool)
+            for judged in range(len(agents)) if template.selector else map(rank.__getitem__, self._special):
+                mask[judged] = self._refusal(template, agents[judged]) is None
             self._masks[key] = mask
         return mask
 

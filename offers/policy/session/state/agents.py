@@ -28,7 +28,7 @@ class AgentTable:
         self.limited = columns.limited
         self.score_cpus = list(columns.score_cpus)
         self.score_mem = list(columns.score_mem)
-        self.leaving = {rank: number for rank, number in enumerate(columns.leaving) if number}
+        self.leaving = {snapshot.rank[name]: number for name, number in columns.leaving.items()}
         """Ranks with tasks that are being released, and how many: only these have room later that is not idle."""
         self.log: list[int] = []
         self.ports: dict[int, dict[Port, int]] = {}
@@ -94,11 +94,8 @@ class AgentTable:
     def _ports(self) -> dict[int, dict[Port, int]]:
         if not self._ports_known:
             self._ports_known = True
-            for rank, agent in enumerate(self.agents):
-                self.take_ports(rank, agent.ports, 1)
-            for rank, tenants in enumerate(self.snapshot.tenants):
-                for job, task in tenants:
-                    self.take_ports(rank, job.tasks[task].template.ports, 1)
+            rank = self.snapshot.rank
+            self.ports = {rank[name]: used.copy() for name, used in self.snapshot.columns.ports.items()}
         return self.ports
 
     def take_ports(self, rank: int, ports: tuple[Port, ...], sign: int) -> None:

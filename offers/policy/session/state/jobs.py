@@ -19,6 +19,7 @@ class QueueState:
         self.requested = [0] * width
         """The amounts that all tasks hold or want, as it was when the session opened."""
         self.jobs: list[JobState] = []
+        """The jobs that the session looks at (`Session.jobs`)."""
         self.running = 0
         """Tasks that ran when the session opened."""
 
@@ -29,7 +30,7 @@ class JobState:
     __slots__ = (
         "allocated", "created", "evicted", "job", "min_available", "misfit", "name", "number", "over_limit", "pending",
         "placed",
-        "priority", "queue", "ready", "running", "waiting",
+        "priority", "queue", "ready", "running", "succeeded", "waiting",
     )  # fmt: skip
 
     def __init__(self, job: Job, number: int, figures: JobFigures, queue: QueueState) -> None:
@@ -40,6 +41,7 @@ class JobState:
         """Tasks in allocated states or succeeded."""
         self.running = figures.running
         """Tasks that ran when the session opened."""
+        self.succeeded = figures.ready - figures.settled
         self.waiting = 0
         """Tasks that were pipelined."""
         self.pending = figures.pending

@@ -26,9 +26,11 @@ def carries(labels: tuple[tuple[str, str], ...], template: Template) -> bool:
 
 def present(session: Session) -> Iterator[tuple[int, Template]]:
     """Rank and template of every task that has room on an agent, those placed in this session included."""
-    for rank, tenants in enumerate(session.snapshot.tenants):
-        for job, position in tenants:
-            yield rank, job.tasks[position].template
+    snapshot = session.snapshot
+    for agent, tenants in snapshot.tenants.items():
+        if agent in snapshot.rank:
+            for task in tenants.values():
+                yield snapshot.rank[agent], task.template
     for state in session.jobs.values():
         for position, rank in state.placed.items():
             yield rank, state.job.tasks[position].template

@@ -1,0 +1,150 @@
+"""The taskgroups that hold room in one role, as tasks of sessions.
+
+Taskgroups that have changed are noted, and only these are read again for the next session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from offers.dimensions import Amounts, amounts
+from offers.model import ResourceRequest
+from offers.policy.session.model import Status, Task, Template
+from offers.resources import SCALARS
+from store.records import TaskGroup
+from store.records.definition import Amounts as Resources
+from store.state import State
+
+MOST_TEMPLATES = 4096
+"""If more templates are remembered, all are forgotten. Equal templates that are not the same object cost time only."""
+
+
+class Held(NamedTuple):
+    """The tasks of one application."""
+
+    tasks: tuple[Task, ...]
+    """In the order of their creation, then of their names."""
+    members: int
+    """Number of tasks that count for the minimum of a gang."""
+
+
+NONE = Held((), 0)
+
+
+class HeldTasks:
+    """Follows the taskgroups of one role."""
+
+    def __init__(self, state: State, role: str) -> None:
+        self._state = state
+        self._role = role
+        self._tasks: dict[str, dict[str, Task]] = {}
+        """Tasks by application and id of the taskgroup."""
+        self._held: dict[str, Held] = {}
+        self._templates: dict[tuple[Resources, tuple[tuple[str, int], ...]], Template] = {}
+        self._changed: dict[str, dict[str, None]] = {}
+        """Ids of the taskgroups that have changed, by application."""
+        self.used: dict[str, dict[str, int]] = {}
+        """Amounts by agent and dimension."""
+        self.touched: set[str] = set()
+        """Agents whose amounts in `used` have changed; the reader empties the set."""
+        for group in state.taskgroups.values():
+            self.note(group.application_key, group.id, present=True)
+
+    def note(self, application: str, identity: str, *, present: bool) -> None:
+        """A taskgroup has changed. `present`: the taskgroup exists."""
+        if present or identity in self._tasks.get(application, ()):
+            self._changed.setdefault(application, {})[identity] = None
+        elif identity in self._changed.get(application, ()):
+            self._changed[application].pop(identity)
+
+    def refresh(self) -> set[str]:
+        """Reads the taskgroups that have changed. Returns the applications whose tasks are different."""
+        found = {key for key, identities in self._changed.items() if self._read(key, identities)}
+        self._changed.clear()
+        return found
+
+    def of(self, application: str) -> Held:
+        """The tasks of an application, as of the latest `refresh`; the same object until they change."""
+        held = self._held.get(application)
+        if held is None:
+            tasks = tuple(self._tasks.get(application, {}).values())
+            if not tasks:
+                return NONE
+            members = sum(task.status not in (Status.RELEASING, Status.UNKNOWN) for task in tasks)
+            held = self._held[application] = Held(tasks, members)
+        return held
+
+    def _read(self, application: str, identities: Iterable[str]) -> bool:
+        known = self._tasks.setdefault(application, {})
+        different = False
+        in_order = True
+        for identity in identities:
+            before, after = known.get(identity), self._task(self._state.taskgroups.get(identity))
+            if before == after:
+                continue
+            different = True
+            if before is not None:
+                self._use(before, -1)
+            if after is not None:
+                in_order = in_order and (before is not None or _follows(known, after))
+                known[identity] = after
+                self._use(after, 1)
+            else:
+                del known[identity]
+        if different:
+            self._held.pop(application, None)
+            if not in_order:
+                self._tasks[application] = dict(sorted(known.items(), key=lambda item: _place(item[1])))
+        if not known:
+            del self._tasks[application]
+        return different
+
+    def _task(self, group: TaskGroup | None) -> Task | None:
+        if group is None or group.role != self._role or group.ended:
+            return None
+        key = (group.resources, tuple(sorted(group.extended.items())))
+        template = self._templates.get(key)
+        if template is None:
+            if len(self._templates) >= MOST_TEMPLATES:
+                self._templates.clear()
+            template = self._templates[key] = Template(request_of(group.resources, group.extended.items()))
+        return Task(group.id, template, _status(group), group.agent_id, created=group.created_at)
+
+    def _use(self, task: Task, sign: int) -> None:
+        self.touched.add(task.agent)
+        sums = self.used.setdefault(task.agent, {})
+        for name, amount in task.template.request:
+            sums[name] = sums.get(name, 0) + sign * amount
+            if not sums[name]:
+                del sums[name]
+        if not sums:
+            del self.used[task.agent]
+
+
+def _place(task: Task) -> tuple[float, str]:
+    return task.created, task.name
+
+
+def _follows(known: Mapping[str, Task], task: Task) -> bool:
+    last = next(reversed(known.values()), None) if isinstance(known, dict) else None
+    return last is None or _place(last) < _place(task)
+
+
+def _status(group: TaskGroup) -> Status:
+    if group.killing_since:
+        return Status.RELEASING
+    if group.unreachable_since:
+        return Status.UNKNOWN
+    return Status.RUNNING if group.status == "Running" else Status.BOUND
+
+
+def request_of(scalars: Resources | ResourceRequest, extended: Iterable[tuple[str, int]]) -> Amounts:
+    """The amounts that sessions count. Ports are numerous, and are tested apart."""
+    found = [(name, getattr(scalars, name)) for name in SCALARS]
+    return amounts([*found, *((extended_dimension(name), amount) for name, amount in extended)])
+
+
+def extended_dimension(name: str) -> str:
+    """The dimension of an extended resource."""
+    return f"extended resource {name}"

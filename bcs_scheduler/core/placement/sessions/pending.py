@@ -1,0 +1,72 @@
+"""The slots of open demands, and planned placements, as tasks of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from bcs_scheduler.core.placement.sessions.held import MOST_TEMPLATES, request_of
+from offers.model import Demand, Placement
+from offers.policy.session.model import Nomination, Status, Task, Template
+from transactions.base import Slot
+
+
+def task_name(demand: Demand[Slot], slot: Slot) -> str:
+    """The name of the task of a pending slot; unique within its job, and the same in following sessions."""
+    return f"{demand.id}/{slot.index}"
+
+
+def demand_of(task: str) -> str:
+    """Id of the demand that a pending task belongs to."""
+    return task.rpartition("/")[0]
+
+
+class Kind:
+    """The properties of a demand that the tests of agents depend on: `Template.tests`. Demands of one kind share one
+    judgement. The hash is computed once."""
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: Hashable) -> None:
+        self.value = value
+        self._hash = hash(value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Kind) and self.value == other.value)
+
+
+def kind_of(demand: Demand[Slot]) -> Kind:
+    """The kind of a demand. Demands that are alike have equal kinds."""
+    agents = (demand.only_agents, demand.except_agents)
+    alike = (demand.request, demand.rules, demand.only_host, agents)
+    return Kind((*alike, demand.application if demand.rules.live else ""))
+
+
+class PendingTasks:
+    """Makes tasks. Demands that are alike share one template."""
+
+    def __init__(self) -> None:
+        self._templates: dict[Kind, Template] = {}
+
+    def tasks_of(
+        self, demand: Demand[Slot], most: int | None, nominations: Mapping[str, Nomination]
+    ) -> tuple[list[Task], Kind]:
+        """The tasks of the first `most` slots (None: of all), and their kind. `nominations`: by name of the task."""
+        kind = kind_of(demand)
+        template = self._templates.get(kind)
+        if template is None:
+            if len(self._templates) >= MOST_TEMPLATES:
+                self._templates.clear()
+            request = request_of(demand.request, demand.request.extended)
+            template = self._templates[kind] = Template(request, ports=demand.request.fixed_ports, tests=kind)
+        names = [task_name(demand, slot) for slot in demand.slots[:most]]
+        return [Task(name, template, nomination=nominations.get(name)) for name in names], kind
+
+
+def planned_task(demand: Demand[Slot], placement: Placement[Any]) -> Task:
+    """The task of a placement that is planned and not launched."""
+    template = Template(request_of(demand.request, demand.request.extended))
+    return Task(task_name(demand, placement.slot), template, Status.BINDING, placement.agent_id)

@@ -1,0 +1,305 @@
+"""The snapshot of one role, kept from session to session.
+
+A job is an application. Its tasks are the taskgroups that hold room, those that are planned and not launched yet, and
+the slots of the open demands of its operations. An agent has in total as much as is known of it, at least the offered
+amounts and those of our taskgroups; the rest is in the hands of others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bcs_scheduler.core.placement.queue_accounts import queue_of
+from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks, extended_dimension
+from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, planned_task
+from offers.dimensions import amounts
+from offers.leased.pool import OfferPool
+from offers.leased.row import LeasedRow
+from offers.model import Demand, Placement
+from offers.policy.session.columns import Array
+from offers.policy.session.model import Agent, Job, Nomination, Queue, Task
+from offers.policy.session.snapshot import Snapshot
+from offers.resources import SCALARS
+from store.ids import namespace_of
+from store.records import DEFAULT_QUEUE
+from store.records import Queue as QueueRecord
+from store.state import State
+from transactions.base import Slot
+
+NOT_OFFERED = -1
+"""Number of the row of an agent that was not offered: nothing can be launched on it."""
+Planned = tuple[Demand[Slot], Placement[Slot]]
+
+
+class Moving(NamedTuple):
+    """What concerns one role in one session, beside the records and the offers."""
+
+    demands: Iterable[Demand[Slot]]
+    """The open demands of the role."""
+    most: Mapping[str, int]
+    """Number of slots that take part, by the id of the demand, where not all do."""
+    planned: Iterable[Planned]
+    """The placements of the role that are not launched yet."""
+    nominations: Mapping[tuple[str, str], Nomination]
+    """Promised rooms by names of job and task."""
+    gone: Mapping[str, list[Task]]
+    """Taskgroups by application that have ended, and whose room is promised and was not offered yet."""
+
+
+class SessionInput(NamedTuple):
+    """A snapshot, and the objects that its names stand for."""
+
+    snapshot: Snapshot
+    rows: Mapping[str, LeasedRow]
+    """The rows by agent; agents that were not offered in this term are missing."""
+    numbers: Array
+    """Numbers of the rows by rank; NOT_OFFERED where there is none."""
+    tests: Mapping[Kind, Demand[Slot]]
+    """A demand for each value of `Template.tests`."""
+    missing: Mapping[str, int]
+    """Number of tasks by job that its minimum lacks without this session."""
+
+
+class _Parts(NamedTuple):
+    """The parts that a job with open demands was made of. Equal parts make an equal job."""
+
+    held: Held
+    planned: tuple[Task, ...]
+    gone: tuple[Task, ...]
+    demands: tuple[Demand[Slot], ...]
+    most: tuple[int | None, ...]
+    nominations: tuple[tuple[str, Nomination], ...]
+    facts: tuple[Any, ...]
+
+
+class RoleSnapshot:
+    """Follows records and offers. `take` costs as much as there is pending and has changed."""
+
+    def __init__(self, state: State, pool: OfferPool, role: str) -> None:
+        self._state, self._pool, self._role = state, pool, role
+        self.held = HeldTasks(state, role)
+        self._touched: set[str] = set(pool.totals).union(row.agent_id for row in pool.rows_in(role))
+        """Agents of which something has changed."""
+        self._changed: set[str] = set(state.applications)
+        """Applications of which a record other than a taskgroup has changed."""
+        self.queues_changed = True
+        self._snapshot = Snapshot((), (), ())
+        self._pending = PendingTasks()
+        self._parts: dict[str, _Parts] = {}
+        """The parts of the jobs with something planned, pending or leaving."""
+        self._kinds: dict[str, list[tuple[Kind, Demand[Slot]]]] = {}
+        self._missing: dict[str, int] = {}
+        self._busy: set[str] = set()
+        """Agents with something planned or leaving in the latest session."""
+        self._rows: dict[str, LeasedRow] = {}
+        self._numbers: Array = np.zeros(0, dtype=np.int64)
+        self._names: dict[str, set[str]] = {}
+        """Names of jobs by namespace."""
+
+    def namespace_changed(self, namespace: str) -> None:
+        """The work of a namespace may belong to another queue."""
+        self._changed |= self._names.get(namespace, set())
+
+    def application_changed(self, key: str) -> None:
+        """An application or its definition has changed, or is gone."""
+        if key in self._state.applications or key in self._snapshot.jobs:
+            self._changed.add(key)
+        else:
+            self._changed.discard(key)
+
+    def touch(self, agent: str) -> None:
+        """Something about an agent has changed, or the agent is gone."""
+        pool = self._pool
+        if agent in self._snapshot.rank or agent in pool.totals or pool.row(agent, self._role) is not None:
+            self._touched.add(agent)
+        else:
+            self._touched.discard(agent)
+
+    def take(self, moving: Moving, now: float) -> SessionInput:
+        """The state at the moment `now` in Unix seconds, for one session. The next call changes the snapshot."""
+        jobs = self._jobs(moving)
+        extra = self._extra()
+        agents = self._agents(extra)
+        queues = self._queues() if self.queues_changed else None
+        self.queues_changed = False
+        moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in agents.items())
+        self._snapshot.advance(now, agents, jobs, queues)
+        self._number(agents, moved)
+        tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
+        missing = {key: number for key, number in self._missing.items() if number > 0}
+        return SessionInput(self._snapshot, self._rows, self._numbers, tests, missing)
+
+    # --- jobs -------------------------------------------------------------------------------------------------
+
+    def _jobs(self, moving: Moving) -> dict[str, Job | None]:
+        demands: dict[str, list[Demand[Slot]]] = defaultdict(list)
+        for demand in moving.demands:
+            demands[demand.application].append(demand)
+        planned: dict[str, list[Task]] = defaultdict(list)
+        for demand, placement in moving.planned:
+            planned[demand.application].append(planned_task(demand, placement))
+        nominations: dict[str, dict[str, Nomination]] = defaultdict(dict)
+        for (job, task), promise in moving.nominations.items():
+            nominations[job][task] = promise
+        restless = {*demands, *planned, *moving.gone}
+        changed = {*self.held.refresh(), *self._changed, *restless, *self._parts}
+        self._changed.clear()
+        found: dict[str, Job | None] = {}
+        for key in sorted(changed):
+            wanted = tuple(demands.get(key, ()))
+            parts = _Parts(
+                self.held.of(key),
+                tuple(planned.get(key, ())),
+                tuple(moving.gone.get(key, ())),
+                wanted,
+                tuple(moving.most.get(demand.id) for demand in wanted),
+                tuple(nominations.get(key, {}).items()) if wanted else (),
+                self._facts(key),
+            )
+            if key in restless and self._parts.get(key) == parts:
+                continue
+            self._forget(key)
+            made = self._job(key, parts, nominations.get(key, {}))
+            if key in restless:
+                self._parts[key] = parts
+            if made is not None or key in self._snapshot.jobs:
+                found[key] = made
+                self._name(key, present=made is not None)
+        return found
+
+    def _name(self, key: str, *, present: bool) -> None:
+        namespace = namespace_of(key)
+        names = self._names.setdefault(namespace, set())
+        if present:
+            names.add(key)
+        else:
+            names.discard(key)
+        if not names:
+            del self._names[namespace]
+
+    def _forget(self, key: str) -> None:
+        self._parts.pop(key, None)
+        self._kinds.pop(key, None)
+        self._missing.pop(key, None)
+
+    def _facts(self, key: str) -> tuple[Any, ...]:
+        """The facts of an application that its job depends on; empty without the application."""
+        application = self._state.applications.get(key)
+        if application is None:
+            return ()
+        version = self._state.version(key, application.version)
+        least, priority = (version.min_available, version.priority) if version is not None else (1, 0)
+        return least, priority, queue_of(self._state, application.namespace), application.created_at
+
+    def _job(self, key: str, parts: _Parts, nominations: Mapping[str, Nomination]) -> Job | None:
+        if not parts.facts:
+            return None
+        held = self.held.of(key)
+        least, priority, queue, created = parts.facts
+        there = len(parts.planned) + len(held.tasks)
+        # The application may have been made smaller than its minimum.
+        least = max(1, min(least, there + sum(len(demand.slots) for demand in parts.demands)))
+        tasks = [*parts.planned, *held.tasks]
+        kinds = []
+        for demand, most in zip(parts.demands, parts.most, strict=True):
+            found, kind = self._pending.tasks_of(demand, most, nominations)
+            tasks += found
+            kinds.append((kind, demand))
+        tasks += parts.gone
+        if parts.demands:
+            self._kinds[key] = kinds
+            self._missing[key] = least - len(parts.planned) - held.members
+        if not tasks:
+            return None
+        return Job(key, queue, tuple(tasks), min_available=least, priority=priority, created=created)
+
+    # --- queues -----------------------------------------------------------------------------------------------
+
+    def _queues(self) -> list[Queue]:
+        records = self._state.queues
+        default = () if DEFAULT_QUEUE in records else (QueueRecord(name=DEFAULT_QUEUE),)
+        return [_queue(record) for record in (*default, *records.values())]
+
+    # --- agents -----------------------------------------------------------------------------------------------
+
+    def _extra(self) -> dict[str, dict[str, int]]:
+        """Amounts by agent and dimension of what is planned or leaving."""
+        found: dict[str, dict[str, int]] = {}
+        for parts in self._parts.values():
+            for task in (*parts.planned, *parts.gone):
+                sums = found.setdefault(task.agent, {})
+                for name, amount in task.template.request:
+                    sums[name] = sums.get(name, 0) + amount
+        return found
+
+    def _agents(self, extra: Mapping[str, Mapping[str, int]]) -> dict[str, Agent | None]:
+        """The agents that have changed."""
+        self._pool.table.flush()
+        names = {*self._touched, *self.held.touched, *self._busy, *extra}
+        self._touched.clear()
+        self.held.touched.clear()
+        self._busy = set(extra)
+        found: dict[str, Agent | None] = {}
+        snapshot, totals = self._snapshot, self._pool.totals
+        for name in names:
+            row = self._pool.row(name, self._role)
+            if row is None:
+                self._rows.pop(name, None)
+            else:
+                self._rows[name] = row
+            rank = snapshot.rank.get(name)
+            used = self.held.used.get(name, {})
+            more = extra.get(name)
+            if more:
+                used = {line: used.get(line, 0) + more.get(line, 0) for line in (*used, *more)}
+            if row is None and not used and name not in totals:
+                if rank is not None:
+                    found[name] = None
+                continue
+            agent = _agent(name, row, used, totals.get(name, (0, 0)))
+            found[name] = agent if rank is None or snapshot.agents[rank] != agent else snapshot.agents[rank]
+        return found
+
+    def _number(self, changed: Iterable[str], moved: bool) -> None:
+        rows, rank = self._rows, self._snapshot.rank
+        if moved:
+            names = (rows.get(name) for name in rank)
+            numbers = [NOT_OFFERED if row is None else row.number for row in names]
+            self._numbers = np.array(numbers, dtype=np.int64)
+            return
+        for name in changed:
+            if name in rank:
+                row = rows.get(name)
+                self._numbers[rank[name]] = NOT_OFFERED if row is None else row.number
+
+
+def _queue(record: QueueRecord) -> Queue:
+    guarantee = amounts((name, getattr(record.guarantee, name)) for name in SCALARS)
+    limits = ((name, getattr(record.capability, name)) for name in SCALARS)
+    return Queue(
+        record.name,
+        record.weight,
+        guarantee,
+        tuple((name, most) for name, most in limits if most is not None),
+        record.reclaimable,
+        created=record.created_at,
+    )
+
+
+def _agent(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, int]) -> Agent:
+    """The agent with `used` of our taskgroups: the rest that is not free now is in the hands of others."""
+    is_open = row is not None and row.open
+    total = dict(zip(SCALARS, row.amounts, strict=False)) if row is not None and is_open else dict.fromkeys(SCALARS, 0)
+    for dimension, amount in used.items():
+        total[dimension] = total.get(dimension, 0) + amount
+    known = row.totals if row is not None else size
+    foreign = [(line, max(amount - total[line], 0)) for line, amount in zip(("cpus", "mem"), known, strict=True)]
+    for line, amount in foreign:
+        total[line] += amount
+    for extended, capacity in row.overrides.extended.items() if row is not None else ():
+        total[extended_dimension(extended)] = max(capacity, used.get(extended_dimension(extended), 0))
+    return Agent(name, amounts(total), amounts(foreign), row.attributes if row is not None else {})

@@ -1,0 +1,171 @@
+"""The end of a session: its decisions, and the conditions of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from offers.policy.session.blocked import Conditions
+from offers.policy.session.decisions import (
+    NOT_ENOUGH_RESOURCES,
+    QUEUE_LIMIT,
+    QUEUE_NOT_FOUND,
+    QUEUE_OVERUSED,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    Bind,
+    Condition,
+    Decisions,
+    Eviction,
+    Overused,
+)
+from offers.policy.session.model import Job, Nomination
+from offers.policy.session.state.jobs import JobState
+from offers.policy.session.state.statements import EVICT
+from offers.policy.session.state.templates import Need
+
+if TYPE_CHECKING:
+    from offers.policy.session.session import Session
+
+
+def close(session: Session) -> Decisions:
+    """The decisions of the session."""
+    agents = session.agents.agents
+    binds: list[Bind] = []
+    evictions: list[Eviction] = []
+    sequence: list[Bind | Overused] = []
+    launched: set[tuple[int, int]] = set()
+    passed_over = iter(session.sequence)
+    following = next(passed_over, None)
+    for number, (operation, beneficiary) in enumerate(session.changes.committed):
+        while following is not None and following[0] <= number:
+            sequence.append(following[1])
+            following = next(passed_over, None)
+        job = operation.job
+        tasks, name = job.job.tasks, job.name
+        if operation.kind == EVICT:
+            for position, rank in zip(operation.positions, operation.ranks, strict=True):
+                evictions.append(Eviction(name, tasks[position].name, agents[rank].name, beneficiary.name))
+            continue
+        made = [
+            Bind(name, tasks[position].name, agents[rank].name)
+            for position, rank in zip(operation.positions, operation.ranks, strict=True)
+        ]
+        launched.update((job.number, position) for position in operation.positions)
+        binds += made
+        sequence += made
+    if following is not None:
+        sequence += [following[1], *(one for _, one in passed_over)]
+    held = {
+        (job.name, job.job.tasks[position].name): agents[rank].name
+        for job in session.jobs.values()
+        if len(job.placed)
+        for position, rank in job.placed.items()
+        if (job.number, position) not in launched
+    }
+    until = session.snapshot.now + session.policy.nomination_seconds
+    return Decisions(
+        binds=tuple(binds),
+        evictions=tuple(evictions),
+        pipelined=held,
+        nominations={task: Nomination(agent, until) for task, agent in held.items()},
+        conditions=Closing(session).conditions(),
+        admitted=tuple(session.admitted),
+        sequence=tuple(sequence),
+        deserved=session.rules.deserved(),
+        faults=tuple(session.guard.faults),
+        allocated={
+            name: dict(zip(session.snapshot.dimensions, queue.allocated, strict=True))
+            for name, queue in session.queues.items()
+        },
+        held_back={
+            job.name: reason
+            for job in session.jobs.values()
+            if len(job.job.pending) > len(job.placed)
+            for reason in held_back(session, job)
+        },
+    )
+
+
+def no_queue(job: Job) -> Condition:
+    """The condition of a job whose queue is not there."""
+    return Condition(UNSCHEDULABLE, QUEUE_NOT_FOUND, f"the queue {job.queue} does not exist")
+
+
+def held_back(session: Session, job: JobState) -> dict[str, int]:
+    """The reasons that lie with the queue of a job."""
+    if job.over_limit:
+        return {QUEUE_LIMIT: 1}
+    passed_over = job.misfit is None and any(one.queue == job.queue.name for _, one in session.sequence)
+    return {QUEUE_OVERUSED: 1} if passed_over else {}
+
+
+class Closing:
+    """Makes the conditions of the jobs."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._refusals: dict[int, dict[str, int]] = {}
+
+    def conditions(self) -> Conditions:
+        """The conditions of all jobs. Those of jobs that no action saw are made when they are asked for."""
+        session = self._session
+        found = session.conditions
+        for job in session.jobs.values():
+            condition = self._condition(job)
+            if condition is not None:
+                found[job.name] = condition
+        for group in session.aside:
+            self._refusals_of(session.needs.of(group.template))
+        return Conditions(found, self._late)
+
+    def _condition(self, job: JobState) -> Condition | None:
+        session = self._session
+        if session.rules.ready(job):
+            return Condition(SCHEDULED)
+        if job.pending or job.placed or session.snapshot.figures[job.name].settled > len(job.evicted):
+            missing, tasks = job.min_available - job.ready, len(job.job.tasks)
+            return self._unschedulable(missing, tasks, job.waiting, job.misfit, held_back(session, job))
+        return None
+
+    def _late(self) -> dict[str, Callable[[], Condition]]:
+        """What makes the conditions of the jobs that no action saw."""
+        session = self._session
+        late: dict[str, Callable[[], Condition]] = {}
+        for group in session.aside:
+            need = session.needs.of(group.template)
+            for name in group.jobs:
+                late[name] = partial(self._aside_condition, need, session.snapshot.jobs[name])
+        for job in session.standing():
+            if job.queue not in session.queues:
+                late[job.name] = partial(no_queue, job)
+                continue
+            state = JobState(job, -1, session.snapshot.figures[job.name], session.queues[job.queue])
+            condition = self._condition(state)
+            if condition is not None:
+                late[job.name] = partial(_known, condition)
+        return late
+
+    def _aside_condition(self, need: Need, job: Job) -> Condition:
+        return self._unschedulable(job.min_available, len(job.tasks), 0, need, {})
+
+    def _refusals_of(self, need: Need) -> dict[str, int]:
+        found = self._refusals.get(need.number)
+        if found is None:
+            found = self._refusals[need.number] = self._session.candidates(need).refusals()
+        return found
+
+    def _unschedulable(
+        self, missing: int, tasks: int, waiting: int, misfit: Need | None, held_back: dict[str, int]
+    ) -> Condition:
+        why = held_back if misfit is None else {**held_back, **self._refusals_of(misfit)}
+        reasons = ", ".join(f"{number} {reason}" for reason, number in why.items())
+        message = f"{missing}/{tasks} tasks in gang unschedulable{f': {reasons}' if reasons else ''}"
+        if waiting:
+            message = f"{message}; {waiting} wait for room that is being released"
+        return Condition(UNSCHEDULABLE, NOT_ENOUGH_RESOURCES, message, why, waiting)
+
+
+def _known(condition: Condition) -> Condition:
+    return condition
