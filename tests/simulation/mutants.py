@@ -359,5 +359,7 @@ OF_SESSIONS = (
     Mutant("ignore the budget", mutantsessions.ignore_the_budget, ("I41",), range(4, 44)),
     Mutant("evict for good", mutantsessions.evict_for_good, ("I42", "C2"), range(5, 45)),
     Mutant("evict anybody", mutantsessions.evict_anybody, ("I42",)),
+    Mutant("overlook taskgroups", mutantsessions.overlook_taskgroups, ("I43",)),
+    Mutant("overlook agents", mutantsessions.overlook_agents, ("I43",)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""

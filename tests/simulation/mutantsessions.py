@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.core.placement.sessions import session_pass, snapshots
+from bcs_scheduler.core.placement.sessions import held, role, session_pass
 from offers.policy.session.plugins import priority
 from store.records import TaskGroup
 from transactions import groups
@@ -17,7 +17,8 @@ from transactions.rules import evictions
 
 def start_gangs_in_parts(patch: pytest.MonkeyPatch) -> None:
     """Sessions know nothing of minima."""
-    patch.setattr(snapshots.Snapshots, "_least", lambda self, application, tasks: 1)
+    honest = role.RoleSnapshot._facts
+    patch.setattr(role.RoleSnapshot, "_facts", lambda self, key: honest(self, key) and (1, *honest(self, key)[1:]))
 
 
 def ignore_the_budget(patch: pytest.MonkeyPatch) -> None:
@@ -37,3 +38,24 @@ def evict_for_good(patch: pytest.MonkeyPatch) -> None:
 def evict_anybody(patch: pytest.MonkeyPatch) -> None:
     """The priority of a victim does not matter."""
     patch.setattr(priority, "preemptable", lambda claim, candidates: list(candidates))
+
+
+def overlook_taskgroups(patch: pytest.MonkeyPatch) -> None:
+    """Taskgroups that are gone stay in the snapshot."""
+    honest = held.HeldTasks.note
+
+    def hasty(self: held.HeldTasks, application: str, identity: str, *, present: bool) -> None:
+        if present:
+            honest(self, application, identity, present=present)
+
+    patch.setattr(held.HeldTasks, "note", hasty)
+
+
+def overlook_agents(patch: pytest.MonkeyPatch) -> None:
+    """The snapshot keeps the amounts of the first offer of an agent."""
+
+    def hasty(self: role.RoleSnapshot, agent: str) -> None:
+        if agent not in self._snapshot.rank:
+            self._touched.add(agent)
+
+    patch.setattr(role.RoleSnapshot, "touch", hasty)

@@ -3,6 +3,7 @@
 I40  a gang of which nothing runs is planned with its minimum or not at all
 I41  evictions leave the taskgroups ready that the disruption budget asks for
 I42  whoever is evicted has a transaction that looks for another place, and was less urgent than its beneficiary
+I43  the snapshot that is kept from session to session equals one that is made from nothing
 
 These worlds have seeds of their own (`simulate(..., sessions=True)`), so that the others stay what they are.
 """
@@ -20,6 +21,7 @@ from tests.simulation.driver import Term
 from tests.simulation.readiness import is_ready
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
+from tests.snapshots import outdated
 
 POLICY = policy_of(
     {
@@ -32,6 +34,8 @@ POLICY = policy_of(
     }
 )
 Records = dict[tuple[str, str], Record]
+COMPARED = 10
+"""Turns between two comparisons of the snapshot that is kept (I43)."""
 
 
 def with_sessions(options: CoreOptions) -> CoreOptions:
@@ -51,6 +55,7 @@ class Sessions:
         self._asked = options.policy is not None
         self._there: dict[str, int] = {}
         """Taskgroups that run or are planned, by application, after the turn before."""
+        self._turns = 0
         self._known: set[str] = set()
         """All taskgroups after the turn before: one that comes back is not planned anew."""
 
@@ -131,6 +136,17 @@ class Sessions:
             if key not in self._there and not self._ended_members(term, key):
                 self._is_whole(term, key, there[key])
         self._there, self._known = there, set(state.taskgroups)
+        self._turns += 1
+        if self._turns % COMPARED == 0 and term.core.turn_context.connected:
+            self._kept_is_fresh(term)
+
+    # --- I43 --------------------------------------------------------------------------------------------------
+
+    def _kept_is_fresh(self, term: Term) -> None:
+        self.world.counts["snapshots compared"] += 1
+        different = outdated(term.core)
+        if different:
+            raise Violation("I43", f"the snapshot is out of date: {'; '.join(different)}")
 
     @staticmethod
     def _ended_members(term: Term, key: str) -> bool:

@@ -112,7 +112,7 @@ def test_sessions_keep_gangs_whole_and_budgets() -> None:
         result = simulate(seed, STEPS, sessions=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
-    assert counts["gangs planned"] and counts["taskgroups evicted"]
+    assert counts["gangs planned"] and counts["taskgroups evicted"] and counts["snapshots compared"]
 
 
 @pytest.mark.parametrize("mutant", OF_SESSIONS, ids=lambda mutant: mutant.name)

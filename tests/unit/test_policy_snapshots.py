@@ -14,32 +14,10 @@ from offers.dimensions import amounts
 from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
 from offers.policy.session.session import Session, decide
 from offers.policy.session.snapshot import BadSnapshot, Snapshot
+from tests.snapshots import contents
 from tests.unit.policy_clusters import ACTIONS, cores, policy, random_cluster
 
 SEEDS = st.integers(0, 2**32)
-
-
-def contents(snapshot: Snapshot) -> Any:
-    """Everything that sessions read of a snapshot, as values."""
-    columns = snapshot.columns
-    mirrors = columns.mirrors
-    sums = ("allocated", "requested", "pending", "ready", "settled", "running")
-    return (
-        [agent.name for agent in snapshot.agents],
-        snapshot.rank,
-        [columns.total, columns.idle, columns.future, columns.count, columns.leaving, columns.ports],
-        [columns.score_cpus, columns.score_mem, columns.max_tasks, columns.limited, sorted(columns.special)],
-        [array.tolist() for array in (*mirrors.idle, *mirrors.future, mirrors.count, mirrors.score_cpus)],
-        [array.tolist() for array in (mirrors.score_mem, columns.max_tasks_array, *columns.total_arrays)],
-        {name: [getattr(figures, each) for each in sums] for name, figures in snapshot.figures.items()},
-        {name: [one.allocated, one.jobs, one.running] for name, one in snapshot.standing.items()},
-        set(snapshot.waking),
-        snapshot.tenants,
-        set(snapshot.templates),
-        snapshot.totals,
-        snapshot.wide,
-        snapshot.now,
-    )
 
 
 def changed(jobs: list[Job], chance: random.Random, number: int) -> list[Job]:

@@ -1,0 +1,82 @@
+"""Snapshots of sessions as plain values, so that one that was kept can be compared with one that is made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bcs_scheduler.core.placement.sessions.role import Moving, RoleSnapshot, SessionInput
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.sessions.snapshots import Promises
+from bcs_scheduler.core.scheduler import Core
+from offers.leased.pool import OfferPool
+from offers.policy.session.snapshot import Snapshot
+from store.state import State
+
+
+def contents(snapshot: Snapshot) -> dict[str, Any]:
+    """Everything that sessions read of a snapshot."""
+    columns = snapshot.columns
+    mirrors = columns.mirrors
+    sums = ("allocated", "requested", "pending", "ready", "settled", "running")
+    return {
+        "now": snapshot.now,
+        "agents": snapshot.agents,
+        "rank": snapshot.rank,
+        "queues": snapshot.queues,
+        "amounts": [columns.total, columns.idle, columns.future, snapshot.totals, snapshot.wide],
+        "counts": [columns.count, columns.leaving, columns.ports, columns.max_tasks, columns.limited],
+        "scores": [columns.score_cpus, columns.score_mem],
+        "special": sorted(columns.special),
+        "mirrors": [
+            array.tolist()
+            for array in (*mirrors.idle, *mirrors.future, mirrors.count, mirrors.score_cpus, mirrors.score_mem)
+        ],
+        "arrays": [array.tolist() for array in (columns.max_tasks_array, *columns.total_arrays)],
+        "jobs": {
+            name: (job.queue, job.tasks, job.min_available, job.priority, job.created)
+            for name, job in snapshot.jobs.items()
+        },
+        "figures": {name: [getattr(figures, each) for each in sums] for name, figures in snapshot.figures.items()},
+        "standing": {name: [one.allocated, one.jobs, one.running] for name, one in snapshot.standing.items()},
+        "waking": set(snapshot.waking),
+        "tenants": snapshot.tenants,
+        "templates": set(snapshot.templates),
+    }
+
+
+def outdated(core: Core) -> list[str]:
+    """What the kept inputs of sessions have different, in all roles, from ones that are made from nothing."""
+    turn = core.turn_context
+    placing = core._offer_manager.placing
+    assert isinstance(placing, SessionPass)
+    kept = placing._snapshots
+    promises = Promises(placing._nominations, placing._leaving)
+    found: list[str] = []
+    for role in kept._roles:
+        demands = [demand for demand in turn.engine.demands.values() if demand.role == role and not demand.per_agent]
+        planned = list(placing._launcher.placements())
+        moving = kept.moving(role, demands, {}, planned, promises)
+        taken = kept.take(role, demands, {}, planned, promises, turn.now)
+        found += _differences(core.state, turn.pool, role, moving, taken)
+    return found
+
+
+def _differences(state: State, pool: OfferPool, role: str, moving: Moving, found: SessionInput) -> list[str]:
+    fresh = RoleSnapshot(state, pool, role).take(moving, found.snapshot.now)
+    if fresh.snapshot.dimensions != found.snapshot.dimensions:  # those of former work are kept, with 0
+        before = found.snapshot
+        found = found._replace(
+            snapshot=Snapshot(before.agents, before.queues, before.jobs.values(), before.now),
+        )
+    kept, anew = _values(found), _values(fresh)
+    return [f"{name}: {kept[name]} is kept, {anew[name]} is there" for name in kept if kept[name] != anew[name]]
+
+
+def _values(found: SessionInput) -> dict[str, Any]:
+    return {
+        **contents(found.snapshot),
+        "rows": {name: row.number for name, row in found.rows.items()},
+        "numbers": found.numbers.tolist(),
+        "tests": set(found.tests),
+        "missing": dict(found.missing),
+    }

@@ -1,0 +1,142 @@
+"""The snapshot that is kept from session to session equals one that is made from nothing, whatever happens between."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bcs_scheduler.core.interface import cluster_manager, leased, requests
+from bcs_scheduler.core.options import CoreOptions
+from offers.agents import ListedAgent
+from offers.policy.session.configuration.document import DEFAULT, policy_of
+from store.records import Limits, Namespace, Queue
+from tests.snapshots import outdated
+from tests.unit.lab import Lab, version
+
+POLICY = policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill, preempt"})
+OPTIONS = CoreOptions(strict=True, policy=POLICY, session_period=0.5)
+SPACES = ("a", "b", "c")
+QUEUES = ("default", "q1", "q2")
+AGENTS = ("agent-1", "agent-2", "agent-3", "agent-4")
+
+
+class Steps:
+    """One random step after the other."""
+
+    def __init__(self, chance: random.Random) -> None:
+        self.chance = chance
+        self.lab = Lab(OPTIONS)
+        often = [self.define, self.scale, self.offer, self.offer, self.offer, self.report, self.report, self.enter]
+        rarely = [
+            self.delete, self.put_queue, self.drop_queue, self.rescind, self.list_agents, self.lose_agent,
+            self.settings, self.connect, lambda: None,
+        ]  # fmt: skip
+        self.steps: list[Callable[[], Any]] = [*often * 4, *rarely]
+        for queue in QUEUES:
+            self.lab.turn(requests.PutQueue(queue=Queue(name=queue)))
+        for _ in range(3):
+            self.offer()
+            self.define()
+
+    def __call__(self) -> None:
+        self.chance.choice(self.steps)()
+        self.lab.wait(self.chance.choice((0.1, 0.6, 12.0)))
+
+    def define(self) -> None:
+        instances = self.chance.randint(1, 4)
+        fields = {"priority": self.chance.choice((0, 5)), "min_available": self.chance.choice((0, 0, 2))}
+        wanted = msgspec.structs.replace(version(instances, **fields), namespace=self.chance.choice(SPACES))
+        key = f"{wanted.namespace}/{wanted.application}"
+        known = key in self.lab.core.state.applications
+        self.lab.turn((requests.UpdateApplication if known else requests.CreateApplication)(version=wanted))
+
+    def scale(self) -> None:
+        space, instances = self.chance.choice(SPACES), self.chance.randint(0, 5)
+        self.lab.turn(requests.ScaleApplication(namespace=space, name="web", instances=instances))
+
+    def delete(self) -> None:
+        self.lab.turn(requests.DeleteApplication(namespace=self.chance.choice(SPACES), name="web", enforce=True))
+
+    def put_queue(self) -> None:
+        limits = Limits(cpus=self.chance.choice((None, 200)))
+        queue = Queue(name=self.chance.choice(QUEUES), weight=self.chance.randint(1, 3), capability=limits)
+        self.lab.turn(requests.PutQueue(queue=queue))
+
+    def drop_queue(self) -> None:
+        self.lab.turn(requests.DeleteQueue(name=self.chance.choice(QUEUES)))
+
+    def enter(self) -> None:
+        namespace = Namespace(name=self.chance.choice(SPACES), queue=self.chance.choice(QUEUES))
+        self.lab.turn(requests.PutNamespace(namespace=namespace))
+
+    def offer(self) -> None:
+        self.lab.offer(self.chance.choice(AGENTS), cpus=self.chance.choice((50, 350, 900)))
+
+    def rescind(self) -> None:
+        offers = self.lab.core.turn_context.pool.offers()
+        if offers:
+            self.lab.turn(leased.OfferRescinded(offer_id=self.chance.choice(offers).id))
+
+    def report(self) -> None:
+        groups = list(self.lab.core.state.taskgroups.values())
+        if groups:
+            state = self.chance.choice((*["RUNNING"] * 6, "FAILED", "UNREACHABLE", "KILLED"))
+            self.lab.report(self.chance.choice(groups), state)
+
+    def list_agents(self) -> None:
+        agents = [self._listed(name) for name in AGENTS if self.chance.random() < 0.7]
+        self.lab.turn(cluster_manager.AgentsListed(agents=tuple(agents)))
+
+    def _listed(self, name: str) -> ListedAgent:
+        total = {"cpus": self.chance.choice((400, 1000)), "mem": 64_000_000}
+        return ListedAgent(id=name, ip=name, hostname=f"host-of-{name}", attributes={"InnerIP": name}, total=total)
+
+    def lose_agent(self) -> None:
+        self.lab.turn(cluster_manager.AgentRemoved(agent_id=self.chance.choice(AGENTS)))
+
+    def settings(self) -> None:
+        extended = self.chance.choice((None, {"licences": 3}))
+        agent, disabled = self.chance.choice(AGENTS), self.chance.random() < 0.3
+        self.lab.turn(requests.SetAgent(agent=agent, disabled=disabled, strings={"zone": "x"}, extended=extended))
+
+    def connect(self) -> None:
+        self.lab.turn(cluster_manager.Disconnected())
+        self.lab.turn(cluster_manager.Connected(framework_id="framework", cluster="cluster"))
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None)
+def test_the_kept_snapshot_equals_one_that_is_made_from_nothing(seed: int) -> None:
+    chance = random.Random(seed)
+    step = Steps(chance)
+    for _ in range(40):
+        step()
+        if chance.random() < 0.4:
+            assert outdated(step.lab.core) == []
+    assert outdated(step.lab.core) == []
+
+
+def test_what_is_gone_is_not_kept() -> None:
+    """Taskgroups, applications and agents come and go, and no session is held in between."""
+    lab = Lab(OPTIONS)
+    lab.create(1)
+    lab.offer()
+    lab.wait(2.0)
+    kept = lab.core._offer_manager.placing._snapshots._roles["*"]  # type: ignore[attr-defined]
+    lab.delete(enforce=True)
+    for group in lab.groups:
+        lab.report(group, "KILLED")
+    lab.wait(2.0)
+    for number in range(50):
+        name = f"gone-{number}"
+        listed = ListedAgent(id=name, ip=name, hostname=name, attributes={}, total={"cpus": 1, "mem": 1})
+        lab.turn(cluster_manager.AgentsListed(agents=(listed,)))
+        lab.turn(cluster_manager.AgentRemoved(agent_id=name))
+        lab.turn(cluster_manager.AgentsListed(agents=()))
+    assert len(kept._touched) <= 1 and len(kept._changed) <= 1
+    assert not lab.core.turn_context.pool.follow()
