@@ -256,7 +256,8 @@ class OfferPool:
         return [row for (_, known), row in self._rows.items() if known == role]
 
     def follow(self) -> set[str]:
-        """From now on, ids of agents of which any fact changes are added to this set. One reader, who empties it."""
+        """Returns the set to which ids of agents are added from now on when any of their facts changes. There is one
+        reader, who empties the set."""
         if self.table.touched is None:
             self.table.touched = set()
         return self.table.touched

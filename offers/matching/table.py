@@ -211,7 +211,7 @@ class Table:
         """Rows whose free amounts have changed otherwise."""
         self.touched: set[str] | None = None
         """Ids of the agents of which any fact has changed, for a reader that keeps figures of its own and empties the
-        set; None: nobody reads."""
+        set; None: there is no reader."""
         self._ports: dict[Port, _PortColumn] = {}
         self._port_revisions = np.zeros(_FIRST_CAPACITY, dtype=np.int64)
 

@@ -130,7 +130,7 @@ class Closing:
         return None
 
     def _late(self) -> dict[str, Callable[[], Condition]]:
-        """What makes the conditions of the jobs that no action saw."""
+        """The functions that make the conditions of the jobs that no action saw, by name of the job."""
         session = self._session
         late: dict[str, Callable[[], Condition]] = {}
         for group in session.aside:

@@ -17,7 +17,7 @@ LARGEST = 2**48
 """The greatest total of an agent. Sums and products with ten then fit in 64 bits; for products of CPUs and memory
 `Snapshot.wide` tells whether they do."""
 MOST_MOVES = 32
-"""If more agents than this join or leave at a time, the snapshot is made anew: that takes less time."""
+"""Number of agents that join or leave at a time; if there are more, making the snapshot anew takes less time."""
 
 TaskName = tuple[str, str]
 """Names of job and task."""

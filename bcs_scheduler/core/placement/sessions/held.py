@@ -17,14 +17,15 @@ from store.records.definition import Amounts as Resources
 from store.state import State
 
 MOST_TEMPLATES = 4096
-"""If more templates are remembered, all are forgotten. Equal templates that are not the same object cost time only."""
+"""Number of templates that are remembered; beyond it, all are forgotten. Equal templates that are different objects
+cost time only."""
 
 
 class Held(NamedTuple):
     """The tasks of one application."""
 
     tasks: tuple[Task, ...]
-    """In the order of their creation, then of their names."""
+    """The tasks in the order of their creation, then of their names."""
     members: int
     """Number of tasks that count for the minimum of a gang."""
 

@@ -36,7 +36,7 @@ Planned = tuple[Demand[Slot], Placement[Slot]]
 
 
 class Moving(NamedTuple):
-    """What concerns one role in one session, beside the records and the offers."""
+    """The facts about one role for one session that neither records nor offers tell."""
 
     demands: Iterable[Demand[Slot]]
     """The open demands of the role."""
