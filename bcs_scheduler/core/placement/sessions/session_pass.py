@@ -177,7 +177,7 @@ class SessionPass(PlacementPass):
         """The queues that hold applications back, by application."""
         found = {}
         for application, reason in decisions.held_back.items():
-            queue = self._snapshots.queue_of(namespace_of(application))
+            queue = self._queue_of(application)
             allocated = tuple((name, amount) for name, amount in decisions.allocated[queue].items() if amount)
             deserved = tuple((name, int(part)) for name, part in decisions.deserved.get(queue, {}).items() if part)
             found[application] = HeldBack(queue, reason == QUEUE_LIMIT, allocated, deserved)
