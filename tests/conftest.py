@@ -20,9 +20,13 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-# Hypothesis's deadline of 200 ms per example measures the machine, not the code: two processes share its cores.
-hypothesis.settings.register_profile("no-deadline", deadline=None)
-hypothesis.settings.load_profile("no-deadline")
+from tests.effort import FULL
+
+# Hypothesis's deadline of 200 ms per example and its check for slow strategies measure the machine, not the code.
+hypothesis.settings.register_profile(
+    "ours", deadline=None, derandomize=not FULL, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("ours")
 
 # A shell without job control starts background jobs with SIGINT ignored. The programs under test would inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

@@ -58,7 +58,9 @@ class Reader:
 
 
 @pytest.fixture
-def reader(agent: AgentFiles) -> Iterator[Reader]:
+def reader(agent: AgentFiles, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
+    """However slow the machine is, the time of no task is over."""
+    monkeypatch.setattr(last_outputs, "PATIENCE", 600.0)
     made = Reader(agent)
     yield made
     made.outputs.stop()
@@ -128,7 +130,7 @@ def test_slow_agents_delay_nobody_and_what_is_too_much_is_counted(
 
     def slow(what: str, query: dict[str, str]) -> Answer | None:
         begun.release()
-        release.wait(30)
+        release.wait()
         return None
 
     agent.override = slow
@@ -137,10 +139,8 @@ def test_slow_agents_delay_nobody_and_what_is_too_much_is_counted(
             reader.outputs.put(Wish())
         for _ in range(last_outputs.READERS):
             assert begun.acquire(timeout=30)
-        began = time.perf_counter()
         for _ in range(last_outputs.WAITING + 50):
-            reader.outputs.put(Wish())
-        assert time.perf_counter() - began < 1.0
+            reader.outputs.put(Wish())  # a call that waited for an agent would never return
         assert reader.outputs.results()["overflow"] == 50
         assert not begun.acquire(timeout=0), "no more than READERS are read at the same time"
     finally:

@@ -100,9 +100,8 @@ def hangs(line: socket.socket) -> None:
 
 
 def refusing() -> int:
-    """A port nobody listens on."""
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        return int(found.getsockname()[1])
+    """A port on which nobody listens: programs get no port below 1024 by chance."""
+    return 1
 
 
 def probe_target(port: int, kind: Kind = "REMOTE_HTTP", **fields: Any) -> ProbeTarget:

@@ -279,15 +279,12 @@ def test_an_agent_that_refuses(start: Start, status: int, words: str) -> None:
 # --- agents that are away ---------------------------------------------------------------------------------------
 
 
-def free_address() -> str:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{sock.getsockname()[1]}"
-
-
 def test_an_agent_that_is_away_costs_the_others_nothing(start: Start) -> None:
-    away, there = free_address(), start(steady)
-    found = measure(away, there)[0]
+    there = start(steady)
+    with socket.socket() as bound:  # nobody listens, and nobody else can
+        bound.bind(("127.0.0.1", 0))
+        away = f"127.0.0.1:{bound.getsockname()[1]}"
+        found = measure(away, there)[0]
     assert found[0] == Measured({}, f"agent {away} does not answer: the connection failed")
     assert found[1].containers[KEY].cpus == 0.5
 

@@ -144,7 +144,7 @@ def test_without_a_quorum_writes_wait_then_are_refused_and_nothing_is_lost(
 def test_a_leader_that_stood_still_for_longer_than_its_session_writes_nothing_when_it_wakes(
     zookeeper_ensemble: ZooKeeperEnsemble, cluster: LocalCluster, start_scheduler: StartScheduler, root: str
 ) -> None:
-    frozen, standby = (start_scheduler(store__session_timeout="2") for _ in range(2))
+    frozen, standby = (start_scheduler(store__session_timeout="4") for _ in range(2))
     launch = frozen.call("POST", APPLICATIONS, document("many", 200, FOREVER))
     wait_for(lambda: mesos_tasks(cluster), what="the first launched tasks")
     frozen.suspend()
@@ -179,8 +179,8 @@ def test_a_leader_cut_off_from_zookeeper_alone_gives_way(
 ) -> None:
     """It still hears Mesos, and learns from it that another has taken its place. What it had sent to ZooKeeper arrives
     when that one has long been leading."""
-    cut = start_scheduler(",".join(gate.address for gate in gates), store__session_timeout="2")
-    standby = start_scheduler(store__session_timeout="2")
+    cut = start_scheduler(",".join(gate.address for gate in gates), store__session_timeout="4")
+    standby = start_scheduler(store__session_timeout="4")
     launch = cut.call("POST", APPLICATIONS, document("many", 200, FOREVER))
     wait_for(lambda: indices_running(cluster), what="the first running tasks")
     for gate in gates:
@@ -285,7 +285,7 @@ class Operations:
 def test_the_leading_scheduler_and_the_leading_member_die_together(
     zookeeper_ensemble: ZooKeeperEnsemble, cluster: LocalCluster, start_scheduler: StartScheduler
 ) -> None:
-    leader, standby = (start_scheduler(store__session_timeout="2") for _ in range(2))
+    leader, standby = (start_scheduler(store__session_timeout="4") for _ in range(2))
     launch = leader.call("POST", APPLICATIONS, document("many", 200, FOREVER))
     wait_for(lambda: indices_running(cluster), what="the first running tasks")
     leader.kill()

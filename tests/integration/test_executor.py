@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from tests.integration.executorprograms import DAEMON, PYTHON, executor_under, gone, pid_in, python, shell
 from tests.integration.standinagent import StandInAgent, encoded, stand_in_agent
+from tests.integration.zookeeper import free_port
 from tests.waiting import wait_for
 
 
@@ -31,8 +31,7 @@ def control_groups(request: pytest.FixtureRequest, agent: StandInAgent) -> None:
 
 class TestLife:
     def test_a_web_server_runs_is_probed_and_ends_when_killed(self, agent: StandInAgent) -> None:
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         check = {"type": "HTTP", "delay": 0.1, "interval": 0.1, "timeout": 20.0, "port": port, "grace_period": 10.0}
         executor = agent.start()
         task = shell(f'exec {PYTHON} -m http.server "$PORT_web" --bind 127.0.0.1', env={"PORT_web": str(port)})

@@ -110,7 +110,7 @@ def test_commands_signals_files_and_restarts(real_mesos: RealMesos, scheduler: S
     assert (inspected["exitCode"], inspected["stdout"], inspected["truncated"]) == (3, "blue\n", False)
     assert Path(inspected["stderr"].strip()).resolve() == home.resolve()
 
-    endless = run(scheduler, "app", "sh", "-c", "while :; do echo yes; done", timeout=1)
+    endless = run(scheduler, "app", "sh", "-c", "while :; do echo yes; done", timeout=3)
     assert endless["Status"] == "failed"
     assert len(endless["Results"][0]["commInspect"]["stdout"]) == 1000
     assert endless["Results"][0]["commInspect"]["truncated"]

@@ -43,11 +43,17 @@ class Server(http.server.ThreadingHTTPServer):
 server = Server((os.environ["HOST"], int(os.environ["PORT_http"])), Page)
 
 def end(*_):
-    # Load balancers hear of it within moments; until nobody has come for a while, whoever comes is served.
+    # Requests are served until the load balancer has another configuration, and then until none comes for a while.
     threading.Thread(target=linger).start()
 
+def balanced():
+    if "BALANCER" not in os.environ:
+        return False
+    with open(os.environ["BALANCER"]) as configuration:
+        return ":" + os.environ["PORT_http"] + " " in configuration.read()
+
 def linger():
-    while time.monotonic() < Page.last + 3.0:
+    while balanced() or time.monotonic() < Page.last + 3.0:
         time.sleep(0.1)
     server.shutdown()
 
@@ -56,18 +62,21 @@ server.serve_forever()
 """
 
 
-def deployment(version: str, name: str = "shop", instances: int = 3) -> dict[str, Any]:
+def deployment(version: str, name: str = "shop", instances: int = 3, balancer: Path | None = None) -> dict[str, Any]:
+    """`balancer`: the configuration of the load balancer that the servers look at before they end."""
+    environment = {"VERSION": version, "HOST": "${bcs.hostip}", **({"BALANCER": str(balancer)} if balancer else {})}
     container = {
         "command": sys.executable,
         "args": ["-c", SERVER],
-        "env": [{"name": "VERSION", "value": version}, {"name": "HOST", "value": "${bcs.hostip}"}],
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
         "ports": [{"name": "http", "protocol": "http", "containerPort": 0}],
         "healthChecks": [
             {
                 "type": "HTTP",
                 "delaySeconds": 0,
-                "intervalSeconds": 2,
-                "timeoutSeconds": 1,
+                "intervalSeconds": 3,
+                "timeoutSeconds": 2,
+                "consecutiveFailures": 1000,
                 "http": {"portName": "http", "path": "/"},
             }
         ],
@@ -186,7 +195,8 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerPro
 @pytest.mark.slow
 def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, tmp_path: Path) -> None:
     port = free_port()
-    scheduler.call("POST", "/namespaces/default/deployments", deployment("v1"))
+    configuration = tmp_path / "haproxy.cfg"
+    scheduler.call("POST", "/namespaces/default/deployments", deployment("v1", balancer=configuration))
     service = service_for("shop", port)
     scheduler.call("POST", "/namespaces/default/services", service)
 
@@ -204,7 +214,7 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
         wait_for(lambda: "balance leastconn" in balancer.configuration, 30, "a configuration that follows")
         customers = Customers(url)
         wait_for(lambda: customers.answers["200 v1"] > 200, 30, "customers that are served")
-        scheduler.call("PUT", "/namespaces/default/deployments", deployment("v2"))
+        scheduler.call("PUT", "/namespaces/default/deployments", deployment("v2", balancer=configuration))
 
         def only_new() -> bool:
             found = scheduler.call("GET", "/namespaces/default/endpoints/shop")

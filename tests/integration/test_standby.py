@@ -78,34 +78,40 @@ class Readers:
 def test_nobody_waits_for_a_store_that_does_not_answer(
     server: ZooKeeperServer, pair: tuple[Process, Process, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(standby, "STALE", 5.0)
-    monkeypatch.setattr(readiness, "STALE", 5.0)
+    stale(monkeypatch, 600.0)
     first, second, url = pair
     assert first.disable("10.0.0.1").result(30.0).error == ""
     wait_for(lambda: "10.0.0.1" in second.shown().agent_settings, what="the change to be seen")
     answer = requests.get(url + LIST, timeout=60)
-    assert answer.status_code == 200 and float(answer.headers["X-Bcs-State-Age"]) < 5.0
+    assert answer.status_code == 200 and float(answer.headers["X-Bcs-State-Age"]) < SESSION
     server.suspend()
     readers = Readers(url)
     health: list[float] = []
 
-    def healthy_until_refused() -> bool:
+    def healthy_until(answered: int) -> bool:
+        """Asks for the health of the process until each reader has had `answered` answers, on average."""
         for path in ("/healthz", "/readyz"):
             began = time.perf_counter()
             requests.get(url + path, timeout=60.0)
             health.append(time.perf_counter() - began)
-        return 503 in readers.statuses
+        return len(readers.statuses) >= answered * READERS
 
     try:
-        wait_for(healthy_until_refused, 60.0, "reads to be refused")
-        refused = len(readers.statuses)
-        wait_for(
-            lambda: healthy_until_refused() and len(readers.statuses) > refused + 2 * READERS, 60.0, "more readers"
-        )
+        wait_for(lambda: healthy_until(2), 60.0, "answers")
+        assert set(readers.statuses) == {200}, "the known records are shown until they are too old"
+        stale(monkeypatch, 1.0)
+        wait_for(lambda: healthy_until(0) and 503 in readers.statuses, 60.0, "reads to be refused")
+        refused = len(readers.statuses) // READERS
+        wait_for(lambda: healthy_until(refused + 3), 60.0, "more readers")
     finally:
         server.resume()
         readers.end()
-    assert readers.statuses[0] == 200, "what is known is shown for a while"
     assert sorted(health)[len(health) // 2] < AT_ONCE, health
     assert readers.slowest < SESSION, "no read has waited until the server was declared away"
     wait_for(lambda: requests.get(url + LIST, timeout=60).status_code == 200, 60.0, "reads to be answered again")
+
+
+def stale(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Records that are older than this are not shown any more."""
+    monkeypatch.setattr(standby, "STALE", seconds)
+    monkeypatch.setattr(readiness, "STALE", seconds)

@@ -357,7 +357,7 @@ def test_many_large_records_are_loaded_from_a_server_with_a_small_heap(tmp_path:
     """Answers to reads of many nodes once overflowed the heap of the server: it ended the connection each time."""
     server = ZooKeeperServer(tmp_path / "server", java=("-Xmx192m",))
     server.start()
-    stores = [ZooKeeperStore(server.hosts, "/large", session_timeout=4.0) for _ in range(2)]
+    stores = [ZooKeeperStore(server.hosts, "/large", session_timeout=10.0) for _ in range(2)]
     try:
         writer, reader = stores
         for store in stores:

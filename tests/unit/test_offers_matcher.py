@@ -18,6 +18,7 @@ from offers.matching.explain import ELSEWHERE, TAKEN
 from offers.matching.matcher import match
 from offers.model import AgentOverrides, Demand, Offer, ResourceKey, ResourceRequest
 from offers.rules.constraints import RuleSpec, compile_rules
+from tests.effort import share
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
 
@@ -54,7 +55,7 @@ thresholds = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=share(250, 3), deadline=None)
 @given(strategies.worlds(), decorated, strategies.demands(), strategies.running, st.sampled_from(SCORINGS), thresholds)
 def test_equals_the_sequential_greedy_result(
     offers: list[Offer],

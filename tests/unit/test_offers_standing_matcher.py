@@ -20,6 +20,7 @@ from offers.rules.taints import Taint, Toleration
 from offers.rules.terms import NAME, Expression
 from offers.standing.model import Node, Nomination, Provisional, User
 from offers.standing.pool import OVERCOMMITTED, StandingPool
+from tests.effort import share
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
 from tests.unit.test_offers_matcher import SCORINGS, decorated, limits, thresholds
@@ -62,7 +63,7 @@ def leased(demands: list[Demand]) -> list[Demand]:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=share(200, 3), deadline=None)
 @given(plain_agents(), decorated, strategies.demands(), strategies.running, st.sampled_from(SCORINGS), thresholds)
 def test_leased_and_standing_capacity_give_the_same_placements(
     offers: list[Offer],

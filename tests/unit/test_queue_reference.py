@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from offers.dimensions import amounts
 from offers.policy.hierarchy import Allocation, Application, Ask, QueueState, Tree, apply, copied, partition_of
 from offers.policy.hierarchy.preemption.tries import attempt
+from tests.effort import share
 from tests.unit.queue_reference import Member, Reference
 
 NOW = 10_000.0
@@ -173,7 +174,7 @@ def compare(seed: int) -> tuple[int, int]:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=share(150), deadline=None)
 def test_the_tree_decides_as_the_reference(seed: int) -> None:
     compare(seed)
 
@@ -187,7 +188,7 @@ def test_the_clusters_place_and_preempt() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(10))
 def test_the_tree_decides_as_the_reference_on_many_clusters(block: int) -> None:
-    for seed in range(block * 300, block * 300 + 300):
+    for seed in range(block * 300, block * 300 + share(300)):
         compare(seed)
 
 
