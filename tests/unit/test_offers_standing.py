@@ -259,7 +259,7 @@ class Mutant(NamedTuple):
     breaks: Callable[[Patch], None]
     caught_by: tuple[str, ...]
     seed: int
-    """The cases of this seed catch it soon."""
+    """The first one that is tried: it catches the mutant soon."""
 
     def __str__(self) -> str:
         return self.breaks.__qualname__.removeprefix("_").removesuffix(".<locals>.breaks")
@@ -298,7 +298,7 @@ MUTANTS = (
 def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     mutant.breaks(monkeypatch)
     quick = settings(
-        max_examples=1500,
+        max_examples=15,
         stateful_step_count=40,
         deadline=None,
         database=None,
@@ -306,6 +306,10 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
         suppress_health_check=list(HealthCheck),
         print_blob=False,
     )
-    with pytest.raises(AssertionError) as caught:
-        run_state_machine_as_test(seed(mutant.seed)(type("Seeded", (Standing,), {})), settings=quick)
-    assert any(property_ in str(caught.value) for property_ in mutant.caught_by), str(caught.value)
+    for number in range(mutant.seed, mutant.seed + 60):
+        try:
+            run_state_machine_as_test(seed(number)(type("Seeded", (Standing,), {})), settings=quick)
+        except AssertionError as error:
+            assert any(property_ in str(error) for property_ in mutant.caught_by), str(error)
+            return
+    pytest.fail(f"nobody noticed: {mutant}")
