@@ -31,6 +31,7 @@ EventReason = Literal[
     "DaemonsetStuck", "DaemonsetDeleted",
     "ServiceCreated", "ServiceUpdated", "ServiceDeleted", "ServiceAvailable", "ServiceUnavailable", "ServiceTruncated",
     "NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted", "QueueCreated", "QueueUpdated", "QueueDeleted",
+    "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted",
     "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "SecretCreated", "SecretUpdated", "SecretDeleted",
     "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "CustomKindRegistered", "CustomKindDeleted",
     "CustomObjectCreated", "CustomObjectUpdated", "CustomObjectDeleted", "CommandAccepted",
@@ -204,6 +205,9 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
     )
     yield from _kept("namespace", "NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted", "The namespace document")
     yield from _kept("queue", "QueueCreated", "QueueUpdated", "QueueDeleted", "The queue")
+    yield from _kept(
+        "priorityclass", "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted", "The priority class"
+    )
     yield from _kept("configmap", "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "The configmap")
     yield from _kept("secret", "SecretCreated", "SecretUpdated", "SecretDeleted", "The secret")
     yield from _kept("webhook", "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "The admission webhook")

@@ -25,6 +25,7 @@ from store.records.objects import EventLog as EventLog
 from store.records.objects import Hook as Hook
 from store.records.objects import Limits as Limits
 from store.records.objects import Namespace as Namespace
+from store.records.objects import PriorityClass as PriorityClass
 from store.records.objects import Queue as Queue
 from store.records.objects import Quota as Quota
 from store.records.objects import Webhook as Webhook
@@ -60,6 +61,8 @@ from store.records.transactions import TransactionKind as TransactionKind
 from store.records.transactions import TransactionStatus as TransactionStatus
 from store.records.transactions import UpdatePayload as UpdatePayload
 from store.records.version import Executor as Executor
+from store.records.version import PreemptionPolicy as PreemptionPolicy
+from store.records.version import PriorityFrom as PriorityFrom
 from store.records.version import Version as Version
 from store.records.workloads import Canary as Canary
 from store.records.workloads import Daemonset as Daemonset
@@ -90,6 +93,7 @@ KINDS: dict[str, type[Record]] = {
         Endpoint,
         Namespace,
         Queue,
+        PriorityClass,
         Webhook,
         CustomKind,
         CustomObject,

@@ -1,5 +1,5 @@
-"""Records beside the workloads: namespaces with quotas, queues, admission webhooks, custom resources, and the event
-log."""
+"""Records beside the workloads: namespaces with quotas, queues, priority classes, admission webhooks, custom
+resources, and the event log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 from store.ids import custom_key, object_key
 from store.records.definition import Amounts, Part
 from store.records.record import Record
+from store.records.version import PreemptionPolicy
 
 DEFAULT_QUEUE = "default"
 """Name of the queue of all namespaces that name no other queue."""
@@ -74,6 +75,31 @@ class Queue(Record, frozen=True, kw_only=True):
     @property
     def key(self) -> str:
         """The name of the queue."""
+        return self.name
+
+
+class PriorityClass(Record, frozen=True, kw_only=True):
+    """A named priority. Versions hold the value that the class had when they were
+    made, so a class may be deleted while it is used."""
+
+    kind: ClassVar[str] = "priorityclass"
+
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    value: int = 0
+    """The greater, the more urgent. Never changes."""
+    global_default: bool = False
+    """New workloads without priority and class get this class; at most one class is the default."""
+    preemption_policy: PreemptionPolicy = "PreemptLowerPriority"
+    """Never changes."""
+    description: str = ""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The name of the class."""
         return self.name
 
 

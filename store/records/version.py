@@ -20,6 +20,13 @@ Executor = Literal["bcs", "mesos"]
 """Executors of taskgroups: our own executor, or the executor of the cluster manager."""
 
 
+PreemptionPolicy = Literal["PreemptLowerPriority", "Never"]
+"""PreemptLowerPriority: other taskgroups may be evicted for this work."""
+PriorityFrom = Literal["", "document", "class", "default"]
+"""Source of a priority: the number in the document, the class that the document names, or the default class; empty:
+none of them."""
+
+
 class Version(Record, frozen=True, kw_only=True):
     """One immutable, resolved definition of an application. Names are decimal Unix nanoseconds; newest is greatest."""
 
@@ -56,6 +63,10 @@ class Version(Record, frozen=True, kw_only=True):
     0 = each is launched by itself."""
     priority: int = 0
     """The greater, the more urgent. Only policies that order by priority look at it."""
+    priority_class: str = ""
+    """Name of the priority class that `priority` and `preemption_policy` come from; empty = none."""
+    priority_from: PriorityFrom = ""
+    preemption_policy: PreemptionPolicy = "PreemptLowerPriority"
     role: str = ""
     """Role whose offers are used; empty = the scheduler's default role."""
     raw: str = ""

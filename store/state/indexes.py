@@ -35,6 +35,7 @@ class Indexes:
         self._kinds: dict[str, dict[Key, None]] = {}
         self._outputs: dict[Key, dict[Key, None]] = {}
         self._queued: dict[str, dict[Key, None]] = {}
+        self._default_classes: dict[Key, None] = {}
         self._agents: dict[str, dict[str, int]] = {}
         """Taskgroups by name of their agent and its id."""
 
@@ -72,6 +73,10 @@ class Indexes:
         """Names of the namespaces with this value in the field `queue`."""
         return self._queued.get(queue, _NOTHING)
 
+    def default_priority_classes(self) -> list[Key]:
+        """Names of the priority classes that are the default: one at most."""
+        return list(self._default_classes)
+
     def agents_called(self, name: str) -> list[str]:
         """Ids of the agents that hold taskgroups and that these know by this host name or address."""
         return list(self._agents.get(name, ()))
@@ -92,6 +97,11 @@ class Indexes:
             _toggle(self._kinds, key.lower(), key, there=after is not None)
         elif kind == "namespace":
             self._enqueue(key, before.queue if before is not None else "", after.queue if after is not None else "")
+        elif kind == "priorityclass":
+            if after is not None and after.global_default:
+                self._default_classes[key] = None
+            else:
+                self._default_classes.pop(key, None)
         elif kind == "customobject" and (before is None) != (after is None):
             self._count_object(after or before, 1 if after is not None else -1)
 

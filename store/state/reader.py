@@ -25,6 +25,7 @@ from store.records import (
     Framework,
     Message,
     Namespace,
+    PriorityClass,
     Queue,
     Record,
     Revision,
@@ -57,6 +58,7 @@ TABLES = {
     "endpoint": "endpoints",
     "namespace": "namespaces",
     "queue": "queues",
+    "priorityclass": "priority_classes",
     "webhook": "webhooks",
     "customkind": "custom_kinds",
     "customobject": "custom_objects",
@@ -149,6 +151,10 @@ class StateReader(Protocol):
     @property
     def queues(self) -> Mapping[Key, Queue]:
         """Queues with settings, by name. The queue `default` exists without a record."""
+
+    @property
+    def priority_classes(self) -> Mapping[Key, PriorityClass]:
+        """Priority classes by name."""
 
     @property
     def webhooks(self) -> Mapping[Key, Webhook]:

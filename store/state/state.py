@@ -33,6 +33,7 @@ from store.records import (
     Message,
     Namespace,
     OrphanedTask,
+    PriorityClass,
     Queue,
     Record,
     Revision,
@@ -88,6 +89,7 @@ class State:
         self.endpoints: dict[Key, Endpoint] = {}
         self.namespaces: dict[Key, Namespace] = {}
         self.queues: dict[Key, Queue] = {}
+        self.priority_classes: dict[Key, PriorityClass] = {}
         self.webhooks: dict[Key, Webhook] = {}
         self.custom_kinds: dict[Key, CustomKind] = {}
         self.custom_objects: dict[Key, CustomObject] = {}

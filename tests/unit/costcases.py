@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, policies, requests
 from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
@@ -21,6 +21,7 @@ from store.records import (
     Daemonset,
     Deployment,
     Namespace,
+    PriorityClass,
     Queue,
     Quota,
     Secret,
@@ -576,6 +577,17 @@ def delete_namespace(world: World, name: str) -> Batch:
 @case(requests.PutQueue)
 def put_queue(world: World, name: str) -> Batch:
     return one(requests.PutQueue(queue=Queue(name=name)))
+
+
+@case(policies.PutPriorityClass)
+def put_priority_class(world: World, name: str) -> Batch:
+    return one(policies.PutPriorityClass(priority_class=PriorityClass(name=name)))
+
+
+@case(policies.DeletePriorityClass)
+def delete_priority_class(world: World, name: str) -> Batch:
+    ask(world, put_priority_class(world, name)[0])  # type: ignore[arg-type]
+    return one(policies.DeletePriorityClass(name=name))
 
 
 @case(requests.DeleteQueue)

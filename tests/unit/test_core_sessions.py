@@ -9,11 +9,13 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
+from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import KEPT
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Functions
+from store.records import PriorityClass
 from store.records.definition import Constraint, Port, RestartPolicy
 from tests.unit.lab import Lab, version
 
@@ -377,3 +379,13 @@ def test_promised_room_is_for_others_when_its_beneficiary_is_gone() -> None:
         first.agent_id,
         second.agent_id,
     }
+
+
+@pytest.mark.parametrize(("policy", "evicted"), [("PreemptLowerPriority", 2), ("Never", 0)])
+def test_nothing_is_evicted_for_a_class_that_never_preempts(policy: str, evicted: int) -> None:
+    lab = full(bound=4)
+    high = PriorityClass(name="high", value=10, preemption_policy=policy)  # type: ignore[arg-type]
+    assert lab.ask(PutPriorityClass(priority_class=high)).error == ""
+    create(lab, "high", 2, min_available=2, priority_class="high", priority_from="class")
+    lab.wait(3.0)
+    assert len([group for group in groups(lab, "low") if group.killing_since]) == evicted

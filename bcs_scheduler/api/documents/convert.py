@@ -36,7 +36,7 @@ from bcs_scheduler.wire.documents.pod import (
     TcpCheck,
 )
 from bcs_scheduler.wire.quantities import READERS, is_given
-from store.records import Version
+from store.records import PriorityFrom, Version
 from store.records.definition import (
     Amounts,
     Container,
@@ -95,10 +95,19 @@ def to_version(document: ApplicationDocument, instances: int) -> Version:
         tolerations=tolerations,
         max_unavailable=document.update_policy.max_unavailable,
         min_available=document.spec.min_available,
-        priority=template.spec.priority,
+        priority=template.spec.priority or 0,
+        priority_class=template.spec.priority_class_name,
+        priority_from=_priority_from(template.spec),
         role=template.spec.role,
         raw=msgspec.json.encode(document).decode(),
     )
+
+
+def _priority_from(pod: PodSpec) -> PriorityFrom:
+    """The core finds the class, and the default class."""
+    if pod.priority_class_name:
+        return "class"
+    return "document" if pod.priority is not None else ""
 
 
 def to_containers(pod: PodSpec) -> tuple[Container, ...]:

@@ -59,6 +59,7 @@ def check_application(document: ApplicationDocument, default_executor: str, prob
     pod = template.spec
     _check_gang(document.spec, problems)
     _check_contents(document.kind, pod, problems)
+    _check_priority(pod, problems)
     check_network(pod, POD, problems)
     _check_role(pod.role, member(POD, "role"), problems)
     check_tasks(pod, POD, problems)
@@ -120,6 +121,14 @@ def _check_gang(spec: ApplicationSpec, problems: Problems) -> None:
     if spec.instance is not None and spec.min_available > spec.instance:
         words = f"must be at most the number of taskgroups ({spec.instance}), not {spec.min_available}"
         problems.add("$.spec.minAvailable", words)
+
+
+def _check_priority(pod: PodSpec, problems: Problems) -> None:
+    if not pod.priority_class_name:
+        return
+    names.check_name(pod.priority_class_name, member(POD, "priorityClassName"), problems)
+    if pod.priority is not None:
+        problems.add(member(POD, "priority"), "must be left out beside priorityClassName: the class has the number")
 
 
 def _check_contents(kind: str, pod: PodSpec, problems: Problems) -> None:

@@ -42,6 +42,7 @@ TAGS = {
     "logs": "Output and files of taskgroups.",
     "messages": "Messages to the executors of taskgroups.",
     "namespaces": "Namespaces and their quotas.",
+    "priority classes": "Names for priorities, which documents of workloads use.",
     "processes": "Applications whose tasks are processes of the host.",
     "queues": "Parts of the cluster that namespaces share with the policy `session`.",
     "service": "The scheduler itself: liveness, readiness, metrics, this description.",
@@ -51,7 +52,6 @@ TAGS = {
     "transactions": "Operations on applications, with their progress and verdict.",
     "usage": "Used and allocated resources of taskgroups and agents.",
     "versions": "Immutable definitions of applications.",
-    "watches": "One stream for several lists.",
 }
 """The tags of operations, with their meaning; all that routes use, in alphabetical order."""
 _LAST_EVENT_ID = {
@@ -141,7 +141,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": [
             *map(_path_parameter, re.findall(r"{(\w+)}", operation.path)),
             *map(_parameter, operation.query),
-            *([_LAST_EVENT_ID] if EVENT_STREAM in (operation.media_type, _other_media(operation)) else ()),
+            *([_LAST_EVENT_ID] if operation.media_type == EVENT_STREAM else ()),
         ],
         "responses": _responses(operation, schemas),
     }
@@ -174,10 +174,9 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     else:
         media = operation.media_type.partition(";")[0]
         schema = data or ({} if media == "application/json" else {"type": "string"})
-    content: dict[str, Any] = {media: {"schema": schema}}
-    if other := _other_media(operation):
-        content[other] = {"schema": {"type": "string"}}
-    responses: dict[str, Any] = {str(operation.status): {"description": "Success.", "content": content}}
+    responses: dict[str, Any] = {
+        str(operation.status): {"description": "Success.", "content": {media: {"schema": schema}}}
+    }
     if operation.write and operation.status == 202:
         plan = {"application/json": {"schema": _envelope({}, operation, paged=False)}}
         responses["200"] = {
@@ -186,8 +185,7 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         }
     refusals: Reasons = ("unauthenticated", "forbidden", "too_many_requests")
     refusals = refusals[required_access(operation) == OPEN :]
-    watched: Reasons = ("unavailable", "not_leading", "too_many_watchers") if operation.watcher is not None else ()
-    reasons: Reasons = ("bad_parameter", *_body_reasons(operation), *operation.reasons, *watched, *refusals, "internal")
+    reasons: Reasons = ("bad_parameter", *_body_reasons(operation), *operation.reasons, *refusals, "internal")
     for reason in dict.fromkeys(reasons):
         failure = TABLE[reason]
         answer = responses.setdefault(
@@ -196,11 +194,6 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         )
         answer["description"] = f"{answer['description']} `{reason}`: {failure.meaning}.".strip()
     return responses
-
-
-def _other_media(operation: Operation) -> str:
-    """The second form of the answer, of a list that can be watched; empty if there is none."""
-    return EVENT_STREAM if operation.watcher is not None else ""
 
 
 def _body_reasons(operation: Operation) -> Reasons:

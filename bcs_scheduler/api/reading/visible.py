@@ -99,6 +99,7 @@ class VisibleState:
         self.agent_settings = whole.agent_settings
         self.custom_kinds = whole.custom_kinds
         self.queues = whole.queues
+        self.priority_classes = whole.priority_classes
         self.indexes = _VisibleIndexes(whole.indexes, caller)
         self.latest_of = whole.latest_of
         """Asked for by keys of applications that the caller sees."""

@@ -9,6 +9,7 @@ from bcs_scheduler.cli.client.types import Json
 
 KINDS = (
     "queue",
+    "PriorityClass",
     "namespace",
     "crr",
     "configmap",

@@ -143,7 +143,7 @@ def checked(source: str, body: Any, namespace: str, namespace_given: bool) -> Do
         meant = [key for key in get_close_matches("metadata", body) if key != "metadata"]
         hint = f"; did you mean metadata instead of {meant[0]}?" if meant and metadata is None else ""
         raise UsageError(f"{source}: metadata.name: is missing{hint}")
-    if kind in ("namespace", "queue"):
+    if kind in ("namespace", "queue", "PriorityClass"):
         own = metadata["name"]
     else:
         own = _namespace(

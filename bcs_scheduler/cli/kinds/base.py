@@ -44,6 +44,8 @@ ALIASES = {
     "namespace": "namespaces",
     "ns": "namespaces",
     "queue": "queues",
+    "priorityclass": "priorityclasses",
+    "pc": "priorityclasses",
     "webhook": "webhooks",
     "admissionwebhook": "webhooks",
     "admissionwebhooks": "webhooks",

@@ -14,9 +14,9 @@ from bcs_scheduler.cli.session import Session
 if TYPE_CHECKING:
     from bcs_scheduler.cli.documents.operations import Operations
 
-AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, QUEUES, SERVICES = (
+AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, PRIORITIES, QUEUES, SERVICES = (
     f"bcs_scheduler.cli.kinds.objects.{module}"
-    for module in ("agents", "commands", "configuration", "extensions", "queues", "services")
+    for module in ("agents", "commands", "configuration", "extensions", "priorities", "queues", "services")
 )
 APPLICATIONS, DAEMONSETS, DEPLOYMENTS, EVENTS, TASKGROUPS, TRANSACTIONS = (
     f"bcs_scheduler.cli.kinds.workloads.{module}"
@@ -38,6 +38,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = LazyTable(
         "endpoints": f"{SERVICES}:ENDPOINTS",
         "namespaces": f"{EXTENSIONS}:NAMESPACE_COLUMNS",
         "queues": f"{QUEUES}:QUEUE_COLUMNS",
+        "priorityclasses": f"{PRIORITIES}:PRIORITY_CLASS_COLUMNS",
         "webhooks": f"{EXTENSIONS}:WEBHOOK_COLUMNS",
         "kinds": f"{EXTENSIONS}:KIND_COLUMNS",
         "configmaps": f"{CONFIGURATION}:CONFIGMAPS",
@@ -54,7 +55,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = LazyTable(
     }
 )
 """The columns of each kind that `bcs get` knows."""
-SINGULAR = {kind: kind.removesuffix("s") for kind in COLUMNS}
+SINGULAR = {kind: kind.removesuffix("es" if kind.endswith("sses") else "s") for kind in COLUMNS}
 """The word for one object of a kind."""
 NAME_KEYS = ("ID", "transactionID", "Name", "name", "id", "Id", "hostname", "server")
 """Keys that hold the name of an object, in order of preference."""
@@ -100,6 +101,7 @@ OPERATIONS: Mapping[str, Operations] = LazyTable(
     {
         "namespace": f"{EXTENSIONS}:NAMESPACE_OPERATIONS",
         "queue": f"{QUEUES}:QUEUE_OPERATIONS",
+        "PriorityClass": f"{PRIORITIES}:PRIORITY_CLASS_OPERATIONS",
         "crr": f"{EXTENSIONS}:KIND_OPERATIONS",
         "configmap": f"{CONFIGURATION}:CONFIGMAP_OPERATIONS",
         "secret": f"{CONFIGURATION}:SECRET_OPERATIONS",
@@ -119,7 +121,7 @@ DELETABLE = {
     "ds": "daemonset", "configmap": "configmap", "cm": "configmap", "secret": "secret",
     "service": "service", "svc": "service", "command": "Command",
     "namespace": "namespace", "ns": "namespace", "webhook": "admissionwebhook", "admissionwebhook": "admissionwebhook",
-    "queue": "queue", "kind": "crr", "crr": "crr",
+    "queue": "queue", "priorityclass": "PriorityClass", "pc": "PriorityClass", "kind": "crr", "crr": "crr",
 }  # fmt: skip
 """Kinds that `bcs delete` accepts before names, with aliases."""
 
@@ -127,6 +129,7 @@ DELETABLE = {
 DOCUMENT_KINDS = {
     "namespaces": "namespace",
     "queues": "queue",
+    "priorityclasses": "PriorityClass",
     "kinds": "crr",
     "configmaps": "configmap",
     "services": "service",
@@ -159,6 +162,7 @@ SELECTABLE = (
     "secrets",
     "namespaces",
     "queues",
+    "priorityclasses",
     "webhooks",
 )
 """Kinds that support -l."""
@@ -166,7 +170,7 @@ OF_APPLICATION = ("versions", "commands", "messages")
 """Kinds that `bcs get` lists for one application only."""
 OF_OWNER = ("definition",)
 """Kinds that are printed as documents."""
-CLUSTER_WIDE = ("agents", "cluster", "servers", "offers", "namespaces", "queues", "kinds")
+CLUSTER_WIDE = ("agents", "cluster", "servers", "offers", "namespaces", "queues", "priorityclasses", "kinds")
 NAMESPACED = (
     "deployments",
     "daemonsets",
@@ -208,6 +212,7 @@ NAMED = (
     "endpoints",
     "namespaces",
     "queues",
+    "priorityclasses",
     "webhooks",
     "kinds",
     "configmaps",
@@ -234,6 +239,7 @@ READERS: Mapping[str, Read] = LazyTable(
         "endpoints": f"{SERVICES}:read_endpoints",
         "namespaces": f"{EXTENSIONS}:read_namespaces",
         "queues": f"{QUEUES}:read_queues",
+        "priorityclasses": f"{PRIORITIES}:read_priority_classes",
         "webhooks": f"{EXTENSIONS}:read_webhooks",
         "kinds": f"{EXTENSIONS}:read_kinds",
         "configmaps": f"{CONFIGURATION}:READ_CONFIGMAPS",
@@ -262,6 +268,7 @@ DESCRIPTIONS: Mapping[str, Describe] = LazyTable(
         "endpoints": f"{SERVICES}:describe_endpoint",
         "namespaces": f"{EXTENSIONS}:describe_namespace",
         "queues": f"{QUEUES}:describe_queue",
+        "priorityclasses": f"{PRIORITIES}:describe_priority_class",
         "webhooks": f"{EXTENSIONS}:describe_webhook",
         "configmaps": f"{CONFIGURATION}:DESCRIBE_CONFIGMAP",
         "secrets": f"{CONFIGURATION}:DESCRIBE_SECRET",

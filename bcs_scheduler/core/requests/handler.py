@@ -15,7 +15,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.requests import queue
+from bcs_scheduler.core.requests import priorities, queue
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
     commands,
@@ -43,7 +43,16 @@ class Module(Protocol):
     HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]]
 
 
-MODULES: tuple[Module, ...] = (configuration, daemonsets, deployments, commands, services, namespaces, extensions)
+MODULES: tuple[Module, ...] = (
+    configuration,
+    daemonsets,
+    deployments,
+    commands,
+    services,
+    namespaces,
+    priorities,
+    extensions,
+)
 
 
 class RequestHandler:
@@ -97,7 +106,8 @@ class RequestHandler:
 
     def _create(self, command: requests.CreateApplication) -> Data:
         refuse_oversized(command.version)
-        _, transaction = launch.create(self._turn.context, command.version, command.type)
+        version = priorities.resolved(self._turn.state, command.version)
+        _, transaction = launch.create(self._turn.context, version, command.type)
         return accepted(transaction)
 
     def _update(self, command: requests.UpdateApplication) -> Data:
@@ -110,9 +120,12 @@ class RequestHandler:
         elif not command.version.instances:
             kept = msgspec.structs.replace(command.version, instances=application.instances)
             command = msgspec.structs.replace(command, version=kept)
+        newest = self._turn.state.version(application.key, application.version)
+        command = msgspec.structs.replace(
+            command, version=priorities.resolved(self._turn.state, command.version, newest)
+        )
         if command.resources_only:
             return commands.change_limits(self._turn, command)
-        newest = self._turn.state.version(application.key, application.version)
         wanted = command.version.instances
         if wanted != application.instances and newest is not None and update.same_definition(newest, command.version):
             resource_request.refuse_too_few_addresses(newest, wanted)

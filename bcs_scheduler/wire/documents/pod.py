@@ -308,5 +308,6 @@ class PodSpec(Document, frozen=True, kw_only=True):
     network_mode: str = ""
     network_type: str = field(name="networktype", default="")
     net_limit: NetLimitDocument = NetLimitDocument()
-    priority: Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)] = 0
+    priority: Annotated[int, Meta(ge=-1_000_000_000, le=1_000_000_000)] | None = None
+    priority_class_name: str = ""
     role: str = ""

@@ -34,12 +34,14 @@ TARGETS = ("application", "process", "deployment", "daemonset", "service", "conf
 tasks only."""
 BUILT_IN = frozenset(
     (
-        *TARGETS, "processes", "secret", "namespace", "queue", "admissionwebhook", "webhook", "command", "message",
+        *TARGETS, "processes", "secret", "namespace", "queue", "priorityclass", "admissionwebhook", "webhook",
+        "command", "message",
         "taskgroup", "task", "transaction", "version", "endpoint", "event", "agent", "agentsetting",
         "extendedresource", "offer", "cluster",
         "server", "definition", "kind", "customkind", "crr", "crd", "watch", "all",
         "pod", "po", "node", "no",
         "app", "dep", "deploy", "ds", "tg", "tx", "ag", "cm", "svc", "ep", "ns", "cmd", "ev", "msg",
+        "pc", "priorityclasses",
     )
 )  # fmt: skip
 """Words with a meaning, so no custom kind may have one of them as name (in any case, or with an s): kinds, parts of

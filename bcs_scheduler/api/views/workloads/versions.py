@@ -89,6 +89,8 @@ class VersionView(View, frozen=True, kw_only=True):
     max_unavailable: int
     min_available: int
     priority: int
+    priority_class_name: str = ""
+    preemption_policy: str = "PreemptLowerPriority"
     mode: str = ""
     kind: str = "application"
     raw_json: str = msgspec.field(name="raw_json")
@@ -127,6 +129,8 @@ def show_version(version: Version) -> VersionView:
         max_unavailable=version.max_unavailable,
         min_available=version.min_available,
         priority=version.priority,
+        priority_class_name=version.priority_class,
+        preemption_policy=version.preemption_policy,
         kind="process" if any(container.process for container in version.containers) else "application",
         raw_json=msgspec.json.encode(hide_document(version.raw)).decode() if version.raw else "",
     )

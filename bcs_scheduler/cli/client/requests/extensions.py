@@ -1,4 +1,4 @@
-"""Requests for namespaces, queues, admission webhooks and custom resources."""
+"""Requests for namespaces, queues, priority classes, admission webhooks and custom resources."""
 
 from __future__ import annotations
 
@@ -38,6 +38,21 @@ class Extensions(Transport):
 
     def delete_queue(self, name: str, *, dry_run: bool = False) -> Accepted:
         return self._command("DELETE", path_of("queues", name), {"dryRun": dry_run})
+
+    # --- priority classes -------------------------------------------------------------------------------------
+
+    def priority_classes(self, *, selector: str = "") -> list[Json]:
+        return self._list("/priorityclasses", {"labelSelector": selector} if selector else {})
+
+    def priority_class(self, name: str) -> Json:
+        return self._get(path_of("priorityclasses", name))
+
+    def put_priority_class(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """Creates a priority class (`create`), or replaces an existing one."""
+        return self._command("POST" if create else "PUT", "/priorityclasses", {"dryRun": dry_run}, document)
+
+    def delete_priority_class(self, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("priorityclasses", name), {"dryRun": dry_run})
 
     # --- admission webhooks -----------------------------------------------------------------------------------
 

@@ -234,8 +234,9 @@ def delete(
 ) -> None:
     """Delete objects. Deletion of a deployment, daemonset or application ends all its taskgroups.
 
-    KIND is deployment, daemonset, application, service, configmap, secret, command, namespace, queue, webhook, kind,
-    or a registered kind. Without KIND, names are those of deployments, daemonsets and applications.
+    KIND is deployment, daemonset, application, service, configmap, secret, command, namespace, queue,
+    priorityclass, webhook, kind, or a registered kind. Without KIND, names are those of deployments, daemonsets and
+    applications.
     """
     if bool(names) == bool(files):
         raise UsageError("give the names of objects, or documents with -f")

@@ -193,13 +193,14 @@ class RoleSnapshot:
             return ()
         version = self._state.version(key, application.version)
         least, priority = (version.min_available, version.priority) if version is not None else (1, 0)
-        return least, priority, queue_of(self._state, application.namespace), application.created_at
+        preempts = version is None or version.preemption_policy != "Never"
+        return least, priority, preempts, queue_of(self._state, application.namespace), application.created_at
 
     def _job(self, key: str, parts: _Parts, nominations: Mapping[str, Nomination]) -> Job | None:
         if not parts.facts:
             return None
         held = self.held.of(key)
-        least, priority, queue, created = parts.facts
+        least, priority, preempts, queue, created = parts.facts
         there = len(parts.planned) + len(held.tasks)
         # The application may have been made smaller than its minimum.
         least = max(1, min(least, there + sum(len(demand.slots) for demand in parts.demands)))
@@ -215,7 +216,7 @@ class RoleSnapshot:
             self._missing[key] = least - len(parts.planned) - held.members
         if not tasks:
             return None
-        return Job(key, queue, tuple(tasks), min_available=least, priority=priority, created=created)
+        return Job(key, queue, tuple(tasks), min_available=least, priority=priority, created=created, preempts=preempts)
 
     # --- queues -----------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.requests import priorities
 from bcs_scheduler.core.requests.kinds import commands, deployment_checks
 from bcs_scheduler.core.rollout import amendments, revisions, steps, update_records
 from store.ids import part_key
@@ -45,7 +46,8 @@ def create(turn: TurnContext, asked: requests.CreateDeployment) -> Data:
     if asked.version is None:
         raise Refused("invalid", "there is no template, and the selector matches no application", "$.spec.template")
     deployment_checks.check_number(wanted.instances)
-    definition = msgspec.structs.replace(revisions.definition_of(asked.version, wanted), instances=wanted.instances)
+    version = priorities.resolved(turn.state, asked.version)
+    definition = msgspec.structs.replace(revisions.definition_of(version, wanted), instances=wanted.instances)
     application, transaction = launch.create(turn.context, definition, asked.type)
     turn.uow.put(msgspec.structs.replace(application, deployment=wanted.name))
     revision = revisions.new(turn, wanted, 1, definition, "created")
@@ -76,12 +78,13 @@ def _adopt(turn: TurnContext, asked: requests.CreateDeployment, application: App
         f"application {application.name} with {counted(application.instances, 'taskgroup')}",
     )
     adopted = _first(turn, wanted, owned, status="Running", instances=application.instances)
-    if asked.version is None or update.same_definition(present, revisions.definition_of(asked.version, wanted)):
+    resolved = asked.version and priorities.resolved(turn.state, asked.version, version)
+    definition = resolved and revisions.definition_of(resolved, wanted)
+    if definition is None or update.same_definition(present, definition):
         return (
             _resize(turn, adopted, count) if count != adopted.instances else deployment_checks.answer_of(turn, adopted)
         )
     deployment_checks.check_number(count)
-    definition = revisions.definition_of(asked.version, wanted)
     return _updated(turn, adopted, definition, count, "updated at its creation")
 
 
@@ -114,6 +117,7 @@ def change(turn: TurnContext, asked: requests.UpdateDeployment) -> Data:
     deployment_checks.check_number(wanted.instances)
     if wanted.selector != present.selector:
         raise Refused("invalid", "the selector of a deployment cannot change", "$.spec.selector")
+    asked = priorities.of_update(turn.state, asked, present)
     if asked.resources_only:
         return _limits(turn, present, msgspec.structs.replace(asked, deployment=wanted))
     definition = revisions.definition_of(asked.version, present)

@@ -36,7 +36,9 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:
 def _between_jobs(session: Session, queue: QueueState) -> None:
     if not queue.running:
         return  # Without evictions every statement would be undone.
-    starving = BestJobs((job for job in queue.jobs if job.starving), session.rules.job_key, session.changes.job_log)
+    starving = BestJobs(
+        (job for job in queue.jobs if job.starving and job.job.preempts), session.rules.job_key, session.changes.job_log
+    )
     while (job := starving.take()) is not None:
         tasks = session.pending(job)
         attempt = _attempt(session, job, len(tasks))

@@ -28,7 +28,9 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
         queues.remove(queue)
         if not giving.keys() - {queue.name}:
             continue  # Without evictions every statement would be undone.
-        jobs = BestJobs((job for job in queue.jobs if job.pending), rules.job_key, session.changes.job_log)
+        jobs = BestJobs(
+            (job for job in queue.jobs if job.pending and job.job.preempts), rules.job_key, session.changes.job_log
+        )
         while not rules.overused(queue) and (job := jobs.take()) is not None:
             _take_back(session, queue, job)
 

@@ -1,0 +1,1 @@
+"""Readers of documents of objects that placement policies use."""

@@ -1,0 +1,73 @@
+"""Priority classes: columns, operations, descriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bcs_scheduler.cli.client.types import Accepted, Json
+from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
+from bcs_scheduler.cli.output.data import print_data
+from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
+from bcs_scheduler.cli.output.text import pairs, when
+from bcs_scheduler.cli.session import Session
+
+
+def _created(found: Json) -> Any:
+    return found["metadata"].get("creationTimestamp")
+
+
+PRIORITY_CLASS_COLUMNS = (
+    Column("NAME", lambda c: c["metadata"]["name"]),
+    Column("VALUE", lambda c: c["value"], right=True),
+    Column("GLOBAL-DEFAULT", lambda c: "yes" if c["globalDefault"] else "no"),
+    Column("PREEMPTION-POLICY", lambda c: c["preemptionPolicy"]),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+    Column("DESCRIPTION", lambda c: c["description"], long=True),
+)
+
+
+def put_priority_class(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    """Creates (`create` True) or replaces (False) a priority class; None = whichever is possible."""
+    client = session.client
+    return upsert(
+        session,
+        document,
+        create,
+        dry_run,
+        lambda: client.priority_class(document.name),
+        lambda create: client.put_priority_class(document.body, create=create, dry_run=dry_run),
+    )
+
+
+PRIORITY_CLASS_OPERATIONS = operations_for(
+    "PriorityClass",
+    put_priority_class,
+    lambda client, namespace, name, dry: client.delete_priority_class(name, dry_run=dry),
+)
+
+
+def read_priority_classes(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+    return session.client.priority_class(name) if name else session.client.priority_classes(selector=selector)
+
+
+def describe_priority_class(session: Session, name: str, events: str, form: str) -> None:
+    found = session.client.priority_class(name)
+    if form:
+        print_data(session.out, found, form)
+        return
+    head = found["metadata"]
+    session.show(
+        field_list(
+            [
+                ("Name", head["name"]),
+                ("Labels", pairs(head.get("labels"))),
+                ("Created", when(head.get("creationTimestamp"))),
+                ("Value", str(found["value"])),
+                ("Global default", "yes" if found["globalDefault"] else "no"),
+                ("Preemption policy", found["preemptionPolicy"]),
+                ("Description", found["description"] or "none"),
+            ]
+        )
+    )

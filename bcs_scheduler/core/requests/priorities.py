@@ -1,0 +1,120 @@
+"""Priority classes: requests about them, and the priority of a new version.
+
+A class gives its number when work is made. A later change or deletion of the class leaves versions as
+they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.requests.concurrency import revised
+from store.reasons import EventReason
+from store.records import Deployment, PriorityClass, Version
+from store.state import State
+from transactions.base import Refused
+
+PATH = "$.spec.template.spec.priorityClassName"
+
+
+def resolved(state: State, version: Version, before: Version | None = None) -> Version:
+    """The version with the priority of its class. Without class and number in the document the default class counts; an
+    update that gives neither, of work that had neither, keeps its priority, so that a new default class replaces
+    no taskgroups. `before`: the newest version; None: the work is new. Raises Refused (invalid) for a missing class."""
+    if version.priority_from == "document":
+        return version
+    if version.priority_class:
+        found = state.priority_classes.get(version.priority_class)
+        if found is None:
+            raise Refused("invalid", f"priority class {version.priority_class} does not exist", PATH)
+        return _with_class(version, found, "class")
+    if before is not None and before.priority_from in ("", "default"):
+        return msgspec.structs.replace(
+            version,
+            priority=before.priority,
+            priority_class=before.priority_class,
+            priority_from=before.priority_from,
+            preemption_policy=before.preemption_policy,
+        )
+    for name in state.indexes.default_priority_classes():
+        return _with_class(version, state.priority_classes[name], "default")
+    return version
+
+
+def of_update(state: State, asked: requests.UpdateDeployment, present: Deployment) -> requests.UpdateDeployment:
+    """The update with the priority of its class; see `resolved`. Raises Refused (invalid)."""
+    revision = state.revisions.get(present.revision_key)
+    version = resolved(state, asked.version, revision.version if revision is not None else None)
+    return msgspec.structs.replace(asked, version=version)
+
+
+def _with_class(version: Version, found: PriorityClass, source: Any) -> Version:
+    return msgspec.structs.replace(
+        version,
+        priority=found.value,
+        priority_class=found.name,
+        priority_from=source,
+        preemption_policy=found.preemption_policy,
+    )
+
+
+def put_priority_class(turn: TurnContext, command: policies.PutPriorityClass) -> dict[str, Any]:
+    """Stores a priority class. Raises Refused (exists, not_found, conflict; invalid for a changed value or preemption
+    policy, and for a second default class)."""
+    wanted = command.priority_class
+    before = turn.state.priority_classes.get(wanted.key)
+    if command.create is True and before is not None:
+        raise Refused("exists", f"priority class {wanted.name} exists already", "$.metadata.name")
+    if command.create is False and before is None:
+        raise Refused("not_found", f"priority class {wanted.name} does not exist", "$.metadata.name")
+    if before is not None:
+        _refuse_changes(before, wanted)
+    others = [name for name in turn.state.indexes.default_priority_classes() if name != wanted.name]
+    if wanted.global_default and others:
+        raise Refused("invalid", f"priority class {others[0]} is the default already", "$.globalDefault")
+    record = revised(wanted, before, command.expected, f"priority class {wanted.name}", turn.now)
+    if record is None:
+        return {"name": wanted.name, "unchanged": True}
+    turn.uow.put(record)
+    reason: EventReason = "PriorityClassCreated" if before is None else "PriorityClassUpdated"
+    turn.record_event(record.kind, record.key, reason, _settings(record))
+    return {"name": wanted.name}
+
+
+def _refuse_changes(before: PriorityClass, wanted: PriorityClass) -> None:
+    """Taskgroups of one class would otherwise have different priorities."""
+    problems = []
+    if wanted.value != before.value:
+        problems.append(("$.value", f"is {before.value} and cannot change; delete the class and create it again"))
+    if wanted.preemption_policy != before.preemption_policy:
+        words = f"is {before.preemption_policy} and cannot change; delete the class and create it again"
+        problems.append(("$.preemptionPolicy", words))
+    if problems:
+        words = f"priority class {wanted.name}: value and preemptionPolicy cannot change"
+        raise Refused("invalid", words, problems=tuple(problems))
+
+
+def delete_priority_class(turn: TurnContext, command: policies.DeletePriorityClass) -> dict[str, Any]:
+    """Removes a priority class. Work that uses the class keeps its priority. Raises Refused (not_found)."""
+    record = turn.state.priority_classes.get(command.name)
+    if record is None:
+        raise Refused("not_found", f"priority class {command.name} does not exist")
+    turn.uow.delete(record)
+    turn.record_event(record.kind, record.key, "PriorityClassDeleted", "")
+    return {"name": command.name}
+
+
+def _settings(record: PriorityClass) -> str:
+    parts = [f"value {record.value}", f"preemption policy {record.preemption_policy}"]
+    return "; ".join([*parts, "default for new work"] if record.global_default else parts)
+
+
+HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+    policies.PutPriorityClass: put_priority_class,
+    policies.DeletePriorityClass: delete_priority_class,
+}

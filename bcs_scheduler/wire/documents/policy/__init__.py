@@ -1,0 +1,1 @@
+"""Documents of objects that placement policies use."""
