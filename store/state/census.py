@@ -13,6 +13,7 @@ from store.records.definition import Amounts, AttributeValue
 Key = str
 K = TypeVar("K")
 TASKGROUPS = "taskgroups"
+_NONE: Mapping[str, int] = Counter()
 RESOURCES = Amounts.__struct_fields__
 """Resources of which the sums are kept."""
 
@@ -35,6 +36,8 @@ class Census:
         self._extended: Counter[tuple[str, str]] = Counter()
         self._held: dict[tuple[str, str], Counter[str]] = {}
         """Amounts by namespace and role."""
+        self._evicted: dict[Key, Counter[str]] = {}
+        """Evicted taskgroups that are to get another place, by application and status."""
         self._labelled: dict[str, dict[str, Counter[Key]]] = {}
         """Versions with a label, by label, namespace and application."""
 
@@ -75,6 +78,19 @@ class Census:
         """Resources of the taskgroups that have not ended, by namespace and role: thousandths by resource, and their
         number under `TASKGROUPS`. Costs with the number of namespaces; any thread may call."""
         return {owner: dict(amounts) for owner, amounts in list(self._held.items())}
+
+    def evicted(self, application: str) -> Mapping[str, int]:
+        """Number of evicted taskgroups of the application by status, from the eviction until they are replaced."""
+        return self._evicted.get(application, _NONE)
+
+    def evictions_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
+        """Counts a changed taskgroup like `taskgroup_changed`; unlike there, every change is to be given."""
+        for group, step in ((before, -1), (after, +1)):
+            if group is not None and group.end_cause == "Evicted" and not group.held:
+                counts = self._evicted.setdefault(group.application_key, Counter())
+                add(counts, group.status, step)
+                if not counts:
+                    del self._evicted[group.application_key]
 
     def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
         """Counts a changed taskgroup; `before` None: the record is new, `after` None: it was removed."""

@@ -199,6 +199,9 @@ class StateReader(Protocol):
     def status_counts(self, application: Key) -> Mapping[str, int]:
         """Number of taskgroups of the application by status."""
 
+    def evicted(self, application: Key) -> Mapping[str, int]:
+        """Number of evicted taskgroups of the application by status (`Census.evicted`)."""
+
     def held(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
         """Resources of the taskgroups that have not ended, by namespace and role (`Census.held`)."""
 

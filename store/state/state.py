@@ -153,6 +153,10 @@ class State:
         """Number of taskgroups of the application by status."""
         return self._status_of.get(application, _NO_COUNTS)
 
+    def evicted(self, application: Key) -> Mapping[str, int]:
+        """Number of evicted taskgroups of the application by status (`Census.evicted`)."""
+        return self.census.evicted(application)
+
     def held(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
         """Resources of the taskgroups that have not ended, by namespace and role (`Census.held`)."""
         return self.census.held()
@@ -285,6 +289,7 @@ class State:
         group = after or before
         if group is not None:
             self.readiness.changed(group.application_key, key, after)
+        self.census.evictions_changed(before, after)
         if before is not None and after is not None and before.agent_id == after.agent_id:
             self._replace_taskgroup(key, before, after)
             if before.hostname != after.hostname or before.agent_ip != after.agent_ip:

@@ -44,7 +44,11 @@ def with_sessions(options: CoreOptions) -> CoreOptions:
 
 def asked(world: World) -> dict[str, Any]:
     """What the users of such a world add to a definition."""
-    return {"priority": world.pick((0, 0, 5, 9)), "min_available": world.pick((0, 0, 0, 2, 3))}
+    return {
+        "priority": world.pick((0, 0, 5, 9)),
+        "min_available": world.pick((0, 0, 0, 2, 3)),
+        "max_unavailable": world.pick((0, 2, 3, 4)),
+    }
 
 
 class Sessions:

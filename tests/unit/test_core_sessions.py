@@ -302,6 +302,33 @@ def test_a_gang_evicts_less_urgent_taskgroups_and_gets_their_room() -> None:
     assert len(low) == 4 and {group.restarts for group in low} == {0}, "nothing is lost, and no restart is counted"
 
 
+def test_an_application_whose_taskgroups_were_evicted_is_pending_and_names_the_beneficiary() -> None:
+    lab = full(bound=4)
+    create(lab, "high", 2, min_available=2, priority=10)
+    lab.wait(1.5)
+    evicted = [group for group in groups(lab, "low") if group.end_cause == "Evicted"]
+
+    def shown() -> tuple[str, str]:
+        low = lab.core.state.applications["default/low"]
+        return low.status, low.message
+
+    words = "2 of 4 taskgroups without a place; evicted for default/high (queue default)"
+    assert len(evicted) == 2 and shown() == ("Pending", words), "from the eviction on, while the programs still run"
+    leave(lab)
+    lab.wait(3.0)
+    assert shown() == ("Pending", words)
+    lab.report(next(group for group in groups(lab, "low") if not group.end_cause), "FAILED")
+    lab.wait(0.1)
+    assert shown()[0] == "Abnormal", "a failure still counts"
+    arrive(lab, "e", "f", "g")
+    lab.wait(20.0)
+    arrive(lab, "e", "f", "g")
+    lab.wait(3.0)
+    run(lab)
+    lab.wait(1.0)
+    assert shown()[0] == "Running" and not lab.core.state.evicted("default/low")
+
+
 def test_both_sides_get_an_event() -> None:
     lab = full(bound=4)
     wanted = msgspec.structs.replace(version(1, priority=10), application="high")

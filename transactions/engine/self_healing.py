@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import islice
 
 import msgspec
 
+from store.ids import namespace_of
 from store.reasons import APPLICATION_TURNED
-from store.records import Application, ApplicationStatus, TaskGroup, Transaction
+from store.records import Application, ApplicationStatus, ReschedulePayload, TaskGroup, Transaction
 from transactions import groups
 from transactions.base import Context
+from transactions.explain import NAMED
 from transactions.kinds import daemonset, fill, reschedule
 from transactions.kinds.registry import kind_of
 from transactions.rules.application_types import bound_to_agents
+from transactions.rules.queues import queue_of
 from transactions.rules.taskgroups import lifecycle
 
 
@@ -104,9 +109,26 @@ def update_status(ctx: Context, key: str) -> None:
 
 
 def computed_status(ctx: Context, application: Application) -> tuple[ApplicationStatus, str]:
-    """Returns the status and the message of the application, computed from its taskgroups."""
+    """Returns the status and the message of the application, computed from its taskgroups. Evicted taskgroups wait for
+    another place, so they count as missing, and neither as failed nor as running."""
     state, key = ctx.state, application.key
-    return lifecycle.application_status(state.status_counts(key), application.instances, state.unhealthy(key))
+    counts, evicted = state.status_counts(key), state.evicted(key)
+    if evicted:
+        counts = Counter(counts) - Counter(evicted)
+    status, words = lifecycle.application_status(counts, application.instances, state.unhealthy(key))
+    if evicted and status == "Pending":
+        words += _beneficiaries(ctx, key)
+    return status, words
+
+
+def _beneficiaries(ctx: Context, key: str) -> str:
+    """The applications for which taskgroups were evicted, with their queues, of the first evictions that wait."""
+    payloads = (transaction.payload for transaction in islice(ctx.state.active_of(key).values(), NAMED))
+    found = dict.fromkeys(
+        payload.beneficiary for payload in payloads if isinstance(payload, ReschedulePayload) and payload.beneficiary
+    )
+    sides = [f"{name} (queue {queue_of(ctx.state, namespace_of(name))})" for name in found]
+    return f"; evicted for {', '.join(sides)}" if sides else ""
 
 
 def is_undisturbed(group: TaskGroup | None) -> bool:

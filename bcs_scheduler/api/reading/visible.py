@@ -173,6 +173,9 @@ class VisibleState:
     def status_counts(self, application: Key) -> Mapping[str, int]:
         return self._whole.status_counts(application) if self._sees(application) else {}
 
+    def evicted(self, application: Key) -> Mapping[str, int]:
+        return self._whole.evicted(application) if self._sees(application) else {}
+
     def held(self) -> Mapping[tuple[str, str], Mapping[str, int]]:
         return {owner: found for owner, found in self._whole.held().items() if self._caller.sees(owner[0])}
 

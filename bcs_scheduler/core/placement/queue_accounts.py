@@ -16,6 +16,7 @@ from store.records import DEFAULT_QUEUE, Queue
 from store.state.census import TASKGROUPS
 from store.state.reader import StateReader
 from transactions.engine.demands import Demands
+from transactions.rules.queues import queue_of
 
 Waiting = Literal["queue_limit", "queue_overused", "gang", "room_promised", "no_room"]
 """The reasons for which a taskgroup waits: the queue has its limit; the queue has its deserved share; the gang needs
@@ -98,9 +99,3 @@ class QueueAccounts:
         if outcome is not None and application in outcome.promised:
             return "room_promised"
         return "gang" if gang else "no_room"
-
-
-def queue_of(state: StateReader, namespace: str) -> str:
-    """Name of the queue that the work of a namespace belongs to."""
-    record = state.namespaces.get(namespace)
-    return record.queue if record is not None and record.queue in state.queues else DEFAULT_QUEUE

@@ -13,10 +13,10 @@ from bcs_scheduler.api.reading.query import page, parse_selector, selected
 from bcs_scheduler.api.views.objects.queues import QueueView, show_queue
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import DeleteQueue, PutQueue
-from bcs_scheduler.core.placement.queue_accounts import queue_of
 from bcs_scheduler.wire.documents.queues import QueueDocument
 from store.records import DEFAULT_QUEUE
 from store.state.reader import StateReader
+from transactions.rules.queues import queue_of
 
 table = Table("queues")
 

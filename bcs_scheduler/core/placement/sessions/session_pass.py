@@ -15,7 +15,6 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.placement_pass import EXPLAINED, PlacementPass
 from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
-from bcs_scheduler.core.placement.queue_accounts import queue_of
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
@@ -31,6 +30,7 @@ from transactions.base import Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
 from transactions.rules import evictions
+from transactions.rules.queues import queue_of
 from transactions.text import are, counted
 
 AFTER_FAILURE = 60.0
