@@ -195,3 +195,10 @@ def test_a_limit_above_the_one_of_a_parent_is_refused() -> None:
         "queues[0].queues[0].queues[0].limits[0].maxresources.cpus",
         "queues[0].queues[0].queues[0].limits[0].maxapplications",
     ]
+
+
+@pytest.mark.parametrize("name", ["application.unschedasks.backoff", "application.unschedasks.backoff.delay"])
+def test_the_backoff_of_applications_has_no_effect_and_is_refused(name: str) -> None:
+    (found,) = problems(queues({"name": "q", "properties": {name: 3}})).items()
+    assert found[0] == f"queues[0].properties.{name}" and "remove the setting" in found[1]
+    partition_of(queues({"name": "q", "properties": {"application.unschedasks.backoff": 0}}), RESOURCES)

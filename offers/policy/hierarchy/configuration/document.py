@@ -75,6 +75,11 @@ PROPERTIES = frozenset(
     }
 )
 
+NO_BACKOFF = (
+    "applications are not backed off: requests without a place cause no work while they wait; remove the setting"
+)
+"""The problem of a setting that delays applications with many requests that cannot be placed."""
+
 
 def partition_of(
     document: object, resources: Collection[str] | None = None, quantity: Callable[[Any], int] = thousandths
@@ -219,10 +224,10 @@ class _Reader:
                     found["preemption_delay"] = fields.seconds(place, one, 30.0)
                 case "quota.preemption.delay":
                     found["quota_preemption_delay"] = fields.seconds(place, one, 0.0)
-                case "application.unschedasks.backoff":
-                    found["backoff"] = fields.count(place, one) or 0
-                case "application.unschedasks.backoff.delay":
-                    found["backoff_delay"] = fields.seconds(place, one, 30.0)
+                case "application.unschedasks.backoff" if not fields.count(place, one):
+                    pass  # switched off, as always here
+                case _:
+                    fields.report(place, NO_BACKOFF)
         return Properties(**found)
 
     def _limits(self, path: str, value: object) -> tuple[Limit, ...]:

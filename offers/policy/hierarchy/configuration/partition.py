@@ -49,7 +49,7 @@ class NodeOrder(StrEnum):
 
 
 class Properties(NamedTuple):
-    """The properties of a queue. Delays are seconds; a quota preemption delay or a backoff of 0 switches it off."""
+    """The properties of a queue. Delays are seconds; a quota preemption delay of 0 switches it off."""
 
     sort_policy: SortPolicy = SortPolicy.FIFO
     sort_priority: bool = True
@@ -58,9 +58,6 @@ class Properties(NamedTuple):
     preemption_policy: PreemptionPolicy = PreemptionPolicy.DEFAULT
     preemption_delay: float = 30.0
     quota_preemption_delay: float = 0.0
-    backoff: int = 0
-    """The number of asks without a node after which an application pauses."""
-    backoff_delay: float = 30.0
 
 
 class Limit(NamedTuple):
