@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bcs_scheduler.core.placement.queue_accounts import queue_of
 from bcs_scheduler.core.placement.sessions.held import Held, HeldTasks, extended_dimension
 from bcs_scheduler.core.placement.sessions.pending import Kind, PendingTasks, planned_task
 from offers.dimensions import amounts
@@ -29,6 +28,7 @@ from store.records import DEFAULT_QUEUE
 from store.records import Queue as QueueRecord
 from store.state import State
 from transactions.base import Slot
+from transactions.rules.queues import queue_of
 
 NOT_OFFERED = -1
 """Number of the row of an agent that was not offered: nothing can be launched on it."""
