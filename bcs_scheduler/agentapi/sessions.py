@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Literal, NamedTuple
 
@@ -37,10 +37,8 @@ WAIT = 30.0
 """Seconds after the end of the output in which the agent must know the exit status."""
 SIZE_DELAY = 5.0
 """Seconds after which the size of a terminal is sent to a program that has printed nothing."""
-LARGEST_ANSWER = 16 * 1024 * 1024
-"""Bytes: the tasks of an agent."""
-LARGEST_RECORD = 16 * 1024 * 1024
-"""The most bytes of one record of output. A record has the bytes of one read from a pipe, some KiB."""
+LARGEST_ANSWER = LARGEST_RECORD = 16 * 1024 * 1024
+"""The most bytes of an answer (the tasks of an agent), and of one record of output (one read from a pipe, some KiB)."""
 JSON, RECORDS = "application/json", "application/recordio"
 
 
@@ -152,7 +150,7 @@ class Agent:
 
 class Session:
     """A program that runs. Not for several tasks of an event loop at once, but `output` and `send` may be used side by
-    side. `close` in any case: it ends the program."""
+    side. `close` in any case: it ends a program that `launch` started."""
 
     def __init__(self, agent: Agent, container: ContainerId) -> None:
         self._agent, self._container = agent, container
@@ -196,11 +194,10 @@ class Session:
         return None if found is None else os.waitstatus_to_exitcode(found)
 
     async def close(self) -> None:
-        tasks = [task for task in (self._feeding, self._sizing) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        for task in (self._feeding, self._sizing):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait({task})
         await self._stack.aclose()
 
     async def _put(self, record: bytes) -> None:
@@ -208,20 +205,26 @@ class Session:
         assert self._feeding is not None
         putting = running(self._input.put(record), "session input")
         await asyncio.wait({putting, self._feeding}, return_when=asyncio.FIRST_COMPLETED)
-        if not putting.done():
-            putting.cancel()
+        putting.cancel()
 
     async def _begin(self, program: Program) -> None:
-        launch = {
-            "container_id": self._container,
-            "command": _command(program),
-            **({"container": _terminal(program.size)} if program.size is not None else {}),
-        }
+        terminal = {"container": _terminal(program.size)} if program.size is not None else {}
+        launch = {"container_id": self._container, "command": _command(program), **terminal}
         call = {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": launch}
         self._response = await self._agent._open(self._stack, call, None, stream=True)
         self._feeding = background(self._feed(), "input of a session")
-        if program.size is not None:
-            await self.resize(program.size)
+        await self._begin_sizes(program.size)
+
+    async def _begin_attached(self, size: Size | None) -> None:
+        call = {"type": "ATTACH_CONTAINER_OUTPUT", "attach_container_output": {"container_id": self._container}}
+        self._response = await self._agent._open(self._stack, call, None, stream=True)
+        self._feeding = background(self._feed(), "input of a session")
+        self._printed.set()  # the program runs: no size comes too early
+        await self._begin_sizes(size)
+
+    async def _begin_sizes(self, size: Size | None) -> None:
+        if size is not None:
+            await self.resize(size)
             self._sizing = background(self._send_sizes(), "terminal size of a session")
 
     async def _send_sizes(self) -> None:
@@ -257,8 +260,19 @@ class Session:
 async def launch(agent: Agent, parent: ContainerId, program: Program) -> Session:
     """Raises SessionError."""
     session = Session(agent, ContainerId(f"bcs-session-{os.urandom(12).hex()}", parent))
+    return await _begun(session, session._begin(program))
+
+
+async def attach_to(agent: Agent, container: ContainerId, size: Size | None) -> Session:
+    """The input and output of a running container with a terminal, from now on; the end of the session does not end the
+    container. Raises SessionError."""
+    session = Session(agent, container)
+    return await _begun(session, session._begin_attached(size))
+
+
+async def _begun(session: Session, work: Awaitable[None]) -> Session:
     try:
-        await session._begin(program)
+        await work
     except BaseException:
         await session.close()
         raise
@@ -321,19 +335,18 @@ class _Records:
     def feed(self, data: bytes) -> list[bytes]:
         """Raises AgentAway if the data is no such stream."""
         self._rest += data
-        found = []
+        found: list[bytes] = []
         while (newline := self._rest.find(b"\n", 0, 20)) >= 0:
             digits = bytes(self._rest[:newline])
             if not digits.isdigit() or int(digits) > LARGEST_RECORD:
                 raise AgentAway("the agent's output is invalid")
             end = newline + 1 + int(digits)
             if len(self._rest) < end:
-                break
+                return found
             found.append(bytes(self._rest[newline + 1 : end]))
             del self._rest[:end]
-        else:
-            if len(self._rest) >= 20:
-                raise AgentAway("the agent's output is invalid")
+        if len(self._rest) >= 20:
+            raise AgentAway("the agent's output is invalid")
         return found
 
 

@@ -166,6 +166,8 @@ class Task:
     container: Container = Container()
     working_dir: str = ""
     user: str = ""
+    stdin: bool = False
+    tty: bool = False
     env: dict[str, str] = field(default_factory=dict, repr=False)
     address_env: tuple[str, ...] = ()
     remote_env: tuple[RemoteVariable, ...] = ()

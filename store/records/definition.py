@@ -135,6 +135,10 @@ class Container(Part, frozen=True, kw_only=True):
     working_dir: str = ""
     privileged: bool = False
     hostname: str = ""
+    stdin: bool = False
+    """True if the input of the task is open, so that users can attach to it."""
+    tty: bool = False
+    """True if the input and output of the task are a terminal."""
     env: tuple[EnvVar, ...] = ()
     ports: tuple[Port, ...] = ()
     parameters: tuple[tuple[str, str], ...] = ()

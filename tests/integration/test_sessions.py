@@ -67,8 +67,11 @@ class Place(NamedTuple):
         return found
 
     def exec(self, *argv: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+        return self.exec_in(self.taskgroup, *argv, given=given)
+
+    def exec_in(self, group: str, *argv: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         options = () if given is None else ("-i",)
-        return self.bcs("exec", *options, self.taskgroup, "--", *argv, given=given or b"")
+        return self.bcs("exec", *options, group, "--", *argv, given=given or b"")
 
 
 @pytest.fixture(scope="module")
@@ -341,16 +344,25 @@ class Terminal:
     def type(self, text: bytes) -> None:
         os.write(self._master, text)
 
+    def _reads(self) -> bool:
+        """Reads what has come; False if `bcs` has ended."""
+        if select.select([self._master], [], [], 0.05)[0]:
+            try:
+                self.seen += os.read(self._master, 65536)
+            except OSError:  # no process has the terminal open any more
+                return False
+        return True
+
+    def read(self) -> bytes:
+        """All that has come and was not waited for."""
+        self._reads()
+        return self.seen
+
     def wait(self, pattern: bytes) -> re.Match[bytes]:
         """Reads until the pattern has come; what came up to it is forgotten. Fails when `bcs` has ended before."""
 
         def look() -> re.Match[bytes] | None:
-            ended = False
-            if select.select([self._master], [], [], 0.05)[0]:
-                try:
-                    self.seen += os.read(self._master, 65536)
-                except OSError:  # nobody has the terminal open any more
-                    ended = True
+            ended = not self._reads()
             found = re.search(pattern, self.seen)
             assert found or not ended, f"bcs ended with {self.end()} before {pattern!r} came; it printed {self.seen!r}"
             return found
@@ -418,3 +430,83 @@ def test_a_terminal_is_as_before_when_a_signal_ends_the_command(
     assert user.end() == 128 + signal.SIGTERM
     assert not user.raw
     wait_for(lambda: not running("100001"), 30, "the end of the program")
+
+
+INPUT = {"resources": {"limits": {"cpu": "0.1", "memory": "96", "storage": "1"}}, "stdin": True}
+LOOP = 'echo begun; while read line; do echo got $line; test "$line" != end || exit 5; done'
+
+
+@pytest.fixture
+def launched(tmp_path: Path) -> Iterator[Callable[..., str]]:
+    """Applies an application of one taskgroup, and returns the name of the taskgroup."""
+    made: list[tuple[Place, str]] = []
+
+    def launch(place: Place, name: str, line: str, **container: Any) -> str:
+        wanted = document(name, 1, ["sh", "-c", line], container=container)
+        wanted |= {"executor": place.executor, "restartPolicy": {"policy": "Never"}}
+        (tmp_path / f"{name}.json").write_text(json.dumps(wanted))
+        made.append((place, name))
+        done = place.bcs("apply", "-f", str(tmp_path / f"{name}.json"), "--wait")
+        assert done.returncode == 0, done.stderr.decode()
+        return f"{name}-0"
+
+    yield launch
+    for place, name in made:
+        place.bcs("delete", "application", name, "--wait")
+
+
+@pytest.mark.parametrize("place", ["real-bcs", "embedded-bcs"], indirect=True)
+def test_attach_writes_to_the_open_input_of_a_task(place: Place, launched: Callable[..., str]) -> None:
+    """Several users one after the other: the end of the input of a user does not end the input of the task."""
+    group = launched(place, "reader", LOOP, **INPUT)
+    for word in (b"one", b"two"):
+        with subprocess.Popen(
+            place.command("attach", "-i", group),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=place.environment,
+        ) as user:
+            assert user.stdin is not None and user.stdout is not None
+            user.stdin.write(word + b"\n")
+            user.stdin.flush()
+            assert user.stdout.readline() == b"got " + word + b"\n"
+            user.stdin.close()
+            user.terminate()
+            assert user.wait(60) == 128 + signal.SIGTERM
+    ended = place.bcs("attach", "-i", group, given=b"end\n")
+    assert (ended.returncode, ended.stdout) == (5, b"got end\n")
+
+
+@pytest.mark.parametrize("place", ["real-bcs", "embedded-bcs", "real-mesos"], indirect=True)
+def test_attach_to_the_terminal_of_a_task(
+    place: Place, terminal: Callable[..., Terminal], launched: Callable[..., str]
+) -> None:
+    size = 'test $line = size && line="size $(stty size) $TERM"; echo got $line'
+    line = "trap 'echo interrupted; exit 5' INT; " + LOOP.replace("echo got $line", size)
+    group = launched(place, f"{place.executor}-shell", line, **INPUT, tty=True)
+    user = terminal(place, "attach", "-it", group)
+    wait_for(lambda: user.raw, 60, "the session")
+    user.type(b"hello\r")
+    user.wait(rb"hello\r\n")
+    user.wait(rb"got hello\r\n")
+    user.type(b"size\r")
+    user.wait(rb"got size 33 77 xterm\r\n")
+    user.resize(20, 100)
+    wait_for(lambda: (user.type(b"size\r"), b"20 100" in user.read())[1], 60, "the new size")
+    user.type(b"\x03")
+    user.wait(rb"interrupted\r\n")
+    assert user.end() == 5
+    assert not user.raw
+
+
+@pytest.mark.parametrize("place", ["embedded-mesos"], indirect=True)
+def test_the_embedded_cluster_refuses_terminals_of_the_executor_of_mesos(place: Place, tmp_path: Path) -> None:
+    wanted = document("no-terminal", 1, ["cat"], container={**INPUT, "tty": True}) | {"executor": "mesos"}
+    wanted |= {"restartPolicy": {"policy": "Never"}}
+    (tmp_path / "x.json").write_text(json.dumps(wanted))
+    try:
+        refused = place.bcs("apply", "-f", str(tmp_path / "x.json"), "--wait")
+        assert refused.returncode != 0
+        assert b"the embedded cluster has no terminals" in refused.stderr
+    finally:
+        place.bcs("delete", "application", "no-terminal", "--wait")

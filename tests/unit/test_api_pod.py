@@ -410,3 +410,43 @@ def test_the_stored_document_makes_the_same_version_again() -> None:
     for raw in (process(uris=[{"value": "http://h/x", "user": "u", "pwd": "p"}]), document(image=IMAGE, name="x")):
         first = version_of(raw)
         assert version_of(json.loads(first.raw)) == first
+
+
+# --- input ----------------------------------------------------------------------------------------------------
+
+
+def with_input(*, image: str = "", executor: str = "bcs", **fields: bool) -> dict[str, Any]:
+    raw = document()
+    raw["executor"] = executor
+    [container] = raw["spec"]["template"]["spec"]["containers"]
+    container |= {"command": "cat", "image": image, **fields}
+    return raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        with_input(stdin=True),
+        with_input(stdin=True, tty=True),
+        with_input(stdin=True, tty=True, executor="mesos"),
+        with_input(stdin=True, tty=True, executor="mesos", image=IMAGE),
+    ],
+)
+def test_input_and_terminal_of_a_container(raw: dict[str, Any]) -> None:
+    [container] = version_of(raw).containers
+    given = raw["spec"]["template"]["spec"]["containers"][0]
+    assert (container.stdin, container.tty) == (given["stdin"], given.get("tty", False))
+
+
+@pytest.mark.parametrize(
+    ("raw", "field", "words"),
+    [
+        (with_input(tty=True), "tty", "needs stdin: true"),
+        (with_input(stdin=True, executor="mesos"), "stdin", 'needs tty: true with the executor "mesos"'),
+        (with_input(stdin=True, image=IMAGE), "stdin", "is possible for plain processes"),
+        (with_input(stdin=True, tty=True, image=IMAGE), "tty", "is possible for plain processes"),
+    ],
+)
+def test_an_input_that_the_executor_cannot_give_is_refused(raw: dict[str, Any], field: str, words: str) -> None:
+    found = problems_of(raw)
+    assert words in found[f"{CONTAINER}.{field}"]

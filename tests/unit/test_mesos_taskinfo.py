@@ -276,6 +276,13 @@ class TestDefinition:
         assert task.container.mesos.image.docker.name == "nginx:1"
         assert task.container.mesos.image.cached is False
 
+    def test_a_terminal_needs_a_container(self) -> None:
+        (task,) = build(launch(Container(command="sh", stdin=True, tty=True, requests=ONE))).tasks
+        assert task.container.type == pb.ContainerInfo.MESOS and task.container.HasField("tty_info")
+        assert task.command.environment.variables[0].name == "TERM"
+        (plain,) = build(launch(Container(command="sh", requests=ONE))).tasks
+        assert not plain.HasField("container")
+
     def test_volumes(self) -> None:
         volumes = (
             Volume(host_path="/data/$BCS_POD_ID", mount_path="/data", read_only=True),

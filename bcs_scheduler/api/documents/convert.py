@@ -127,6 +127,8 @@ def _container(document: ContainerDocument, pod: PodSpec) -> Container:
         args=tuple(document.args),
         working_dir=document.working_dir,
         privileged=document.privileged,
+        stdin=document.stdin,
+        tty=document.tty,
         hostname=document.hostname if network_mode(pod) != "HOST" else "",
         parameters=tuple((p.key, p.value) for p in document.parameters if p.key in PARAMETERS),
         volumes=tuple(

@@ -104,12 +104,28 @@ _SNAKE = {"imagePullUser": "image_pull_user", "imagePullPasswd": "image_pull_pas
 
 def check_executor(pod: PodSpec, executor: str, default: str, path: str, problems: Problems) -> None:
     """Reports each demand of the document that its executor cannot carry out. `executor` empty = `default`."""
-    if run_by_mesos(pod, executor, default):
+    by_mesos = run_by_mesos(pod, executor, default)
+    _check_input(pod, by_mesos, path, problems)
+    if by_mesos:
         for at in _beyond_mesos(pod, path):
             problems.add(at, _NEEDS_OURS + (_SAID if executor else _DEFAULT))
     else:
         for at in _beyond_ours(pod, path):
             problems.add(at, f"cannot be fetched: {', '.join(FETCHED)} and absolute paths on the agent can")
+
+
+def _check_input(pod: PodSpec, by_mesos: bool, path: str, problems: Problems) -> None:
+    """Mesos gives an input only together with a terminal, and our executor gives one only to plain processes."""
+    for i, container in enumerate(pod.containers):
+        at = element(member(path, "containers"), i)
+        if container.tty and not container.stdin:
+            problems.add(member(at, "tty"), "needs stdin: true, because a terminal is input and output")
+        elif by_mesos and container.stdin and not container.tty:
+            problems.add(member(at, "stdin"), 'needs tty: true with the executor "mesos"')
+        elif not by_mesos and container.stdin and container.image:
+            field = "tty" if container.tty else "stdin"
+            words = 'is possible for plain processes, and for images with the executor "mesos" and a terminal'
+            problems.add(member(at, field), words)
 
 
 def check_remote_variables(

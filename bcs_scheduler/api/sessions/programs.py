@@ -16,13 +16,14 @@ import msgspec
 from bcs_scheduler.agentapi.connections import Connection
 from bcs_scheduler.agentapi.following import Following, follow
 from bcs_scheduler.agentapi.sandbox import Folder
-from bcs_scheduler.agentapi.sessions import Agent, Program, Session, Size, launch
+from bcs_scheduler.agentapi.sessions import Agent, Program, Session, Size, attach_to, launch
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.sessions.copies import program_of
 from bcs_scheduler.api.sessions.frames import SessionRequest
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.net.addresses import HostPort
 from store.records import Task, TaskGroup
+from store.records.definition import Container
 
 FILE, SOCKET = "bcs-executor.pyz", ".bcs-sessions"
 """Names in the sandbox of our executor. An executor of an earlier version has no socket."""
@@ -36,10 +37,13 @@ class Opener(Protocol):
 
 
 class Opening:
-    """Begins sessions with one task. `python`: name of the interpreter on agents."""
+    """Begins sessions with one task. `definition`: that of the task. `python`: name of the interpreter on agents."""
 
-    def __init__(self, address: HostPort, framework: str, group: TaskGroup, task: Task, python: str) -> None:
+    def __init__(
+        self, address: HostPort, framework: str, group: TaskGroup, task: Task, definition: Container, python: str
+    ) -> None:
         self._agent = Agent(address)
+        self._definition = definition
         self._framework, self._group, self._task, self._python = framework, group, task, python
 
     async def run(self, wanted: SessionRequest) -> Session:
@@ -69,20 +73,30 @@ class Opening:
         return await self.run(SessionRequest(command=program_of(wanted.copy), stdin=stdin))
 
     async def attach(self, wanted: SessionRequest) -> Session | Following:
-        """The output of the task from now on."""
-        if wanted.stdin or wanted.tty is not None:
-            what = "a terminal" if wanted.tty is not None else "an input"
-            name = self._task.name or self._task.id
-            raise ApiError(
-                Reason.CONFLICT, f"task {name} was started without {what}; attach without -i and -t shows its output"
-            )
+        """The output of the task from now on, with `stdin` also its input."""
+        self._check_input(wanted)
         if self._group.executor == "bcs":
-            session = await self._launch(SessionRequest(), attach=True)
-            await session.send(b"")
+            session = await self._launch(SessionRequest(stdin=wanted.stdin, tty=wanted.tty), attach=True)
+            if not wanted.stdin:
+                await session.send(b"")
             return session
         container = await self._agent.container_of(self._framework, self._group.id, self._task.id)
+        if wanted.stdin:
+            return await attach_to(self._agent, container, _size(wanted))
         folder = Folder(str(self._agent.address), self._framework, self._group.id, f"tasks/{self._task.id}")
         return await follow(self._agent, container, folder)
+
+    def _check_input(self, wanted: SessionRequest) -> None:
+        """Raises ApiError if the task has not the input or the terminal that the user wants."""
+        name, defined = self._task.name or self._task.id, self._definition
+        if wanted.tty is not None and not wanted.stdin:
+            raise ApiError(Reason.INVALID, "tty needs stdin")
+        if wanted.stdin and not defined.stdin:
+            words = f"task {name} was started without an input (stdin: true in its document)"
+            raise ApiError(Reason.CONFLICT, f"{words}; attach without -i and -t shows its output")
+        if wanted.tty is not None and not defined.tty:
+            words = f"task {name} was started without a terminal (tty: true in its document)"
+            raise ApiError(Reason.CONFLICT, f"{words}; attach with -i and without -t")
 
     async def _launch(self, wanted: SessionRequest, *, attach: bool = False) -> Session:
         container = await self._agent.container_of(self._framework, self._group.id, self._task.id)
@@ -94,7 +108,8 @@ class Opening:
             "task": self._task.id,
             "argv": wanted.command,
             "port": wanted.port,
-            **({"attach": True} if attach else {}),  # a field that executors of earlier versions refuse
+            **({"attach": True} if attach else {}),  # executors of earlier versions refuse this field and the next
+            **({"stdin": True} if attach and wanted.stdin else {}),
             "env": wanted.env,
             "user": wanted.user,
             "working_dir": wanted.working_dir,

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 from .. import threads
@@ -287,10 +288,11 @@ class ContainerRuntime:
         hosts = tuple(dict.fromkeys(filter(None, (self.address(), "127.0.0.1"))))
         return Context(engine=self._group.docker, container=found, output=str(self._directory), hosts=hosts)
 
+    def input(self, wanted: SessionRequest) -> int:
+        raise TaskError("a container was started without an input")
+
     def guard(self, wanted: SessionRequest, connection: socket.socket) -> None:
-        threads.ending(
-            "session-guard", lambda: command.guard(self._engine, wanted.guard, wanted.mark, connection)
-        ).start()
+        threads.ending("guard", partial(command.guard, self._engine, wanted.guard, wanted.mark, connection)).start()
 
     def put(self, path: str, data: bytes, mode: int, owner: str) -> None:
         archive.put(self._engine, self._running(), path, data, mode, owner or self._owner)

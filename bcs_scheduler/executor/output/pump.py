@@ -26,10 +26,11 @@ DRAIN = 1.0
 class Stream:
     """One output of a task. Programs of the task get `descriptor`; it stays open over restarts."""
 
-    def __init__(self, pump: Pump, file: RotatedFile) -> None:
+    def __init__(self, pump: Pump, file: RotatedFile, terminal: tuple[int, int] | None = None) -> None:
+        """`terminal`: both sides of the pseudo-terminal that is read in place of a pipe, duplicated here."""
         self._pump = pump
         self.file = file
-        self.reading, self.descriptor = os.pipe()
+        self.reading, self.descriptor = os.pipe() if terminal is None else (os.dup(terminal[0]), os.dup(terminal[1]))
         os.set_blocking(self.reading, False)
         self.done = threading.Event()
         self.deadline: float | None = None
@@ -58,9 +59,17 @@ class Pump:
         self._thread = threads.lasting("logs", self._run)
         self._thread.start()
 
-    def open(self, path: Path, max_bytes: int, files: int, index: Index | None = None, number: int = 0) -> Stream:
-        """`number`: 0 for standard output, 1 for standard error."""
-        stream = Stream(self, RotatedFile(path, max_bytes, files, index, number))
+    def open(
+        self,
+        path: Path,
+        max_bytes: int,
+        files: int,
+        index: Index | None = None,
+        number: int = 0,
+        terminal: tuple[int, int] | None = None,
+    ) -> Stream:
+        """`number`: 0 for standard output, 1 for standard error. `terminal` as in Stream."""
+        stream = Stream(self, RotatedFile(path, max_bytes, files, index, number), terminal)
         with self._lock:
             self._arriving.append(stream)
         self._wake()
@@ -114,6 +123,8 @@ class Pump:
             data = os.read(stream.reading, CHUNK)
         except BlockingIOError:
             return
+        except OSError:  # EIO: all processes have closed the terminal
+            data = b""
         if data:
             stream.file.write(data)
         else:

@@ -82,7 +82,7 @@ class Foreground:
         return self._process.pid if self._process is not None else 0
 
     def start(self, given_up: GivenUp) -> None:
-        self._process = self._launcher.start(self._argv)
+        self._process = self._launcher.start(self._argv, main=True)
 
     def wait(self) -> Exit:
         if self._process is None:

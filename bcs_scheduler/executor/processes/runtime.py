@@ -19,6 +19,7 @@ from ..run import identity, run
 from ..runtime import Exit, Output, TaskError
 from ..sessions.attached import Attached
 from ..sessions.contexts import Context, SessionRequest
+from ..sessions.task_input import TaskInput, duplicate
 from ..taskgroup.host import Host
 from . import process_tree
 from .limits import MEGABYTE, Enforcement, rlimits
@@ -49,6 +50,7 @@ class ProcessRuntime:
         self._launcher: Launcher | None = None
         self._program: Program | None = None
         self._index: Index | None = None
+        self._input: TaskInput | None = None
         self.attached = Attached()
         self._stopping = threading.Event()
         self._gone = threading.Event()
@@ -99,22 +101,15 @@ class ProcessRuntime:
             bounds = self._group.log_max_bytes, self._group.log_files
             self._index = Index(self._directory, *bounds, self.attached.ring)
             self._index.begin()
-            streams = [
-                self._host.pump.open(self._directory / name, *bounds, self._index, number)
-                for number, name in enumerate(("stdout", "stderr"))
-            ]
+            self._input = TaskInput(self._task.tty) if self._task.stdin else None
+            terminal = self._input.terminal_pair if self._input is not None else None
+            stdout = self._host.pump.open(self._directory / "stdout", *bounds, self._index, 0, terminal)
+            stderr = self._host.pump.open(self._directory / "stderr", *bounds, self._index, 1)
         except OSError as error:
             raise TaskError(f"directory of the task: {error.strerror}") from None
-        launcher = Launcher(
-            self._task.id,
-            self._host.census,
-            self._enforcement,
-            self._task.user,
-            rlimits(self._task.parameters),
-            self._directory / self._task.working_dir,
-            {},
-            *streams,
-        )
+        working_dir, limits = self._directory / self._task.working_dir, rlimits(self._task.parameters)
+        own = (self._task.id, self._host.census, self._enforcement, self._task.user, limits)
+        launcher = Launcher(*own, working_dir, {}, stdout, stderr, self._input)
         self._launcher = launcher
         launcher.environment = prepared(self._task, self._group, self._directory, self._stopping)
         return launcher
@@ -217,6 +212,8 @@ class ProcessRuntime:
             pause = min(2 * pause, SLOWEST_SWEEP)
             members = self._host.census.members(self._task.id)
         left = self._wipe_out(lambda: self._host.census.leave(self._task.id))
+        if self._input is not None:
+            self._input.close()  # first: a terminal that is open has no end of its output
         if self._launcher is not None:
             self._launcher.stdout.close()
             self._launcher.stderr.close()
@@ -311,6 +308,10 @@ class ProcessRuntime:
             output=str(self._directory),
             hosts=tuple(dict.fromkeys(("127.0.0.1", self.address()))),
         )
+
+    def input(self, wanted: SessionRequest) -> int:
+        self._running()
+        return duplicate(self._input, wanted.tty)
 
     def guard(self, wanted: SessionRequest, connection: socket.socket) -> None:
         connection.close()  # the agent ends programs that run beside processes

@@ -14,12 +14,15 @@ from pathlib import Path
 from ..output.pump import Stream
 from ..run import Identity, identity, kill_session
 from ..runtime import TaskError
+from ..sessions.task_input import TaskInput
 from .census import MARK, Census
 from .limits import Enforcement, Rlimit
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ")
 """Variables that a task inherits from the environment of the executor: none that could be confidential."""
+TERMINAL = "xterm"
+"""Value of TERM for programs with a terminal, as container engines set it."""
 STEP = 0.05
 """Seconds between looks at whether a command was given up meanwhile."""
 
@@ -48,6 +51,8 @@ class Launcher:
     environment: dict[str, str]
     stdout: Stream
     stderr: Stream
+    input: TaskInput | None = None
+    """Input of the main program; None = no input, as all other programs have."""
 
     def full_environment(self) -> dict[str, str]:
         return {
@@ -56,8 +61,11 @@ class Launcher:
             MARK: self.census.mark(self.task),
         }
 
-    def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
-        """Starts a program in a session of its own, so that its process group is its pid. Raises TaskError."""
+    def start(self, argv: Sequence[str], *, main: bool = False) -> subprocess.Popen[bytes]:
+        """Starts a program in a session of its own, so that its process group is its pid. `main`: the program gets the
+        input of the task. Raises TaskError."""
+        given = self.input if main else None
+        terminal = given is not None and given.terminal
         if not argv or not argv[0]:
             raise TaskError("there is no command to run")
         if not self.working_dir.is_dir():
@@ -65,13 +73,13 @@ class Launcher:
         try:
             process = subprocess.Popen(
                 list(argv),
-                env=self.full_environment(),
+                env={**({"TERM": TERMINAL} if terminal else {}), **self.full_environment()},
                 cwd=self.working_dir,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if given is None else given.reading,
                 stdout=self.stdout.descriptor,
-                stderr=self.stderr.descriptor,
+                stderr=self.stdout.descriptor if terminal else self.stderr.descriptor,
                 start_new_session=True,
-                preexec_fn=self.preparation(become=True),
+                preexec_fn=self.preparation(become=True, given=given),
             )
         except OSError as error:
             raise TaskError(f"cannot start {argv[0]}: {error.strerror or error}") from None
@@ -80,9 +88,9 @@ class Launcher:
         self.census.leader(self.task, process.pid)
         return process
 
-    def preparation(self, become: bool) -> Callable[[], None]:
+    def preparation(self, become: bool, given: TaskInput | None = None) -> Callable[[], None]:
         """Actions of the child before it becomes the program: system calls only, because other threads of the executor
-        may have held locks when it was forked."""
+        may have held locks when it was forked. `given`: the input on standard input."""
         who = identity(self.user)
         members = os.path.join(self.enforcement.path, "cgroup.procs") if self.enforcement.path else ""
         rlimits = self.rlimits
@@ -96,6 +104,8 @@ class Launcher:
                 os.close(descriptor)
             for limit in rlimits:
                 resource.setrlimit(limit.number, (limit.soft, limit.hard))
+            if given is not None:
+                given.take(who.uid, who.own)
             if become and not who.own:
                 os.setgroups(who.groups)
                 os.setgid(who.gid)

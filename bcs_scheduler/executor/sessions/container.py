@@ -66,7 +66,7 @@ def _raw(terminal: bool) -> Iterator[None]:
     """The terminal of the session passes everything on: that of the container acts on it."""
     if terminal:
         with contextlib.suppress(termios.error):
-            tty.setraw(0)
+            tty.setraw(0, termios.TCSANOW)  # keys that were typed before are not discarded
     yield
 
 

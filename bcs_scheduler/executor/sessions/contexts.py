@@ -32,6 +32,8 @@ LONGEST = 4 * 1024 * 1024
 """Bytes of a question or an answer."""
 PATIENCE = 10.0
 """Seconds for one question and its answer."""
+GIVEN = b"\n"
+"""Before the answer: the descriptor that takes the input of the task comes with this byte (unix(7), SCM_RIGHTS)."""
 WAITING = 64
 """Connections that may wait to be accepted."""
 
@@ -43,13 +45,15 @@ class ContextError(Exception):
 @dataclass(frozen=True)
 class SessionRequest:
     """The request of a user: one of `argv`, `port` (a connection to that port of the task) and `attach` (the output of
-    the task from now on). With `guard` a process that attends a command of a container engine names the command: the
-    executor ends the command when that process has ended, and finds the processes of the command by `mark`."""
+    the task from now on, and with `stdin` its input). With `guard` a process that attends a command of a container
+    engine names the command: the executor ends the command when that process has ended, and finds the processes of the
+    command by `mark`."""
 
     task: str
     argv: tuple[str, ...] = ()
     port: int = 0
     attach: bool = False
+    stdin: bool = False
     guard: str = ""
     mark: str = ""
     env: dict[str, str] = field(default_factory=dict, repr=False)
@@ -150,9 +154,15 @@ class Contexts:
             if runtime is None:
                 raise ContextError("the task does not run")
             context = runtime.context(wanted)
+            given = runtime.input(wanted) if wanted.attach and wanted.stdin else None
         except (ContextError, TaskError) as error:
             connection.sendall(_encoded({"error": str(error)}))
             return None
+        if given is not None:
+            try:
+                socket.send_fds(connection, [GIVEN], [given])
+            finally:
+                os.close(given)
         connection.sendall(_encoded({"context": asdict(context)}))
         if wanted.guard:
             return partial(runtime.guard, wanted)
@@ -183,21 +193,30 @@ def guarded(sandbox: Path, document: Mapping[str, Any]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def ask_attached(sandbox: Path, document: Mapping[str, Any]) -> Iterator[tuple[Context, BinaryIO]]:
-    """The context, and the lines that follow: see Attached. Raises ContextError."""
-    with _asked(sandbox, document) as (context, lines):
-        yield context, lines
+def ask_attached(sandbox: Path, document: Mapping[str, Any]) -> Iterator[tuple[Context, BinaryIO, int | None]]:
+    """The context, the lines that follow (see Attached), and the descriptor for input; None = not requested. Raises
+    ContextError."""
+    given: list[int] = []
+    with _asked(sandbox, document, given) as (context, lines):
+        yield context, lines, given[0] if given else None
 
 
 @contextlib.contextmanager
-def _asked(sandbox: Path, document: Mapping[str, Any]) -> Iterator[tuple[Context, BinaryIO]]:
+def _asked(
+    sandbox: Path, document: Mapping[str, Any], given: list[int] | None = None
+) -> Iterator[tuple[Context, BinaryIO]]:
+    """`given`: receives the descriptor for input."""
     with socket.socket(socket.AF_UNIX) as connection, connection.makefile("rb") as lines:
         try:
             connection.settimeout(PATIENCE)
             with _short(sandbox) as path:
                 connection.connect(str(path))
             connection.sendall(_encoded(document))
-            answer = _line(lines)
+            first = b""
+            if given is not None and document.get("stdin"):
+                first, descriptors, _, _ = socket.recv_fds(connection, len(GIVEN), 1)
+                given += descriptors
+            answer = _line(lines, first.lstrip())
         except OSError as error:
             raise ContextError(f"the executor of the taskgroup does not answer: {error.strerror or error}") from None
         connection.settimeout(None)
@@ -232,9 +251,9 @@ def _received(connection: socket.socket) -> dict[str, Any]:
         return _line(lines)
 
 
-def _line(lines: BinaryIO) -> dict[str, Any]:
-    """One line of JSON. Raises ContextError."""
-    found = lines.readline(LONGEST)
+def _line(lines: BinaryIO, begin: bytes = b"") -> dict[str, Any]:
+    """One line of JSON, whose `begin` has been read already. Raises ContextError."""
+    found = begin + lines.readline(LONGEST)
     if not found.endswith(b"\n"):
         raise ContextError("the request was not understood")
     try:

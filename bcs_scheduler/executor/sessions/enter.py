@@ -68,8 +68,11 @@ def _attach(document: dict[str, Any]) -> NoReturn:
     """Raises ContextError. The executor takes the end of the connection for the end of this process: until then it
     stays, and with it the agent's container, so that the exit code is not lost."""
     from .follow import follow
+    from .typed import pass_input
 
-    with ask_attached(Path.cwd(), document) as (context, rings):
+    with ask_attached(Path.cwd(), document) as (context, rings, given):
+        if given is not None:
+            pass_input(given)
         os._exit(follow(context, rings))
 
 

@@ -239,6 +239,8 @@ def environment(env: pb.Environment) -> str | None:
 
 
 def container(info: pb.ContainerInfo) -> str | None:
+    if info.HasField("tty_info"):
+        return "'ContainerInfo.tty_info': the embedded cluster has no terminals for tasks of the executor of Mesos"
     for volume in info.volumes:
         if sum(volume.HasField(name) for name in ("host_path", "image", "source")) != 1:
             return "Invalid volume: Only one of them should be set: 'host_path', 'image' and 'source'"

@@ -168,6 +168,8 @@ def _plan(
         container=_container(container, version, given) if kind == "container" else None,
         working_dir=expand(container.working_dir, variables),
         user=container.user,
+        stdin=container.stdin,
+        tty=container.tty,
         remote_env=remote,
         files=tuple(_file(content, variables) for content in given.contents if content.item.type == "file"),
         uris=_uris(container, given, variables),

@@ -40,6 +40,8 @@ EGRESS_RATE_LABEL = "CTNR_NET_EGRESS_RATE"
 """Kbit/s, as network plug-ins of the original call it."""
 POD_NAME_LABEL = "pod_name"
 NAMESPACE_LABEL = "namespace"
+TERMINAL = "xterm"
+"""Value of TERM for tasks with a terminal, as container engines set it."""
 REMEMBERED = 1024
 """Blueprints kept: one per version that is being launched, more if its scalars come from reservations."""
 REMEMBERED_BYTES = 16_000_000
@@ -279,6 +281,8 @@ def _fill_command(command: pb.CommandInfo, container: Container, variables: Mapp
         _set_process(command, container, container.process, variables)
     else:
         _set_program(command, container, variables)
+    if container.tty:
+        command.environment.variables.add(name="TERM", value=TERMINAL)  # first, so that own variables prevail
     if container.user:
         command.user = container.user
     for uri in container.uris:
@@ -337,7 +341,10 @@ def _set_program(command: pb.CommandInfo, container: Container, variables: Mappi
 
 
 def _fill_container(task: pb.TaskInfo, container: Container, taskgroup_id: str) -> None:
-    """A plain process needs none."""
+    """A plain process without a terminal needs none."""
+    if container.tty:
+        task.container.type = pb.ContainerInfo.MESOS
+        task.container.tty_info.SetInParent()
     if container.image or container.volumes:
         task.container.type = pb.ContainerInfo.MESOS
         task.container.volumes.extend(_volumes(taskgroup_id, container.volumes))

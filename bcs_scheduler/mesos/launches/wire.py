@@ -175,6 +175,8 @@ class Task(Document, frozen=True, kw_only=True):
     container: Container | None = None
     working_dir: str = ""
     user: str = ""
+    stdin: bool = False
+    tty: bool = False
     env: dict[str, str] = {}
     address_env: tuple[str, ...] = ()
     remote_env: tuple[RemoteVariable, ...] = ()

@@ -780,7 +780,7 @@ class NetworkInfo(_message.Message):
     def __init__(self, groups: _Optional[_Iterable[str]] = ..., labels: _Optional[_Union[Labels, _Mapping]] = ..., ip_addresses: _Optional[_Iterable[_Union[NetworkInfo.IPAddress, _Mapping]]] = ..., name: _Optional[str] = ..., port_mappings: _Optional[_Iterable[_Union[NetworkInfo.PortMapping, _Mapping]]] = ...) -> None: ...
 
 class ContainerInfo(_message.Message):
-    __slots__ = ("type", "volumes", "docker", "hostname", "mesos", "network_infos")
+    __slots__ = ("type", "volumes", "docker", "hostname", "mesos", "network_infos", "tty_info")
     class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         DOCKER: _ClassVar[ContainerInfo.Type]
@@ -832,13 +832,28 @@ class ContainerInfo(_message.Message):
     HOSTNAME_FIELD_NUMBER: _ClassVar[int]
     MESOS_FIELD_NUMBER: _ClassVar[int]
     NETWORK_INFOS_FIELD_NUMBER: _ClassVar[int]
+    TTY_INFO_FIELD_NUMBER: _ClassVar[int]
     type: ContainerInfo.Type
     volumes: _containers.RepeatedCompositeFieldContainer[Volume]
     docker: ContainerInfo.DockerInfo
     hostname: str
     mesos: ContainerInfo.MesosInfo
     network_infos: _containers.RepeatedCompositeFieldContainer[NetworkInfo]
-    def __init__(self, type: _Optional[_Union[ContainerInfo.Type, str]] = ..., volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., docker: _Optional[_Union[ContainerInfo.DockerInfo, _Mapping]] = ..., hostname: _Optional[str] = ..., mesos: _Optional[_Union[ContainerInfo.MesosInfo, _Mapping]] = ..., network_infos: _Optional[_Iterable[_Union[NetworkInfo, _Mapping]]] = ...) -> None: ...
+    tty_info: TTYInfo
+    def __init__(self, type: _Optional[_Union[ContainerInfo.Type, str]] = ..., volumes: _Optional[_Iterable[_Union[Volume, _Mapping]]] = ..., docker: _Optional[_Union[ContainerInfo.DockerInfo, _Mapping]] = ..., hostname: _Optional[str] = ..., mesos: _Optional[_Union[ContainerInfo.MesosInfo, _Mapping]] = ..., network_infos: _Optional[_Iterable[_Union[NetworkInfo, _Mapping]]] = ..., tty_info: _Optional[_Union[TTYInfo, _Mapping]] = ...) -> None: ...
+
+class TTYInfo(_message.Message):
+    __slots__ = ("window_size",)
+    class WindowSize(_message.Message):
+        __slots__ = ("rows", "columns")
+        ROWS_FIELD_NUMBER: _ClassVar[int]
+        COLUMNS_FIELD_NUMBER: _ClassVar[int]
+        rows: int
+        columns: int
+        def __init__(self, rows: _Optional[int] = ..., columns: _Optional[int] = ...) -> None: ...
+    WINDOW_SIZE_FIELD_NUMBER: _ClassVar[int]
+    window_size: TTYInfo.WindowSize
+    def __init__(self, window_size: _Optional[_Union[TTYInfo.WindowSize, _Mapping]] = ...) -> None: ...
 
 class ContainerStatus(_message.Message):
     __slots__ = ("network_infos", "executor_pid", "container_id")

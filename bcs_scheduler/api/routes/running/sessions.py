@@ -12,7 +12,8 @@ from bcs_scheduler.api.routes.running.logs import find_task, host_port_of
 from bcs_scheduler.api.sessions.programs import Opener, Opening
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.security.caller import ProgramRight
-from store.records import TaskGroup
+from store.records import Task, TaskGroup
+from store.records.definition import Container
 
 table = Table("sessions")
 TASK = Param("task", "text", "Id, name or number of the task; not needed if there is only one.")
@@ -85,7 +86,9 @@ def opener_of(operation: Operation, call: Call) -> Opener:
     task = find_task(group, call.query.get("task", ""))
     if task.status not in ("Running", "Restarting"):
         raise ApiError(Reason.CONFLICT, f"task {task.name or task.id} of {group.name} does not run: {task.status}")
-    opening = Opening(host_port_of(call, group), call.state().framework.id, group, task, call.settings.executor_python)
+    definition = _definition_of(call, group, task)
+    address, python = host_port_of(call, group), call.settings.executor_python
+    opening = Opening(address, call.state().framework.id, group, task, definition, python)
     openers: dict[ProgramRight, Opener] = {
         "exec": opening.run,
         "attach": opening.attach,
@@ -98,6 +101,12 @@ def opener_of(operation: Operation, call: Call) -> Opener:
 def kind_of(operation: Operation) -> ProgramRight:
     """The kind of session of an operation of this table."""
     return KINDS[operation.handler]
+
+
+def _definition_of(call: Call, group: TaskGroup, task: Task) -> Container:
+    """The definition of a task; an empty one if the version has been removed."""
+    version = call.state().version(group.application_key, group.version)
+    return version.containers[group.tasks.index(task)] if version is not None else Container()
 
 
 def _find(call: Call) -> TaskGroup:

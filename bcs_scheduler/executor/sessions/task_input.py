@@ -1,0 +1,71 @@
+"""The open input of a task: a pipe, or a pseudo-terminal that is also its output.
+
+The executor keeps both ends open, so the input survives readers, writers and restarts. A session gets the writing end
+over its socket (sessions/contexts.py) and writes itself: a program that reads nothing delays that session only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import termios
+import threading
+
+from ..runtime import TaskError
+
+SIZE = (24, 80)
+"""Rows and columns of a terminal before the first session sets them."""
+
+
+class TaskInput:
+    """`reading` is standard input of the program, `writing` the end for sessions. With a terminal, `reading` is also
+    standard output and standard error of the program, and its output is read from `writing`."""
+
+    def __init__(self, terminal: bool) -> None:
+        """Raises OSError."""
+        self._lock = threading.Lock()
+        self.terminal = terminal
+        if terminal:
+            self.writing, self.reading = os.openpty()
+            fcntl.ioctl(self.writing, termios.TIOCSWINSZ, struct.pack("HHHH", *SIZE, 0, 0))
+        else:
+            self.reading, self.writing = os.pipe()
+
+    def take(self, uid: int, own: bool) -> None:
+        """Makes the terminal that of the calling process, which leads a session. Called between fork and exec, with
+        the terminal on standard input."""
+        if not self.terminal:
+            return
+        if not own:
+            os.fchown(0, uid, -1)  # the terminal belongs to its user, as with login(1)
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+    @property
+    def terminal_pair(self) -> tuple[int, int] | None:
+        """The two sides of the terminal from which the output is read, as in Stream; None = the output has pipes."""
+        return (self.writing, self.reading) if self.terminal else None
+
+    def duplicate(self) -> int:
+        """The end for a session. Raises OSError after `close`."""
+        with self._lock:
+            return os.dup(self.writing)
+
+    def close(self) -> None:
+        with self._lock:
+            for descriptor in (self.reading, self.writing):
+                with contextlib.suppress(OSError):
+                    os.close(descriptor)
+            self.reading = self.writing = -1
+
+
+def duplicate(given: TaskInput | None, terminal: bool) -> int:
+    """The end for a session of the input of a task, which the caller closes. Raises TaskError if there is none, or none
+    with a terminal although the session has one."""
+    if given is None or (terminal and not given.terminal):
+        raise TaskError(f"the task was started without {'a terminal' if terminal else 'an input'}")
+    try:
+        return given.duplicate()
+    except OSError:
+        raise TaskError("the task does not run") from None

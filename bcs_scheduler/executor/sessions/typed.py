@@ -1,0 +1,53 @@
+"""The input of a user for a running task, in the process of a session (bcs-executor.pyz session)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import termios
+import tty
+from functools import partial
+
+from .. import threads
+
+CHUNK = 64 * 1024
+SIZE = b"\0" * 8
+"""Buffer of TIOCGWINSZ: rows, columns, two unused numbers."""
+
+
+def pass_input(task: int) -> None:
+    """Copies standard input to the descriptor `task` in a thread, until either ends. The end of standard input does not
+    end the input of the task. If standard input is a terminal, the terminal of the task follows its size, and keys and
+    signals act on the terminal of the task only."""
+    if os.isatty(0):
+        with contextlib.suppress(termios.error):
+            tty.setraw(0, termios.TCSANOW)  # keys that were typed before are not discarded
+        signal.signal(signal.SIGWINCH, partial(_follow_size, task))
+        _follow_size(task)
+    threads.ending("session input", partial(_copy, task)).start()
+
+
+def _follow_size(task: int, *_: object) -> None:
+    with contextlib.suppress(OSError):
+        size = fcntl.ioctl(0, termios.TIOCGWINSZ, SIZE)
+        if any(size):
+            fcntl.ioctl(task, termios.TIOCSWINSZ, size)
+
+
+def _copy(task: int) -> None:
+    with contextlib.suppress(OSError):  # the task has ended
+        while data := os.read(0, CHUNK):
+            _write(task, data)
+
+
+def _write(task: int, data: bytes) -> None:
+    """The executor reads from a terminal without blocking, and the descriptor shares this mode."""
+    view = memoryview(data)
+    while view:
+        try:
+            view = view[os.write(task, view) :]
+        except BlockingIOError:
+            select.select((), (task,), ())
