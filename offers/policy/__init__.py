@@ -1,1 +1,1 @@
-"""Placement policies: which pending work gets room next, on which agent, and what may be evicted for it."""
+"""Placement policies: which pending work gets room next, on which agent, and which tasks may be evicted for it."""

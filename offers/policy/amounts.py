@@ -1,7 +1,7 @@
 """Amounts of the policies: mappings of a dimension's name to an integer, in which a zero differs from a missing name.
 
-`offers.dimensions.Amounts` holds what there is or what is requested: a name that is missing has 0 there, and zeros are
-left out. A limit needs more: a maximum of 0 allows nothing, and a maximum that is not named allows everything. Policies
+`offers.dimensions.Amounts` holds present or requested amounts: a name that is missing has 0 there, and zeros are left
+out. A limit needs more: a maximum of 0 allows nothing, and a maximum that is not named allows everything. Policies
 therefore compute with mappings. The unit is the unit of the dimension, as a rule thousandths; one computation uses one
 unit per name. Nothing is rounded and no tolerance exists: a share is a fraction, or two products are compared.
 
@@ -130,8 +130,8 @@ def fits_limit(wanted: Vector, limit: Vector) -> bool:
 
 
 def fits_signed(wanted: Vector, room: Vector) -> bool:
-    """True if every amount that is wanted, 0 included, is at most the room: a room below 0 fits only what gives room
-    back. A missing name has no room."""
+    """True if every amount that is wanted, 0 included, is at most the room: a room below 0 fits only a negative
+    amount. A missing name has no room."""
     return all(amount <= room.get(name, 0) for name, amount in wanted.items())
 
 

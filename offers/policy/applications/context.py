@@ -97,7 +97,7 @@ class ApplicationContext:
         self.applications: dict[str, ManagedApplication] = {}
         self._removed: dict[tuple[str, str, str], None] = {}
 
-    # --- what the scheduler reads -----------------------------------------------------------------------------
+    # --- read by the scheduler --------------------------------------------------------------------------------
 
     def take_changes(self) -> dict[tuple[str, str, str], Record | None]:
         """The records that changed since the last call, by application, kind and key; None: the record is removed."""
@@ -150,7 +150,7 @@ class ApplicationContext:
             for name, one in self.applications.items()
         }
 
-    # --- what managers call -----------------------------------------------------------------------------------
+    # --- called by managers -----------------------------------------------------------------------------------
 
     def get_application(self, application: str) -> ManagedApplication | None:
         """The application with this identifier; None if there is none."""
@@ -235,8 +235,8 @@ class ApplicationContext:
         return application.tasks.get(metadata.id) or application.add(metadata)
 
     def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
-        """Recovery has found all tasks. `existing`: the placeholders that exist, by application. Applications that were
-        recovered go on from here."""
+        """Recovery has found all tasks. `existing`: the placeholders that exist, by application. Recovered applications
+        continue from here."""
         for name, application in self.applications.items():
             application.gang.adopt(existing.get(name, ()), self._now())
 

@@ -7,7 +7,7 @@ the time, and carries out the decisions. A runtime uses one tree per partition, 
     tree = Tree(partition, nodes, admits)             # `admits` judges constraints of asks on nodes
     application = place(tree, name, now, Submission(user, groups, queue, tags))   # raises NotPlaced
     tree.ask(Ask(name, task, request, now, priority, constraint=template))        # one per task that is wanted
-    tree.recover(Allocation(ask, node))               # at a start: what runs already, before the first cycle
+    tree.recover(Allocation(ask, node))               # at a start: each running task, before the first cycle
 
     for allocation in tree.run(): ...                 # launch each on its node; it counts as used from now on
     for preemption in maintain(tree, now).preemptions: ...   # end the victims; the node is promised to the ask
@@ -20,8 +20,8 @@ second, after `run`. A victim keeps its room until `release`; then `run` places 
 anything else. `cause_of` says why an ask waits. Nodes change by `add_node`, `remove_node`, `set_schedulable`,
 `occupy` (use by others) and `node_changed` (attributes).
 
-A new configuration is tried by `trial`, which changes nothing, and carried out by `apply`. Both refuse what does not
-suit the applications that exist (CannotChange). `copied` gives a tree for a dry run.
+A new configuration is tried by `trial`, which changes nothing, and carried out by `apply`. Both refuse a configuration
+that does not suit the existing applications (CannotChange). `copied` gives a tree for a dry run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The cause that holds a pending ask back, and what would have to change."""
+"""The cause that holds a pending ask back, and the change that would end the wait."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Hold(StrEnum):
 
 class Cause(NamedTuple):
     """The cause of a wait. `where`: the full name of a queue, or the name of a node; empty for `TURN` and `NODES`.
-    `whose`: the user or the group of a limit, else empty. `lacks`: the amounts by which the request exceeds what is
-    left; empty if the cause is none of amounts. `limit`: the number of applications of a limit of applications; None
+    `whose`: the user or the group of a limit, else empty. `lacks`: the amounts by which the request exceeds the
+    rest; empty if the cause is none of amounts. `limit`: the number of applications of a limit of applications; None
     for other causes."""
 
     kind: Hold

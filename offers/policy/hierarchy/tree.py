@@ -39,7 +39,7 @@ class Tree:
         self.tries = 0
         """The number of requests that cycles have tried so far."""
         self.version = 0
-        """Changes with every change of usage, of promises and of what is leaving."""
+        """Changes with every change of usage, of promises and of leaving allocations."""
         self.trackers = Trackers()
         self.root = self.grow(partition.root, None)
 
@@ -303,7 +303,7 @@ class Tree:
             self._started(leaf, 1)
 
     def _take(self, application: Application, group: Group, position: int) -> Ask:
-        """Removes a pending ask from its group, with what was promised to it."""
+        """Removes a pending ask from its group, with the room that was promised to the ask."""
         ask = application.remove(group, position)
         self._count(application, ask.request, -1)
         if group.alike.promised:

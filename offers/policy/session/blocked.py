@@ -1,7 +1,7 @@
 """The index of blocked work: pending jobs that are alike, so that one look at the agents answers for all of them.
 
 A session sets a group of jobs aside if no decision of the session could place one of them: then it has no further cost
-per job. What the jobs want still counts in their queues. `reach` says how that is known:
+per job. The requests of the jobs still count in their queues. `reach` says how that is known:
 
     NEVER   no agent that passes the fixed predicates has the room, even if nothing else were there
     NOW     too little room is idle or being released; enough if the actions of the session evict nothing
@@ -65,7 +65,7 @@ class Conditions(Mapping[str, Condition]):
     changes."""
 
     def __init__(self, made: dict[str, Condition], late: Callable[[], dict[str, Callable[[], Condition]]]) -> None:
-        """`late`: what makes the conditions of the jobs that are not in `made`."""
+        """`late`: the function that makes the conditions of the jobs that are not in `made`."""
         self._made, self._find = made, late
         self._found: dict[str, Callable[[], Condition]] | None = None
 

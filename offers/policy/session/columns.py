@@ -30,7 +30,7 @@ class Columns:
         self.total = [[0] * count for _ in index]
         self.idle = [[0] * count for _ in index]
         self.future = [[0] * count for _ in index]
-        """Idle, and what is being released."""
+        """Idle amounts, and amounts that are being released."""
         self.count = [0] * count
         """Tasks on the agent."""
         self.score_cpus = [0] * count
@@ -192,7 +192,7 @@ class Mirrors:
         self.score_mem = np.array(columns.score_mem, dtype=np.int64)
 
     def patch(self, columns: Columns, ranks: Sequence[int]) -> None:
-        """Takes over what the columns have at some ranks."""
+        """Takes over the values of the columns at some ranks."""
         chosen = np.array(ranks, dtype=np.int64)
         pairs = [*zip(self.idle, columns.idle, strict=True), *zip(self.future, columns.future, strict=True)]
         pairs += [

@@ -1,9 +1,9 @@
 """The functions of all plug-ins of a session as one: how tiers are joined.
 
 Orders: the keys in tier and list order, so the first difference decides. Predicates, ready and pipelined: all must
-agree. Overused: one suffices. Valid: the first objection. Victims of `preempt`: what all plug-ins agree on of the first
-tier that has an opinion, even if the opinion is that there are none. Victims of `reclaim`: what all plug-ins of all
-tiers agree on.
+agree. Overused: one suffices. Valid: the first objection. Victims of `preempt`: those on which all plug-ins of the
+first tier with an opinion agree, even if the opinion is that there are none. Victims of `reclaim`: those on which all
+plug-ins of all tiers agree.
 """
 
 from __future__ import annotations
@@ -58,9 +58,9 @@ class Composition:
         self._evictable = [f.evictable for f in every if f.evictable]
         ours = (priority.preemptable, gang.surplus, conformance.not_critical)
         self.victims_by_priority = all(function in ours for function in self._preemptable)
-        """True if the tasks that give way to a task depend on the priority of its job only: not on which job it is."""
+        """True if the victims for a task depend only on the priority of its job."""
         self.victims_by_queue = all(f.reclaims_by_queue or f.reclaimable in ours for f in every if f.reclaimable)
-        """True if the tasks that give way to a task of another queue depend on need and queue only."""
+        """True if the victims for a task of another queue depend only on its need and queue."""
         counted = [f.missing for f in every if f.missing]
         watched = self.on_allocate or self.on_deallocate
         self.missing = counted[0] if len(counted) == len(self._ready) == 1 and not watched else None

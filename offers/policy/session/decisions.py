@@ -15,7 +15,7 @@ NOT_ENOUGH_RESOURCES, QUEUE_NOT_FOUND = "NotEnoughResources", "QueueNotFound"
 QUEUE_LIMIT = "QueueLimit"
 """The reason in refusals of a limit of the queue; counts once."""
 QUEUE_OVERUSED = "QueueOverused"
-"""The reason in refusals of a queue that has what it deserves; counts once."""
+"""The reason in refusals of a queue that has its deserved share; counts once."""
 
 
 class Bind(NamedTuple):
@@ -36,7 +36,7 @@ class Eviction(NamedTuple):
 
 
 class Overused(NamedTuple):
-    """The action `allocate` passed a queue over that had what it deserves."""
+    """The action `allocate` passed a queue over that had its deserved share."""
 
     queue: str
 
@@ -54,7 +54,7 @@ class Condition(NamedTuple):
 
 
 class PluginFault(NamedTuple):
-    """A plug-in or action that raised or took too long. `function` is what it was asked for."""
+    """A plug-in or action that raised or took too long. `function` is the name of the called function."""
 
     plugin: str
     function: str

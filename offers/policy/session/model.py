@@ -54,7 +54,7 @@ class WorkAffinity(NamedTuple):
     labels: tuple[tuple[str, str], ...]
     """All of these the other work must carry."""
     topology: str = ""
-    """The attribute whose value says what one place is; empty: the agent itself."""
+    """The attribute whose values distinguish places; empty: each agent is a place."""
     anti: bool = False
     weight: int = 0
     """0: the rule is required; otherwise a preference with this weight."""
@@ -109,13 +109,13 @@ class Queue(NamedTuple):
     guarantee: Amounts = NOTHING
     capability: tuple[tuple[str, int], ...] = ()
     reclaimable: bool = True
-    """True if other queues may take back what this queue has above its deserved share."""
+    """True if other queues may take back amounts that this queue has above its deserved share."""
     priority: int = 0
     created: float = 0.0
 
 
 class Agent(NamedTuple):
-    """An agent. `foreign` is what others use of `total`; no session can change that."""
+    """An agent. `foreign`: the amounts of `total` that other users have; no session can change these."""
 
     name: str
     total: Amounts

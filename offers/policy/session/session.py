@@ -36,8 +36,8 @@ def decide(snapshot: Snapshot, policy: Policy, clock: Callable[[], float] | None
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
     bounded in time, and None sets no bound.
 
-    A plug-in that fails is named in the decisions. By the setting `on_fault` the session goes on without what the
-    plug-in was asked for, or is repeated without the plug-in."""
+    A plug-in that fails is named in the decisions. By the setting `on_fault` the session continues without the result
+    of the call, or is repeated without the plug-in."""
     faults: list[PluginFault] = []
     while True:
         try:
@@ -117,7 +117,7 @@ class Session:
         self._keep_promises()
 
     def _enter(self) -> None:
-        """Lets the valid jobs in, and sums up what their queues hold and want."""
+        """Lets the valid jobs in, and sums up allocations and requests of their queues."""
         snapshot, width = self.snapshot, len(self.snapshot.dimensions)
         known = {queue.name: queue for queue in snapshot.queues}
         found: dict[str, QueueState] = {}
@@ -154,7 +154,7 @@ class Session:
         self.queues = {name: found[name] for name in known if name in found and (found[name].jobs or name in with_jobs)}
 
     def _enter_standing(self, queue: Queue, found: dict[str, QueueState]) -> None:
-        """The jobs of a queue that wait for nothing enter as one sum. They are valid, whatever our plug-ins are."""
+        """The jobs of a queue that wait for nothing enter as one sum. They are valid under all of our plug-ins."""
         standing = self.snapshot.standing[queue.name]
         state = found[queue.name] = QueueState(queue, len(self.snapshot.dimensions))
         state.running = standing.running
@@ -217,7 +217,8 @@ class Session:
         return state
 
     def statement(self, job: JobState) -> Statement:
-        """A new statement in the name of a job. It is undone if the action fails before it is kept or committed."""
+        """A new statement in the name of a job. The statement is undone if the action fails before it is kept or
+        committed."""
         statement = Statement(self.changes, job)
         self._statements.append(statement)
         return statement
@@ -231,7 +232,7 @@ class Session:
         return found
 
     def ranking(self, need: Need) -> Ranking:
-        """The agents that pass the predicates for a template, whatever their room, best first."""
+        """The agents that pass the predicates for a template, best first; their room does not matter."""
         found = self._rankings.get(need.number)
         if found is None:
             found = self._rankings[need.number] = Ranking(self.candidates(need))

@@ -101,7 +101,7 @@ class Snapshot:
         jobs: Mapping[str, Job | None] | None = None,
         queues: Iterable[Queue] | None = None,
     ) -> None:
-        """Takes over what has changed until the moment `now` in seconds: agents and jobs by name, None for those that
+        """Takes over the changes until the moment `now` in seconds: agents and jobs by name, None for those that
         are gone, and all queues if one has changed. The cost is that of the changes; decisions are those of a snapshot
         that is made anew. Raises BadSnapshot as the constructor; nothing is changed then."""
         agents, jobs = agents or {}, jobs or {}

@@ -228,7 +228,7 @@ class RoleSnapshot:
     # --- agents -----------------------------------------------------------------------------------------------
 
     def _extra(self) -> dict[str, dict[str, int]]:
-        """Amounts by agent and dimension of what is planned or leaving."""
+        """Amounts of planned and leaving tasks by agent and dimension."""
         found: dict[str, dict[str, int]] = {}
         for parts in self._parts.values():
             for task in (*parts.planned, *parts.gone):

@@ -36,7 +36,7 @@ from transactions.text import are, counted
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
 QUEUED = frozenset({"queue", "namespace"})
-"""Kinds of records that say which queue has what."""
+"""Kinds of records that define queues and their namespaces."""
 
 
 class SessionPass(PlacementPass):
@@ -107,7 +107,8 @@ class SessionPass(PlacementPass):
         self._waiting = self._waiting or any(not demands[identity].per_agent for identity in known)
 
     def _drop_promises(self) -> None:
-        """Room that is not promised any more, or to nobody who waits, is for others: they wait for a session."""
+        """Ends promises of room that have expired, or whose taskgroup does not wait any more: the room is for others,
+        which wait for a session."""
         demands, now = self._turn.engine.demands, self._turn.now
         kept = {
             (job, task): promise
@@ -236,8 +237,8 @@ class SessionPass(PlacementPass):
             turn.record_event("application", beneficiary, "ApplicationPreempting", words + more)
 
     def _remember_leaving(self, found: SessionInput, decisions: Decisions) -> None:
-        """Between the end of a taskgroup and the offer of its room, nobody has the room. It must not seem lost to the
-        task that it is promised to: another eviction would follow."""
+        """Between the end of a taskgroup and the offer of its room, the room belongs to no taskgroup. The task to which
+        the room is promised must not seem to have lost it: another eviction would follow."""
         agents = set(decisions.pipelined.values())
         victims = {eviction.task for eviction in decisions.evictions}
         until = self._turn.now + self._policy.nomination_seconds

@@ -99,7 +99,7 @@ class Gang:
         compare(self._state, existing, now)
         settle(self._state, now)
 
-    # --- what the caller reads --------------------------------------------------------------------------------
+    # --- read by the caller -----------------------------------------------------------------------------------
 
     @property
     def record(self) -> GangRecord:
@@ -296,7 +296,7 @@ class Gang:
         settle(state, now)
 
     def creation_failed(self, placeholder: str, now: float) -> None:
-        """A placeholder cannot be created: the application goes on as an ordinary one."""
+        """A placeholder cannot be created: the application continues as an ordinary one."""
         state, holder = self._state, self.placeholders.get(placeholder)
         if holder is None or holder.life.state != PlaceholderState.ALLOCATED:
             return

@@ -102,7 +102,7 @@ def _send(state: GangState, now: float) -> None:
 
 
 def _complete(state: GangState, now: float) -> None:
-    """Releases what is left of the placeholders first; the application completes when they are gone."""
+    """Releases the remaining placeholders first; the application completes when they are gone."""
     state.give_up_all(now)
     if len(state.placeholders) or state.members.any(TaskState.KILLING):
         return

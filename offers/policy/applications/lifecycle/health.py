@@ -1,4 +1,4 @@
-"""The check of sums: what the engine computed step by step must be the sum of what is allocated.
+"""The check of sums: the totals that the engine computed step by step must be the sums of the allocations.
 
 The figures are plain values, so that every engine can be checked: each engine gives its `Figures`.
 """

@@ -42,7 +42,7 @@ class OutOfOrder(Exception):
 
 
 class RecoveryFailed(Exception):
-    """Recovery cannot be completed. The text names the limit and what was waited for."""
+    """Recovery cannot be completed. The text names the limit and the missing steps."""
 
 
 class Recovery:

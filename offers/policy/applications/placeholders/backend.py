@@ -1,7 +1,7 @@
 """The interface of a form of placeholders, and the parts that the forms have in common.
 
-A backend sends operations to a cluster manager (`send`) and hears what exists (`seen`, `lost`). It remembers nothing
-that it could not hear again, so a new one begins empty and listens.
+A backend sends operations to a cluster manager (`send`) and hears which placeholders exist (`seen`, `lost`). It
+remembers nothing that it could not hear again, so a new one begins empty and listens.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class PlaceholderBackend(Protocol):
         """A launch takes the room of a placeholder."""
 
     def pass_time(self, now: float) -> tuple[str, ...]:
-        """Renews what can be renewed, and returns the names of placeholders that have ended by themselves; `now` in
+        """Renews placeholders where possible, and returns the names of those that have ended by themselves; `now` in
         Unix seconds."""
 
 
@@ -162,7 +162,7 @@ class TrackingBackend(Generic[Operation]):
         self._known.pop(placeholder, None)
 
     def pass_time(self, now: float) -> tuple[str, ...]:
-        """Renews what can be renewed, and returns the names of placeholders that have ended by themselves; `now` in
+        """Renews placeholders where possible, and returns the names of those that have ended by themselves; `now` in
         Unix seconds."""
         over = []
         for name, known in list(self._known.items()):

@@ -32,7 +32,7 @@ class PlaceholderManager:
         """The last error of each placeholder whose operation could not be sent."""
 
     def carry_out(self, application: str, effects: Iterable[Effect], now: float) -> None:
-        """Carries out what concerns placeholders, as often as it is due; `now` in Unix seconds."""
+        """Carries out the effects that concern placeholders; `now` in Unix seconds."""
         for effect in list(effects):
             if isinstance(effect, Create):
                 self._create(effect, now)
@@ -46,8 +46,9 @@ class PlaceholderManager:
         self.report(now)
 
     def retry(self, known: Callable[[str, str], bool], now: float) -> None:
-        """Renews, reports what has ended, and removes what is left over; `now` in Unix seconds. `known` says whether
-        the gang of an application has a record of a placeholder, or launches a task that consumes the placeholder."""
+        """Renews placeholders, reports ended ones, and removes unknown ones; `now` in Unix seconds. `known` says
+        whether the gang of an application has a record of a placeholder, or launches a task that consumes the
+        placeholder."""
         for name in self.backend.pass_time(now):
             application = self._held.pop(name, None) or self._awaited.pop(name, None)
             if application is not None:
@@ -65,7 +66,7 @@ class PlaceholderManager:
         return min(self.removals.values(), default=None)
 
     def report(self, now: float) -> None:
-        """Reports to the gangs what the backend knows by now; `now` in Unix seconds."""
+        """Reports the news of the backend to the gangs; `now` in Unix seconds."""
         for name, application in list(self._awaited.items()):
             presence = self.backend.confirm(name)
             if presence is Presence.THERE:

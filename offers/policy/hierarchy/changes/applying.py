@@ -1,7 +1,7 @@
 """Gives a tree another configuration while applications run.
 
 Queues that are no longer configured drain and are removed when they are empty; queues that return are active again.
-What runs keeps running: a lower maximum only keeps new work away, and quota preemption may take the excess.
+Running tasks continue: a lower maximum only keeps new work away, and quota preemption may take the excess.
 """
 
 from __future__ import annotations

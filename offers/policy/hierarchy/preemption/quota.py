@@ -2,8 +2,8 @@
 
 The excess of a queue is taken from its own allocations once the usage has been above the maximum for the
 `quota.preemption.delay` of the queue. A parent spreads its excess over its children in proportion to their usage above
-their guarantees. No queue falls below its guarantee, so what is taken may be less than the excess; an allocation is not
-divided, so it may be more.
+their guarantees. No queue falls below its guarantee, so the taken amount may be less than the excess; an allocation
+is not divided, so the taken amount may also be more.
 """
 
 from __future__ import annotations
@@ -87,8 +87,8 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue)
 
 
 def spread(amount: int, weights: list[int]) -> list[int]:
-    """Integer parts of an amount in proportion to weights; what rounding leaves goes, one each, to the first parts. No
-    part exceeds its weight; the sum is the amount, or the sum of the weights if that is less."""
+    """Integer parts of an amount in proportion to weights; the rest of the rounding goes, one each, to the first parts.
+    No part exceeds its weight; the sum is the amount, or the sum of the weights if that is less."""
     whole = sum(weights)
     amount = min(amount, whole)
     parts = [amount * weight // whole if whole else 0 for weight in weights]
@@ -101,7 +101,7 @@ def spread(amount: int, weights: list[int]) -> list[int]:
 
 
 def above(queue: Queue, name: str) -> int:
-    """The usage of a resource above the guarantee, without what is leaving; 0 if there is none."""
+    """The usage of a resource above the guarantee, without allocations that are leaving; 0 if there is none."""
     return max(0, _usage(queue, name) - queue.guaranteed.get(name, 0))
 
 

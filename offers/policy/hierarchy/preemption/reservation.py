@@ -47,7 +47,7 @@ def reserve(tree: Tree, now: float) -> list[Allocation]:
 
 
 def best(tree: Tree, ask: Ask) -> Node | None:
-    """The node that lacks the least for an ask, as a share of what the ask wants, then the lowest name; None if no node
+    """The node that lacks the least for an ask, as a share of the request, then the lowest name; None if no node
     is large enough and free of promises."""
     found: tuple[Fraction, str] | None = None
     for node in tree.nodes:

@@ -2,7 +2,7 @@
 
 The search is bounded by the first queue above the ask that is a preemption fence, or whose maximum is in the way, or by
 root. Priorities are compared where the branches of the ask and of the victim meet: each queue below that place adds its
-offset to what it shows, and a priority fence shows its offset alone.
+offset to the priority that it shows, and a priority fence shows its offset alone.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The search for victims for one ask of a queue below its guarantee.
 
 The rules: an allocation can be a victim if its leaf is in the scope of the ask, if its priority is not above the one of
-the ask, if it needs no particular node, and if it is not being preempted already. It is taken if it reduces a shortage
-and no queue with a guarantee, on its path and not on the path of the ask, falls below the guarantee in the resources of
-the ask. The ask must fit the node and every maximum on its path afterwards, and the nearest queue with a guarantee for
-one of its resources must not exceed the guarantee.
+the ask, if it needs no particular node, and if it is not being preempted already. A victim is taken if it reduces a
+shortage and no queue with a guarantee, on its path and not on the path of the ask, falls below the guarantee in the
+resources of the ask. The ask must fit the node and every maximum on its path afterwards, and the nearest queue with a
+guarantee for one of its resources must not exceed the guarantee.
 """
 
 from __future__ import annotations

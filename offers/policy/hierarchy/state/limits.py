@@ -1,4 +1,4 @@
-"""Limits of users and groups: the usage of one of them below a queue, and what it may not exceed.
+"""Limits of users and groups: the usage of one of them below a queue, and its bounds.
 
 A limit of a queue holds for each user that it names, and for each of the others if it names `*`, unless another limit
 of the queue names them. It holds for all users of a group together; a user counts for the first group, in the order of

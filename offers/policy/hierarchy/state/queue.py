@@ -20,7 +20,7 @@ LAST = "\U0010ffff"
 
 
 class QueueState(StrEnum):
-    """Active takes applications; Draining only schedules what it has; Stopped schedules nothing."""
+    """Active takes applications; Draining only schedules its present applications; Stopped schedules nothing."""
 
     ACTIVE = "Active"
     STOPPED = "Stopped"

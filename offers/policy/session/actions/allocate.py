@@ -95,7 +95,8 @@ class Turn:
         return False
 
     def _attempt(self) -> tuple[Hashable, ...] | None:
-        """A name for what the job tries that is the same for jobs that are alike; None if it is not ready-made."""
+        """A key of the attempt, equal for jobs that are alike; None if the tasks of the job have several templates, the
+        order is not known, or tasks were placed already."""
         job, need = self.job, self._needs
         if need is None or self._session.rules.missing is None or self._next:
             return None

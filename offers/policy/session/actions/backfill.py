@@ -1,6 +1,6 @@
 """The action backfill: places best-effort tasks on agents that pass the predicates.
 
-A best-effort task requests nothing or next to nothing; what it does request must be there, because an agent cannot give
+A best-effort task requests nothing or next to nothing; its small amounts must be free, because an agent cannot give
 more than it has.
 """
 

@@ -67,7 +67,7 @@ def _ranks(session: Session, need: Need, first: int | None) -> Iterator[int]:
 
 
 def _enough(session: Session, short: dict[int, int], victims: list[Victim]) -> bool:
-    """True if the victims together free what is short."""
+    """True if the victims together free the missing amounts."""
     left = dict(short)
     for victim in victims:
         for d, amount in session.needs.of(victim.task.template).row:

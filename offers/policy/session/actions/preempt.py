@@ -63,7 +63,7 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
 
 
 def _attempt(session: Session, job: JobState, tasks: int) -> tuple[Hashable, ...] | None:
-    """A name for what a job tries that is the same for jobs that are alike; None if the job is like no other."""
+    """A key of the attempt, equal for jobs that are alike; None if the job is like no other."""
     if not session.rules.victims_by_priority or job.running or job.job.template is None:
         return None
     need = session.needs.of(job.job.template)

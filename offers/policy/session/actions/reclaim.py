@@ -1,4 +1,4 @@
-"""The action reclaim: queues take back, up to what they deserve, what other queues have above their deserved share."""
+"""The action reclaim: queues take back, up to their deserved shares, amounts that other queues have above theirs."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _take_back(session: Session, queue: QueueState, job: JobState) -> None:
 
 
 def _attempt(session: Session, job: JobState, tasks: int) -> tuple[Hashable, ...] | None:
-    """A name for what a job tries that is the same for jobs that are alike; None if the job is like no other."""
+    """A key of the attempt, equal for jobs that are alike; None if the job is like no other."""
     if not session.rules.victims_by_queue or session.rules.missing is None or job.job.template is None:
         return None
     missing = job.min_available - job.ready - job.waiting

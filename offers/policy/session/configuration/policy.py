@@ -46,7 +46,7 @@ class Policy(NamedTuple):
     actions: tuple[ActionChoice, ...]
     tiers: tuple[tuple[PluginChoice, ...], ...]
     on_fault: Literal["skip", "repeat"] = "skip"
-    """The consequence if a plug-in of a third party fails: the session goes on, or starts again, without it."""
+    """The consequence if a plug-in of a third party fails: the session continues, or starts again, without it."""
     plugin_seconds: float = 1.0
     """Seconds that the calls of one plug-in or action of a third party may take in one session."""
     nomination_seconds: float = 60.0

@@ -25,7 +25,7 @@ ACTIONS: Mapping[str, Action] = {module.name: module for module in (enqueue, all
 
 
 class Registry:
-    """Names and what they stand for. Immutable."""
+    """Plug-ins and actions by name. Immutable."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The plug-in conformance: what is critical to the system is never evicted."""
+"""The plug-in conformance: tasks that are critical to the system are never evicted."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ A plug-in of a third party is a `Plugin`. Its `open` is called once per session,
 the plug-in takes part in; a function that is None is not taken part in.
 
 Orders are keys: the smaller key comes first, and a key depends on the given object and on figures of its own only. The
-session joins the keys of all plug-ins in the order of the tiers; what remains equal is ordered by creation, then by
-name (tasks: by position).
+session joins the keys of all plug-ins in the order of the tiers; objects with equal keys are ordered by creation, then
+by name (tasks: by position).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Victim(NamedTuple):
-    """A running task that may have to give way."""
+    """A running task that may be evicted."""
 
     job: JobState
     position: int
@@ -108,8 +108,8 @@ class Functions:
     preemptable: Victims | None = None  # enablePreemptable
     reclaimable: Victims | None = None  # enableReclaimable
     evictable: Victims | None = None
-    """Names those of the victims, in their order, that may leave now. Unlike the two before, it is asked whatever the
-    tiers say, and after them."""
+    """Names those of the victims, in their order, that may leave now. Unlike the two before, it is called after the
+    tiers, with any of their results."""
     reclaims_by_queue: bool = False
     """`reclaimable` depends on the queue and the need of the claim only, not on its job."""
     overused: Callable[[QueueState], bool] | None = None

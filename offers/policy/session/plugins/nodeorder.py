@@ -1,6 +1,6 @@
 """The plug-in nodeorder: integer scores of 0 to 10 for each aspect of an agent, each with a weight of its own.
 
-With u = requested on the agent with the candidate, and c = what the agent has, for CPUs and memory:
+With u = requested on the agent with the candidate, and c = the total of the agent, for CPUs and memory:
 
     least requested   floor((c-u)*10/c), 0 if u > c or c = 0; floor of the mean of both
     most requested    floor(u*10/c), 0 if u > c or c = 0; floor of the mean of both

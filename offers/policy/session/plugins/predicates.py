@@ -1,4 +1,4 @@
-"""The plug-in predicates: what an agent must be like for a task, apart from room. Cheap tests come first.
+"""The plug-in predicates: the conditions of a task for an agent, apart from room. Cheap tests come first.
 
 Arguments of the form ``predicate.MemoryPressureEnable`` turn on the refusal of agents that run short of something.
 """

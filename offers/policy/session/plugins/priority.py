@@ -1,4 +1,4 @@
-"""The plug-in priority: the higher priority first, and only lower priorities give way."""
+"""The plug-in priority: the higher priority first, and only lower priorities are evicted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def open(session: Session, arguments: Mapping[str, Any]) -> Functions:  # noqa: 
 
 
 def preemptable(claim: Claim, candidates: list[Victim]) -> list[Victim]:
-    """Between jobs the priority of the job counts, within a job that of the task. Equal ones do not give way."""
+    """Between jobs the priority of the job counts, within a job that of the task. Equal ones are not evicted."""
     own, job, task = claim.job.priority, claim.job, claim.task.priority
     return [
         victim

@@ -1,8 +1,8 @@
 """The plug-in proportion: queues share the cluster by weight, between their guarantees and their capabilities.
 
-What a queue deserves is computed per dimension (`waterfilling`). A queue that has its deserved share in every dimension
-is overused, and `allocate` passes it over; with ``strict`` no task may exceed the deserved share in any dimension that
-it requests. Capabilities, and what is guaranteed to other queues, are hard limits.
+The deserved share of a queue is computed per dimension (`waterfilling`). A queue that has its deserved share in every
+dimension is overused, and `allocate` passes it over; with ``strict`` no task may exceed the deserved share in any
+dimension that it requests. Capabilities, and guarantees of other queues, are hard limits.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Shares:
         }
 
     def share(self, queue: QueueState) -> int:
-        """The greatest share of what the queue deserves, as an exact ratio."""
+        """The greatest ratio of allocated to deserved amount in any dimension, exact."""
         greatest = 0
         allocated = queue.allocated
         for d, scale, deserved in self._parts[queue.name]:
@@ -112,7 +112,7 @@ class Shares:
         return greatest
 
     def overused(self, queue: QueueState) -> bool:
-        """True if the queue has what it deserves in every dimension."""
+        """True if the queue has its deserved share in every dimension."""
         return all(a >= c for a, c in zip(queue.allocated, self._ceilings[queue.name], strict=True))
 
     def room(self, queue: QueueState, need: Need) -> int:

@@ -1,4 +1,4 @@
-"""The agents of a session: columns of what is idle and what will be, changed by statements only."""
+"""The agents of a session: columns of idle and future amounts, changed by statements only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Port = int
 
 
 class AgentTable:
-    """Columns by dimension and rank. `log` names the rank of every change: caches read what they have not seen yet."""
+    """Columns by dimension and rank. `log` names the rank of every change: caches read the entries since their last
+    look."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         columns = snapshot.columns
@@ -22,7 +23,7 @@ class AgentTable:
         self.total = columns.total
         self.idle = [list(column) for column in columns.idle]
         self.future = [list(column) for column in columns.future]
-        """Idle and releasing, less what is pipelined and what is promised to others."""
+        """Idle and releasing amounts, less pipelined amounts and those promised to others."""
         self.count = list(columns.count)
         self.max_tasks = columns.max_tasks
         self.limited = columns.limited
@@ -46,7 +47,7 @@ class AgentTable:
 
     def place(self, rank: int, need: Need, sign: int, *, later: bool) -> None:
         """Takes the room of one task (`sign` 1) or gives it back (-1). `later`: the task waits for room, and takes
-        nothing of what is idle."""
+        no idle amounts."""
         for d, amount in need.row:
             change = sign * amount
             if not later:
@@ -79,7 +80,7 @@ class AgentTable:
     # --- questions --------------------------------------------------------------------------------------------
 
     def fits_now(self, rank: int, need: Need) -> bool:
-        """True if the request fits what is idle, without what somebody counts on."""
+        """True if the request fits the idle amounts that are not promised to others."""
         return all(q <= self.idle[d][rank] and q <= self.future[d][rank] for d, q in need.row)
 
     def fits_later(self, rank: int, need: Need) -> bool:
@@ -163,7 +164,7 @@ class AgentView:
 
     @property
     def future(self) -> Mapping[str, int]:
-        """The amounts that are idle once everything has left that is leaving, less what others wait for, by name."""
+        """The amounts that are idle once all leaving tasks have left, less those for which others wait, by name."""
         return self._row(self._table.future)
 
     def _row(self, columns: list[list[int]]) -> Mapping[str, int]:

@@ -96,7 +96,7 @@ class Candidates:
         return self._one(rank)
 
     def key(self, rank: int) -> int:
-        """The key of an agent now, whatever its room; `NOT` if a predicate refuses the agent."""
+        """The key of an agent now, regardless of its room; `NOT` if a predicate refuses the agent."""
         return rank - len(self._table) * self._one(rank) if self.accepts(rank) else NOT
 
     def keys_of_accepted(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Jobs and queues of a session: figures that statements change, and what plug-ins may ask."""
+"""Jobs and queues of a session: figures that statements change and plug-ins may read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All agents that pass the predicates for one template, whatever their room, best first."""
+"""All agents that pass the predicates for one template, best first; their room does not matter."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Share(NamedTuple):
-    """The amounts that one party must get, may get at most, and its weight (at least 1) in what is between."""
+    """The amounts that one party must get, may get at most, and its weight (at least 1) between the two."""
 
     least: int
     most: int
