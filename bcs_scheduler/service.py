@@ -33,7 +33,7 @@ from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
 from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import parse_target
-from bcs_scheduler.settings.policies import policy_of_settings
+from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.sections import Settings
 from bcs_scheduler.settings.storage import log_encryption, store_of
 from bcs_scheduler.version import VERSION
@@ -182,6 +182,7 @@ def core_options(settings: Settings) -> CoreOptions:
         ),
         scoring=scheduler.scoring,
         policy=policy_of_settings(scheduler.policy, scheduler.policy_file),
+        hierarchy=queues_of_settings(scheduler.policy, scheduler.policy_file),
         session_period=scheduler.session_period,
         session_clock=None if scheduler.policy == "simple" else time.monotonic,
         offer_hold=scheduler.offer_hold,

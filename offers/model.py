@@ -161,6 +161,12 @@ class HeldBack(NamedTuple):
     """True: a hard limit of the queue; False: the queue has its deserved share, and the room is for other queues."""
     allocated: tuple[tuple[str, int], ...]
     deserved: tuple[tuple[str, int], ...]
+    """The deserved share; with `hold`, the maximum."""
+    hold: str = ""
+    """The cause with hierarchical queues, a value of `offers.policy.holds.Hold`; empty with other
+    policies."""
+    applications: int | None = None
+    """The number of applications that a limit admits; None if no such limit holds the demand back."""
 
 
 class Diagnosis(NamedTuple):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from offers.dimensions import recorded
 from offers.model import Diagnosis, HeldBack
+from offers.policy.holds import Hold
 from store.records import TaskGroup
 from transactions.kinds import daemonset
 from transactions.text import counted
@@ -41,11 +42,31 @@ def held_back(found: HeldBack) -> str:
         ", ".join(f"{name} {recorded(name).displayed(amount):.12g}" for name, amount in amounts) or "nothing"
         for amounts in (found.allocated, found.deserved)
     )
+    if found.hold:
+        return _hierarchical(found, has, deserves)
     if found.at_limit:
         why = "is at its limit (capability, guarantees of other queues, or the deserved share with the argument strict)"
     else:
         why = "has its deserved share, and the policy keeps the room for other queues"
     return f"queue {found.queue} {why}; allocated: {has}; deserved: {deserves}"
+
+
+def _hierarchical(found: HeldBack, has: str, most: str) -> str:
+    match found.hold:
+        case Hold.QUEUE_MAXIMUM:
+            return f"queue {found.queue} has no room below its maximum; used: {has}; maximum: {most}"
+        case Hold.QUEUE_APPLICATIONS:
+            return f"queue {found.queue} runs as many applications as it may: {found.applications}"
+        case Hold.LIMIT_APPLICATIONS:
+            return f"a limit of queue {found.queue} admits {counted(found.applications or 0, 'application')} of a user"
+        case Hold.LIMIT_RESOURCES:
+            return f"a limit of queue {found.queue} admits no more resources of a user"
+        case Hold.QUEUE_STOPPED:
+            return f"queue {found.queue} is stopped"
+        case Hold.NO_QUEUE:
+            return f"no placement rule gives a queue for the application; its namespace names {found.queue}"
+        case _:
+            return f"queue {found.queue} waits for room that is promised to a taskgroup or being freed"
 
 
 def reason_text(reason: str) -> str:

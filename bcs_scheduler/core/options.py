@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from bcs_scheduler.core.interface.cluster_manager import Traits
 from offers.matching.ranking import Scoring
+from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.session.configuration.policy import Policy
 from store.records import Executor
 from transactions.base import Options
@@ -21,6 +22,8 @@ class CoreOptions:
     """Choice among the agents that fit: the emptiest (spread) or the fullest (binpack)."""
     policy: Policy | None = None
     """The policy of sessions that decide who gets room; None: demands are placed in the order of their arrival."""
+    hierarchy: Partition | None = None
+    """The tree of queues that decides who gets room; None: another policy decides."""
     session_period: float = 1.0
     """Seconds from a session to the next one at least (the period of the original)."""
     session_clock: Callable[[], float] | None = None

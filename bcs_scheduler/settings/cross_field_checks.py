@@ -17,7 +17,7 @@ def broken_rules(settings: Settings) -> Iterator[Broken]:
     yield from _store(settings.store)
     yield from _api(settings.api)
     if settings.scheduler.policy_file and settings.scheduler.policy == "simple":
-        yield "scheduler.policy_file", 'is only read with scheduler.policy = "session"'
+        yield "scheduler.policy_file", 'is only read with scheduler.policy = "session" or "hierarchical"'
     if settings.scheduler.kill_retry_max < settings.scheduler.kill_retry:
         yield "scheduler.kill_retry_max", "must not be less than scheduler.kill_retry"
 

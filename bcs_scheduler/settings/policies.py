@@ -7,6 +7,7 @@ class of such objects without arguments, or, for node orders, a function of temp
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import yaml
 
 from bcs_scheduler.settings.sections import ConfigError
+from offers.policy.hierarchy import BadQueues, Partition, partition_of
 from offers.policy.session.configuration.document import BadPolicy, Problem, default_policy, policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.configuration.registry import Registry
@@ -22,6 +24,10 @@ PLUGINS = "bcs_scheduler.policy_plugins"
 ACTIONS = "bcs_scheduler.policy_actions"
 NODE_ORDERS = "bcs_scheduler.policy_node_orders"
 """Groups of entry points."""
+Kind = Literal["simple", "session", "hierarchical"]
+RESOURCES = ("cpus", "mem")
+"""The resources that queues of the policy `hierarchical` count: cores, and MB."""
+DEFAULT_QUEUES: Mapping[str, Any] = {"queues": [{"name": "default"}]}
 
 
 class BadPlugin(Exception):
@@ -48,21 +54,37 @@ def read_policy(path: Path, registry: Registry | None = None) -> Policy:
     """The policy that a YAML file describes. Raises BadPolicy with every problem, also if the file cannot be read.
 
     Without `registry` (None) the installed plug-ins are used, and BadPlugin may be raised."""
+    return policy_of(_document(path), registry or installed())
+
+
+def _document(path: Path) -> Any:
+    """The contents of a YAML file. Raises BadPolicy."""
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+        return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BadPolicy([Problem(str(path), error.strerror or str(error))]) from None
     except UnicodeDecodeError:
         raise BadPolicy([Problem(str(path), "not UTF-8")]) from None
     except yaml.YAMLError as error:
         raise BadPolicy([Problem(str(path), f"not YAML: {' '.join(str(error).split())}")]) from None
-    return policy_of(document, registry or installed())
 
 
-def policy_of_settings(kind: Literal["simple", "session"], path: str) -> Policy | None:
-    """The policy that the settings name; None for `simple`. `path`: the file of the policy; empty = the default. Raises
-    ConfigError, with every problem of the file."""
-    if kind == "simple":
+def queues_of_settings(kind: Kind, path: str) -> Partition | None:
+    """The tree of queues that the settings name; None for other policies than `hierarchical`. `path`: the YAML file of
+    the tree; empty = one queue, `root.default`. Raises ConfigError, with every problem of the file."""
+    if kind != "hierarchical":
+        return None
+    try:
+        return partition_of(_document(Path(path)) if path else DEFAULT_QUEUES, RESOURCES)
+    except (BadQueues, BadPolicy) as error:
+        problems = "\n".join(f"  {problem}" for problem in error.problems)
+        raise ConfigError(f"scheduler.policy_file: {path} is refused:\n{problems}") from None
+
+
+def policy_of_settings(kind: Kind, path: str) -> Policy | None:
+    """The policy of sessions that the settings name; None for other policies. `path`: the file of the policy; empty =
+    the default. Raises ConfigError, with every problem of the file."""
+    if kind != "session":
         return None
     try:
         return read_policy(Path(path)) if path else default_policy()

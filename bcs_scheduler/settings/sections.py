@@ -132,10 +132,11 @@ class ApiSettings(Section, frozen=True, kw_only=True):
 class SchedulerSettings(Section, frozen=True, kw_only=True):
     scoring: Annotated[Scoring, Help("Order of suitable agents: spread or binpack.")] = _CORE.scoring
     policy: Annotated[
-        Literal["simple", "session"], Help("Policy of placement: simple or session (docs/policies.md).")
+        Literal["simple", "session", "hierarchical"],
+        Help("Policy of placement: simple, session or hierarchical (docs/policies.md)."),
     ] = "simple"
-    policy_file: Annotated[str, Help("YAML file of the policy session; empty = the default policy.")] = ""
-    session_period: Annotated[Seconds, Help("Seconds between two sessions of the policy session, at least.")] = (
+    policy_file: Annotated[str, Help("YAML file of the policy, or of the tree of queues; empty = the default.")] = ""
+    session_period: Annotated[Seconds, Help("Seconds between two sessions of a policy, at least.")] = (
         _CORE.session_period
     )
     offer_hold: Annotated[Seconds, Help("Seconds that an unused offer is held before it is declined.")] = (

@@ -28,9 +28,9 @@ AGENTS = ("agent-1", "agent-2", "agent-3", "agent-4")
 class Steps:
     """One random step after the other."""
 
-    def __init__(self, chance: random.Random) -> None:
+    def __init__(self, chance: random.Random, options: CoreOptions = OPTIONS) -> None:
         self.chance = chance
-        self.lab = Lab(OPTIONS)
+        self.lab = Lab(options)
         often = [self.define, self.scale, self.offer, self.offer, self.offer, self.report, self.report, self.enter]
         rarely = [
             self.delete, self.put_queue, self.drop_queue, self.rescind, self.list_agents, self.lose_agent,

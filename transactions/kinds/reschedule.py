@@ -61,7 +61,8 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
 
 def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
     """Ends a taskgroup for the sake of other work, and begins the search for another place, for as long as after
-    a failure. `beneficiary`: key of the application that gets the room. Raises Refused (not_found, conflict), and
+    a failure. `beneficiary`: key of the application that gets the room; empty: the taskgroup's own queue is above its
+    maximum. Raises Refused (not_found, conflict), and
     changes nothing, if the disruption budget or another operation forbids the eviction."""
     application = ctx.state.applications.get(group.application_key)
     if application is None:
@@ -72,15 +73,16 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
         raise Refused("conflict", f"taskgroup {group.id} is being replaced already")
     if evictions.allowance(ctx, application.key) < 1:
         raise Refused("conflict", f"{application.key} allows no further taskgroup to be unavailable")
+    whose = beneficiary or "the maximum of its queue"
     terms = Terms(
         target=1,
         life=ctx.options.periods.inner_reschedule,
-        note=f"eviction of {group.id} for {beneficiary}, by the policy",
+        note=f"eviction of {group.id} for {whose}, by the policy",
     )
     payload = _payload(ctx, group, 0.0, force=True, restarts=group.restarts, beneficiary=beneficiary)
     transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
-    groups.end(ctx, group, "Evicted", f"evicted for {beneficiary}")
-    words = f"ended for {beneficiary}; a new one waits for a place"
+    groups.end(ctx, group, "Evicted", f"evicted for {whose}")
+    words = f"ended for {whose}; a new one waits for a place"
     ctx.record_event("taskgroup", group.id, "TaskGroupEvicted", words, transaction=transaction.id)
     return transaction
 

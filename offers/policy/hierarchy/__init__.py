@@ -33,7 +33,7 @@ from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, remo
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
 from offers.policy.hierarchy.configuration.partition import Partition
-from offers.policy.hierarchy.explanation import Cause, Hold, cause_of
+from offers.policy.hierarchy.explanation import Cause, cause_of
 from offers.policy.hierarchy.maintenance import Maintenance, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
 from offers.policy.hierarchy.queues import finish, place
@@ -41,6 +41,7 @@ from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.tree import Tree
+from offers.policy.holds import Hold
 
 __all__ = [
     "Allocation",

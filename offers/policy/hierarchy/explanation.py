@@ -2,34 +2,13 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import NamedTuple
 
 from offers.dimensions import Amounts, amounts
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.queue import QueueState
 from offers.policy.hierarchy.tree import Tree
-
-
-class Hold(StrEnum):
-    """The kinds of causes."""
-
-    TURN = "Turn"
-    """The ask is not held back: it is placed when its turn comes."""
-    QUEUE_STOPPED = "QueueStopped"
-    QUEUE_APPLICATIONS = "QueueApplications"
-    """The queue runs as many applications as it may."""
-    QUEUE_MAXIMUM = "QueueMaximum"
-    LIMIT_APPLICATIONS = "LimitApplications"
-    """The user or the group runs as many applications as it may."""
-    LIMIT_RESOURCES = "LimitResources"
-    """The user or the group uses as much as it may."""
-    PROMISED_NODE = "PromisedNode"
-    """The node that was promised to the ask does not have the room yet."""
-    REQUIRED_NODE = "RequiredNode"
-    """The only node that is admitted does not exist, takes no work or has no room."""
-    NODES = "Nodes"
-    """No node has the room and meets the constraint."""
+from offers.policy.holds import Hold
 
 
 class Cause(NamedTuple):

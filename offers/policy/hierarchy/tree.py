@@ -8,7 +8,7 @@ placed. Each change renews figures and keys on the path of one leaf only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
@@ -36,6 +36,9 @@ class Tree:
         self.applications: dict[str, Application] = {}
         self.leaving: dict[str, Allocation] = {}
         """The allocations that are being preempted, by id."""
+        self.allowance: Callable[[str], int] | None = None
+        """The number of allocations of an application that may still be preempted, with those that `leave` has noted
+        deducted by the caller; None bounds no application."""
         self.tries = 0
         """The number of requests that cycles have tried so far."""
         self.version = 0

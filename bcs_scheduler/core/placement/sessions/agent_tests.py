@@ -17,6 +17,7 @@ from bcs_scheduler.core.placement.sessions.role import NOT_OFFERED
 from offers.matching.explain import Explainer
 from offers.model import Demand
 from offers.policy.session.columns import Array
+from offers.policy.session.model import Template
 from offers.policy.session.plugins.interface import Argument, Claim, Feasibility, Functions, Victim
 from offers.policy.session.state.templates import Need
 
@@ -59,8 +60,16 @@ class AgentTests:
                 found.append(victim)
         return found
 
+    def accepted(self, template: Template) -> Array:
+        """The agents by rank that pass the tests of a template."""
+        return self._judged(template)[0]
+
     def _feasibility(self, need: Need) -> Feasibility:
-        kind = need.template.tests
+        accepted, tests = self._judged(need.template)
+        return Feasibility(accepted, lambda rank: next((reason for reason, ok in tests if not ok[rank]), None))
+
+    def _judged(self, template: Template) -> tuple[Array, list[tuple[str, Array]]]:
+        kind = template.tests
         demand = self._demands.get(kind) if isinstance(kind, Kind) else None
         accepted = self._rows != NOT_OFFERED
         tests = [("role", accepted.copy())]
@@ -68,4 +77,4 @@ class AgentTests:
             tests += [(reason, ok[self._rows]) for reason, ok in self._explainer.tests(demand)]
         for _, ok in tests:
             accepted &= ok
-        return Feasibility(accepted, lambda rank: next((reason for reason, ok in tests if not ok[rank]), None))
+        return accepted, tests

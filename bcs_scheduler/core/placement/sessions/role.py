@@ -62,6 +62,10 @@ class SessionInput(NamedTuple):
     """A demand for each value of `Template.tests`."""
     missing: Mapping[str, int]
     """Number of tasks by job that its minimum lacks without this session."""
+    agents: frozenset[str] = frozenset()
+    """Agents that may be different from those of the session before, or gone."""
+    jobs: frozenset[str] = frozenset()
+    """Jobs that are different from those of the session before, or gone."""
 
 
 class _Parts(NamedTuple):
@@ -87,6 +91,8 @@ class RoleSnapshot:
         self._changed: set[str] = set(state.applications)
         """Applications of which a record other than a taskgroup has changed."""
         self.queues_changed = True
+        self._looked_at: set[str] = set()
+        """Agents that the latest `take` has looked at."""
         self._snapshot = Snapshot((), (), ())
         self._pending = PendingTasks()
         self._parts: dict[str, _Parts] = {}
@@ -131,7 +137,9 @@ class RoleSnapshot:
         self._number(agents, moved)
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
-        return SessionInput(self._snapshot, self._rows, self._numbers, tests, missing)
+        return SessionInput(
+            self._snapshot, self._rows, self._numbers, tests, missing, frozenset(self._looked_at), frozenset(jobs)
+        )
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
@@ -244,6 +252,7 @@ class RoleSnapshot:
         self._touched.clear()
         self.held.touched.clear()
         self._busy = set(extra)
+        self._looked_at = names
         found: dict[str, Agent | None] = {}
         snapshot, totals = self._snapshot, self._pool.totals
         for name in names:

@@ -130,7 +130,7 @@ class SessionPass(PlacementPass):
         for role in dict.fromkeys(demand.role for demand in demands):
             decisions = self._decide_role(role, [demand for demand in demands if demand.role == role])
             promised.update(decisions.nominations)
-            held_back.update(self._held_back(decisions))
+            held_back.update(self._held_back(role, decisions))
         self._nominations = promised
         self._turn.placer.explain(self._waiting_demands(demands), held_back)
 
@@ -147,15 +147,7 @@ class SessionPass(PlacementPass):
         planned = self._launcher.placements()
         promises = Promises(self._nominations, self._leaving)
         found = self._snapshots.take(role, demands, most, planned, promises, turn.now)
-        tests = AgentTests(
-            turn.placer.tests(),
-            found.numbers,
-            found.tests,
-            self._allowance,
-        )
-        tier = (PluginChoice(tests, {}, trusted=True),)
-        policy = self._policy._replace(tiers=(*self._policy.tiers, tier))
-        decisions = decide(found.snapshot, policy, turn.options.session_clock)
+        decisions = self._decided(role, found)
         self._report(decisions)
         turn.queues.decided(role, decisions)
         self._carry_out(found, decisions, {demand.id: demand for demand in demands})
@@ -164,6 +156,14 @@ class SessionPass(PlacementPass):
         self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
+
+    def _decided(self, role: str, found: SessionInput) -> Decisions:  # noqa: ARG002
+        """The decisions of the policy."""
+        turn = self._turn
+        tests = AgentTests(turn.placer.tests(), found.numbers, found.tests, self._allowance)
+        tier = (PluginChoice(tests, {}, trusted=True),)
+        policy = self._policy._replace(tiers=(*self._policy.tiers, tier))
+        return decide(found.snapshot, policy, turn.options.session_clock)
 
     def _count_promises(self, decisions: Decisions) -> None:
         """Counts rooms that this session has promised, by the queue of the beneficiary."""
@@ -174,8 +174,9 @@ class SessionPass(PlacementPass):
     def _queue_of(self, application: str) -> str:
         return queue_of(self._turn.state, namespace_of(application))
 
-    def _held_back(self, decisions: Decisions) -> dict[str, HeldBack]:
+    def _held_back(self, role: str, decisions: Decisions) -> dict[str, HeldBack]:
         """The queues that hold applications back, by application."""
+        del role
         found = {}
         for application, reason in decisions.held_back.items():
             queue = self._queue_of(application)
@@ -226,12 +227,15 @@ class SessionPass(PlacementPass):
             try:
                 reschedule.evict(turn.context, group, eviction.beneficiary)
             except Refused as refused:
-                turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
+                if eviction.beneficiary:
+                    turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
             else:
                 ended[eviction.beneficiary].append(group.id)
-                sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary))
+                sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary or eviction.job))
                 turn.count("queue_evictions", (*sides, "preempt" if sides[0] == sides[1] else "reclaim"), 1)
         for beneficiary, victims in ended.items():
+            if not beneficiary:
+                continue
             words = f"{counted(len(victims), 'taskgroup')} {are(len(victims))} ended: {', '.join(victims[:NAMED])}"
             more = f" and {len(victims) - NAMED} more" if len(victims) > NAMED else ""
             turn.record_event("application", beneficiary, "ApplicationPreempting", words + more)

@@ -68,6 +68,7 @@ def _from_leaf(tree: Tree, leaf: Queue, share: Excess, left: Excess, top: Queue)
             ask.required_node
             or ask.id in tree.leaving
             or not any(name in share and name in left for name, _ in ask.request)
+            or (tree.allowance is not None and tree.allowance(ask.application) < 1)
         ):
             continue
         if any(

@@ -87,12 +87,15 @@ def take_node(tree: Tree, one: RequestClass) -> Preemption | None:
         if not other.required_node:
             tree.forget_promise(other.application, other.name)
     lacks = {name: amount - node.room(name) for name, amount in ask.request if amount > node.room(name)}
-    victims = []
+    victims: list[Allocation] = []
     for order, allocation, _ in node.running:
         if not lacks:
             break
         other = allocation.ask
         if other.required_node or order[3] in tree.leaving or other.priority > ask.priority:
+            continue
+        lost = sum(victim.ask.application == other.application for victim in victims)
+        if tree.allowance is not None and tree.allowance(other.application) <= lost:
             continue
         if other.application == ask.application or not any(name in lacks for name, _ in other.request):
             continue

@@ -66,7 +66,7 @@ def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Pre
     if tree.limit_of(application, ask.request) is not None:
         return None
     application.preempted_at[ask.name] = now
-    result = plan(tree.nodes, leaf, ask, tree.leaving, check)
+    result = plan(tree.nodes, leaf, ask, tree.leaving, check, tree.allowance)
     if result is not None:
         application.preempted_at[ask.name] = inf
         tree.preempt(result)

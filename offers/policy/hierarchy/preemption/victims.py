@@ -21,21 +21,29 @@ from offers.policy.hierarchy.state.queue import Queue
 
 UNBOUNDED = 1 << 62
 
+Allowance = Callable[[str], int]
+"""The number of allocations of an application, given by name, that may still be taken."""
+
 Check = Callable[[Ask, str, tuple[Allocation, ...]], bool]
 """True if a node admits an ask once some allocations have gone, as far as more than amounts is concerned."""
 
 
 def plan(
-    nodes: Nodes, leaf: Queue, ask: Ask, leaving: Collection[str], check: Check | None = None
+    nodes: Nodes,
+    leaf: Queue,
+    ask: Ask,
+    leaving: Collection[str],
+    check: Check | None = None,
+    allowance: Allowance | None = None,
 ) -> Preemption | None:
     """The preemption that gives an ask of a leaf its room: the node with the fewest victims, then with the lowest name.
     None if no preemption is allowed or useful. `leaving`: the ids of allocations that are being preempted. `check`:
-    None admits every node."""
+    None admits every node. `allowance`: None bounds no application."""
     wanted = {name: amount for name, amount in ask.request if amount > 0}
     goal = goal_of(leaf, wanted)
     if goal is None:
         return None
-    search = Search(leaf, goal, ask, wanted, leaving)
+    search = Search(leaf, goal, ask, wanted, leaving, allowance)
     return search.run(nodes, check) if search.is_possible() else None
 
 
@@ -47,9 +55,18 @@ def goal_of(leaf: Queue, wanted: Collection[str]) -> Queue | None:
 class Search:
     """The search of one ask. Shortages are amounts above 0 by resource."""
 
-    def __init__(self, leaf: Queue, goal: Queue, ask: Ask, wanted: dict[str, int], leaving: Collection[str]) -> None:
-        """`goal`: the nearest queue on the path with a guarantee for a resource of the ask."""
-        self.ask, self._wanted, self._leaving = ask, wanted, leaving
+    def __init__(
+        self,
+        leaf: Queue,
+        goal: Queue,
+        ask: Ask,
+        wanted: dict[str, int],
+        leaving: Collection[str],
+        allowance: Allowance | None = None,
+    ) -> None:
+        """`goal`: the nearest queue on the path with a guarantee for a resource of the ask. `allowance`: None bounds no
+        application."""
+        self.ask, self._wanted, self._leaving, self._allowance = ask, wanted, leaving, allowance
         self._fence, leaves = scope_of(leaf, ask.request, ask.priority)
         self._above: dict[str, int] = {}
         for queue in leaf.path:
@@ -132,7 +149,11 @@ class Search:
                 or ask.required_node
             ):
                 continue
-            if taken.is_useful(allocation, node, source.inside, whole) and taken.may_lose(ask.request, source.spares):
+            if (
+                taken.is_useful(allocation, node, source.inside, whole)
+                and taken.may_lose(ask.request, source.spares)
+                and (self._allowance is None or taken.of(ask.application) < self._allowance(ask.application))
+            ):
                 taken.take(allocation, node, source)
 
     def _spread(self, nodes: Nodes, partial: tuple[int, str] | None, check: Check | None) -> Preemption | None:
@@ -214,6 +235,10 @@ class _Taken:
             (here and name in self.short) or (whole and (name in self.above or (inside and name in self.over)))
             for name, _ in allocation.ask.request
         )
+
+    def of(self, application: str) -> int:
+        """Number of victims of an application."""
+        return sum(victim.ask.application == application for victim in self.victims)
 
     def may_lose(self, request: Amounts, spares: list[tuple[Queue, str, int]]) -> bool:
         """True if no guarantee is hurt. `spares`: the amounts that queues use beyond their guarantees."""

@@ -1,0 +1,242 @@
+"""The tree of queues of one role, which follows the kept snapshot of the role.
+
+Agents become nodes with cores and memory, applications become applications of a leaf, slots of open demands become
+asks, and taskgroups and planned placements become allocations. Other resources are a condition on nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping
+
+from bcs_scheduler.core.placement.sessions.pending import demand_of
+from offers.dimensions import Amounts
+from offers.policy.hierarchy import (
+    Allocation,
+    Ask,
+    NotPlaced,
+    Partition,
+    Refusal,
+    Submission,
+    Tree,
+    add_node,
+    finish,
+    node_changed,
+    occupy,
+    place,
+    remove_node,
+)
+from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
+from offers.policy.session.snapshot import Snapshot
+from store import ids
+
+COUNTED = ("cpus", "mem")
+"""The resources that queues and nodes count, in thousandths."""
+MOST_MOVES = 32
+"""Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew."""
+Admits = Callable[[Template, str], bool]
+
+
+class RoleTree:
+    """Follows one snapshot."""
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._admits: Admits = lambda template, agent: True
+        self.tree = Tree(partition, (), self._admitted)
+        self.unplaced: dict[str, Refusal] = {}
+        """Applications that no queue takes, by name."""
+        self._agents: dict[str, Agent] = {}
+        self._given: dict[str, Submission] = {}
+        """The properties with which an application was placed."""
+        self._tasks: dict[str, dict[str, Task]] = {}
+        """The tasks that the tree knows, by application and name."""
+        self._doubtful: set[str] = set()
+        """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
+
+    def _admitted(self, constraint: Hashable, node: str) -> bool:
+        return not isinstance(constraint, Template) or self._admits(constraint, node)
+
+    def follow(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits) -> None:
+        """Takes over agents and jobs that may have changed. `admits` judges the conditions of a template on an agent,
+        until the next call."""
+        self._admits = admits
+        agents = list(agents)
+        known, rank = self._agents, snapshot.rank
+        moved = [name for name in agents if (name in known) is not (name in rank) or self._resized(snapshot, name)]
+        changed = {*jobs, *self._doubtful}
+        self._doubtful = set()
+        if len(moved) > MOST_MOVES or any(name in known and name in rank for name in moved):
+            self._renew(snapshot)
+            return
+        for name in agents:
+            if name in rank:
+                self._set_agent(snapshot.agents[rank[name]])
+        for name in sorted(changed):
+            self._set_job(name, snapshot.jobs.get(name))
+        for name in moved:
+            if name not in rank and not self.tree.nodes.by_name[name].running:
+                remove_node(self.tree, name)
+                del known[name]
+
+    def _resized(self, snapshot: Snapshot, name: str) -> bool:
+        before, rank = self._agents.get(name), snapshot.rank.get(name)
+        if before is None or rank is None:
+            return False
+        after = snapshot.agents[rank]
+        return after is not before and _counted(after.total) != _counted(before.total)
+
+    def _renew(self, snapshot: Snapshot) -> None:
+        nodes = [(agent.name, dict(_counted(agent.total))) for agent in snapshot.agents]
+        allowance = self.tree.allowance
+        self.tree = Tree(self._partition, nodes, self._admitted)
+        self.tree.allowance = allowance
+        self._agents = {agent.name: agent for agent in snapshot.agents}
+        for agent in snapshot.agents:
+            if any(amount for _, amount in agent.foreign):
+                occupy(self.tree, agent.name, _counted(agent.foreign), 1)
+        self.unplaced, self._given, self._tasks = {}, {}, {}
+        for name, job in sorted(snapshot.jobs.items()):
+            self._set_job(name, job)
+
+    def _set_agent(self, agent: Agent) -> None:
+        before = self._agents.get(agent.name)
+        if before is None:
+            add_node(self.tree, agent.name, dict(_counted(agent.total)))
+            occupy(self.tree, agent.name, _counted(agent.foreign), 1)
+        elif _counted(before.foreign) != _counted(agent.foreign):
+            occupy(self.tree, agent.name, _counted(before.foreign), -1)
+            occupy(self.tree, agent.name, _counted(agent.foreign), 1)
+        self._agents[agent.name] = agent
+        node_changed(self.tree, agent.name)
+
+    # --- applications -----------------------------------------------------------------------------------------
+
+    def _set_job(self, name: str, job: Job | None) -> None:
+        given = None if job is None else self._submission(name, job)
+        if given is None or given != self._given.get(name):
+            self._remove(name)
+        if job is None or given is None:
+            return
+        if name not in self._given and not self._place(name, job, given):
+            return
+        wanted = {task.name: task for task in job.tasks if self._is_known(task, forced=given.forced)}
+        present = self._tasks[name]
+        for identity, task in list(present.items()):
+            if not _same(task, wanted.get(identity)) or self._is_placed(name, identity) is (task.agent == ""):
+                self._drop(name, identity)
+        for identity, task in wanted.items():
+            if identity not in present:
+                self._add(name, job, task)
+            elif task.status is not present[identity].status:
+                present[identity] = task
+            if task.status is Status.RELEASING and f"{name}/{_safe(identity)}" not in self.tree.leaving:
+                self.tree.leave(self.tree.applications[name].allocations[_safe(identity)])
+
+    def _is_known(self, task: Task, *, forced: bool) -> bool:
+        if task.status in ON_AGENT:
+            return task.agent in self._agents
+        return task.status is Status.PENDING and not forced
+
+    def _is_placed(self, name: str, identity: str) -> bool:
+        return _safe(identity) in self.tree.applications[name].allocations
+
+    def _submission(self, name: str, job: Job) -> Submission:
+        """The properties that placement rules see. What runs while no queue takes it counts in the recovery queue."""
+        given = Submission(queue=job.queue, tags={"namespace": ids.namespace_of(name)})
+        forced = self._given.get(name)
+        if forced is not None and forced == given._replace(forced=True):
+            return forced
+        return given
+
+    def _place(self, name: str, job: Job, given: Submission) -> bool:
+        try:
+            place(self.tree, name, job.created, given)
+        except NotPlaced as refused:
+            self.unplaced[name] = refused.reason
+            if given.forced or not any(task.status in ON_AGENT for task in job.tasks):
+                return False
+            given = given._replace(forced=True)
+            place(self.tree, name, job.created, given)
+        else:
+            self.unplaced.pop(name, None)
+        self._given[name] = given
+        self._tasks[name] = {}
+        return True
+
+    def _remove(self, name: str) -> None:
+        self.unplaced.pop(name, None)
+        if self._given.pop(name, None) is None:
+            return
+        for identity in list(self._tasks[name]):
+            self._drop(name, identity)
+        del self._tasks[name]
+        finish(self.tree, name)
+
+    def _drop(self, name: str, identity: str) -> None:
+        del self._tasks[name][identity]
+        if self._is_placed(name, identity):
+            self.tree.release(name, _safe(identity))
+        else:
+            self.tree.withdraw(name, _safe(identity))
+
+    def _add(self, name: str, job: Job, task: Task) -> None:
+        self._tasks[name][task.name] = task
+        pending = task.status is Status.PENDING
+        created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
+        constraint = task.template if pending else None
+        request = _counted(task.template.request)
+        ask = Ask(name, _safe(task.name), request, created, job.priority, constraint=constraint)
+        if pending:
+            self.tree.ask(ask)
+        else:
+            self.tree.recover(Allocation(ask, task.agent))
+
+    # --- decisions --------------------------------------------------------------------------------------------
+
+    def run(self, missing: Mapping[str, int]) -> list[tuple[str, str, str]]:
+        """Places asks until none can be placed. Returns names of application, task and agent. `missing`: number of
+        tasks by application that its gang lacks; a gang that finds less room leaves the room to others."""
+        made: dict[str, list[Allocation]] = {}
+        order: list[Allocation] = []
+        while True:
+            for allocation in self.tree.run():
+                made.setdefault(allocation.ask.application, []).append(allocation)
+                order.append(allocation)
+            short = [name for name, found in made.items() if len(found) < missing.get(name, 0)]
+            if not short:
+                break
+            for name in short:
+                del made[name]
+                self._give_up(name)
+            order = [allocation for allocation in order if allocation.ask.application in made]
+        self._doubtful.update(made)
+        return [(one.ask.application, _task_name(one.ask.name), one.node) for one in order]
+
+    def _give_up(self, name: str) -> None:
+        """Nothing more of the application is tried before `follow`."""
+        for identity, task in list(self._tasks[name].items()):
+            if task.status is Status.PENDING:
+                self._drop(name, identity)
+        self._doubtful.add(name)
+
+    def keep(self, victim: Allocation) -> None:
+        """The victim was not ended after all."""
+        self.tree.release(victim.ask.application, victim.ask.name)
+        self.tree.recover(victim)
+
+
+def _same(before: Task, after: Task | None) -> bool:
+    return after is not None and (before.template, before.agent) == (after.template, after.agent)
+
+
+def _counted(amounts: Amounts) -> Amounts:
+    return tuple((name, amount) for name, amount in amounts if name in COUNTED)
+
+
+def _safe(task: str) -> str:
+    """Names of asks have no slash; names of slots have one."""
+    return task.replace("/", "|")
+
+
+def _task_name(ask: str) -> str:
+    return ask.replace("|", "/")

@@ -1,0 +1,209 @@
+"""The policy `hierarchical` in the core: the tree of queues decides about room, limits and victims."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+import pytest
+
+from bcs_scheduler.api.views.running.explain import explain_application
+from bcs_scheduler.core.interface import effects, leased, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
+from offers.policy.hierarchy import partition_of
+from store.records import Namespace, Queue
+from tests.unit.lab import Lab, version
+
+WHOLE = 150
+"""Thousandths of a core of an agent with room for one taskgroup and not for two."""
+DOCUMENT: dict[str, Any] = {
+    "queues": [
+        {"name": "default"},
+        {
+            "name": "work",
+            "queues": [
+                {"name": "batch", "properties": {"preemption.delay": "1s"}},
+                {
+                    "name": "online",
+                    "resources": {"guaranteed": {"cpus": 0.3}},
+                    "properties": {"preemption.delay": "1s"},
+                },
+            ],
+        },
+        {"name": "small", "resources": {"max": {"cpus": 0.2}}},
+        {"name": "few", "maxapplications": 1},
+    ],
+    "placementrules": [
+        {"name": "tag", "value": "namespace", "parent": {"name": "fixed", "value": "work"}},
+        {"name": "tag", "value": "namespace"},
+        {"name": "provided"},
+    ],
+}
+
+
+def options(document: dict[str, Any] | None = None) -> CoreOptions:
+    partition = partition_of(document or DOCUMENT, ("cpus", "mem"))
+    return CoreOptions(strict=True, hierarchy=partition, session_period=0.5, validate=True)
+
+
+def create(lab: Lab, namespace: str, instances: int, name: str = "web", **fields: Any) -> effects.Reply:
+    wanted = msgspec.structs.replace(version(instances, **fields), namespace=namespace, application=name)
+    return lab.ask(requests.CreateApplication(version=wanted))
+
+
+def groups(lab: Lab, namespace: str, name: str = "web") -> list[Any]:
+    return [group for group in lab.core.state.groups_of(f"{namespace}/{name}").values() if not group.ended]
+
+
+def arrive(lab: Lab, *agents: str, cpus: int = WHOLE) -> None:
+    lab.turn(leased.OffersArrived(offers=tuple(lab.make_offer(agent, cpus=cpus) for agent in agents)))
+    lab.wait(1.0)
+
+
+def run(lab: Lab) -> None:
+    for group in lab.core.state.taskgroups.values():
+        if not group.started and not group.ended:
+            lab.report(group, "RUNNING")
+
+
+def agents(number: int) -> list[str]:
+    return [f"agent-{index}" for index in range(number)]
+
+
+def explained(lab: Lab, namespace: str, name: str = "web") -> str:
+    found = explain_application(lab.core.state, lab.core.turn_context.placer, f"{namespace}/{name}", lab.now)
+    return str(msgspec.json.encode(found), "utf-8")
+
+
+def test_queues_place_what_is_wanted() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 3)
+    arrive(lab, *agents(4))
+    assert len(groups(lab, "batch")) == 3
+
+
+def test_a_maximum_holds_and_is_explained() -> None:
+    lab = Lab(options())
+    create(lab, "small", 4)
+    arrive(lab, *agents(5))
+    assert len(groups(lab, "small")) == 2
+    diagnosis = lab.core.turn_context.engine.diagnoses[lab.transaction("LAUNCH").id]
+    assert diagnosis.held_back is not None
+    assert (diagnosis.held_back.queue, diagnosis.held_back.hold) == ("root.small", "QueueMaximum")
+    assert dict(diagnosis.held_back.allocated)["cpus"] == 200
+
+
+def test_a_queue_runs_no_more_applications_than_it_may() -> None:
+    lab = Lab(options())
+    create(lab, "few", 1)
+    create(lab, "few", 1, "second")
+    arrive(lab, *agents(3))
+    assert len(groups(lab, "few")) + len(groups(lab, "few", "second")) == 1
+
+
+def test_an_application_without_a_queue_waits_and_says_why() -> None:
+    document = {"queues": [{"name": "other"}]}
+    lab = Lab(options(document))
+    create(lab, "nowhere", 1)
+    arrive(lab, "agent-1")
+    assert not groups(lab, "nowhere")
+    (diagnosis,) = lab.core.turn_context.engine.diagnoses.values()
+    assert diagnosis.held_back is not None and diagnosis.held_back.hold == "NoQueue"
+
+
+def test_a_namespace_names_its_queue() -> None:
+    lab = Lab(options())
+    lab.turn(requests.PutQueue(queue=Queue(name="small")))
+    lab.turn(requests.PutNamespace(namespace=Namespace(name="team", queue="small")))
+    create(lab, "team", 4)
+    arrive(lab, *agents(5))
+    assert len(groups(lab, "team")) == 2
+
+
+def test_a_queue_below_its_guarantee_preempts_within_the_budget() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 6, max_unavailable=2)
+    arrive(lab, *agents(6))
+    run(lab)
+    create(lab, "online", 3)
+    for _ in range(4):
+        lab.wait(20.0)
+    leaving = [group for group in groups(lab, "batch") if group.killing_since]
+    assert len(leaving) == 2
+    for group in leaving:
+        lab.report(group, "KILLED")
+    arrive(lab, *(group.agent_id for group in leaving))
+    run(lab)
+    assert len(groups(lab, "online")) == 2
+    assert len([group for group in groups(lab, "batch") if not group.killing_since]) == 4
+
+
+def test_a_queue_with_its_guarantee_preempts_nothing_more() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 6, max_unavailable=6)
+    arrive(lab, *agents(6))
+    run(lab)
+    create(lab, "online", 6)
+    for _ in range(4):
+        lab.wait(20.0)
+    assert sum(bool(group.killing_since) for group in groups(lab, "batch")) == 3
+
+
+def test_a_gang_starts_whole_and_leaves_its_room_to_others_before() -> None:
+    lab = Lab(options())
+    create(lab, "batch", 4, "gang", min_available=4)
+    create(lab, "batch", 2, "small")
+    arrive(lab, *agents(3))
+    assert not groups(lab, "batch", "gang") and len(groups(lab, "batch", "small")) == 2
+    arrive(lab, *(f"more-{number}" for number in range(4)))
+    assert len(groups(lab, "batch", "gang")) == 4
+
+
+def test_constraints_and_settings_of_agents_hold() -> None:
+    lab = Lab(options())
+    lab.turn(requests.SetAgent(agent="agent-1", disabled=True))
+    create(lab, "batch", 1)
+    arrive(lab, "agent-1")
+    assert not groups(lab, "batch")
+    lab.turn(requests.SetAgent(agent="agent-1", disabled=False))
+    lab.wait(2.0)
+    assert len(groups(lab, "batch")) == 1
+
+
+def test_other_policies_do_not_change() -> None:
+    lab = Lab(replace(options(), hierarchy=None))
+    create(lab, "small", 4)
+    arrive(lab, *agents(5))
+    assert len(groups(lab, "small")) == 4
+
+
+def figures(tree_of: RoleTree) -> Any:
+    tree = tree_of.tree
+    return (
+        {name: {k: v for k, v in queue.allocated.items() if v} for name, queue in tree.queues.items()},
+        {name: {k: v for k, v in queue.pending.items() if v} for name, queue in tree.queues.items()},
+        {node.name: {k: v for k, v in node.free.items() if v} for node in tree.nodes},
+        {name: (one.queue, set(one.asks), set(one.allocations)) for name, one in tree.applications.items()},
+    )
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_kept_tree_equals_one_that_is_made_from_nothing(seed: int) -> None:
+    import random
+
+    from tests.unit.test_core_session_snapshots import Steps
+
+    steps = Steps(random.Random(seed), options())
+    for _ in range(40):
+        steps()
+        placing = steps.lab.core._offer_manager.placing
+        assert isinstance(placing, HierarchyPass)
+        for role, kept in placing._trees.items():
+            snapshot = placing._snapshots._roles[role]._snapshot
+            kept.follow(snapshot, (), (), lambda template, agent: True)
+            fresh = RoleTree(placing._partition)
+            fresh.follow(snapshot, snapshot.rank, snapshot.jobs, lambda template, agent: True)
+            assert figures(kept) == figures(fresh)
