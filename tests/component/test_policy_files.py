@@ -10,7 +10,14 @@ from shutil import copytree
 
 import pytest
 
-from bcs_scheduler.settings.policies import ACTIONS, BadPlugin, installed, policy_of_settings, read_policy
+from bcs_scheduler.settings.policies import (
+    ACTIONS,
+    BadPlugin,
+    installed,
+    policy_of_settings,
+    queues_of_settings,
+    read_policy,
+)
 from bcs_scheduler.settings.sections import ConfigError
 from offers.policy.session.configuration.document import BadPolicy, default_policy
 from offers.policy.session.configuration.registry import Registry
@@ -44,6 +51,34 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
         "tiers[0].plugins[0].name",
         "tiers[0].plugins[1].arguments.size",
     ]
+
+
+def test_the_tree_of_queues_that_is_shipped_can_be_used() -> None:
+    found = queues_of_settings("hierarchical", str(ROOT / "conf" / "queues.yaml"))
+    assert found is not None and [queue.name for queue in found.root.queues] == ["default", "batch", "online"]
+    assert queues_of_settings("session", "") is None and queues_of_settings("simple", "") is None
+    alone = queues_of_settings("hierarchical", "")
+    assert alone is not None and [queue.name for queue in alone.root.queues] == ["default"]
+
+
+def test_a_tree_of_queues_is_refused_with_all_its_mistakes(tmp_path: Path) -> None:
+    path = tmp_path / "queues.yaml"
+    path.write_text(
+        "queues:\n- {name: a, resources: {max: {cpus: 2}, guaranteed: {cpus: 3, gpus: 1}}}\n- {name: a}\n"
+        "placementrules:\n- {name: fixed, value: missing}\n"
+    )
+    with pytest.raises(ConfigError) as refused:
+        queues_of_settings("hierarchical", str(path))
+    text = str(refused.value)
+    for place in (
+        "queues[0].resources.guaranteed.cpus: ",
+        "queues[0].resources.guaranteed.gpus: unknown resource",
+        "queues[1].name: two queues have the name a",
+        "placementrules[0].value: ",
+    ):
+        assert place in text
+    with pytest.raises(ConfigError, match="No such file"):
+        queues_of_settings("hierarchical", str(tmp_path / "none.yaml"))
 
 
 @pytest.fixture(scope="module")

@@ -37,8 +37,7 @@ class Tree:
         self.leaving: dict[str, Allocation] = {}
         """The allocations that are being preempted, by id."""
         self.allowance: Callable[[str], int] | None = None
-        """The number of allocations of an application that may still be preempted, with those that `leave` has noted
-        deducted by the caller; None bounds no application."""
+        """The number of allocations of an application that may still be preempted; None bounds no application."""
         self.tries = 0
         """The number of requests that cycles have tried so far."""
         self.version = 0
@@ -145,8 +144,7 @@ class Tree:
         return allocation
 
     def set_state(self, name: str, state: QueueState) -> None:
-        """Stops, drains or activates a queue. Promises to asks of a stopped queue end. Raises KeyError for an unknown
-        queue."""
+        """Stops, drains or activates a queue; promises to asks of a stopped one end. Raises KeyError without a queue."""
         queue = self.queues[name]
         queue.state = state
         if state is QueueState.STOPPED:
@@ -178,8 +176,7 @@ class Tree:
         self.promise(ask.application, ask.name, preemption.node)
 
     def leave(self, victim: Allocation) -> None:
-        """Notes that an allocation is being preempted. Raises KeyError if there is no such allocation, or if it is
-        being preempted already."""
+        """Notes that an allocation is being preempted. Raises KeyError for an unknown one, or one that leaves already."""
         owner = self.applications[victim.ask.application]
         if owner.allocations[victim.ask.name] != victim or victim.ask.id in self.leaving:
             raise KeyError(victim.ask.id)

@@ -28,6 +28,7 @@ from offers.policy.hierarchy import (
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from store import ids
+from store.records import DEFAULT_QUEUE
 
 COUNTED = ("cpus", "mem")
 """The resources that queues and nodes count, in thousandths."""
@@ -141,8 +142,9 @@ class RoleTree:
         return _safe(identity) in self.tree.applications[name].allocations
 
     def _submission(self, name: str, job: Job) -> Submission:
-        """The properties that placement rules see. What runs while no queue takes it counts in the recovery queue."""
-        given = Submission(queue=job.queue, tags={"namespace": ids.namespace_of(name)})
+        """The properties for placement rules. An application that runs and has no queue counts in the recovery queue."""
+        queue = "" if job.queue == DEFAULT_QUEUE else job.queue
+        given = Submission(queue=queue, tags={"namespace": ids.namespace_of(name)})
         forced = self._given.get(name)
         if forced is not None and forced == given._replace(forced=True):
             return forced
@@ -185,7 +187,9 @@ class RoleTree:
         created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
         constraint = task.template if pending else None
         request = _counted(task.template.request)
-        ask = Ask(name, _safe(task.name), request, created, job.priority, constraint=constraint)
+        ask = Ask(
+            name, _safe(task.name), request, created, job.priority, constraint=constraint, may_preempt=job.preempts
+        )
         if pending:
             self.tree.ask(ask)
         else:
@@ -213,7 +217,7 @@ class RoleTree:
         return [(one.ask.application, _task_name(one.ask.name), one.node) for one in order]
 
     def _give_up(self, name: str) -> None:
-        """Nothing more of the application is tried before `follow`."""
+        """Gives back all asks of an application; they are tried again after `follow`."""
         for identity, task in list(self._tasks[name].items()):
             if task.status is Status.PENDING:
                 self._drop(name, identity)
