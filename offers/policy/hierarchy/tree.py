@@ -144,7 +144,7 @@ class Tree:
         return allocation
 
     def set_state(self, name: str, state: QueueState) -> None:
-        """Stops, drains or activates a queue; promises to asks of a stopped one end. Raises KeyError without a queue."""
+        """Stops, drains or activates a queue; promises to asks of a stopped one end. Raises KeyError without one."""
         queue = self.queues[name]
         queue.state = state
         if state is QueueState.STOPPED:
@@ -176,7 +176,7 @@ class Tree:
         self.promise(ask.application, ask.name, preemption.node)
 
     def leave(self, victim: Allocation) -> None:
-        """Notes that an allocation is being preempted. Raises KeyError for an unknown one, or one that leaves already."""
+        """Notes that an allocation is being preempted. Raises KeyError for an unknown one, or one that is leaving."""
         owner = self.applications[victim.ask.application]
         if owner.allocations[victim.ask.name] != victim or victim.ask.id in self.leaving:
             raise KeyError(victim.ask.id)

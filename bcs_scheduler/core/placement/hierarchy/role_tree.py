@@ -142,7 +142,7 @@ class RoleTree:
         return _safe(identity) in self.tree.applications[name].allocations
 
     def _submission(self, name: str, job: Job) -> Submission:
-        """The properties for placement rules. An application that runs and has no queue counts in the recovery queue."""
+        """Properties for placement rules. An application that runs and has no queue counts in the recovery queue."""
         queue = "" if job.queue == DEFAULT_QUEUE else job.queue
         given = Submission(queue=queue, tags={"namespace": ids.namespace_of(name)})
         forced = self._given.get(name)
