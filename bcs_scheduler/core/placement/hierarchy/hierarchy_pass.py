@@ -12,7 +12,6 @@ import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, Admits, RoleTree
-from bcs_scheduler.core.placement.queue_accounts import queue_of
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
@@ -26,6 +25,7 @@ from offers.policy.session.decisions import QUEUE_LIMIT, Bind, Decisions, Evicti
 from offers.policy.session.model import Template
 from store.ids import namespace_of
 from transactions.rules import evictions
+from transactions.rules.queues import queue_of
 
 MAINTENANCE = 5.0
 """Seconds after which the queues look for victims again while taskgroups wait."""
