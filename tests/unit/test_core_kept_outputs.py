@@ -11,6 +11,7 @@ from bcs_scheduler.core.interface.cluster_manager import FetchOutput, OutputRepo
 from bcs_scheduler.core.options import CoreOptions
 from store.ids import TaskId
 from store.records import Application, FailedOutput
+from store.records.definition import Amounts, Container
 from tests.unit.lab import CLUSTER, START, Lab, running
 
 
@@ -217,6 +218,38 @@ def test_no_output_is_fetched_of_tasks_that_never_started_or_were_to_end() -> No
     group = lab.group()
     lab.delete()
     lab.report(group, "FAILED")
+    assert asked(lab) == []
+
+
+PAIR = (Container(name="a", command="a", requests=Amounts(cpus=100)), Container(name="b", command="b"))
+
+
+@pytest.mark.parametrize("end", ["KILLED", "FAILED"])
+def test_the_output_of_tasks_that_end_with_a_failed_one_is_fetched(end: str) -> None:
+    """Mesos's executor kills the other tasks of the group; the scheduler asks for their end as well."""
+    lab = running(1, containers=PAIR)
+    group = lab.group()
+    lab.report(group, "FAILED", tasks=[0])
+    assert asked(lab) == [(group.agent_id, group.id, group.tasks[0].id)]
+    lab.report(lab.core.state.taskgroups[group.id], end, tasks=[1])
+    assert asked(lab) == [(group.agent_id, group.id, group.tasks[1].id)]
+
+
+@pytest.mark.parametrize("first", ["FINISHED", "KILLED"])
+def test_no_output_is_fetched_of_tasks_that_end_with_one_that_has_not_failed(first: str) -> None:
+    lab = running(1, containers=PAIR)
+    group = lab.group()
+    lab.report(group, first, tasks=[0])
+    lab.report(lab.core.state.taskgroups[group.id], "KILLED", tasks=[1])
+    assert asked(lab) == []
+
+
+def test_no_output_is_fetched_of_tasks_whose_end_was_requested_before_another_one_failed() -> None:
+    lab = running(1, containers=PAIR)
+    group = lab.group()
+    lab.delete()
+    lab.report(lab.core.state.taskgroups[group.id], "FAILED", tasks=[0])
+    lab.report(lab.core.state.taskgroups[group.id], "KILLED", tasks=[1])
     assert asked(lab) == []
 
 

@@ -21,6 +21,8 @@ BURST = 1000.0
 """kB that are written at once."""
 FAILURES = frozenset({"Failed", "Lost"})
 """Statuses of ended tasks that have failed."""
+ENDED_WITH_OTHERS = FAILURES | {"Killed"}
+"""Statuses of ended tasks that the failure of another task has ended."""
 AT_ONCE = 100
 """Records removed in one turn at most."""
 
@@ -43,11 +45,13 @@ class KeptOutputs:
         self._since = 0.0
 
     def changed(self, group: TaskGroup, before: Task, after: Task) -> None:
-        """Requests the output of a task that has failed without a request to end, unless the executor has sent the
-        output. Our executor sends the output before the end of the task; an executor that was killed sends nothing. A
-        task that has not begun to start has no sandbox. A task on an unreachable agent has not ended."""
-        failed = after.ended and not before.ended and after.status in FAILURES
-        if not failed or before.status == "Staging" or group.killing_since or after.id in self._turn.state.outputs:
+        """Requests the output of a task that has failed without a request to end, or that ended because another task of
+        its taskgroup had failed, unless the executor has sent the output. Our executor sends the output before the end
+        of the task; an executor that was killed sends nothing. A task that has not begun to start has no sandbox. A
+        task on an unreachable agent has not ended."""
+        if not after.ended or before.ended or before.status == "Staging" or after.id in self._turn.state.outputs:
+            return
+        if not (_failed(group, after) or _ended_with_others(group, after)):
             return
         if not self._turn.options.output_keep:
             return
@@ -152,6 +156,18 @@ class KeptOutputs:
             if output is not None:
                 turn.uow.delete(output)
                 turn.checkpoint()
+
+
+def _failed(group: TaskGroup, task: Task) -> bool:
+    """The task has failed, and its taskgroup was not to end."""
+    return task.status in FAILURES and not group.killing_since
+
+
+def _ended_with_others(group: TaskGroup, task: Task) -> bool:
+    """The failure of another task has ended this one: by its executor, or by the scheduler (TaskEnded)."""
+    requested = group.killing_since and group.end_cause != "TaskEnded"
+    others = any(other.ended and other.status in FAILURES for other in group.tasks if other.id != task.id)
+    return task.status in ENDED_WITH_OTHERS and others and not requested
 
 
 def _is_older(task: TaskId, application: Application) -> bool:
