@@ -27,7 +27,7 @@ PYMESOS := pymesos>=0.3.15
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv demo test check coverage release-check soak haproxy lint format bench executor proto mesos clean
+.PHONY: help venv ready demo test check coverage release-check soak haproxy lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -48,6 +48,9 @@ $(READY): setup.cfg pyproject.toml
 $(DEV_READY): $(READY)
 	$(BIN)/python -m pip install --quiet -e '.[dev]'
 	@touch $@
+
+# All that lint and tests need.
+ready: $(DEV_READY) mesos haproxy
 
 demo: $(READY)
 	@$(BIN)/python -m bcs_scheduler.demo

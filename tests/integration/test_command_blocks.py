@@ -22,6 +22,8 @@ from tests.commandblocks import ROOT, Block, collected, options
 from tests.integration.devprocess import PORTS, claim_ports
 from tests.integration.typing_terminal import TypingTerminal
 
+pytestmark = pytest.mark.slow
+
 ROOT_ONLY = "needs root: it writes below /etc"
 OTHER_HOSTS = "needs other hosts: an ensemble of ZooKeeper and Mesos by name"
 ITSELF = "is the run of the tests itself"

@@ -15,6 +15,8 @@ from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 DAEMONSETS = "/namespaces/default/daemonsets"
 PATIENCE = 60.0
 

@@ -20,6 +20,8 @@ from bcs_scheduler.local.settings import PORT_STRIDE, USUAL_PORTS
 from bcs_scheduler.processes import living_descendants
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 LISTENS = "0A"
 
 

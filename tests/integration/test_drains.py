@@ -15,6 +15,8 @@ from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 90.0
 INSTANCES, BOUND = 6, 1
 SERVE = (

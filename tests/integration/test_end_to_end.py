@@ -13,7 +13,7 @@ from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.mesos, pytest.mark.zookeeper]
+pytestmark = [pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.slow]
 
 SERVER = ["python3", "-u", "-m", "http.server", "${bcs.ports.http}", "--bind", "127.0.0.1"]
 HTTP_PORT = {"ports": [{"name": "http", "protocol": "tcp", "containerPort": 0, "hostPort": 0}]}

@@ -24,6 +24,8 @@ from tests.integration.storeplaces import ZooKeeperPlace
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 APPS = "/namespaces/default/applications"
 NOBODY = "http://127.0.0.1:1"
 """Where no Mesos is."""
@@ -257,7 +259,7 @@ class Dev:
         self.client = SchedulerProcess(data.parent, "", "")
 
     def start(self) -> SchedulerProcess:
-        self._process = program("dev", f"--data={self.data}", "--api=127.0.0.1:0", "--ports=24000-24099")
+        self._process = program("dev", f"--data={self.data}", "--api=127.0.0.1:0", "--ports=24400-24499")
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line.startswith("api http://"), line
@@ -325,7 +327,7 @@ def test_everything_embedded_comes_back_from_its_folder(dev: Dev, number: int) -
 
 def test_two_on_one_folder(dev: Dev) -> None:
     dev.start()
-    second = program("dev", f"--data={dev.data}", "--api=127.0.0.1:0", "--ports=24000-24099")
+    second = program("dev", f"--data={dev.data}", "--api=127.0.0.1:0", "--ports=24400-24499")
     text = second.communicate(timeout=60)[1]
     assert second.returncode == 2
     assert f"another cluster runs in {dev.data}" in text and text.count("\n") == 1

@@ -14,6 +14,8 @@ import pytest
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 PACKAGE = "generated_bcs_client"
 SLEEP = ["/bin/sleep", "1000"]
 KNOWN_WARNING = "Unsupported content_type application/zip"

@@ -14,7 +14,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.mesos
+pytestmark = [pytest.mark.mesos, pytest.mark.slow]
 
 WRITER = (
     "printf 'one\\n\\377two\\ngr\\303\\274n\\n'; echo trouble >&2; mkdir deep; head -c 200000 /dev/zero > deep/zeros;"

@@ -14,6 +14,8 @@ from bcs_scheduler.local.settings import ClusterSettings
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 60.0
 AGENTS = 3

@@ -18,6 +18,8 @@ import requests
 from tests.integration.devprocess import Dev
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"
 SERVES = "trap 'exit 0' TERM; echo version {}; while true; do sleep 0.05; done"
 FAILS = "exit 3"

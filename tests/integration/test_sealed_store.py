@@ -17,6 +17,8 @@ from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 CONTENT = "correct horse battery staple"
 
 

@@ -25,7 +25,7 @@ ENDPOINTS = "/namespaces/default/endpoints"
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[LocalMesosProcess]:
-    local = LocalMesosProcess(tmp_path, "--ports=24200-24299", "--agents=2").start()
+    local = LocalMesosProcess(tmp_path, "--ports=24500-24599", "--agents=2").start()
     yield local
     local.stop()
 

@@ -27,7 +27,7 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.mesos
+pytestmark = [pytest.mark.mesos, pytest.mark.slow]
 
 SERVER = ["python3", "-u", "-m", "http.server", "${bcs.ports.http}", "--bind", "127.0.0.1"]
 CONTAINER = {

@@ -28,6 +28,8 @@ BALLAST = 96
 MARK = "usage-test-burner"
 BURNER = f"""
 import time  # {MARK}
+
+pytestmark = pytest.mark.slow
 ballast = bytearray(b'x') * ({BALLAST} * {MIB})
 while True:
     burnt = time.process_time() + 0.03

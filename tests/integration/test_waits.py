@@ -11,6 +11,8 @@ import pytest
 
 from tests.integration.devprocess import AGENTS, Dev
 
+pytestmark = pytest.mark.slow
+
 CRASHES = ["-c", "sleep 1; exit 3"]
 RUNS = ["-c", "exec sleep 86400"]
 

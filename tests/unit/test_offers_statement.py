@@ -20,6 +20,7 @@ from offers.model import AgentOverrides, Demand, Occupant, Offer, Placement, Pro
 from offers.planned import PlannedCensus
 from offers.rules.constraints import EMPTY_RULES, RuleSpec, compile_rules
 from offers.statements.statement import Statement
+from tests.effort import share
 from tests.unit import offers_strategies as strategies
 from tests.unit.reference_matcher import Agent, Live, LiveCensus, reference
 from tests.unit.test_offers_matcher import SCORINGS, Scoring, build, decorated, limits, thresholds
@@ -76,7 +77,7 @@ def referred(agents: list[Agent], demands: Sequence[Demand[Any]], live: list[Liv
 steps = st.lists(st.sampled_from(("keep", "undo", "retry", "begin", "back", "forget")), min_size=1, max_size=8)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=share(120, 3), deadline=None)
 @given(
     strategies.worlds(),
     decorated,
@@ -131,7 +132,7 @@ def test_what_is_kept_equals_the_greedy_result_of_it_alone(
     assert snapshot(pool) == untouched
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=share(80, 3), deadline=None)
 @given(strategies.worlds(), strategies.demands(), strategies.running, st.sampled_from(SCORINGS), thresholds, st.data())
 def test_a_gang_is_placed_with_its_minimum_or_not_at_all(
     offers: list[Offer],
@@ -212,7 +213,7 @@ def running(name: str, agent: int, cpus: int, **more: Any) -> Occupant:
     return Occupant(name, f"a{agent}", amounts=(("cpus", cpus), ("mem", 500)), **fields)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=share(80, 3), deadline=None)
 @given(strategies.worlds(), decorated, strategies.demands(), strategies.running, st.sampled_from(SCORINGS), st.data())
 def test_a_plan_as_if_some_were_gone_equals_one_with_their_room_on_offer(
     offers: list[Offer],

@@ -16,6 +16,7 @@ from offers.policy.session.model import HOLDING, Agent, Job, Nomination, Queue, 
 from offers.policy.session.plugins.support.waterfilling import Share, fill
 from offers.policy.session.session import Session, decide
 from offers.policy.session.state.statements import ALLOCATE, EVICT, PIPELINE, RELEASE_PROMISE
+from tests.effort import share
 from tests.unit.policy_clusters import ACTIONS, Cluster, cores, policy, random_cluster
 from tests.unit.policy_reference import Reference
 
@@ -292,7 +293,7 @@ ORDERS = (
 
 
 @given(SEEDS, st.sampled_from(ORDERS))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=share(60, 3), deadline=None)
 def test_evictions_stop_after_the_last_arrival(seed: int, actions: tuple[str, ...]) -> None:
     assert stops(seed, engine(*actions))
 

@@ -35,6 +35,7 @@ FORMS = {
     r"(is|are) (no|none) [a-z]+ of": "is not",
 }
 """Forms that no text may have (regular expressions of whole words), each with the standard words for it."""
+ANY_FORM = re.compile(rf"\b(?:{'|'.join(FORMS)})\b")
 STARTS = re.compile(r"(What|Who|Whoever|That|It is|It has) ")
 """A sentence begins with its subject, a noun."""
 WORDS = 48
@@ -81,7 +82,7 @@ def sentences(block: str) -> list[str]:
 
 
 def offences(sentence: str) -> Iterator[str]:
-    for form, better in FORMS.items():
+    for form, better in FORMS.items() if ANY_FORM.search(sentence) else ():
         if found := re.search(rf"\b(?:{form})\b", sentence):
             yield f"{found[0]!r} (better: {better})"
     if STARTS.match(sentence):

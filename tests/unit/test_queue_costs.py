@@ -21,6 +21,7 @@ from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.nodes import Node, Nodes
 from offers.policy.hierarchy.state.waiting import Waiting
 from offers.policy.hierarchy.tree import Tree
+from tests.effort import share
 
 
 def blocked(number: int, nodes: int, most: int | None = None) -> Tree:
@@ -138,7 +139,7 @@ def test_waiting_requests_are_found_as_by_a_scan(
 
 
 @given(st.integers(0, 2**32), st.sampled_from(NodeOrder))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=share(30, 3), deadline=None)
 def test_the_first_node_is_found_as_by_a_scan(seed: int, order: NodeOrder) -> None:
     chance = random.Random(seed)
     nodes = Nodes(order)

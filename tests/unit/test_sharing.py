@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -53,3 +55,15 @@ def test_the_tests_of_a_single_file_are_given_out_one_by_one_at_the_end() -> Non
     assert [item.nodeid for item in items] == [ids[1], ids[0], ids[2]]
     assert [Sharing._split_scope(sharing, nodeid) for nodeid in (ids[0], ids[2])] == [ids[0], ids[2]]
     assert all((ROOT / file).is_file() for file in SINGLE)
+
+
+def test_no_two_files_give_their_clusters_the_same_ports() -> None:
+    """Two processes may run them at the same time: a task that finds its port in use fails."""
+    ranges = [
+        (int(found[1]), int(found[2]), path.name)
+        for path in sorted((ROOT / "tests/integration").glob("*.py"))
+        for found in re.finditer(r"--ports=(\d+)-(\d+)", path.read_text(encoding="utf-8"))
+    ]
+    used = sorted({(low, high, name) for low, high, name in ranges if low < high})
+    assert len(used) >= 6
+    assert [pair for pair in itertools.pairwise(used) if pair[1][0] <= pair[0][1]] == []

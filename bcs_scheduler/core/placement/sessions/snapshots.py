@@ -10,6 +10,7 @@ from bcs_scheduler.core.placement.sessions.role import Moving, Planned, RoleSnap
 from offers.leased.pool import OfferPool
 from offers.model import Demand
 from offers.policy.session.model import Nomination, Task
+from store.ids import owner_of
 from store.records import Namespace, Record, TaskGroup
 from store.state import State
 from transactions.base import Slot
@@ -108,7 +109,7 @@ class Snapshots:
 
     def _version_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
         for role in self._roles.values():
-            role.application_changed(key.rpartition("/")[0])
+            role.application_changed(owner_of(key))
 
     def _namespace_changed(self, key: str, _before: Record | None, _after: Record | None) -> None:
         for role in self._roles.values():
