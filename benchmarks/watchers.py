@@ -24,7 +24,8 @@ class Stream:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         self.socket = socket.create_connection((parts.hostname or "", parts.port or 80), TIMEOUT)
-        self.socket.sendall(f"GET {parts.path} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        target = f"?{parts.query}" if parts.query else ""
+        self.socket.sendall(f"GET {parts.path}{target} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
         self.tail = b""
 
     def open(self) -> None:

@@ -65,6 +65,8 @@ EXCEPTIONS: Mapping[tuple[str, str], RequiredAccess] = {
     ("GET", f"{BASE}/endpoints/watch"): _OWN_READ,
     ("GET", f"{BASE}/events"): _OWN_READ,
     ("GET", f"{BASE}/events/watch"): _OWN_READ,
+    # The stream of agents and queues is for those who see everything: the route checks this.
+    ("GET", f"{BASE}/watch"): _OWN_READ,
     # Objects that are found by an id alone.
     ("GET", f"{BASE}/message/{{id}}"): _OWN_READ,
     ("GET", f"{BASE}/taskgroup/{{id}}/files"): _OWN_READ,

@@ -19,6 +19,9 @@ from typing import Literal
 
 import structlog
 
+from bcs_scheduler.leadership.touches import Touch, Touches
+from offers.agents import ListedAgent
+from store.base import Change
 from store.records import Event, Record
 from store.state import State
 
@@ -26,6 +29,8 @@ log = structlog.get_logger(__name__)
 
 EVENTS = "event"
 """Kind of the items that are events; those of records have the record's kind."""
+TOUCHED = "touched"
+"""Kind of the items that name an object whose view may have changed (bcs_scheduler.leadership.touches)."""
 WATCHERS = 1_000
 """Watchers there may be at a time, if nothing else is set."""
 QUEUE = 4_000
@@ -56,11 +61,11 @@ class WatchEnded(Exception):
 
 
 class Item:
-    """One durable thing: a record as it is now (`value` None: it is gone), or an event, which has a number."""
+    """One durable thing: a record as it is now (`value` None: it is gone), a touch, or an event, which has a number."""
 
     __slots__ = ("_encoded", "key", "kind", "number", "value")
 
-    def __init__(self, kind: str, key: str, value: Record | Event | None, number: int = 0) -> None:
+    def __init__(self, kind: str, key: str, value: Record | Event | Touch | None, number: int = 0) -> None:
         self.kind, self.key, self.value, self.number = kind, key, value, number
         self._encoded: dict[Callable[[Item], bytes], bytes] = {}
 
@@ -160,17 +165,22 @@ class Hub:
     """Hands out durable changes. `latest` is the number of the newest durable event: the state, which is ahead
     of the store, may hold events that no reader must see yet, since a failover would give their numbers to others."""
 
-    def __init__(self, latest: int = 0, most: int = WATCHERS, state: State | None = None) -> None:
+    def __init__(
+        self, latest: int = 0, most: int = WATCHERS, state: State | None = None, touches: Touches | None = None
+    ) -> None:
         """`most`: watchers there may be at a time. `state`: of the term, for matches that look at records; None = a hub
-        without records."""
+        without records. `touches`: of the term; None = new ones of the state."""
         self.latest = latest
         self.most = most
         self.state = state if state is not None else State()
+        self.touches = touches if touches is not None else Touches(self.state)
         self.dropped = 0
         """Watchers that were ended because they were too slow."""
         self._rooms: dict[asyncio.AbstractEventLoop, _Room] = {}
         self._lock = threading.Lock()
         """Guards the rooms, their `incoming` and `scheduled`, and `_closed`; held for a few list operations at most."""
+        self._touching = threading.Lock()
+        """Held from the examination of changes until their touches are published."""
         self._closed = ""
 
     @property
@@ -212,6 +222,29 @@ class Hub:
         with self._lock:
             if not self._closed:
                 self._each_room(lambda room: room.take_in(items))
+
+    def touch(self, changes: Iterable[Change]) -> None:
+        """Tells the watchers of views which objects durable changes concern. Any thread; never waits."""
+        self._touch(lambda: self.touches.note(changes))
+
+    def touch_agents(self, listed: Sequence[ListedAgent]) -> None:
+        """The same for a new list of the agents."""
+        self._touch(lambda: self.touches.note_agents(listed))
+
+    def _touch(self, note: Callable[[], Sequence[Touch]]) -> None:
+        """Touches are published in the order of their positions. After an error all watchers read again."""
+        with self._touching:
+            try:
+                touches = note()
+            except Exception as error:
+                log.exception("ending watchers: changes could not be examined")
+                self.touches.forget()
+                words = f"changes could not be examined ({type(error).__name__}); read again"
+                with self._lock:
+                    self._each_room(lambda room: room.loop.call_soon_threadsafe(room.end_all, "failed", words))
+                return
+            if touches and self._rooms:
+                self.publish([Item(TOUCHED, f"{touch.kind} {touch.name}", touch) for touch in touches])
 
     def close(self, reason: str) -> None:
         """Ends all watchers after the items that were published before. Any thread, more than once."""

@@ -22,6 +22,7 @@ from bcs_scheduler.leadership.checks.lead_check import LeadCheck
 from bcs_scheduler.leadership.gateway import Busy
 from bcs_scheduler.leadership.hub import EVENTS, WATCHERS, Hub, Item
 from bcs_scheduler.leadership.listeners import RoleObserver
+from bcs_scheduler.leadership.touches import Touches
 from bcs_scheduler.loop.call_outlet import Outlet
 from bcs_scheduler.loop.clock import Clock
 from bcs_scheduler.loop.inbox import Inbox, InboxClosed
@@ -111,14 +112,18 @@ class Term:
         self.driver = make_driver(self._deliver)
         self.core = Core(state, replace(options, traits=self.driver.traits), wall(), kept, elapsed)
         self.clock = Clock(self.core.began.now, wall)
-        self.hub = Hub(self.core.turn_context.recorder.latest, watchers, self.core.state)
+        touches = Touches(self.core.state, epoch)
+        self.hub = Hub(self.core.turn_context.recorder.latest, watchers, self.core.state, touches)
+        self._listed = self.core.agents
         self._alarms = alarms
         self._prober = make_prober(self.core.state, self._probed, self.clock.now) if make_prober is not None else None
         self._publisher = _publisher(make_publisher, epoch, state) if make_publisher is not None else None
         self._metrics = metrics
         self._ended = ended
         self._calls = Outlet("mesos-calls", self.driver.send, self._lost)
-        self._pipeline = CommitPipeline(store, epoch, self._leave, self._lost, metrics, lag=self._calls.lag)
+        self._pipeline = CommitPipeline(
+            store, epoch, self._leave, self._lost, metrics, lag=self._calls.lag, stored=self.hub.touch
+        )
         self.core.turn_context.uow.sizer = store.sizer
         self._lead_check = LeadCheck(store, epoch, self._lost)
         self._largest = store.batch_bytes // LARGEST_SHARE
@@ -279,6 +284,9 @@ class Term:
         elif batch:
             self._idle += 1
         self._pipeline.submit(units)
+        if self.core.agents is not self._listed:
+            self._listed = self.core.agents
+            self.hub.touch_agents(self._listed)
 
     def _lag(self) -> float:
         """Seconds by which commits or reports lag behind the decisions of the core."""

@@ -86,13 +86,15 @@ class CommitPipeline:
         meter: Meter,
         *,
         lag: Callable[[], float] = lambda: 0.0,
+        stored: Callable[[Sequence[Change]], None] = lambda changes: None,
         patience: float = PATIENCE,
     ) -> None:
         """`leave` gets the effects of durable units, in order; it must not block. `lost` is called once, with the
         reason, when nothing more can be written in this term. `lag`: seconds for which effects have been waiting behind
-        `leave`. `patience`: seconds that units, or effects, may wait before `submit` blocks."""
+        `leave`. `stored` gets the changes of durable units before their effects leave. `patience`: seconds that
+        units, or effects, may wait before `submit` blocks."""
         self._store, self._epoch, self._leave, self._lost, self._meter = store, epoch, leave, lost, meter
-        self._lag, self._patience = lag, patience
+        self._lag, self._stored, self._patience = lag, stored, patience
         self._waiting: deque[_Waiting] = deque()
         self._flying: deque[_Batch] = deque()
         self._load = 0
@@ -247,6 +249,7 @@ class CommitPipeline:
         self._pause = self._problem_since = 0.0
         if batch.changes:
             self._meter.committed(batch.changes, batch.decided.at - batch.sent_at)
+            self._stored(batch.changes)
         work = sum([weight(waiting.unit) for waiting in batch.units])
         self._pacing.landed(batch.sent_at, batch.decided.at, batch.size, work, batch.full)
         effects = [effect for waiting in batch.units for effect in waiting.unit.effects]

@@ -58,6 +58,7 @@ class CoreGateway:
             self.follow.publish([Item(e.kind, e.key, e.record) for e in left if isinstance(e, Changed)])
             told = [h for e in left if isinstance(e, EventsRecorded) for h in e.events]
             self.follow.publish([Item(EVENTS, "", event, event.number) for event in told])
+            self.follow.touch(change for unit in units for change in unit.changes)
         return left
 
     # --- gateway ----------------------------------------------------------------------------------------------

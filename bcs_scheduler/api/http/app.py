@@ -192,7 +192,8 @@ async def _answer(
     query = read_query(
         original.lenient_query(pairs, operation.query) if request.state.original else pairs, operation.query
     )
-    if (operation.write or operation.leader) and gateway.role() != "master":
+    watcher = operation.watcher if query.get("watch", False) else None
+    if (operation.write or operation.leader or watcher is not None) and gateway.role() != "master":
         raise not_leading(gateway.leader_url())
     data = None
     if operation.body is not None:
@@ -204,6 +205,8 @@ async def _answer(
     call = Call(
         gateway, settings, request.path_params, query, data, cause, resume, caller, problems, request.state.original
     )
+    if watcher is not None:
+        return respond(await watcher(call))
     if inspect.iscoroutinefunction(operation.handler):
         return respond(await _carried_out(operation, call, admission), problems.warnings())
     return await run_in_threadpool(lambda: respond(operation.handler(call)))  # type: ignore[arg-type]

@@ -52,6 +52,7 @@ TAGS = {
     "transactions": "Operations on applications, with their progress and verdict.",
     "usage": "Used and allocated resources of taskgroups and agents.",
     "versions": "Immutable definitions of applications.",
+    "watches": "One stream for several lists.",
 }
 """The tags of operations, with their meaning; all that routes use, in alphabetical order."""
 _LAST_EVENT_ID = {
@@ -141,7 +142,7 @@ def _operation(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         "parameters": [
             *map(_path_parameter, re.findall(r"{(\w+)}", operation.path)),
             *map(_parameter, operation.query),
-            *([_LAST_EVENT_ID] if operation.media_type == EVENT_STREAM else ()),
+            *([_LAST_EVENT_ID] if EVENT_STREAM in (operation.media_type, _other_media(operation)) else ()),
         ],
         "responses": _responses(operation, schemas),
     }
@@ -174,9 +175,10 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
     else:
         media = operation.media_type.partition(";")[0]
         schema = data or ({} if media == "application/json" else {"type": "string"})
-    responses: dict[str, Any] = {
-        str(operation.status): {"description": "Success.", "content": {media: {"schema": schema}}}
-    }
+    content: dict[str, Any] = {media: {"schema": schema}}
+    if other := _other_media(operation):
+        content[other] = {"schema": {"type": "string"}}
+    responses: dict[str, Any] = {str(operation.status): {"description": "Success.", "content": content}}
     if operation.write and operation.status == 202:
         plan = {"application/json": {"schema": _envelope({}, operation, paged=False)}}
         responses["200"] = {
@@ -185,7 +187,8 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         }
     refusals: Reasons = ("unauthenticated", "forbidden", "too_many_requests")
     refusals = refusals[required_access(operation) == OPEN :]
-    reasons: Reasons = ("bad_parameter", *_body_reasons(operation), *operation.reasons, *refusals, "internal")
+    watched: Reasons = ("unavailable", "not_leading", "too_many_watchers") if operation.watcher is not None else ()
+    reasons: Reasons = ("bad_parameter", *_body_reasons(operation), *operation.reasons, *watched, *refusals, "internal")
     for reason in dict.fromkeys(reasons):
         failure = TABLE[reason]
         answer = responses.setdefault(
@@ -194,6 +197,11 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         )
         answer["description"] = f"{answer['description']} `{reason}`: {failure.meaning}.".strip()
     return responses
+
+
+def _other_media(operation: Operation) -> str:
+    """The second form of the answer, of a list that can be watched; empty if there is none."""
+    return EVENT_STREAM if operation.watcher is not None else ""
 
 
 def _body_reasons(operation: Operation) -> Reasons:

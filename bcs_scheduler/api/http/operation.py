@@ -245,6 +245,8 @@ class Operation:
     status: int = 200
     enveloped: bool = True
     media_type: str = "application/json"
+    watcher: Callable[[Call], Awaitable[EventStream]] | None = None
+    """Carries the operation out if the caller asks for `watch=true`: the list as a stream. Only the leader does."""
     upgrade: bool = False
     """True if the operation is carried out over a WebSocket (bcs_scheduler.api.sessions)."""
     variant: int = 1

@@ -43,14 +43,16 @@ def lists(
     query: Sequence[Param] = LISTING,
     reasons: Sequence[errors.ApiReason] = (errors.BAD_PARAMETER,),
     answer: Any,
+    **more: Any,
 ) -> Callable[[HandlerT], HandlerT]:
     """Declares two GETs of one handler: the list of a namespace at `path`, and at `everywhere` the one over all
-    namespaces, which takes `namespace` as a parameter too. `kind`: its plural, for the summaries."""
+    namespaces, which takes `namespace` as a parameter too. `kind`: its plural, for the summaries. `more`: of both
+    operations."""
 
     def declare(handler: HandlerT) -> HandlerT:
-        one = table.read(path, f"List the {kind} of a namespace", query=query, answer=answer, reasons=reasons)
+        one = table.read(path, f"List the {kind} of a namespace", query=query, answer=answer, reasons=reasons, **more)
         words, anywhere = f"List the {kind} of all namespaces", (*query, NAMESPACE)
-        return table.read(everywhere, words, query=anywhere, answer=answer, reasons=reasons)(one(handler))
+        return table.read(everywhere, words, query=anywhere, answer=answer, reasons=reasons, **more)(one(handler))
 
     return declare
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bcs_scheduler.api.http.operation import Operation
 from bcs_scheduler.api.routes.cluster import agent_settings, cluster, executor, health, service, usage
 from bcs_scheduler.api.routes.objects import configuration, custom, namespaces, priorities, queues, services, webhooks
-from bcs_scheduler.api.routes.running import commands, events, logs, messages, output, sessions
+from bcs_scheduler.api.routes.running import commands, events, logs, messages, output, sessions, watches
 from bcs_scheduler.api.routes.workloads import (
     applications,
     daemonsets,
@@ -33,6 +33,7 @@ MODULES = (
     logs,
     output,
     sessions,
+    watches,
     usage,
     cluster,
     agent_settings,

@@ -94,6 +94,7 @@ class EventStreamResponse(Response):
         await _write(send, b"retry: %d\n\n" % RETRY_MS)
         for chunk in stream.opening:
             await _write(send, chunk)
+            await asyncio.sleep(0)  # others have their turn, however long the opening is
             if leaving.done():
                 return
         loop = asyncio.get_running_loop()

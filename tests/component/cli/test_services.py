@@ -17,6 +17,7 @@ import structlog
 import yaml
 
 from bcs_scheduler.cli.main import run
+from bcs_scheduler.leadership.hub import Hub
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
 from tests.waiting import wait_for
@@ -123,6 +124,30 @@ def test_an_endpoint_is_watched_as_it_changes(api: Api, gateway: CoreGateway) ->
         gateway.report("RUNNING", "shop/web")
         wait_for(lambda: '"ready": 2' in "".join(seen), 30, what=lambda: f"the change in {seen}")
         assert "".join(seen).count('"resourceVersion"') == 2
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_a_list_is_watched_as_it_changes(api: Api, gateway: CoreGateway) -> None:
+    api.call("POST", "/namespaces/shop/applications", json=document())
+    command = [sys.executable, "-m", "bcs_scheduler.cli.main", "get", "app", "-w", "-n", "shop", "-o", "name"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "BCS_SERVER": api.url, "PYTHONUNBUFFERED": "1"}
+    )
+    assert process.stdout is not None
+    output = process.stdout
+    seen: list[str] = []
+    threading.Thread(target=lambda: seen.extend(output), daemon=True).start()
+    try:
+        wait_for(lambda: "application/web\n" in seen, what="the present list")
+        gateway.hub().close("the term ends")  # the command comes back to the next one
+        gateway.follow = Hub(state=gateway.core.state)
+        api.call("POST", "/namespaces/shop/applications", json=document("cache"))
+        wait_for(lambda: "application/cache\n" in seen, what=lambda: f"the new application in {seen}")
+        api.call("DELETE", "/namespaces/shop/applications/cache")
+        gateway.report("KILLED", "shop/cache")
+        wait_for(lambda: seen[-1] == "application/web\n" and len(seen) > 3, what=lambda: f"the end in {seen}")
     finally:
         process.kill()
         process.wait()

@@ -13,10 +13,12 @@ import msgspec
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
 from bcs_scheduler.api.reading.query import page_or_all
+from bcs_scheduler.api.streams.live import WATCHABLE, Live, watching
 from bcs_scheduler.api.views.cluster.agents import (
     AgentView,
     ClusterResource,
     cluster_resource,
+    named_agent,
     show_agents,
     show_offer,
     walk_agents,
@@ -28,6 +30,15 @@ from store.state.ordered import Order
 table = Table("cluster")
 RANKED_FOR = 1.0
 """Seconds for which pages of the offers use one ranking: a ranking costs with all offers."""
+
+
+LIVE = Live(
+    "agent",
+    lambda gateway, state, name: named_agent(state, gateway.agents(), name),
+    lambda gateway, state, show: show(),
+    lambda gateway, state, prefix: (show for _, show in walk_agents(state, gateway.agents())),
+    namespaced=False,
+)
 
 
 class _Ranked(NamedTuple):
@@ -107,8 +118,9 @@ def _ranked(gateway: Gateway) -> list[Offer]:
 @table.read(
     "/agents",
     "List the agents: Mesos's view merged with settings and taskgroup counts",
-    query=(LIMIT, CONTINUE),
+    query=(LIMIT, CONTINUE, *WATCHABLE),
     answer=list[AgentView],
+    watcher=watching(LIVE),
     reasons=(errors.BAD_PARAMETER,),
 )
 def list_agents(call: Call) -> Answered:

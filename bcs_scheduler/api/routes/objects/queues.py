@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from bcs_scheduler.api.documents.kinds.queues import read_queue
 from bcs_scheduler.api.documents.validate import known_version
@@ -10,22 +12,62 @@ from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LABEL_SELECTOR, LIMIT, Answer, Call, Table
 from bcs_scheduler.api.reading.query import page, parse_selector, selected
+from bcs_scheduler.api.streams.live import WATCHABLE, Live, watching
 from bcs_scheduler.api.views.objects.queues import QueueView, show_queue
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import DeleteQueue, PutQueue
 from bcs_scheduler.wire.documents.queues import QueueDocument
-from store.records import DEFAULT_QUEUE
+from store.records import DEFAULT_QUEUE, Queue
 from store.state.reader import StateReader
 from transactions.rules.queues import queue_of
 
 table = Table("queues")
 
 
+class _Found(NamedTuple):
+    """A queue; `record` None: the default queue without settings."""
+
+    name: str
+    record: Queue | None
+
+
+def _find(state: StateReader, name: str) -> _Found | None:
+    record = state.queues.get(name)
+    return _Found(name, record) if record is not None or name == DEFAULT_QUEUE else None
+
+
+def _show(state: StateReader, found: _Found) -> QueueView:
+    return show_queue(
+        found.name, found.record, _namespaces(state).get(found.name, []), _held(state).get(found.name, {})
+    )
+
+
+def _walk(state: StateReader) -> list[_Found]:
+    names = sorted({DEFAULT_QUEUE, *list(state.queues)})
+    return [found for name in names if (found := _find(state, name)) is not None]
+
+
+def _fits(found: _Found, filters: Mapping[str, Any]) -> bool:
+    labels = found.record.labels if found.record is not None else {}
+    return selected(labels, parse_selector(filters.get("labelSelector", "")))
+
+
+LIVE = Live(
+    "queue",
+    lambda gateway, state, name: _find(state, name),
+    lambda gateway, state, found: _show(state, found),
+    lambda gateway, state, prefix: _walk(state),
+    lambda state, found, filters: _fits(found, filters),
+    namespaced=False,
+)
+
+
 @table.read(
     "/queues",
     "List the queues with their settings and namespaces",
-    query=(LIMIT, CONTINUE, LABEL_SELECTOR),
+    query=(LIMIT, CONTINUE, LABEL_SELECTOR, *WATCHABLE),
     answer=list[QueueView],
+    watcher=watching(LIVE),
     reasons=(errors.BAD_PARAMETER,),
 )
 def list_queues(call: Call) -> Answer:

@@ -13,6 +13,7 @@ from bcs_scheduler.api.http.errors import bad_parameter
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.query import page, page_or_all
 from bcs_scheduler.api.streams import streaming
+from bcs_scheduler.api.streams.live import WATCHABLE
 from bcs_scheduler.api.streams.sse import EventStream, frame
 from bcs_scheduler.api.views.running.events import (
     LEVELS,
@@ -48,18 +49,40 @@ CHUNK = 200
 """Frames of the past that are written at once."""
 
 
+@streaming.streams(table, "/events/watch", "Follow the events of all namespaces", query=FILTERS, answer=EventView)
+@streaming.streams(
+    table, "/namespaces/{ns}/events/watch", "Follow the events of a namespace", query=FILTERS, answer=EventView
+)
+async def watch_events(call: Call) -> EventStream:
+    """Follows events after the caller's last event; without one, the `last` newest events (none if left out) come
+    first."""
+    for name in ("limit", "continue"):
+        if name in call.query:
+            raise bad_parameter(name, "cannot be combined with watch")
+    known = _known(call)
+    # All parts come from one term, also if the term ends meanwhile: another state may have to be read from the store.
+    hub = streaming.hub(call)
+    test = _wanted(call, hub.state)
+    watch = streaming.watch_in(hub, EVENTS, None, EventMatch(test))
+    # The events in the log up to here come first; the watch gives the later ones.
+    opening = _past(hub.state, known, watch.after, test, call.query.get("last", 0))
+    return EventStream(watch, item_frame, opening, call.query.get("timeoutSeconds"))
+
+
 @table.read(
     "/events",
     "List the events of all namespaces, newest last",
-    query=(*FILTERS, LIMIT, CONTINUE),
+    query=(*FILTERS, LIMIT, CONTINUE, *WATCHABLE),
     answer=list[EventView],
+    watcher=watch_events,
     reasons=(errors.BAD_PARAMETER,),
 )
 @table.read(
     "/namespaces/{ns}/events",
     "List the events of a namespace, newest last",
-    query=(*FILTERS, LIMIT, CONTINUE),
+    query=(*FILTERS, LIMIT, CONTINUE, *WATCHABLE),
     answer=list[EventView],
+    watcher=watch_events,
     reasons=(errors.BAD_PARAMETER,),
 )
 def list_events(call: Call) -> Answered:
@@ -76,23 +99,6 @@ def list_events(call: Call) -> Answered:
         return ((_order(event), event) for event in past_events(state, known, durable))
 
     return page_or_all(walk, call.query, show_event, wanted)
-
-
-@streaming.streams(table, "/events/watch", "Follow the events of all namespaces", query=FILTERS, answer=EventView)
-@streaming.streams(
-    table, "/namespaces/{ns}/events/watch", "Follow the events of a namespace", query=FILTERS, answer=EventView
-)
-async def watch_events(call: Call) -> EventStream:
-    """Follows events after the caller's last event; without one, the `last` newest events (none if left out) come
-    first."""
-    known = _known(call)
-    # All parts come from one term, also if the term ends meanwhile: another state may have to be read from the store.
-    hub = streaming.hub(call)
-    test = _wanted(call, hub.state)
-    watch = streaming.watch_in(hub, EVENTS, None, EventMatch(test))
-    # The events in the log up to here come first; the watch gives the later ones.
-    opening = _past(hub.state, known, watch.after, test, call.query.get("last", 0))
-    return EventStream(watch, item_frame, opening, call.query.get("timeoutSeconds"))
 
 
 def _past(state: StateReader, known: int | None, upto: int, test: EventFilter, last: int) -> Iterator[bytes]:

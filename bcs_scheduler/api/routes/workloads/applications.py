@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 
@@ -14,6 +15,7 @@ from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import invalid, not_found
 from bcs_scheduler.api.http.operation import Answer, Answered, Call, Param, Table
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
+from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.views.running.explain import Explanation, explain_application
 from bcs_scheduler.api.views.workloads.applications import ApplicationView, show_application
 from bcs_scheduler.core.interface.effects import Problem, Reason
@@ -92,6 +94,19 @@ class RollbackRequest(Document, frozen=True, kw_only=True):
     version: str = ""
 
 
+def _fits(state: StateReader, record: Application, filters: Mapping[str, Any]) -> bool:
+    return filters.get("kind") in (None, record.type) and fits_filters(record, record.labels, filters)
+
+
+LIVE = Live(
+    "application",
+    lambda gateway, state, key: state.applications.get(key),
+    lambda gateway, state, record: show_application(state, record, pods=False),
+    in_order("application"),
+    _fits,
+)
+
+
 def on_conflict(call: Call) -> OnConflict:
     """The rule of the request for an operation that works on the object already."""
     found: OnConflict = call.query.get("onConflict", "supersede")
@@ -108,8 +123,9 @@ def find_application(state: StateReader, namespace: str, name: str) -> Applicati
     "/namespaces/{ns}/applications",
     "/applications",
     "applications",
-    query=(*LISTING, STATUS, KIND, PODS),
+    query=(*LISTING, STATUS, KIND, PODS, *WATCHABLE),
     answer=list[ApplicationView],
+    watcher=watching(LIVE),
 )
 def list_applications(call: Call) -> Answered:
     return list_of_kind(call, call.query.get("kind"))

@@ -18,6 +18,7 @@ from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.routes.workloads.applications import ON_CONFLICT, check_remote, instances_of, on_conflict
 from bcs_scheduler.api.routes.workloads.taskgroups import OF_OWNER
 from bcs_scheduler.api.routes.workloads.taskgroups import listed as taskgroups_listed
+from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.streams.streaming import WATCH_SECONDS, WATCHING, long_poll, shared
 from bcs_scheduler.api.views.workloads.deployments import (
     DeploymentView,
@@ -79,7 +80,24 @@ def find_deployment(state: StateReader, namespace: str, name: str) -> Deployment
 # --- reading ------------------------------------------------------------------------------------------------------
 
 
-@lists(table, DEPLOYMENTS, "/deployments", "deployments", query=(*LISTING, STATUS), answer=list[DeploymentView])
+LIVE = Live(
+    "deployment",
+    lambda gateway, state, key: state.deployments.get(key),
+    lambda gateway, state, record: show_deployment(state, record, gateway.now()),
+    in_order("deployment"),
+    lambda state, record, filters: fits_filters(record, record.labels, filters),
+)
+
+
+@lists(
+    table,
+    DEPLOYMENTS,
+    "/deployments",
+    "deployments",
+    query=(*LISTING, STATUS, *WATCHABLE),
+    answer=list[DeploymentView],
+    watcher=watching(LIVE),
+)
 def list_deployments(call: Call) -> Answered:
     state, at = call.state(), call.gateway.now()
     return listed(call, "deployment", lambda deployment: show_deployment(state, deployment, at))

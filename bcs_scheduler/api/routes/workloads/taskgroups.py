@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
-from typing import get_args
+from typing import Any, get_args
 
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import not_found
@@ -12,6 +12,7 @@ from bcs_scheduler.api.http.operation import Answer, Answered, Call, Listing, Pa
 from bcs_scheduler.api.reading.lists import LISTING, lists, namespace_of, placed
 from bcs_scheduler.api.reading.query import page_or_all, parse_selector, selected
 from bcs_scheduler.api.routes.workloads.applications import Accepted, find_application
+from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.views.workloads.taskgroups import Presenter, TaskGroupView, TaskView, order
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import RescheduleTaskGroup
@@ -28,15 +29,31 @@ AGENT = Param("agent", "text", "Only objects on the agent with this id, address 
 HOST_RETAIN = Param(
     "hostRetainTime", "float", "Time in which only the previous host is accepted, in seconds.", 0, 30 * 86400
 )
+
+
+def _fits(state: StateReader, group: TaskGroup, filters: Mapping[str, Any]) -> bool:
+    version = state.version(group.application_key, group.version)
+    on = filters.get("agent") in (None, group.agent_id, group.agent_ip, group.hostname)
+    return on and fits_filters(group, version.labels if version is not None else {}, filters)
+
+
+LIVE = Live(
+    "taskgroup",
+    lambda gateway, state, id: state.taskgroups.get(id),
+    lambda gateway, state, group: Presenter(state).encoded(group),
+    in_order("taskgroup"),
+    _fits,
+)
 APPLICATION = "/namespaces/{ns}/applications/{name}"
 
 
 @table.read(
     f"{APPLICATION}/taskgroups",
     "List the taskgroups of an application",
-    query=OF_OWNER,
+    query=(*OF_OWNER, *WATCHABLE),
     answer=list[TaskGroupView],
     reasons=(Reason.NOT_FOUND, errors.BAD_PARAMETER),
+    watcher=watching(LIVE),
 )
 def list_taskgroups(call: Call) -> Answered:
     state = call.state()
@@ -49,8 +66,9 @@ def list_taskgroups(call: Call) -> Answered:
     "/namespaces/{ns}/taskgroups",
     "/taskgroups",
     "taskgroups",
-    query=(*OF_OWNER, AGENT),
+    query=(*OF_OWNER, AGENT, *WATCHABLE),
     answer=list[TaskGroupView],
+    watcher=watching(LIVE),
 )
 def list_all_taskgroups(call: Call) -> Answered:
     state = call.state()

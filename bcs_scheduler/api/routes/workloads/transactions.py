@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import get_args
+from collections.abc import Callable, Mapping
+from typing import Any, get_args
 
 from starlette.concurrency import run_in_threadpool
 
@@ -13,6 +13,7 @@ from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, 
 from bcs_scheduler.api.reading.lists import lists, namespace_of
 from bcs_scheduler.api.reading.query import page, page_or_all
 from bcs_scheduler.api.routes.workloads.applications import Accepted
+from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.streams.streaming import WATCH_SECONDS, known_version, long_poll, shared
 from bcs_scheduler.api.views.workloads.transactions import TransactionView, order, show_transaction
 from bcs_scheduler.core.interface.requests import CancelTransaction
@@ -42,7 +43,29 @@ WATCHING = (
 )
 
 
-@lists(table, "/transactions/{ns}", "/transactions", "transactions", query=LISTING, answer=list[TransactionView])
+def _fits(state: StateReader, transaction: Transaction, filters: Mapping[str, Any]) -> bool:
+    kind = filters.get("objKind", "application")
+    return fits_filters(transaction, {}, filters) and _OF_KIND[kind](state, transaction, filters.get("objName"))
+
+
+LIVE = Live(
+    "transaction",
+    lambda gateway, state, id: state.transactions.get(id),
+    lambda gateway, state, transaction: show_transaction(state, transaction),
+    in_order("transaction"),
+    _fits,
+)
+
+
+@lists(
+    table,
+    "/transactions/{ns}",
+    "/transactions",
+    "transactions",
+    query=(*LISTING, *WATCHABLE),
+    answer=list[TransactionView],
+    watcher=watching(LIVE),
+)
 def list_transactions(call: Call) -> Answered:
     state, query = call.state(), call.query
     namespace, name, status = namespace_of(call), query.get("objName"), query.get("status")

@@ -152,6 +152,22 @@ def listed_by_id(listed: Sequence[ListedAgent]) -> Mapping[str, ListedAgent]:
     return _prepared(listed).by_id
 
 
+def named_agent(state: StateReader, listed: Sequence[ListedAgent], name: str) -> Callable[[], AgentView] | None:
+    """The view of one agent of `walk_agents`; None if there is no such agent. `name`: the id, or the key of its
+    settings for an agent that is known by settings only. `listed` must not be changed later."""
+    known = _prepared(listed)
+    agent = known.by_id.get(name)
+    if agent is not None:
+        return partial(_agent, state, _Known(agent.id, agent.key, agent.hostname, agent.ip), agent)
+    for group in list(state.groups_on(name).values())[:1]:
+        return partial(_agent, state, _unlisted(state, name, group), None)
+    if name in state.agent_settings and name not in known.keys:
+        holders = (state.groups_on(id).values() for id in state.indexes.agents_called(name))
+        if not any(list(groups) for groups in holders):
+            return partial(_agent, state, _Known("", name, "", name), None)
+    return None
+
+
 def _order(agent: _Known) -> Order:
     return agent.hostname, agent.ip, agent.id
 

@@ -1,4 +1,4 @@
-"""Requests for events."""
+"""Requests for events, and for lists as streams."""
 
 from __future__ import annotations
 
@@ -26,6 +26,18 @@ class Events(Transport):
         """
         query = {**_given(filters), "lastEventId": known or None}
         return read_frames(self._answered("GET", f"{PREFIX}{_events(namespace)}/watch", query, stream=True))
+
+    def follow_list(self, kind: str, namespace: str | None, selector: str = "", known: str = "") -> Iterator[Frame]:
+        """A list of `bcs get` as a stream (docs/api.md, Lists as streams), after the frame with the id `known`. Raises
+        CliError when the connection breaks."""
+        if kind in ("agents", "queues") or namespace is None:
+            path = f"/{kind}"
+        else:
+            path = path_of(
+                *(("transactions", namespace) if kind == "transactions" else ("namespaces", namespace, kind))
+            )
+        query = {**_given({"labelSelector": selector}), "watch": "true", "lastEventId": known or None}
+        return read_frames(self._answered("GET", PREFIX + path, query, stream=True))
 
 
 def _events(namespace: str | None) -> str:

@@ -32,10 +32,13 @@ from bcs_scheduler.cli.output.terminal import rich_text
 from bcs_scheduler.cli.session import Session
 
 if TYPE_CHECKING:
+    from bcs_scheduler.cli.client.streamed import StreamedList
     from bcs_scheduler.cli.output.formats import Form
 
 WATCH_INTERVAL = 1.0
 """Seconds between two polls of -w."""
+STREAMED = ("applications", "taskgroups", "deployments", "transactions", "agents", "queues")
+"""Kinds whose lists are streams of the API; -w polls the others."""
 KINDS = (
     Column("NAME", lambda k: k["name"]),
     Column("ALIASES", lambda k: ",".join(k["aliases"])),
@@ -94,10 +97,27 @@ def show(
 
         changes = endpoint_changes(session, queries[0].names[0])
         _watch(session, lambda: [Part("endpoints", changes())], shape, everywhere, pause=0.0)
+    elif watch and len(queries) == 1 and not queries[0].names and queries[0].kind in STREAMED:
+        from bcs_scheduler.cli.client.streamed import StreamedList
+
+        query = queries[0]
+        stream = StreamedList(session.client, query.kind, namespace, selector)
+        try:
+            _watch(session, lambda: [_sorted(_taken(stream, query), shape, query)], shape, everywhere, pause=0.0)
+        finally:
+            stream.close()
     elif watch:
         _watch(session, look, shape, everywhere)
     else:
         _print(session, look(), shape, everywhere)
+
+
+def _taken(stream: StreamedList, query: Query) -> Part:
+    """The objects of a stream. Transactions are in the order of their age, as in the list."""
+    found = stream.take(WATCH_INTERVAL)
+    if query.kind == "transactions":
+        found.sort(key=lambda item: (item["namespace"], item["createTime"], item["transactionID"]))
+    return Part(query.kind, found)
 
 
 def _reject(event_filters: Mapping[str, Any]) -> None:
