@@ -27,7 +27,7 @@ PYMESOS := pymesos>=0.3.15
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv ready demo test check coverage release-check soak haproxy lint format bench executor proto mesos clean
+.PHONY: help venv ready demo test check coverage release-check soak haproxy chromium lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -50,14 +50,14 @@ $(DEV_READY): $(READY)
 	@touch $@
 
 # All that lint and tests need.
-ready: $(DEV_READY) mesos haproxy
+ready: $(DEV_READY) mesos haproxy chromium
 
 demo: $(READY)
 	@$(BIN)/python -m bcs_scheduler.demo
 
 # The last line printed is pytest's own summary. Hundreds of processes are started: none compiles again what another has.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(READY) mesos haproxy
+test: $(READY) mesos haproxy chromium
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Fast tests need neither ZooKeeper nor Mesos, and start no thread, process or server (tests/unit/conftest.py).
@@ -111,6 +111,11 @@ $(MESOS)/bin/mesosbin: $(MESOS)/setup.sh $(MESOS)/mesosbin.cpp $(MESOS)/patch_so
 haproxy:
 	@test -x /usr/sbin/haproxy || { apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy >/dev/null; } || { \
 		echo "HAProxy is missing and can be installed by root only. As root, once: make haproxy" >&2; exit 1; }
+
+# A real browser for the tests of the console, headless.
+chromium:
+	@test -x /usr/bin/chromedriver || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver >/dev/null; } || { \
+		echo "Chromium is missing and can be installed by root only. As root, once: make chromium" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -87,10 +88,11 @@ def serve(config: Path | None, **flags: Any) -> None:
 @click.option(
     "--keep", is_flag=True, help="At the end leave the cluster and its tasks running; the next start resumes them."
 )
+@click.option("--open", "show", is_flag=True, help="Open the console in a browser.")
 @click.option("--log-level", default="warning", type=click.Choice(["debug", "info", "warning", "error"]))
 @click.pass_context
 def dev(
-    ctx: click.Context, agents: int, data: Path, listen: str | None, ports: str, keep: bool, log_level: str
+    ctx: click.Context, agents: int, data: Path, listen: str | None, ports: str, keep: bool, show: bool, log_level: str
 ) -> None:
     """Run everything embedded: SQLite store and a small cluster that runs real processes, kept in --data.
 
@@ -120,7 +122,10 @@ def dev(
         service = made(settings, end.fail)
         started(service)
         click.echo(f"api {service.url}")
+        click.echo(f"console {service.url}/")
         _introduce(cluster, places, service.url, data, keep=keep)
+        if show:
+            webbrowser.open(f"{service.url}/")
         end.wait(service.reload)
         service.stop()
         goes_on = keep

@@ -15,6 +15,8 @@ from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.http.serving.server import ApiServer
 from bcs_scheduler.api.routes.cluster import executor
 from bcs_scheduler.authentication import Authentication, log_access
+from bcs_scheduler.console.figures import Figures
+from bcs_scheduler.console.site import Site
 from bcs_scheduler.core.interface.cluster_manager import ClusterManager
 from bcs_scheduler.core.interface.inputs import Input
 from bcs_scheduler.core.options import CoreOptions
@@ -58,10 +60,12 @@ class Service:
         )
         self._authentication = Authentication(settings, self.metrics)
         self._gateway = _LateGateway(self._authentication)
+        self._figures = Figures(cast(Gateway, self._gateway))
+        gateway, api = cast(Gateway, self._gateway), api_options(settings)
         self._server = ApiServer(
             create_app(
-                cast(Gateway, self._gateway),
-                api_options(settings),
+                gateway,
+                api,
                 self._authentication.gate,
                 Admission(
                     local=settings.webhooks.local,
@@ -70,6 +74,7 @@ class Service:
                     asked=self.metrics.webhook_asked,
                 ),
                 self.metrics,
+                Site(gateway, api, self._authentication.gate, self._figures),
             ),
             address.host,
             address.port,
@@ -110,6 +115,7 @@ class Service:
         self._gateway.runtime = self.runtime
         self._server.start()
         self.runtime.start()
+        self._figures.start()
         mesos = without_account(self._settings.mesos.url)
         log.info("serving", url=self._server.url, store=self._settings.store.url, mesos=mesos)
 
@@ -120,6 +126,7 @@ class Service:
 
     def stop(self) -> None:
         """Steps down first, so that another scheduler takes over while the last answers are still sent."""
+        self._figures.stop()
         if self.runtime is not None:
             self.runtime.stop()
         if self._alarms is not None:

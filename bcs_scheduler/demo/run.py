@@ -116,6 +116,7 @@ class Demo:
         with self.step("everything stopped"):
             self._stop()
         self._console.print(f"[bold green]done[/] in {time.monotonic() - self._started:.1f} s")
+        self._console.print("console: `bcs-scheduler dev --open` starts the same and opens http://127.0.0.1:8080/")
 
     def clean_up(self) -> None:
         """Ends all processes of the demo."""

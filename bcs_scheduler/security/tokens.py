@@ -63,7 +63,10 @@ class Tokens:
 
     def by_token(self, token: str, now: float) -> Caller:
         """Whose token this is. Raises Denied."""
-        shown = hash_of(token)
+        return self.by_hash(hash_of(token), now)
+
+    def by_hash(self, shown: str, now: float) -> Caller:
+        """The holder of the token with this digest (`hash_of`). Raises Denied."""
         found = None
         for entry in self.entries:  # all of them: how long it takes tells nothing of which one it was
             if hmac.compare_digest(entry.hash, shown):

@@ -9,7 +9,7 @@ from typing import Any
 import requests
 
 from bcs_scheduler.api.admission import Admission
-from bcs_scheduler.api.http.app import create_app
+from bcs_scheduler.api.http.app import Pages, create_app
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
 from bcs_scheduler.api.http.serving.server import ApiServer
@@ -64,8 +64,9 @@ def serving(
     admission: Admission | None = None,
     gate: RequestGate | None = None,
     sessions: SessionMetrics | None = None,
+    pages: Pages | None = None,
 ) -> Iterator[Api]:
-    server = ApiServer(create_app(gateway, settings, gate, admission, sessions))
+    server = ApiServer(create_app(gateway, settings, gate, admission, sessions, pages))
     server.start()
     api = Api(server.url)
     try:

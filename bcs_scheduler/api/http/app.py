@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -52,17 +52,28 @@ STATE_AGE = "X-Bcs-State-Age"
 _encoder = msgspec.json.Encoder()
 
 
+class Pages(Protocol):
+    """Paths that are no operations (bcs_scheduler.console.site.Site)."""
+
+    def owns(self, path: str) -> bool: ...
+
+    async def answer(self, request: Request) -> Response:
+        """Raises ApiError."""
+
+
 def create_app(
     gateway: Gateway,
     settings: ApiSettings | None = None,
     gate: RequestGate | None = None,
     admission: Admission | None = None,
     sessions: SessionMetrics | None = None,
+    pages: Pages | None = None,
 ) -> ASGIApp:
     """The API over a gateway. The application holds no state of its own; several applications may share a gateway.
-    Without a `gate` the API is open to all callers. `sessions` counts sessions."""
+    Without a `gate` the API is open to all callers. `sessions` counts sessions. `pages`: paths beside the operations;
+    None = there are none."""
     made = settings or ApiSettings(), gate or RequestGate(), admission or Admission(), sessions or NoMetrics()
-    return _App(gateway, *made)
+    return _App(gateway, *made, pages)
 
 
 class _App:
@@ -76,6 +87,7 @@ class _App:
         gate: RequestGate,
         admission: Admission,
         sessions: SessionMetrics,
+        pages: Pages | None,
     ) -> None:
         by_path: defaultdict[str, dict[str, Operation]] = defaultdict(dict)
         for operation in operations():
@@ -84,6 +96,7 @@ class _App:
                 by_path[operation.path]["HEAD"] = operation
         self._routes = Routes(by_path)
         self._gateway, self._settings, self._gate, self._admission = gateway, settings, gate, admission
+        self._pages = pages
         self._sessions = Endpoint(gateway, settings, gate, _failed, sessions)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,6 +127,8 @@ class _App:
             # No name has any.
             problem = Problem("/", "contains %2F: names have no slashes")
             return _failed(ApiError(errors.BAD_PARAMETER, f"the path {problem.message}", (problem,)), request)
+        if self._pages is not None and self._pages.owns(request.scope["path"]):
+            return await self._page(self._pages, request)
         translated = original.translate(request.method, request.scope["path"])
         request.state.original = translated is not None
         request.scope["path"] = translated or request.scope["path"]
@@ -125,6 +140,15 @@ class _App:
                 return await self._endpoint(operation, request)
             allowed = allowed or sorted(methods)
         return _failed(_no_operation(request, allowed), request)
+
+    async def _page(self, pages: Pages, request: Request) -> Response:
+        try:
+            return await pages.answer(request)
+        except ApiError as error:
+            return _failed(error, request)
+        except Exception:
+            log.exception("request of a page failed", path=request.scope["path"])
+            return _failed(ApiError(errors.INTERNAL, "internal error; search the log of the scheduler"), request)
 
     async def _endpoint(self, operation: Operation, request: Request) -> Response:
         started = time.perf_counter()

@@ -19,10 +19,11 @@ from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.http.operation import Operation
 from bcs_scheduler.api.http.serving.protocol import CERTIFICATE
 from bcs_scheduler.security.audit import Audit
+from bcs_scheduler.security.browsers import COOKIE, HEADER, BrowserSessions
 from bcs_scheduler.security.caller import ANYBODY, NOBODY, Caller
 from bcs_scheduler.security.rates import Rates, network_of
 from bcs_scheduler.security.tls import common_name
-from bcs_scheduler.security.tokens import Denied, Tokens
+from bcs_scheduler.security.tokens import Denied, Tokens, hash_of
 from bcs_scheduler.security.watched import WatchedFiles
 from transactions.text import duration
 
@@ -50,6 +51,7 @@ class RequestGate:
     hosts: frozenset[str] | None = None
     """Names under which browsers may reach an API without tokens, besides addresses; None = any."""
     metrics_open: bool = False
+    browsers: BrowserSessions = field(default_factory=BrowserSessions)
     clock: Callable[[], float] = time.time
     _refusals: Rates = field(default_factory=lambda: Rates(AUDITED_REFUSALS, AUDITED_REFUSALS))
 
@@ -91,6 +93,8 @@ class RequestGate:
         shown = request.headers.getlist("authorization")
         if self.tokens is not None and shown:
             return self.tokens.current().by_token(_bearer(shown), self.clock())
+        if (signed_in := self._signed_in(request)) is not None:
+            return signed_in
         holder = common_name(request.scope.get(CERTIFICATE)) if self.certificates else ""
         if not holder:
             raise Denied(
@@ -99,6 +103,63 @@ class RequestGate:
         if self.tokens is None:
             return Caller(holder, "certificate", "admin", None)
         return self.tokens.current().by_certificate(holder, self.clock())
+
+    def asks_for_token(self, request: HTTPConnection) -> bool:
+        """True if the caller has to show a token."""
+        return self.tokens is not None and not (self.certificates and common_name(request.scope.get(CERTIFICATE)))
+
+    def sign_in(self, request: HTTPConnection, token: str) -> tuple[Caller, str]:
+        """Begins a session of a browser. Returns the caller and the value of the cookie. Raises ApiError 401, 403,
+        429."""
+        self._check_page(request)
+        try:
+            if self.tokens is None:
+                raise Denied("this scheduler asks for no token")
+            caller = self.tokens.current().by_token(token, self.clock())
+        except Denied as denied:
+            wait = self.failures.take(_network(request))
+            if wait:
+                raise _too_many("requests without a valid token", wait) from None
+            self._record_sign_in(request, None, 401)
+            raise ApiError(errors.UNAUTHENTICATED, str(denied), headers={"WWW-Authenticate": CHALLENGE}) from None
+        self._record_sign_in(request, caller, 200)
+        return caller, self.browsers.begin(hash_of(token), self.clock())
+
+    def sign_out(self, request: HTTPConnection) -> None:
+        """Ends the session of a browser. Raises ApiError 403."""
+        self._check_page(request)
+        if cookie := request.cookies.get(COOKIE):
+            self.browsers.end(cookie)
+
+    def _signed_in(self, request: HTTPConnection) -> Caller | None:
+        """The caller of a session; None without one. Raises Denied if the token is no longer valid, ApiError (403) for
+        requests that pages of other sites have sent."""
+        cookie = request.cookies.get(COOKIE)
+        if self.tokens is None or not cookie:
+            return None
+        token = self.browsers.token_of(cookie, self.clock())
+        if token is None:
+            return None
+        if request.scope["type"] == "websocket" or request.scope["method"] not in ("GET", "HEAD"):
+            self._check_page(request)
+        return self.tokens.current().by_hash(token, self.clock())
+
+    def _check_page(self, request: HTTPConnection) -> None:
+        """Refuses changes that pages of other sites have sent: a browser sends the cookie by itself, but the header for
+        the page of this server alone, and Origin with the site of the page. Raises ApiError (403)."""
+        origin = request.headers.get("origin")
+        if origin is None or _parts(origin).netloc != request.headers.get("host", ""):
+            raise ApiError(
+                errors.FORBIDDEN, f"requests from pages of {(origin or 'unknown origin')[:80]!r} are refused"
+            )
+        if request.scope["type"] != "websocket" and HEADER not in request.headers:
+            raise ApiError(errors.FORBIDDEN, f"a request with a session needs the header {HEADER}")
+
+    def _record_sign_in(self, request: HTTPConnection, caller: Caller | None, status: int) -> None:
+        if status == 401:
+            self.refused(errors.UNAUTHENTICATED)
+        line = {**self._line(request, caller, ""), "method": "POST", "operation": "sign_in"}
+        self.audit.record({**line, "status": status, "reason": "" if caller else errors.UNAUTHENTICATED})
 
     def _check_browser(self, request: HTTPConnection) -> None:
         """A caller without a token is trusted because of its address; so is every page that a browser there shows.

@@ -1,0 +1,70 @@
+// Requests to the scheduler that has served the page.
+
+export const BASE = "/v4/scheduler/mesos";
+
+export class Failure extends Error {
+  constructor(status, reason, message) {
+    super(message);
+    this.status = status;
+    this.reason = reason;
+  }
+}
+
+// The data of an answer. Raises Failure; the reason "elsewhere" means that another scheduler leads.
+export async function call(method, path, { body, base = BASE } = {}) {
+  const headers = { Accept: "application/json" };
+  if (method !== "GET") headers["X-Bcs-Console"] = "1";
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  let response;
+  try {
+    response = await fetch(base + path, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      redirect: "manual",
+      cache: "no-store",
+    });
+  } catch {
+    throw new Failure(0, "unreachable", "The scheduler cannot be reached.");
+  }
+  if (response.type === "opaqueredirect") {
+    throw new Failure(307, "elsewhere", "This scheduler does not lead. The leader can change objects.");
+  }
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok || answer.result === false) {
+    throw new Failure(response.status, answer.data?.reason ?? "", answer.message ?? `HTTP ${response.status}`);
+  }
+  return answer.data;
+}
+
+export const get = (path) => call("GET", path);
+export const session = (method, body) => call(method, "/console/session", { body, base: "" });
+export const figures = () => call("GET", "/console/figures", { base: "" });
+export const part = encodeURIComponent;
+
+// Follows a stream of server-sent events until it ends. `known`: id of the last frame. `take`: gets event, data, id.
+export async function follow(path, known, take, signal) {
+  const address = `${BASE}${path}${known ? `&lastEventId=${part(known)}` : ""}`;
+  const response = await fetch(address, { credentials: "same-origin", redirect: "manual", cache: "no-store", signal });
+  if (response.type === "opaqueredirect") throw new Failure(307, "elsewhere", "");
+  if (!response.ok) throw new Failure(response.status, (await response.json().catch(() => ({}))).data?.reason ?? "", "");
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) frame(block, take);
+  }
+}
+
+function frame(block, take) {
+  const fields = {};
+  for (const line of block.split("\n")) {
+    const colon = line.indexOf(": ");
+    if (colon > 0) fields[line.slice(0, colon)] = line.slice(colon + 2);
+  }
+  if (fields.data) take(fields.event ?? "", JSON.parse(fields.data), fields.id ?? "");
+}

@@ -1,0 +1,157 @@
+// Sign-in, navigation, and the page that the address names.
+
+import { session } from "./api.js";
+import { fill, h } from "./dom.js";
+import { application } from "./pages/application.js";
+import { applications } from "./pages/applications.js";
+import { overview } from "./pages/overview.js";
+import { Store } from "./store.js";
+
+const main = document.getElementById("main");
+const bar = document.getElementById("bar");
+const notice = document.getElementById("notice");
+let rights = null;
+let store = null;
+let leave = () => {};
+
+const PAGES = [
+  [/^\/?$/, overview, "Overview"],
+  [/^\/applications$/, applications, "Applications"],
+  [/^\/applications\/([^/]+)\/([^/]+)$/, application, "Application"],
+];
+const LINKS = [
+  ["#/", "Overview"],
+  ["#/applications", "Applications"],
+];
+
+async function begin() {
+  try {
+    rights = await session("GET");
+  } catch (error) {
+    say(error.message, "bad");
+    setTimeout(begin, 2000);
+    return;
+  }
+  say("");
+  if (rights.signIn) {
+    signIn();
+    return;
+  }
+  store?.stop();
+  store = new Store(rights);
+  store.addEventListener("lost", begin);
+  store.addEventListener("state", head);
+  store.run();
+  if (!rights.scheduler.leads) standby();
+  head();
+  show();
+}
+
+function say(text, kind = "") {
+  fill(notice, text ? h("p", { class: `notice ${kind}` }, text) : null);
+}
+
+function standby() {
+  const { leader, age } = rights.scheduler;
+  const words = `This scheduler is a standby. The objects are up to ${Math.max(1, Math.round(age ?? 1))} s old and cannot be changed here.`;
+  const link = leader ? h("a", { href: `${leader}/${location.hash}`, rel: "noreferrer" }, "Open the console of the leader") : null;
+  fill(notice, h("p", { class: "notice" }, words, " ", link));
+}
+
+function head() {
+  const here = location.hash || "#/";
+  const links = LINKS.map(([address, text]) => {
+    const current = address === "#/" ? here === "#/" : here.startsWith(address);
+    return h("a", { href: address, "aria-current": current ? "page" : null, "data-key": address }, text);
+  });
+  const live = store.live ? "live" : store.leads ? "connecting" : "standby";
+  fill(
+    bar,
+    h("strong", { class: "brand" }, rights.scheduler.cluster || "BCS scheduler"),
+    h("nav", { "aria-label": "Pages" }, links),
+    h("span", { class: `live ${live}`, role: "status" }, live),
+    h("span", { class: "who" }, `${rights.name} (${rights.role})`),
+    rights.session ? h("button", { type: "button", class: "small", "data-key": "out", onclick: signOut }, "Sign out") : null,
+  );
+}
+
+async function signOut() {
+  leave();
+  leave = () => {};
+  store?.stop();
+  await session("DELETE").catch(() => {});
+  begin();
+}
+
+function signIn() {
+  leave();
+  leave = () => {};
+  store?.stop();
+  fill(bar, h("strong", { class: "brand" }, rights.scheduler.cluster || "BCS scheduler"));
+  const field = h("input", { id: "token", type: "password", autocomplete: "current-password", required: true });
+  const problem = h("p", { class: "problem", role: "alert" });
+  const form = h(
+    "form",
+    { class: "card signin" },
+    h("h1", {}, "Sign in"),
+    h("label", { for: "token" }, "Token"),
+    field,
+    h("p", { class: "quiet" }, "bcs-scheduler token new makes a token. It is kept in a cookie of this browser until you sign out."),
+    problem,
+    h("button", { type: "submit", class: "primary" }, "Sign in"),
+  );
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    try {
+      await session("POST", { token: field.value });
+      field.value = "";
+      await begin();
+    } catch (error) {
+      problem.textContent = error.message;
+      field.focus();
+    }
+  });
+  fill(main, form);
+  field.focus();
+}
+
+function show() {
+  leave();
+  const path = (location.hash || "#/").slice(1);
+  const [route, parts] = PAGES.map(([pattern, page, title]) => [[page, title], pattern.exec(path)]).find(([, found]) => found) ?? [];
+  head();
+  if (!route) {
+    fill(main, h("h1", {}, "There is no such page"), h("p", {}, h("a", { href: "#/" }, "Overview")));
+    leave = () => {};
+    return;
+  }
+  const names = parts.slice(1).map(decodeURIComponent);
+  document.title = [names.at(-1) ?? route[1], rights.scheduler.cluster].filter(Boolean).join(" · ");
+  const place = h("div", {});
+  fill(main, place);
+  const update = route[0](place, { store, rights, mayChange }, ...names);
+  const act = () => store.complete && update();
+  store.addEventListener("change", act);
+  act();
+  const current = store;
+  leave = () => {
+    current.removeEventListener("change", act);
+    update.leave?.();
+  };
+}
+
+// True if the caller may change objects of a namespace here.
+function mayChange(namespace) {
+  const seen = rights.namespaces === null || rights.namespaces.includes(namespace);
+  return seen && rights.role !== "viewer" && rights.scheduler.leads;
+}
+
+addEventListener("hashchange", () => {
+  if (rights && !rights.signIn) {
+    if (!rights.scheduler.leads) standby();
+    show();
+    main.focus({ preventScroll: true });
+    scrollTo(0, 0);
+  }
+});
+begin();

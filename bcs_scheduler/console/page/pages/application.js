@@ -1,0 +1,112 @@
+// One application: taskgroups, health, events, the causes of what is missing, and the operations on it.
+
+import { get, part } from "../api.js";
+import { age, badge, command, fill, h, quoted, table } from "../dom.js";
+import { rollBack, scale, update as change } from "../parts/actions.js";
+
+const GATHER = 400;
+const TASKGROUPS = 200;
+
+export function application(place, { store, mayChange }, namespace, name) {
+  const [top, why, groups, events] = [0, 1, 2, 3].map(() => h("section", {}));
+  const problem = h("p", { class: "problem", role: "alert" });
+  place.append(top, problem, why, groups, events);
+  const key = `${namespace}/${name}`;
+  const base = `/namespaces/${part(namespace)}/applications/${part(name)}`;
+  let shown = null;
+  let timer = 0;
+  let left = false;
+
+  const act = (action) => () => Promise.resolve(action(shown)).catch((error) => (problem.textContent = error.message));
+
+  function update() {
+    const app = store.one("application", key);
+    if (!app) {
+      shown = null;
+      fill(top, h("h1", {}, name), h("p", {}, `The namespace ${namespace} has no application of this name.`));
+      for (const section of [why, groups, events]) fill(section);
+      return;
+    }
+    if (app === shown) return;
+    shown = app;
+    const buttons = [
+      ["Scale", scale],
+      ["Update", change],
+      ["Roll back", rollBack],
+    ].map(([text, action]) => h("button", { type: "button", "data-key": text, onclick: act(action) }, text));
+    fill(
+      top,
+      h("h1", {}, name, " ", badge(app.Status)),
+      h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · version ${app.Version} · ${age(app.Created)} old`),
+      app.Message ? h("p", {}, app.Message) : null,
+      mayChange(namespace) && app.kind !== "daemonset" && !app.Deployment ? h("div", { class: "buttons" }, buttons) : null,
+      app.Deployment ? h("p", { class: "quiet" }, `The deployment ${app.Deployment} changes this application.`) : null,
+      command(`bcs describe app ${quoted(name)} -n ${quoted(namespace)}`),
+    );
+    if (!timer) timer = setTimeout(load, GATHER);
+  }
+
+  async function load() {
+    timer = 0;
+    const ask = (path) => get(path).catch(() => null);
+    const [explained, found, told] = await Promise.all([
+      ask(`${base}/explain`),
+      ask(`${base}/taskgroups?limit=${TASKGROUPS}`),
+      ask(`/namespaces/${part(namespace)}/events?owner=${part(name)}&last=30`),
+    ]);
+    if (left || !shown) return;
+    if (explained) fill(why, ...explanation(explained));
+    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found));
+    if (told) fill(events, h("h2", {}, "Events"), history(told));
+  }
+
+  update.leave = () => {
+    left = true;
+    clearTimeout(timer);
+  };
+  return update;
+}
+
+function explanation(found) {
+  const parts = found.text.length ? [h("h2", {}, "Explanation"), h("ul", {}, found.text.map((line) => h("li", {}, line)))] : [];
+  for (const operation of found.transactions) {
+    const placing = operation.placing;
+    if (!placing?.reasons.length) continue;
+    parts.push(h("h3", {}, `Agents by the first test that they fail (${placing.agents} agents, ${placing.wanted} taskgroups wait)`));
+    parts.push(
+      h(
+        "ul",
+        { class: "bars" },
+        placing.reasons.map(({ reason, agents }) => {
+          const bar = h("span", { class: "fill" });
+          bar.style.setProperty("width", `${(100 * agents) / Math.max(1, placing.agents)}%`);
+          return h("li", {}, h("span", {}, reason), h("span", { class: "track", "aria-hidden": "true" }, bar), h("strong", {}, String(agents)));
+        }),
+      ),
+    );
+  }
+  return parts;
+}
+
+function taskgroups(found) {
+  const rows = found.map((group) => [
+    group.Name,
+    badge(group.Status),
+    group.Status === "Running" ? badge(group.Healthy ? "healthy" : "unhealthy", group.Healthy ? "good" : "bad") : "",
+    group.HostName,
+    String(group.ReschededTimes || 0),
+    age(group.StartTime),
+    h("span", { class: "why" }, group.Message),
+  ]);
+  return table("Taskgroups", ["Name", "Status", "Health", "Host", "Restarts", "Age", "Message"], rows, "There are no taskgroups.");
+}
+
+function history(found) {
+  const rows = [...found].reverse().map((event) => [
+    h("time", { datetime: event.time }, age(event.time)),
+    badge(event.reason, { error: "bad", warning: "busy" }[event.level] ?? "neutral"),
+    event.name,
+    h("span", { class: "why" }, event.message),
+  ]);
+  return table("Events", ["Age", "Reason", "Object", "Message"], rows, "There are no events.");
+}

@@ -1,0 +1,120 @@
+// What needs attention first; then capacity and use over the last hour.
+
+import { figures, get, part } from "../api.js";
+import { badge, fill, h } from "../dom.js";
+import { chart } from "../parts/chart.js";
+
+const EVERY = 10000;
+const SHOWN = 50;
+const LATE = 10000;
+const EXPLAINED = 10;
+
+export function overview(place, { store, rights }) {
+  const list = h("div", {});
+  const sums = h("div", { class: "tiles" });
+  const charts = h("div", { class: "charts" });
+  place.append(h("h1", {}, "Overview"), sums, h("h2", {}, "Needs attention"), list, h("h2", {}, "Last hour"), charts);
+  const reasons = new Map();
+  const timer = rights.namespaces === null ? setInterval(load, EVERY) : 0;
+
+  async function load() {
+    const samples = await figures().catch(() => []);
+    if (!samples.length) {
+      fill(charts, h("p", { class: "quiet" }, "Figures are kept by the leader and are shown to viewers of all namespaces."));
+      return;
+    }
+    fill(
+      charts,
+      chart("CPU", samples, (s) => s.cpusAllocated, (s) => s.cpusTotal, "cores"),
+      chart("Memory", samples, (s) => s.memAllocated, (s) => s.memTotal, "MB"),
+      chart("Taskgroups", samples, (s) => s.running, (s) => s.wanted, "running"),
+    );
+  }
+
+  function update() {
+    const found = problems(store, reasons);
+    explain(found);
+    const more = found.length - SHOWN;
+    fill(
+      list,
+      found.length ? h("ul", { class: "attention" }, found.slice(0, SHOWN).map(item)) : h("p", { class: "quiet" }, "Nothing needs attention."),
+      more > 0 ? h("p", { class: "quiet" }, `and ${more} more`) : null,
+    );
+    const apps = store.all("application");
+    const sum = (key) => apps.reduce((total, app) => total + app[key], 0);
+    const agents = store.all("agent");
+    fill(
+      sums,
+      tile("Applications", apps.length, "#/applications"),
+      tile("Taskgroups running", `${sum("RunningInstances")} of ${sum("DefineInstances")}`),
+      tile("Operations in progress", store.all("transaction").filter((t) => t.status === "INIT" || t.status === "QUEUED").length),
+      rights.namespaces === null ? tile("Agents", `${agents.filter((a) => a.active).length} of ${agents.length}`) : null,
+    );
+  }
+
+  // Asks why operations wait, for the first of them: only the leader knows.
+  async function explain(found) {
+    const waiting = found.filter((problem) => problem.ask).slice(0, EXPLAINED);
+    for (const { key, ask } of waiting) {
+      if (Date.now() - (reasons.get(key)?.at ?? 0) < EVERY) continue;
+      reasons.set(key, { at: Date.now(), why: reasons.get(key)?.why ?? "" });
+      const answer = await get(ask).catch(() => null);
+      const placing = answer?.transactions.map((operation) => operation.placing).find(Boolean);
+      if (answer) reasons.set(key, { at: Date.now(), why: placing?.message || answer.message });
+      if (answer) update();
+    }
+  }
+
+  const clock = setInterval(() => store.complete && update(), LATE);
+  load();
+  update.leave = () => [timer, clock].forEach(clearInterval);
+  return update;
+}
+
+function tile(title, value, address) {
+  const inside = [h("span", { class: "quiet" }, title), h("strong", {}, String(value))];
+  return address ? h("a", { class: "card tile", href: address, "data-key": title }, inside) : h("div", { class: "card tile" }, inside);
+}
+
+function item(problem) {
+  const name = problem.address ? h("a", { href: problem.address, "data-key": problem.address + problem.label }, problem.name) : h("span", {}, problem.name);
+  return h("li", {}, badge(problem.label, problem.tone), name, h("span", { class: "why" }, problem.why));
+}
+
+// The most urgent first: failing, pending, stuck, agents.
+export function problems(store, reasons) {
+  const found = [];
+  const now = Date.now();
+  for (const app of store.all("application")) {
+    const address = `#/applications/${part(app.ObjectMeta.namespace)}/${part(app.Name)}`;
+    const name = `${app.ObjectMeta.namespace}/${app.Name}`;
+    if (app.Status === "Error" || app.Status === "Abnormal") {
+      found.push({ order: 0, label: app.Status === "Error" ? "Error" : "Failing", tone: "bad", name, address, why: app.Message });
+    } else if (app.Status === "Pending") {
+      found.push({ order: 1, label: "Pending", tone: "busy", name, address, why: app.Message });
+    }
+  }
+  for (const deployment of store.all("deployment")) {
+    if (!/Suspended|Paused/i.test(deployment.status)) continue;
+    const name = `${deployment.metadata.namespace}/${deployment.metadata.name}`;
+    found.push({ order: 2, label: deployment.status, tone: "busy", name: `deployment ${name}`, why: deployment.message });
+  }
+  for (const transaction of store.all("transaction")) {
+    if (transaction.status !== "INIT" || transaction.remaining === 0) continue;
+    const name = `${transaction.namespace}/${transaction.objectName}`;
+    const paths = [transaction.namespace, transaction.objectName].map(part);
+    const address = `#/applications/${paths.join("/")}`;
+    const overdue = transaction.deadline && Date.parse(transaction.deadline) < now;
+    if (!overdue && now - Date.parse(transaction.createTime) < LATE) continue;
+    if (found.some((problem) => problem.address === address)) continue;
+    const key = transaction.transactionID;
+    const why = reasons.get(key)?.why || `${transaction.type}: ${transaction.remaining} of ${transaction.target} taskgroups remain`;
+    const ask = `/namespaces/${paths[0]}/applications/${paths[1]}/explain`;
+    found.push({ order: overdue ? 0 : 1, label: overdue ? "Stuck" : "Waiting", tone: overdue ? "bad" : "busy", name, address, why, key, ask });
+  }
+  for (const agent of store.all("agent")) {
+    if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name: agent.hostname || agent.key, why: `${agent.taskgroups} taskgroups` });
+    else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name: agent.hostname, why: `${agent.taskgroups} taskgroups are left` });
+  }
+  return found.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
+}

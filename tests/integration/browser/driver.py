@@ -1,0 +1,127 @@
+"""A headless Chromium, driven by chromedriver over its HTTP interface (W3C WebDriver)."""
+
+from __future__ import annotations
+
+import base64
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from tests.waiting import wait_for
+
+CHROMIUM, CHROMEDRIVER = Path("/usr/bin/chromium"), Path("/usr/bin/chromedriver")
+TIMEOUT = 60.0
+"""Seconds for one command of the driver."""
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"
+"""Key of the reference to an element, by the standard."""
+ARGUMENTS = (
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync", "--no-first-run", "--no-proxy-server",
+    "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
+)  # fmt: skip
+
+
+class Browser:
+    """One browser with one window. `folder`: for its profile and the output of the driver."""
+
+    def __init__(self, folder: Path) -> None:
+        self._log = (folder / "chromedriver.log").open("w+")
+        self._process = subprocess.Popen(
+            [str(CHROMEDRIVER), "--port=0", "--allowed-ips=127.0.0.1"], stdout=self._log, stderr=subprocess.STDOUT
+        )
+        log = folder / "chromedriver.log"
+        port = wait_for(lambda: _port(log.read_text()), what="the port of chromedriver")
+        self._http = requests.Session()
+        self._http.trust_env = False
+        self._url = f"http://127.0.0.1:{port}/session"
+        chrome = {"binary": str(CHROMIUM), "args": [*ARGUMENTS, f"--user-data-dir={folder / 'profile'}"]}
+        wanted = {"browserName": "chrome", "goog:chromeOptions": chrome, "goog:loggingPrefs": {"browser": "ALL"}}
+        made = self._call("POST", "", {"capabilities": {"alwaysMatch": wanted}})
+        self._url += f"/{made['sessionId']}"
+
+    def close(self) -> None:
+        try:
+            self._call("DELETE", "")
+        finally:
+            self._process.terminate()
+            self._process.wait(TIMEOUT)
+            self._http.close()
+            self._log.close()
+
+    def open(self, url: str) -> None:
+        self._call("POST", "/url", {"url": url})
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        """The result of the body of a function."""
+        return self._call("POST", "/execute/sync", {"script": script, "args": list(arguments)})
+
+    def run_async(self, script: str, *arguments: Any) -> Any:
+        """The same for a function whose last argument gets the result."""
+        return self._call("POST", "/execute/async", {"script": script, "args": list(arguments)})
+
+    def text(self) -> str:
+        return str(self.run("return document.body.innerText"))
+
+    def shows(self, *words: str) -> None:
+        """Waits until the page has all these texts."""
+        wait_for(lambda: all(word in self.text() for word in words), what=lambda: f"{words} in {self.text()!r}")
+
+    def find(self, selector: str, words: str = "") -> dict[str, str]:
+        """The first visible element of a CSS selector that contains these words."""
+        script = """
+            return [...document.querySelectorAll(arguments[0])].find(
+                (e) => e.checkVisibility() && e.textContent.includes(arguments[1])) ?? null"""
+        element = wait_for(
+            lambda: self.run(script, selector, words), what=lambda: f"{selector} {words} in {self.text()!r}"
+        )
+        assert isinstance(element, dict)
+        return element
+
+    def click(self, selector: str, words: str = "") -> None:
+        self._call("POST", f"/element/{self.find(selector, words)[ELEMENT]}/click", {})
+
+    def write(self, selector: str, text: str) -> None:
+        """Replaces the text of a field."""
+        element = self.find(selector)[ELEMENT]
+        self._call("POST", f"/element/{element}/clear", {})
+        self._call("POST", f"/element/{element}/value", {"text": text})
+
+    def press(self, keys: str) -> None:
+        """Types into the element with the focus."""
+        active = self._call("GET", "/element/active")
+        self._call("POST", f"/element/{active[ELEMENT]}/value", {"text": keys})
+
+    def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:
+        """Sets the size of the page in CSS pixels, and the scheme of colours."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._devtools("Emulation.setDeviceMetricsOverride", metrics)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    def screenshot(self, path: Path) -> None:
+        path.write_bytes(base64.b64decode(self._call("GET", "/screenshot")))
+
+    def complaints(self) -> list[str]:
+        """Messages of the browser's console since the last call, warnings and errors."""
+        entries = self._call("POST", "/se/log", {"type": "browser"})
+        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+
+    def cookies(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self._call("GET", "/cookie")
+        return found
+
+    def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
+        return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def _call(self, method: str, path: str, body: Any = None) -> Any:
+        answer = self._http.request(method, self._url + path, json=body, timeout=TIMEOUT)
+        value = answer.json()["value"]
+        assert answer.status_code == 200, f"{path}: {value.get('error')}: {str(value.get('message'))[:500]}"
+        return value
+
+
+def _port(log: str) -> str:
+    _, found, rest = log.partition("started successfully on port ")
+    return rest.split(".", 1)[0].strip() if found and "." in rest else ""
