@@ -13,12 +13,12 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from bcs_scheduler.core.placement.queue_accounts import queue_of
 from offers.agents import ListedAgent
 from store.base import Change
 from store.ids import TaskGroupId, namespace_of, object_key
 from store.records import DEFAULT_QUEUE, Application, Namespace, TaskGroup, Transaction
 from store.state import State
+from transactions.rules.queues import queue_of
 
 REMEMBERED = 20_000
 """Objects that are remembered with their last touch."""
