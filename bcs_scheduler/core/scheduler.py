@@ -229,15 +229,15 @@ class Core:
 
     def _bring_times_back(self) -> None:
         """Moves stored times back that are far ahead; they would delay restarts, time-outs and retention."""
-        if not self.began.back:
+        if not self.began.ahead:
             return
         turn = self.turn_context
         for record in self.state.records():
-            moved = moved_back(record, self.began.now, self.began.back)
+            moved = moved_back(record, self.began.now, self.began.ahead)
             if moved is not record:
                 turn.uow.put(moved)
                 turn.checkpoint()
-        words = f"stored times were up to {duration(self.began.back)} ahead and have been moved back by as much"
+        words = f"stored times were up to {duration(self.began.ahead)} ahead and have been moved back by as much"
         turn.record_event("framework", self.state.framework.id, "TimesMoved", words)
         turn.cut()
 

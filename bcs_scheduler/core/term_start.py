@@ -24,12 +24,12 @@ and a host that is set by NTP within a second."""
 
 
 class TermStart(NamedTuple):
-    """The times of the start of a term. `now`: Unix seconds at which the term begins. `back`: seconds by which stored
+    """The times of the start of a term. `now`: Unix seconds at which the term begins. `ahead`: seconds by which stored
     times later than `now` are moved back before anything else is done; 0.0 = they are not moved. `host_wrong`: the
     clock of this host is not trusted."""
 
     now: float
-    back: float = 0.0
+    ahead: float = 0.0
     host_wrong: bool = False
 
 
@@ -51,7 +51,7 @@ def _far_ahead(state: State, wall: float) -> TermStart:
     if sum(at > wall + AHEAD_MAX for at in created) * 2 > len(created):
         return TermStart(state.newest, host_wrong=True)
     now = max(wall, _newest_until(records, wall + AHEAD_MAX))
-    return TermStart(now, back=state.newest - now)
+    return TermStart(now, ahead=state.newest - now)
 
 
 def _newest_until(records: Iterable[Record], limit: float) -> float:

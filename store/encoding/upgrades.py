@@ -98,9 +98,9 @@ def _note(note: Note) -> Note:
 
 def _deployment(deployment: Deployment) -> Deployment:
     begin = _GOING_BACK.format(deployment.previous)
-    if not deployment.back or deployment.back_why or not deployment.message.startswith(begin):
+    if not deployment.rolling_back or deployment.rollback_reason or not deployment.message.startswith(begin):
         return deployment
-    return msgspec.structs.replace(deployment, back_why=deployment.message.removeprefix(begin))
+    return msgspec.structs.replace(deployment, rollback_reason=deployment.message.removeprefix(begin))
 
 
 def _event_log(event_log: EventLog) -> EventLog:

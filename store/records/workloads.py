@@ -18,8 +18,8 @@ DeploymentStatus = Literal[
     "Deploying", "Running", "Update", "UpdatePaused", "UpdateSuspend", "UpdateResource", "Deleting"
 ]
 DaemonsetStatus = Literal["Starting", "Running", "Abnormal", "Updating", "Deleting"]
-Half = Literal["", "START", "DELETE"]
-"""The halves of a step of a rolling update: none, adding new taskgroups, removing old ones."""
+StepPhase = Literal["", "START", "DELETE"]
+"""The phases of a step of a rolling update: none, adding new taskgroups, removing old ones."""
 Rolling = Literal["", "up", "down"]
 """Side of an application in a rolling update. On either side `instances` is the wanted number of taskgroups, with any
 indexes."""
@@ -53,7 +53,11 @@ class Strategy(Part, frozen=True, kw_only=True):
     canary: Canary | None = None
 
 
-class Deployment(Record, frozen=True, kw_only=True):
+_STORED = {"rolling_back": "back", "rollback_reason": "back_why", "phase": "half", "next_revision": "following"}
+"""Names of fields in the store, which remain those of earlier versions."""
+
+
+class Deployment(Record, frozen=True, kw_only=True, rename=_STORED):
     """Keeps `instances` taskgroups of its newest revision running, and moves from one revision to the next in steps."""
 
     kind: ClassVar[str] = "deployment"
@@ -82,17 +86,18 @@ class Deployment(Record, frozen=True, kw_only=True):
     retiring: tuple[str, ...] = ()
     """During an update: names of the applications that arrived with updates which newer documents have superseded, the
     oldest first. They go together with the rest of the old side."""
-    back: bool = False
+    rolling_back: bool = False
     """The update is being undone (cancelled or rolled back): `application` grows again and `successor` shrinks."""
-    back_why: str = ""
-    """While the update is undone: why, in words for the messages."""
+    rollback_reason: str = ""
+    """While the update is undone: the reason, in words for the messages."""
     pausing: bool = False
     """Pause asked for: the step that runs is completed, no other begins."""
-    half: Half = ""
+    phase: StepPhase = ""
+    """The phase of the step in progress: START adds taskgroups, DELETE removes taskgroups; empty = no step runs."""
     step: int = 0
     """Steps begun in this update."""
     step_since: float = 0.0
-    """Unix seconds at which the present half of the step began; its time limit counts from here."""
+    """Unix seconds at which the present phase of the step began; its time limit counts from here."""
     up_target: int = 0
     """Absolute number of taskgroups the growing side is brought to in this step."""
     down_target: int = 0
@@ -100,8 +105,8 @@ class Deployment(Record, frozen=True, kw_only=True):
     rested_at: float = 0.0
     """Unix seconds at which the last step ended; 0.0 = no step has ended."""
     canary_done: bool = False
-    following: int = 0
-    """While an update is undone: the revision that is updated to when that is done; 0 = none."""
+    next_revision: int = 0
+    """While an update is undone: the revision of the update that begins afterwards; 0 = none."""
     command: str = ""
     """UpdateResource: id of the command that sends the limits to the executors."""
     raw: str = ""

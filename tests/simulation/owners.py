@@ -61,7 +61,7 @@ class Owners:
             )
         )
         common = {"token": token, "dry_run": dry, "cause": f"user-{token}"}
-        adding = next((d for d in self._of(Deployment) if d.status == "Update" and d.half == "START"), None)
+        adding = next((d for d in self._of(Deployment) if d.status == "Update" and d.phase == "START"), None)
         if adding is not None and token % 3 == 1:
             return self._meanwhile(adding, common)
         return make(common)
@@ -73,7 +73,7 @@ class Owners:
             if deployment.status == "UpdatePaused":
                 return self._control(deployment, "resume", common)
             if deployment.status == "UpdateSuspend":
-                return self._control(deployment, "resume" if deployment.back else "cancel", common)
+                return self._control(deployment, "resume" if deployment.rolling_back else "cancel", common)
         for setting in self._of(AgentSetting):
             drain = setting.drain
             if (setting.disabled or setting.taints) and (drain is None or drain.done_at):

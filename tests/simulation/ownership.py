@@ -254,7 +254,7 @@ def _members(records: Records, deployment: Deployment) -> list[TaskGroup]:
 
 
 def _wanted(deployment: Deployment) -> int:
-    return deployment.previous_instances if deployment.back else deployment.instances
+    return deployment.previous_instances if deployment.rolling_back else deployment.instances
 
 
 def _answers(group: TaskGroup) -> bool:

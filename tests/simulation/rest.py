@@ -50,7 +50,7 @@ class Rest:
 
     def _deployment(self, deployment: Deployment) -> Problem:
         key = deployment.key
-        if deployment.status != "Running" or deployment.successor or deployment.retiring or deployment.half:
+        if deployment.status != "Running" or deployment.successor or deployment.retiring or deployment.phase:
             # One that lacks taskgroups launches them again and again.
             if (deployment.successor or deployment.status == "Deploying") and not self._can_grow(deployment):
                 return None
@@ -74,7 +74,7 @@ class Rest:
 
     def _can_grow(self, deployment: Deployment) -> bool:
         """There is a place for one more taskgroup of the side that grows."""
-        name = deployment.application if deployment.back else deployment.successor or deployment.application
+        name = deployment.application if deployment.rolling_back else deployment.successor or deployment.application
         application = self._durable.get(("application", f"{deployment.namespace}/{name}"))
         if not isinstance(application, Application):
             return True

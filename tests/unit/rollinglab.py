@@ -103,9 +103,9 @@ class RollingLab(Lab):
         while self.once():
             pass
 
-    def until(self, half: str) -> None:
-        """Runs until a half of a step begins, or the update is over."""
-        self.run_until(lambda: self.deployment.half == half or not self.deployment.updating)
+    def until(self, phase: str) -> None:
+        """Runs until a phase of a step begins, or the update is over."""
+        self.run_until(lambda: self.deployment.phase == phase or not self.deployment.updating)
 
     def run_until(self, condition: Callable[[], bool]) -> None:
         for _ in range(100):

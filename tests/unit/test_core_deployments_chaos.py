@@ -187,7 +187,7 @@ def calm(lab: ChaosLab) -> None:
         lab.now += 1.0
         lab.turn()
     deployment = lab.deployment
-    raise AssertionError(f"{deployment.status} {deployment.half} {deployment.message}: {told(lab)}")
+    raise AssertionError(f"{deployment.status} {deployment.phase} {deployment.message}: {told(lab)}")
 
 
 def settled(lab: ChaosLab) -> bool:

@@ -166,7 +166,7 @@ def test_on_failure_rollback_goes_back_by_itself() -> None:
     lab.renew(4, **NEVER, **NEW)
     lab.offer()
     lab.report(lab.new[0], "FAILED", message="boom")
-    assert (lab.deployment.status, lab.deployment.back) == ("Update", True)
+    assert (lab.deployment.status, lab.deployment.rolling_back) == ("Update", True)
     lab.run()
     assert (lab.deployment.status, lab.deployment.application, len(lab.groups)) == ("Running", before, 4)
     assert "boom" in lab.deployment.message
@@ -206,7 +206,7 @@ def test_the_way_back_can_be_halted_too() -> None:
     lab.control("cancel")
     lab.control("pause")
     lab.run()
-    assert (lab.deployment.status, lab.deployment.back) == ("UpdatePaused", True)
+    assert (lab.deployment.status, lab.deployment.rolling_back) == ("UpdatePaused", True)
     lab = lab.succeed()
     lab.control("resume")
     lab.offer()

@@ -73,7 +73,7 @@ def test_nothing_goes_back_first() -> None:
     old, middle = {group.id for group in lab.old}, lab.deployment.successor
     newer(lab, 4, 3)
     deployment = lab.deployment
-    assert (deployment.back, deployment.previous, deployment.retiring) == (False, 1, (middle,))
+    assert (deployment.rolling_back, deployment.previous, deployment.retiring) == (False, 1, (middle,))
     seen: set[str] = set()
     while lab.deployment.updating:
         lab.once()
@@ -112,7 +112,7 @@ def test_a_cancelled_update_goes_back_to_where_the_first_one_began(strategy: Str
     newer(lab, 4, 3)
     lab.once()
     lab.control("cancel")
-    assert (lab.deployment.back, lab.deployment.previous) == (True, 1)
+    assert (lab.deployment.rolling_back, lab.deployment.previous) == (True, 1)
     finished(lab, 1, 4)
     lab.hold_bounds()
 
@@ -121,9 +121,9 @@ def test_an_update_that_is_being_undone_is_superseded_forward() -> None:
     lab = half_way()
     lab.control("cancel")
     lab.once()
-    assert lab.deployment.back
+    assert lab.deployment.rolling_back
     newer(lab, 4, 3)
-    assert not lab.deployment.back
+    assert not lab.deployment.rolling_back
     finished(lab, 3, 4)
     lab.hold_bounds()
 
@@ -132,7 +132,7 @@ def test_back_to_the_definition_before_the_update_is_the_way_back() -> None:
     lab = half_way()
     kept = {group.id for group in lab.old if not group.killing_since}
     assert kept and lab.renew(4, on_conflict="supersede").error == ""
-    assert lab.deployment.back
+    assert lab.deployment.rolling_back
     finished(lab, 1, 4)
     assert kept <= {group.id for group in lab.groups}
 
@@ -178,7 +178,7 @@ def test_a_failing_newer_document_goes_back_by_itself() -> None:
     newer(lab, 3, 3, **NEVER)
     lab.run_until(lambda: any(not group.started for group in lab.new))
     lab.report(next(group for group in lab.new if not group.started), "FAILED", message="boom")
-    assert lab.deployment.back
+    assert lab.deployment.rolling_back
     finished(lab, 1, 3)
     lab.hold_bounds()
 

@@ -69,7 +69,7 @@ def _until_unit(lab: RollingLab, store: State, last: int, fields: dict) -> tuple
             lab.once()
     successor = RollingLab(lab.options, store.records(), lab.now)
     successor._serial = 10_000
-    if fields and successor.deployment.updating and not successor.deployment.back:
+    if fields and successor.deployment.updating and not successor.deployment.rolling_back:
         successor.control("cancel")
     return successor, done
 

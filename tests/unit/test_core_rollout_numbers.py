@@ -32,7 +32,7 @@ def test_a_scale_during_an_update_is_taken_and_the_update_goes_on(instances: int
     lab = half_way()
     assert lab.resize(instances, "supersede").error == ""
     deployment = lab.deployment
-    assert (deployment.status, deployment.instances, deployment.back) == ("Update", instances, False)
+    assert (deployment.status, deployment.instances, deployment.rolling_back) == ("Update", instances, False)
     finished(lab, 2, instances)
     assert lab.least >= min(4, instances) and lab.most <= max(5, instances + 1)
 
@@ -59,7 +59,7 @@ def test_going_back_keeps_the_number_that_was_asked_for_meanwhile() -> None:
 def test_the_way_back_takes_another_number_as_well() -> None:
     lab = half_way()
     lab.control("cancel")
-    assert lab.deployment.back
+    assert lab.deployment.rolling_back
     lab.resize(2, "supersede")
     finished(lab, 1, 2)
     assert lab.least >= 2

@@ -34,11 +34,11 @@ def test_a_corrected_document_takes_the_place_of_a_suspended_update() -> None:
     reply = lab.renew(3, **BETTER)
     assert (reply.error, reply.data["revision"]) == ("", 3)
     middle = lab.deployment.retiring
-    assert (lab.deployment.back, lab.deployment.following, len(middle)) == (False, 0, 1)
+    assert (lab.deployment.rolling_back, lab.deployment.next_revision, len(middle)) == (False, 0, 1)
     assert lab.deployment.successor not in middle and lab.deployment.previous == 1
     lab.run()
     deployment = lab.deployment
-    assert (deployment.status, deployment.revision, deployment.following) == ("Running", 3, 0)
+    assert (deployment.status, deployment.revision, deployment.next_revision) == ("Running", 3, 0)
     assert lab.core.state.revisions[deployment.revision_key].version.labels == BETTER["labels"]
     assert numbers(lab) == [1, 2, 3]
     assert len(lab.groups) == 3 and lab.ready == 3
@@ -51,7 +51,7 @@ def test_where_nothing_has_to_be_undone_it_begins_at_once() -> None:
     lab.offer()
     lab.report(lab.new[0], "FAILED")
     assert lab.renew(3, **BETTER).data["revision"] == 3
-    assert (lab.deployment.status, lab.deployment.revision, lab.deployment.back) == ("Update", 3, False)
+    assert (lab.deployment.status, lab.deployment.revision, lab.deployment.rolling_back) == ("Update", 3, False)
     lab.run()
     assert (lab.deployment.status, len(lab.groups), lab.most) == ("Running", 3, 4)
 
@@ -91,7 +91,7 @@ def test_a_paused_update_gives_way_as_well() -> None:
 def test_so_does_one_that_is_being_undone_already() -> None:
     lab = suspended()
     lab.control("cancel")
-    assert lab.deployment.following == 0
+    assert lab.deployment.next_revision == 0
     assert lab.renew(3, **BETTER).error == ""
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision) == ("Running", 3)
@@ -107,7 +107,7 @@ def test_one_that_goes_forward_is_superseded_on_request() -> None:
     lab.measure()
     reply = lab.renew(4, on_conflict="supersede", **BETTER)
     assert (reply.error, reply.data["revision"]) == ("", 3)
-    assert (lab.deployment.back, len(lab.deployment.retiring)) == (False, 1)
+    assert (lab.deployment.rolling_back, len(lab.deployment.retiring)) == (False, 1)
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision, lab.deployment.retiring) == ("Running", 3, ())
     assert len(lab.groups) == 4 and lab.least >= 3 and lab.most <= 5
@@ -146,7 +146,7 @@ def test_what_waits_already_is_said_to_be_so() -> None:
     lab = suspended()
     lab.renew(4)
     before = lab.deployment
-    assert (before.back, before.following) == (True, 3)
+    assert (before.rolling_back, before.next_revision) == (True, 3)
     reply = lab.renew(4)
     assert (reply.data["unchanged"], reply.data["revision"]) == (True, 3)
     assert lab.deployment == before
@@ -165,7 +165,7 @@ def test_a_cancel_only_takes_back_what_was_to_follow() -> None:
     lab = suspended()
     lab.renew(4)
     assert lab.control("cancel").error == ""
-    assert (lab.deployment.following, numbers(lab)) == (0, [1, 2])
+    assert (lab.deployment.next_revision, numbers(lab)) == (0, [1, 2])
     assert lab.control("cancel").error == "conflict"
     lab.run()
     assert (lab.deployment.status, lab.deployment.revision) == ("Running", 1)
@@ -196,7 +196,7 @@ def test_going_back_that_is_suspended_goes_on_with_it() -> None:
     lab.control("cancel")
     lab.run_until(lambda: any(not group.started for group in lab.old))
     lab.report(next(group for group in lab.old if not group.started), "FAILED")
-    assert (lab.deployment.status, lab.deployment.back) == ("UpdateSuspend", True)
+    assert (lab.deployment.status, lab.deployment.rolling_back) == ("UpdateSuspend", True)
     lab.renew(2, **BETTER)
     assert lab.deployment.status == "Update"
     lab.run()
@@ -230,7 +230,7 @@ def test_the_quota_counts_what_is_to_follow() -> None:
     lab = suspended(3)
     lab.ask(requests.PutNamespace(namespace=Namespace(name="default", quota=Quota(taskgroups=6))))
     assert lab.renew(6, **BETTER).error == "quota_exceeded"
-    assert (lab.deployment.status, lab.deployment.following) == ("UpdateSuspend", 0)
+    assert (lab.deployment.status, lab.deployment.next_revision) == ("UpdateSuspend", 0)
     assert lab.renew(5, **BETTER).error == ""
     lab.run()
     assert (lab.deployment.revision, len(lab.groups)) == (3, 5)
@@ -250,7 +250,7 @@ def test_a_large_document_supersedes_an_update_to_a_large_document() -> None:
     lab.report(next(group for group in lab.new if not group.started), "FAILED", message="boom")
     assert lab.renew(3, **BEST, **large("d", 100_000)).error == ""
     lab.run()
-    assert (lab.deployment.status, lab.deployment.following) == ("Running", 0)
+    assert (lab.deployment.status, lab.deployment.next_revision) == ("Running", 0)
     assert lab.deployment.revision == max(numbers(lab))
 
 

@@ -112,7 +112,7 @@ def test_a_lost_agent_does_not_hold_up_the_others() -> None:
     lab.renew(4, **NEW)
     lab.run()
     assert [g.id for g in lab.old] == [lost.id]
-    assert lab.deployment.half == "DELETE"
+    assert lab.deployment.phase == "DELETE"
     lab.report(lost, "RUNNING")
     lab.run()
     assert (lab.deployment.status, len(lab.groups)) == ("Running", 4)
@@ -148,26 +148,26 @@ def test_a_step_waits_for_health_without_a_break() -> None:
     lab.renew(2, **checked(), **NEW)
     lab.run()
     (new,) = lab.new
-    assert (new.status, lab.deployment.half) == ("Running", "START")
+    assert (new.status, lab.deployment.phase) == ("Running", "START")
     healthy(lab, new)
     lab.wait(6)
     healthy(lab, new, False)
     healthy(lab, new, True)
     lab.wait(9)
-    assert lab.deployment.half == "START"
+    assert lab.deployment.phase == "START"
     # Other words for the same verdict are no break.
     healthy(lab, new, True, "200 in 3 ms")
     lab.wait(1.1)
-    assert lab.deployment.half == "DELETE"
+    assert lab.deployment.phase == "DELETE"
 
 
 def test_a_step_goes_on_in_the_turn_in_which_its_taskgroups_are_ready() -> None:
     lab = deployed(3, Strategy(max_surge=3, max_unavailable=0))
     lab.renew(3, **NEW)
     for group in lab.new:
-        assert lab.deployment.half == "START"
+        assert lab.deployment.phase == "START"
         lab.report(group, "RUNNING")
-    assert lab.deployment.half == "DELETE"
+    assert lab.deployment.phase == "DELETE"
     for group in lab.old:
         lab.report(group, "KILLED")
     assert lab.deployment.status == "Running"
@@ -193,7 +193,7 @@ def test_a_pause_lets_the_step_end_and_a_resume_goes_on() -> None:
     lab.control("pause")
     assert (lab.deployment.status, lab.deployment.pausing) == ("Update", True)
     lab.run()
-    assert (lab.deployment.status, lab.deployment.half, len(lab.new)) == ("UpdatePaused", "", 1)
+    assert (lab.deployment.status, lab.deployment.phase, len(lab.new)) == ("UpdatePaused", "", 1)
     assert lab.control("pause").error == "conflict"
     lab.wait(600)
     assert lab.deployment.status == "UpdatePaused"
@@ -231,7 +231,7 @@ def test_between_two_steps_there_is_a_rest() -> None:
     lab = deployed(3, Strategy(pause=30.0, max_unavailable=0))
     lab.renew(3, **NEW)
     lab.run()
-    assert (len(lab.new), lab.deployment.half) == (1, "")
+    assert (len(lab.new), lab.deployment.phase) == (1, "")
     lab.wait(29)
     assert len(lab.new) == 1
     lab.wait(1.1)

@@ -20,7 +20,7 @@ from store.state import State
 from store.state.unit_of_work import Unit, UnitOfWork
 from tests.unit.lab import START, Lab, version
 from tests.unit.rollinglab import RollingLab, wish
-from transactions.rules.rolling import halves
+from transactions.rules.rolling import phase_transactions
 
 
 class Checked(Lab):
@@ -187,7 +187,7 @@ def test_a_step_of_an_update_names_no_more_victims_than_a_record_can_hold(monkey
     lab.run()
     lab.ask(requests.UpdateDeployment(deployment=wanted, version=version(12, labels={"revision": "2"})))
     lab.run()
-    scales = [half.victims for half in halves(lab.core.state.transactions.values()) if half.victims]
+    scales = [each.victims for each in phase_transactions(lab.core.state.transactions.values()) if each.victims]
     assert len(scales) > 1 and all(sum(map(len, victims)) <= 300 for victims in scales)
     assert lab.deployment.status == "Running" and {g.application for g in lab.groups} == {lab.application.name}
 

@@ -56,7 +56,7 @@ def test_a_store_whose_clock_was_put_forward_is_not_believed_beyond_the_host() -
 def test_a_few_times_of_2099_are_moved_back() -> None:
     found = start_of_term(state(START, START - 5, START - 9, START + YEARS_2099), START + 30, None)
     assert (found.now, found.host_wrong) == (START + 30, False)
-    assert found.now + found.back == START + YEARS_2099
+    assert found.now + found.ahead == START + YEARS_2099
 
 
 def test_a_host_that_is_behind_most_records_is_wrong() -> None:
@@ -67,7 +67,7 @@ def test_a_host_that_is_behind_most_records_is_wrong() -> None:
 def test_times_ahead_are_believed_up_to_a_day(ahead: float, believed: bool) -> None:
     found = start_of_term(state(START, START, START, START + ahead), START, None)
     assert (found.now == START + ahead) is believed
-    assert (found.back == 0.0) is believed
+    assert (found.ahead == 0.0) is believed
 
 
 def test_a_minute_of_2099_holds_up_nothing() -> None:

@@ -64,7 +64,7 @@ def test_the_update_of_a_daemonset_that_is_known_to_be_stuck() -> None:
 
 
 def test_why_an_update_is_undone() -> None:
-    why = {deployment.name: deployment.back_why for deployment in loaded(Deployment).values()}
+    why = {deployment.name: deployment.rollback_reason for deployment in loaded(Deployment).values()}
     assert why == {"back": "step 2: the taskgroups going back and forth failed", "suspended": "", "forward": ""}
 
 
@@ -114,3 +114,14 @@ def test_a_code_of_no_set_is_quarantined_with_its_place() -> None:
 
 def test_notes_without_a_code_stay_short() -> None:
     assert msgspec.json.encode(Note(at=1.0, text="accepted")) == b'{"at":1.0,"text":"accepted"}'
+
+
+def test_an_update_is_stored_with_the_names_that_earlier_versions_read() -> None:
+    deployment = Deployment(
+        namespace="n", name="d", rolling_back=True, rollback_reason="why", phase="START", next_revision=3
+    )
+    stored = msgspec.to_builtins(deployment)
+    assert {key: stored[key] for key in ("back", "back_why", "half", "following")} == {
+        "back": True, "back_why": "why", "half": "START", "following": 3
+    }  # fmt: skip
+    assert msgspec.convert(stored, Deployment) == deployment

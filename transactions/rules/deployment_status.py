@@ -64,9 +64,9 @@ def summarize(state: StateReader, deployment: Deployment, now: float) -> Deploym
     old, new = (bound, successor) if deployment.updating else ([], bound)
     superseded = [group for name in deployment.retiring for group in _groups(state, deployment, name)]
     everything = [*old, *superseded, *new]
-    lasting = 0.0 if deployment.back else deployment.strategy.min_ready
+    lasting = 0.0 if deployment.rolling_back else deployment.strategy.min_ready
     serving = sum(available(group, lasting, now) for group in everything)
-    wanted, leaving = (old, new) if deployment.back else (new, old)
+    wanted, leaving = (old, new) if deployment.rolling_back else (new, old)
     leaving = [*leaving, *superseded]
     there = sum(available(group, lasting, now) for group in wanted)
     total = deployment.instances
@@ -98,7 +98,7 @@ def _progressing(state: StateReader, deployment: Deployment, done: int, total: i
         case "Deleting":
             return Condition("Progressing", "True", "Deleting", words or "its taskgroups are being ended")
     if deployment.updating:
-        reason: ProgressReason = "RollingBack" if deployment.back else "Updating"
+        reason: ProgressReason = "RollingBack" if deployment.rolling_back else "Updating"
         return Condition("Progressing", "True", reason, words or f"{done} of {counted(total, 'taskgroup')} as wanted")
     if deployment.status == "UpdateResource":
         return Condition("Progressing", "True", "ChangingLimits", words or "limits are being changed in place")

@@ -67,7 +67,7 @@ def of_deployment(state: StateReader, deployment: Deployment, overhead: Overhead
     if revision is not None:
         sides.append(resource_request.total(revision.version, overhead))
     surge = deployment.strategy.max_surge
-    following = state.revisions.get(part_key(deployment.key, deployment.following))
+    following = state.revisions.get(part_key(deployment.key, deployment.next_revision))
     if following is not None:
         sides.append(resource_request.total(following.version, overhead))
         counts.append(following.instances)

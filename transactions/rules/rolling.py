@@ -106,7 +106,7 @@ def rollout_state(state: State, deployment: Deployment, now: float) -> RolloutSt
         return None
     floor, ceiling = bounds(deployment)
     # In a rollback the old version has been available before.
-    min_ready = 0.0 if deployment.back else deployment.strategy.min_ready
+    min_ready = 0.0 if deployment.rolling_back else deployment.strategy.min_ready
     grown = side(state, applications[up])
     return RolloutState(
         growing=grown,
@@ -126,7 +126,7 @@ def sides(deployment: Deployment) -> tuple[str, tuple[str, ...]]:
     update that is undone."""
     new, old = _successor(deployment), deployment.application_key
     retiring = tuple(object_key(deployment.namespace, name) for name in reversed(deployment.retiring))
-    return (old, (new, *retiring)) if deployment.back else (new, (*retiring, old))
+    return (old, (new, *retiring)) if deployment.rolling_back else (new, (*retiring, old))
 
 
 def _successor(deployment: Deployment) -> str:
@@ -134,18 +134,18 @@ def _successor(deployment: Deployment) -> str:
 
 
 def must_wait(state: StateReader, deployment: Deployment) -> bool:
-    """Returns True if the counts alone show that the present half of a step is not done and that the growing side has
+    """Returns True if the counts alone show that the present phase of a step is not done and that the growing side has
     no problem. This is the case after most reports in big updates, and a closer look costs a walk over all
     taskgroups."""
     up, downs = sides(deployment)
     counts = state.status_counts(up)
     if sum(counts.get(status, 0) for status in UNDER_WAY) < sum(counts.values()):
         return False
-    if deployment.half == "START" and not deployment.back:
+    if deployment.phase == "START" and not deployment.rolling_back:
         return counts.get("Running", 0) < deployment.up_target
     shrinking = [application for key in downs if (application := state.applications.get(key)) is not None]
     there = sum(len(state.groups_of(application.key)) for application in shrinking)
-    return deployment.half == "DELETE" and there > sum(application.instances for application in shrinking)
+    return deployment.phase == "DELETE" and there > sum(application.instances for application in shrinking)
 
 
 def bounds(deployment: Deployment) -> tuple[int, int]:
@@ -165,28 +165,30 @@ def disruption_budget(state: State, application: Application) -> float:
     return serving - bounds(deployment)[0]
 
 
-class StepHalf(NamedTuple):
-    """A transaction that is one half of a step; a half without victims adds taskgroups."""
+class PhaseTransaction(NamedTuple):
+    """A transaction that is one phase of a step; a phase without victims adds taskgroups."""
 
     transaction: Transaction
     victims: tuple[str, ...]
 
 
-def halves(transactions: Iterable[Transaction]) -> list[StepHalf]:
-    """Returns the transactions that are halves of steps, with their victims."""
+def phase_transactions(transactions: Iterable[Transaction]) -> list[PhaseTransaction]:
+    """Returns the transactions of the phases of steps, with their victims."""
     found = ((transaction, transaction.payload) for transaction in transactions)
-    return [StepHalf(t, payload.victims) for t, payload in found if isinstance(payload, RollingPayload)]
+    return [PhaseTransaction(t, payload.victims) for t, payload in found if isinstance(payload, RollingPayload)]
 
 
 def side(state: State, *applications: Application) -> Side:
     """Counts of the applications of one side of an update, as they are now; there is at least one."""
-    scales = [half for application in applications for half in halves(state.active_of(application.key).values())]
-    adding = max((half.transaction for half in scales if not half.victims), key=lambda t: t.target, default=None)
+    scales = [
+        each for application in applications for each in phase_transactions(state.active_of(application.key).values())
+    ]
+    adding = max((each.transaction for each in scales if not each.victims), key=lambda t: t.target, default=None)
     removing = max(
-        (half.transaction for half in scales if half.victims), key=lambda t: (t.created_at, t.id), default=None
+        (each.transaction for each in scales if each.victims), key=lambda t: (t.created_at, t.id), default=None
     )
     members = state.taskgroups
-    leaving = {identity: members[identity] for half in scales for identity in half.victims if identity in members}
+    leaving = {identity: members[identity] for each in scales for identity in each.victims if identity in members}
     unready: dict[str, TaskGroup] = {}
     for application in applications:
         for identity, group in state.readiness.unready(application.key).items():
@@ -248,20 +250,20 @@ def _dead(state: StateReader, application: Application, group: TaskGroup, period
     )
 
 
-# --- halves of a step ---------------------------------------------------------------------------------------------
+# --- phases of a step ---------------------------------------------------------------------------------------------
 
 
 def wanted_new(deployment: Deployment) -> int:
     """Number of new taskgroups that may exist for now: all, or those of the canary."""
     canary = deployment.strategy.canary
-    if canary is None or deployment.canary_done or deployment.back:
+    if canary is None or deployment.canary_done or deployment.rolling_back:
         return deployment.instances
     return min(max(1, canary.instances), deployment.instances)
 
 
 def waiting_canary(deployment: Deployment, found: RolloutState) -> Canary | None:
     """Returns the canary if its taskgroups exist and the update has not been released for the rest; else None."""
-    if deployment.canary_done or deployment.back or deployment.half:
+    if deployment.canary_done or deployment.rolling_back or deployment.phase:
         return None
     return deployment.strategy.canary if found.growing.wanted >= wanted_new(deployment) else None
 
@@ -323,12 +325,12 @@ def given_up_at(state: StateReader, application: Application, group: TaskGroup) 
 
 
 def complete(deployment: Deployment, found: RolloutState) -> bool:
-    """Returns True if the adding half of a step is done: all taskgroups to be added exist, and in a roll forward all of
-    them are available. In a rollback they need not be, because the old taskgroups may never have been ready; the bounds
-    alone decide which taskgroups may be ended."""
+    """Returns True if the adding phase of a step is done: all taskgroups to be added exist, and in a roll forward all
+    of them are available. In a rollback they need not be, because the old taskgroups may never have been ready; the
+    bounds alone decide which taskgroups may be ended."""
     if found.growing.wanted < deployment.up_target:
         return False
-    return deployment.back or not found.unavailable
+    return deployment.rolling_back or not found.unavailable
 
 
 def finished(deployment: Deployment, found: RolloutState) -> bool:
@@ -336,11 +338,11 @@ def finished(deployment: Deployment, found: RolloutState) -> bool:
     growing, shrinking = found.growing, found.shrinking
     if shrinking.wanted or shrinking.leaving or growing.leaving or growing.launching:
         return False
-    return growing.wanted >= deployment.instances and (deployment.back or not found.unavailable)
+    return growing.wanted >= deployment.instances and (deployment.rolling_back or not found.unavailable)
 
 
 def adding_timeout(deployment: Deployment, periods: Periods) -> float:
-    """Seconds that the adding half of a step may take."""
+    """Seconds that the adding phase of a step may take."""
     strategy = deployment.strategy
     return strategy.step_timeout or periods.rolling_up + strategy.min_ready
 

@@ -205,7 +205,7 @@ def target_of(request: Queueable) -> Target:
 def busy(turn: TurnContext, target: Target) -> bool:
     """An operation works on the object: a request with `onConflict=queue` waits until it has ended."""
     deployment = turn.state.deployments.get(target.key) if target.kind == "deployment" else None
-    if deployment is not None and (deployment.status != "Running" or deployment.following):
+    if deployment is not None and (deployment.status != "Running" or deployment.next_revision):
         return True
     return bool(operations(turn, target))
 

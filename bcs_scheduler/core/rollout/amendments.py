@@ -20,7 +20,7 @@ def resize(turn: TurnContext, present: Deployment, instances: int) -> Deployment
         return present
     words = f"from {present.instances} to {counted(instances, 'taskgroup')}; the update continues"
     update_records.record_event(turn, present, "DeploymentScaled", words)
-    waiting = turn.state.revisions.get(part_key(present.key, present.following))
+    waiting = turn.state.revisions.get(part_key(present.key, present.next_revision))
     if waiting is not None:
         version = msgspec.structs.replace(waiting.version, instances=instances)
         turn.uow.put(msgspec.structs.replace(waiting, version=version, instances=instances))
@@ -41,8 +41,8 @@ def redocument(turn: TurnContext, present: Deployment, documented: Deployment) -
 
 
 def _fit(turn: TurnContext, deployment: Deployment) -> Deployment:
-    """Reduces the target of the adding half in progress to the present number and bounds. Placed taskgroups stay; the
-    step continues with the smaller target. The removing half checks the bounds before each end."""
+    """Reduces the target of the adding phase in progress to the present number and bounds. Placed taskgroups stay; the
+    step continues with the smaller target. The removing phase checks the bounds before each end."""
     found = rolling.rollout_state(turn.state, deployment, turn.now)
     if found is None or found.growing.adding is None:
         return deployment
@@ -54,4 +54,4 @@ def _fit(turn: TurnContext, deployment: Deployment) -> Deployment:
     turn.uow.put(msgspec.structs.replace(adding, target=target))
     application = turn.state.applications[growing.application.key]
     turn.uow.put(msgspec.structs.replace(application, instances=target, updated_at=turn.now))
-    return update_records.put(turn, deployment, up_target=target) if deployment.half == "START" else deployment
+    return update_records.put(turn, deployment, up_target=target) if deployment.phase == "START" else deployment

@@ -65,7 +65,7 @@ def supersede(turn: TurnContext, present: Deployment, wanted: Deployment, defini
     deployment; unchanged if the same revision waits already. Raises Refused (conflict, invalid)."""
     injection.refuse_if_missing(turn.state, definition)
     resource_request.refuse_too_few_addresses(definition, wanted.instances)
-    waiting = turn.state.revisions.get(part_key(present.key, present.following))
+    waiting = turn.state.revisions.get(part_key(present.key, present.next_revision))
     if waiting is not None:
         if revised(waiting, wanted) == waiting and _same(waiting, definition):
             return present
@@ -73,14 +73,14 @@ def supersede(turn: TurnContext, present: Deployment, wanted: Deployment, defini
     revision = new(turn, wanted, next_number(turn, present.key), definition, "updated")
     turn.uow.put(revision)
     words = f"revision {revision.number} follows instead"
-    if not present.back:
+    if not present.rolling_back:
         changed = update_records.revert(turn, present, words, asked=True)
-        if not changed.back:
+        if not changed.rolling_back:
             raise Refused("conflict", f"the update of deployment {present.key} cannot be undone: {changed.message}")
     else:
         update_records.record_event(turn, present, "RevisionQueued", words)
         changed = update_records.resume(turn, present) if present.status in update_records.HALTED else present
-    return update_records.put(turn, changed, following=revision.number)
+    return update_records.put(turn, changed, next_revision=revision.number)
 
 
 def _same(revision: Revision, definition: Version) -> bool:
@@ -89,15 +89,15 @@ def _same(revision: Revision, definition: Version) -> bool:
 
 def drop(turn: TurnContext, present: Deployment) -> Deployment:
     """Discards the revision that was to follow after the present update."""
-    waiting = turn.state.revisions.get(part_key(present.key, present.following))
+    waiting = turn.state.revisions.get(part_key(present.key, present.next_revision))
     if waiting is not None:
         turn.uow.delete(waiting)
-    return update_records.put(turn, present, following=0)
+    return update_records.put(turn, present, next_revision=0)
 
 
 def refuse_at_last(turn: TurnContext, present: Deployment, refused: Refused) -> None:
     """Discards the revision that was to follow, because it can no longer be applied, and records an event with the
     reason."""
-    words = f"revision {present.following} was to follow, and cannot: {refused.message}"
+    words = f"revision {present.next_revision} was to follow, and cannot: {refused.message}"
     update_records.record_event(turn, present, "RevisionRefused", words)
     update_records.put(turn, drop(turn, present), message=words)

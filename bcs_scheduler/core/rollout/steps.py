@@ -1,6 +1,6 @@
 """The steps of a rolling update.
 
-`advance` examines the present state of an update and does the work that is possible now: begins a half of a step, ends
+`advance` examines the present state of an update and does the work that is possible now: begins a phase of a step, ends
 it, halts, finishes, fails. The deployment and the INNERSCALE transactions hold absolute targets; the progress is
 derived from the taskgroups. So any leader may call `advance` at any time; without possible work the call has no effect.
 """
@@ -17,10 +17,10 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.rollout import update_records
 from store.ids import object_key
 from store.records import Application, Canary, Deployment, RollingPayload, TaskGroup
-from store.records.workloads import Half
+from store.records.workloads import StepPhase
 from transactions.kinds import scale
 from transactions.rules import rolling
-from transactions.rules.rolling import RolloutState, StepHalf
+from transactions.rules.rolling import PhaseTransaction, RolloutState
 from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import are, counted, duration
 
@@ -51,13 +51,13 @@ def _once(turn: TurnContext, deployment: Deployment) -> Deployment | float:
     if found is None:
         return update_records.suspend(turn, deployment, "one of its applications is gone")
     dead = rolling.failed(turn.state, found, turn.options.transactions.periods)
-    if deployment.back:
+    if deployment.rolling_back:
         # Finished taskgroups may have finished before the update.
         dead = [group for group in dead if group.status != "Finish"]
     if dead:
         words = f"ended for good: {counted(len(dead), 'taskgroup')}: {rolling.with_problems(dead)}"
         return update_records.fail(turn, deployment, found, words)
-    match deployment.half:
+    match deployment.phase:
         case "START":
             return _adding(turn, deployment, found)
         case "DELETE":
@@ -89,16 +89,16 @@ def _overdue(turn: TurnContext, found: RolloutState, life: float) -> str:
 
 
 def _last_words(turn: TurnContext, found: RolloutState) -> str:
-    ended = rolling.halves(turn.state.transactions_of(found.growing.application.key).values())
-    last = max((half.transaction for half in ended), key=lambda t: t.finished_at, default=None)
+    ended = rolling.phase_transactions(turn.state.transactions_of(found.growing.application.key).values())
+    last = max((each.transaction for each in ended), key=lambda t: t.finished_at, default=None)
     return f"{last.status} {last.message}" if last is not None else "their transaction is gone"
 
 
 def _removing(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | float:
     if not found.shrinking.leaving:
-        for half in _removals(turn, found):
+        for each in _removals(turn, found):
             # Before the next step: of two removals at the same time, the finished one would be mistaken for the other.
-            turn.engine.end(turn.context, half.transaction, "FINISH", "its taskgroups are gone")
+            turn.engine.end(turn.context, each.transaction, "FINISH", "its taskgroups are gone")
         if deployment.strategy.order == "DeleteFirst":
             return _add(turn, deployment, found) or _end_step(turn, deployment)
         return _end_step(turn, deployment)
@@ -142,28 +142,28 @@ def _keep_needed(turn: TurnContext, deployment: Deployment, found: RolloutState,
     return update_records.put(turn, deployment, down_target=deployment.down_target + len(needed))
 
 
-def _removals(turn: TurnContext, found: RolloutState) -> list[StepHalf]:
+def _removals(turn: TurnContext, found: RolloutState) -> list[PhaseTransaction]:
     """Returns the active operations that end taskgroups of the shrinking side; after a failed step there may be
     several."""
     active = (turn.state.active_of(application.key).values() for application in found.shrinking.applications)
-    return [half for half in rolling.halves(itertools.chain.from_iterable(active)) if half.victims]
+    return [each for each in rolling.phase_transactions(itertools.chain.from_iterable(active)) if each.victims]
 
 
 def _end_step(turn: TurnContext, deployment: Deployment) -> Deployment:
     words = f"step {deployment.step} ended"
-    if deployment.strategy.pause and not deployment.back:
+    if deployment.strategy.pause and not deployment.rolling_back:
         words += f"; the next one begins {duration(deployment.strategy.pause)} later, or when the update is resumed"
     update_records.record_event(turn, deployment, "StepEnded", words)
     return update_records.put(
         turn,
         deployment,
-        half="",
+        phase="",
         up_target=0,
         down_target=0,
         step_since=0.0,
         rested_at=turn.now,
         progress_at=turn.now,
-        message=deployment.message if deployment.back else words,
+        message=deployment.message if deployment.rolling_back else words,
         retiring=_not_empty(turn, deployment),
     )
 
@@ -176,7 +176,7 @@ def _not_empty(turn: TurnContext, deployment: Deployment) -> tuple[str, ...]:
 
 
 def _between(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | float:
-    """Finishes, halts, waits, or begins the next step. The caller has checked that no half of a step is in progress."""
+    """Finishes, halts, waits, or begins the next step. The caller has checked that no phase is in progress."""
     strategy, canary = deployment.strategy, rolling.waiting_canary(deployment, found)
     if canary is None and rolling.finished(deployment, found):
         return update_records.finish(turn, deployment, found)
@@ -186,14 +186,14 @@ def _between(turn: TurnContext, deployment: Deployment, found: RolloutState) -> 
         return _canary(turn, deployment, found, canary, deadline)
     if deployment.pausing:
         return _pause(turn, deployment, "paused on request")
-    if not deployment.back:
+    if not deployment.rolling_back:
         if found.unavailable and turn.now < deadline:
             return min(deadline, found.available_at)
         if strategy.manual and deployment.rested_at and not found.unavailable:
             return _pause(turn, deployment, f"paused after step {deployment.step}; resume to continue")
         if turn.now < deployment.rested_at + strategy.pause and not found.unavailable:
             return deployment.rested_at + strategy.pause
-    if deployment.back or not found.unavailable:
+    if deployment.rolling_back or not found.unavailable:
         first, second = (_add, _remove) if strategy.order == "CreateFirst" else (_remove, _add)
         begun = first(turn, deployment, found) or second(turn, deployment, found)
         if begun is not None or turn.now < deadline:
@@ -242,7 +242,7 @@ def _canary(
 
 
 def _add(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | None:
-    """Begins the adding half, if anything may be added now."""
+    """Begins the adding phase, if anything may be added now."""
     count = rolling.to_add(found, rolling.wanted_new(deployment))
     if not count:
         return None
@@ -250,11 +250,11 @@ def _add(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Depl
     life = rolling.adding_timeout(deployment, turn.options.transactions.periods)
     scale.grow(turn.context, found.growing.application, target, life)
     words = f"adding {counted(count, 'taskgroup')}, to {target} of {deployment.instances}"
-    return _half(turn, deployment, "START", words, up_target=target)
+    return _begin_phase(turn, deployment, "START", words, up_target=target)
 
 
 def _remove(turn: TurnContext, deployment: Deployment, found: RolloutState) -> Deployment | None:
-    """Begins the removing half, if anything may go now."""
+    """Begins the removing phase, if anything may go now."""
     shrinking = found.shrinking
     chosen = rolling.to_remove(turn.state, found, rolling.wanted_new(deployment))
     if not chosen and (not shrinking.leaving or shrinking.removing is not None):
@@ -267,7 +267,7 @@ def _remove(turn: TurnContext, deployment: Deployment, found: RolloutState) -> D
         own = [group for group in going if group.application == application.name]
         if own:
             _shrink(turn, found, application, own)
-    return _half(
+    return _begin_phase(
         turn,
         deployment,
         "DELETE",
@@ -295,16 +295,16 @@ def _ids(chosen: list[TaskGroup]) -> tuple[str, ...]:
     return tuple(group.id for group in chosen)
 
 
-def _half(turn: TurnContext, deployment: Deployment, half: Half, words: str, **targets: int) -> Deployment:
-    step = deployment.step if deployment.half else deployment.step + 1
+def _begin_phase(turn: TurnContext, deployment: Deployment, phase: StepPhase, words: str, **targets: int) -> Deployment:
+    step = deployment.step if deployment.phase else deployment.step + 1
     update_records.record_event(turn, deployment, "StepStarted", f"step {step}: {words}")
     return update_records.put(
         turn,
         deployment,
-        half=half,
+        phase=phase,
         step=step,
         step_since=turn.now,
         progress_at=turn.now,
-        message=deployment.message if deployment.back else f"step {step}: {words}",
+        message=deployment.message if deployment.rolling_back else f"step {step}: {words}",
         **targets,
     )

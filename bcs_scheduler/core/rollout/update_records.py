@@ -110,7 +110,7 @@ def supersede(turn: TurnContext, present: Deployment, wanted: Deployment, revisi
         instances=revision.instances,
         successor=name,
         retiring=retiring,
-        following=0,
+        next_revision=0,
         progress_at=turn.now,
         **_AT_REST,
     )
@@ -134,10 +134,10 @@ def _arrive(turn: TurnContext, deployment: Deployment, old: Application, revisio
 
 
 _AT_REST: dict[str, Any] = {
-    "back": False,
-    "back_why": "",
+    "rolling_back": False,
+    "rollback_reason": "",
     "pausing": False,
-    "half": "",
+    "phase": "",
     "step": 0,
     "step_since": 0.0,
     "up_target": 0,
@@ -199,8 +199,8 @@ def revert(turn: TurnContext, deployment: Deployment, why: str, *, asked: bool =
         deployment,
         **{
             **_AT_REST,
-            "back": True,
-            "back_why": why,
+            "rolling_back": True,
+            "rollback_reason": why,
             "step": deployment.step,
             "canary_done": deployment.canary_done,
         },
@@ -225,7 +225,7 @@ def resume(turn: TurnContext, deployment: Deployment) -> Deployment:
     seen = canary is not None and canary.manual and deployment.status == "UpdatePaused"
     if deployment.status == "UpdateSuspend":
         renew(turn, deployment)
-    words = _reverting(deployment, "resumed") if deployment.back else "the update continues"
+    words = _reverting(deployment, "resumed") if deployment.rolling_back else "the update continues"
     record_event(turn, deployment, "UpdateResumed", words)
     return put(
         turn,
@@ -234,7 +234,7 @@ def resume(turn: TurnContext, deployment: Deployment) -> Deployment:
         pausing=False,
         message=words,
         canary_done=deployment.canary_done or seen,
-        rested_at=0.0 if not deployment.half else deployment.rested_at,
+        rested_at=0.0 if not deployment.phase else deployment.rested_at,
         progress_at=turn.now,
     )
 
@@ -253,7 +253,7 @@ def renew(turn: TurnContext, deployment: Deployment) -> None:
 def suspend(turn: TurnContext, deployment: Deployment, words: str) -> Deployment:
     """Stops an update until a user resumes or cancels it. `words`: the reason, shown to users."""
     record_event(turn, deployment, "UpdateSuspended", words)
-    return put(turn, deployment, status="UpdateSuspend", half="", pausing=False, message=words)
+    return put(turn, deployment, status="UpdateSuspend", phase="", pausing=False, message=words)
 
 
 def fail(
@@ -262,16 +262,16 @@ def fail(
     """Handles a step that cannot end: rolls back if the strategy says so, else suspends the update until a user
     acts."""
     _stop_adding(turn, found, verdict, words)
-    if deployment.strategy.on_failure == "rollback" and not deployment.back:
+    if deployment.strategy.on_failure == "rollback" and not deployment.rolling_back:
         return revert(turn, deployment, words)
     return suspend(turn, deployment, words)
 
 
 def _stop_adding(turn: TurnContext, found: RolloutState, verdict: TransactionStatus, words: str) -> None:
     """Ends the launches on the growing side: its wanted number becomes the existing number."""
-    for half in rolling.halves(turn.state.active_of(found.growing.application.key).values()):
-        if not half.victims:
-            turn.engine.end(turn.context, half.transaction, verdict, words)
+    for each in rolling.phase_transactions(turn.state.active_of(found.growing.application.key).values()):
+        if not each.victims:
+            turn.engine.end(turn.context, each.transaction, verdict, words)
     _set_instances(turn, found.growing.application, found.growing.wanted)
 
 
@@ -312,9 +312,9 @@ def finish(turn: TurnContext, deployment: Deployment, found: RolloutState) -> De
         "previous_instances": 0,
         "progress_at": turn.now,
     }
-    if deployment.back:
+    if deployment.rolling_back:
         changes |= {"revision": deployment.previous, **_document(turn, deployment)}
-        words = f"went back to revision {deployment.previous}: {deployment.back_why or 'cancelled'}"
+        words = f"went back to revision {deployment.previous}: {deployment.rollback_reason or 'cancelled'}"
         record_event(turn, deployment, "UpdateWentBack", words)
         return put(turn, deployment, message=words, **changes)
     record_event(

@@ -86,5 +86,5 @@ class GarbageCollector:
         """All but the newest `version_history` revisions, and those an update goes to, came from or is followed by."""
         revisions = self._turn.state.revisions_of(deployment.key)
         keep = sorted(revisions)[-max(1, self._turn.options.transactions.version_history) :]
-        used = {deployment.revision, deployment.previous, deployment.following, *keep}
+        used = {deployment.revision, deployment.previous, deployment.next_revision, *keep}
         return [revision for number, revision in sorted(revisions.items()) if number not in used]

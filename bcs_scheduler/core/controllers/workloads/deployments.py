@@ -148,7 +148,7 @@ class Deployments:
         current = self._turn.state.deployments.get(key)
         if current is None or current.status == "Deleting":
             return
-        if current.status == "Running" and current.following:
+        if current.status == "Running" and current.next_revision:
             self._take_up(current)
         elif current.status == "Running":
             self._complete(current)

@@ -122,7 +122,7 @@ def change(turn: TurnContext, asked: requests.UpdateDeployment) -> Data:
         return _limits(turn, present, msgspec.structs.replace(asked, deployment=wanted))
     definition = revisions.definition_of(asked.version, present)
     halted = present.status in update_records.HALTED
-    can_be_superseded = halted or present.back or asked.on_conflict == "supersede"
+    can_be_superseded = halted or present.rolling_back or asked.on_conflict == "supersede"
     if can_be_superseded and (halted or present.status == "Update"):
         return _superseded(turn, present, wanted, definition, asked.on_conflict)
     deployment_checks.refuse_unless_at_rest(present, "update", "Running", "Deploying")
@@ -177,7 +177,7 @@ def _superseded(
     present step. The definition from before the update makes the update go back. The definition of the update itself
     changes no target; the update continues with the strategy and the number of taskgroups of the document."""
     revision = turn.state.revisions.get(present.revision_key)
-    if not present.back and revision is not None and update.same_definition(revision.version, definition):
+    if not present.rolling_back and revision is not None and update.same_definition(revision.version, definition):
         if on_conflict == "fail":
             deployment_checks.refuse_unless_at_rest(present, "update", "Running")
         documented = amendments.redocument(turn, present, revisions.documented(present, wanted))
@@ -190,12 +190,12 @@ def _superseded(
     unchanged = changed == present
     steps.advance(turn, changed)
     current = turn.state.deployments[present.key]
-    answer = {**deployment_checks.answer_of(turn, current), "revision": current.following or current.revision}
+    answer = {**deployment_checks.answer_of(turn, current), "revision": current.next_revision or current.revision}
     return {**answer, "unchanged": True} if unchanged else answer
 
 
 def _forward(turn: TurnContext, present: Deployment, wanted: Deployment, definition: Version) -> Data:
-    if present.following:
+    if present.next_revision:
         present = revisions.drop(turn, present)
     documented = revisions.documented(present, wanted)
     number = revisions.next_number(turn, present.key)
@@ -205,11 +205,11 @@ def _forward(turn: TurnContext, present: Deployment, wanted: Deployment, definit
 
 def take_up(turn: TurnContext, present: Deployment) -> None:
     """Applies the revision that was to follow an update, after the update has been undone."""
-    revision = turn.state.revisions.get(part_key(present.key, present.following))
+    revision = turn.state.revisions.get(part_key(present.key, present.next_revision))
     if revision is None:
-        update_records.put(turn, present, following=0)
+        update_records.put(turn, present, next_revision=0)
         return
-    settled = update_records.put(turn, present, following=0, message="")
+    settled = update_records.put(turn, present, next_revision=0, message="")
     running = turn.state.revisions.get(present.revision_key)
     if running is not None and update.same_definition(running.version, revision.version):
         turn.uow.delete(revision)
@@ -273,13 +273,13 @@ def _pause(turn: TurnContext, present: Deployment) -> Deployment:
     if present.status != "Update":
         raise Refused("conflict", f"deployment {present.key} is {present.status}: there is no update to pause")
     update_records.record_event(
-        turn, present, "UpdatePausing", "the step that runs is completed first" if present.half else ""
+        turn, present, "UpdatePausing", "the step that runs is completed first" if present.phase else ""
     )
     return update_records.put(turn, present, pausing=True)
 
 
 def _resume(turn: TurnContext, present: Deployment) -> Deployment:
-    resting = present.status == "Update" and present.rested_at and not present.half
+    resting = present.status == "Update" and present.rested_at and not present.phase
     if present.status not in update_records.HALTED and not present.pausing and not resting:
         raise Refused("conflict", f"deployment {present.key} is {present.status}: there is nothing to resume")
     return update_records.resume(turn, present)
@@ -288,12 +288,12 @@ def _resume(turn: TurnContext, present: Deployment) -> Deployment:
 def _cancel(turn: TurnContext, present: Deployment, why: str) -> Deployment:
     if not present.updating or present.status == "Deleting":
         raise Refused("conflict", f"deployment {present.key} is {present.status}: there is no update to cancel")
-    if present.following:
+    if present.next_revision:
         update_records.record_event(
-            turn, present, "UpdateCancelled", f"revision {present.following} does not follow: {why}"
+            turn, present, "UpdateCancelled", f"revision {present.next_revision} does not follow: {why}"
         )
         return revisions.drop(turn, present)
-    if present.back:
+    if present.rolling_back:
         raise Refused("conflict", f"the update of deployment {present.key} is being undone already")
     return update_records.revert(turn, present, why, asked=True)
 
@@ -383,7 +383,7 @@ def delete(turn: TurnContext, asked: requests.DeleteDeployment) -> Data:
         for key in list(turn.state.indexes.applications_owned(present.namespace, present.name))
     ]
     words = "waiting for its applications to be deleted"
-    deleting = update_records.put(turn, present, status="Deleting", message=words, half="", pausing=False)
+    deleting = update_records.put(turn, present, status="Deleting", message=words, phase="", pausing=False)
     update_records.record_event(turn, deleting, "DeploymentDeleting", words + (", enforced" if asked.enforce else ""))
     answer = deployment_checks.answer_of(turn, deleting)
     return {**answer, "transactionID": transactions[0].id} if transactions else answer
