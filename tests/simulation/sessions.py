@@ -1,9 +1,12 @@
-"""The world with the policy `session`: users ask for priorities and gangs, and what must hold of sessions.
+"""The world with the policy `session`: users ask for priorities, gangs and queues, and rules that hold of sessions.
 
 I40  a gang of which nothing runs is planned with its minimum or not at all
 I41  evictions leave the taskgroups ready that the disruption budget asks for
-I42  whoever is evicted has a transaction that looks for another place, and was less urgent than its beneficiary
+I42  an evicted taskgroup has a transaction that looks for another place, and was less urgent than its beneficiary if
+     both are of the same queue
 I43  the snapshot that is kept from session to session equals one that is made from nothing
+
+The rules of queues (I44 to I46) are in tests.simulation.queues.
 
 These worlds have seeds of their own (`simulate(..., sessions=True)`), so that the others stay what they are.
 """
@@ -18,6 +21,7 @@ from offers.policy.session.configuration.document import policy_of
 from store.records import Application, Deployment, Record, ReschedulePayload, TaskGroup, Transaction, Version
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
+from tests.simulation.queues import Queues, queue_of
 from tests.simulation.readiness import is_ready
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -25,7 +29,7 @@ from tests.snapshots import outdated
 
 POLICY = policy_of(
     {
-        "actions": "allocate, backfill, preempt",
+        "actions": "reclaim, allocate, backfill, preempt",
         "tiers": [
             {"plugins": [{"name": "priority"}, {"name": "gang"}, {"name": "conformance"}]},
             {"plugins": [{"name": "drf"}, {"name": "predicates"}, {"name": "proportion"}, {"name": "nodeorder"}]},
@@ -57,6 +61,7 @@ class Sessions:
     def __init__(self, world: World, options: CoreOptions) -> None:
         self.world = world
         self._asked = options.policy is not None
+        self._queues = Queues(world)
         self._there: dict[str, int] = {}
         """Taskgroups that run or are planned, by application, after the turn before."""
         self._turns = 0
@@ -76,11 +81,16 @@ class Sessions:
                 continue
             if isinstance(old, TaskGroup) and old.end_cause != "Evicted":
                 evicted.setdefault(new.application_key, []).append(old)
+        self._queues.decided(unit)
+        if not evicted:
+            return
+        records: Records = {**before, **{name: record for name, record in after.items() if record is not None}}
         for key, groups in evicted.items():
             self.world.counts["taskgroups evicted"] += len(groups)
             self._budget_holds(before, key, groups)
             for group in groups:
-                self._is_looked_after({**before, **after}, key, group)
+                self._is_looked_after(records, key, group)
+        self._queues.evicted(before, records, [group for groups in evicted.values() for group in groups])
 
     def _budget_holds(self, before: Records, key: str, evicted: list[TaskGroup]) -> None:
         application = before[("application", key)]
@@ -104,8 +114,10 @@ class Sessions:
     def _is_looked_after(self, records: Records, key: str, group: TaskGroup) -> None:
         found = [t for t in records.values() if isinstance(t, Transaction) and t.active and t.taskgroup == group.id]
         if len(found) != 1 or not isinstance(found[0].payload, ReschedulePayload):
-            raise Violation("I42", f"{group.id} is evicted, and nobody looks for another place", group.id)
+            raise Violation("I42", f"{group.id} is evicted, and no transaction looks for another place", group.id)
         beneficiary = found[0].payload.beneficiary
+        if queue_of(records, group.namespace) != queue_of(records, beneficiary.partition("/")[0]):
+            return  # priorities do not matter between queues
         if self._priority(records, key) >= self._priority(records, beneficiary):
             words = f"{group.id} is evicted for {beneficiary}, which is not more urgent"
             raise Violation("I42", words, group.id, beneficiary)
@@ -140,6 +152,7 @@ class Sessions:
             if key not in self._there and not self._ended_members(term, key):
                 self._is_whole(term, key, there[key])
         self._there, self._known = there, set(state.taskgroups)
+        self._queues.turned(term, fresh)
         self._turns += 1
         if self._turns % COMPARED == 0 and term.core.turn_context.connected:
             self._kept_is_fresh(term)

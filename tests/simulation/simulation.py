@@ -13,6 +13,7 @@ from tests.simulation.executors import Prober, sends_output
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.mesos import Master, Watch
+from tests.simulation.queues import QueueOperators
 from tests.simulation.sessions import asked, with_sessions
 from tests.simulation.store import Store
 from tests.simulation.users import Users
@@ -55,9 +56,12 @@ class Simulation:
         options = with_sessions(_options(world)) if sessions else _options(world)
         if sessions:
             self.users.asked = asked
+            self.users.queues = QueueOperators(world, self.store.durable)
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
+        if sessions:
+            self.faults.sizes = (2000,)  # so that work waits, and evictions are needed
         self.invariants = Invariants(world, self.store, self.master, self.users, options)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing

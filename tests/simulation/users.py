@@ -23,6 +23,7 @@ from store.records.definition import (
 )
 from tests.simulation.operators import Operators
 from tests.simulation.owners import DEPLOYMENTS, Owners
+from tests.simulation.queues import QueueOperators
 from tests.simulation.world import World
 from transactions.conflicts import OnConflict
 
@@ -65,6 +66,8 @@ class Users:
         self._versions = 0
         self.asked: Callable[[World], dict[str, Any]] = lambda world: {}
         """What users add to a definition in worlds of a certain kind."""
+        self.queues: QueueOperators | None = None
+        """The operators of queues, in worlds that have queues."""
 
     # --- asking -----------------------------------------------------------------------------------------------
 
@@ -82,6 +85,7 @@ class Users:
                 (2.0, self._set_agent),
                 (9.0, self._operators.ask),
                 (14.0, self.owners.ask),
+                *(((3.0, self.queues.ask),) if self.queues is not None else ()),
             )
         )
         self._tokens += 1
@@ -91,7 +95,8 @@ class Users:
         """Puts back a configmap or secret that is missing, and ends what stands still."""
         if not self.open:
             self._tokens += 1
-            self._send(self._operators.repair(self._tokens) or self.owners.repair(self._tokens), send)
+            queues = self.queues.repair(self._tokens) if self.queues is not None else None
+            self._send(queues or self._operators.repair(self._tokens) or self.owners.repair(self._tokens), send)
 
     def _send(self, command: orders.Request | None, send: Callable[[orders.Request], None]) -> None:
         if command is not None:

@@ -1,0 +1,170 @@
+"""Queues in worlds with the policy `session`: operators change them, and rules that hold of them.
+
+I44  reclaim takes nothing from a queue that is not reclaimable, and leaves every queue its guarantee
+I45  an eviction has an event on both sides
+I46  no launch takes a queue above its capability
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from bcs_scheduler.core.interface import effects, requests
+from store.records import (
+    DEFAULT_QUEUE,
+    Limits,
+    Namespace,
+    Queue,
+    Record,
+    ReschedulePayload,
+    TaskGroup,
+    Transaction,
+)
+from store.records.definition import Amounts
+from store.state.unit_of_work import Unit
+from tests.simulation.driver import Term
+from tests.simulation.operators import NAMESPACES
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+
+NAMES = ("batch", "online")
+Records = dict[tuple[str, str], Record]
+
+
+class QueueOperators:
+    """Operators who create, change and delete queues, and move namespaces between them."""
+
+    def __init__(self, world: World, durable: Records) -> None:
+        self.world = world
+        self._durable = durable
+
+    def ask(self, token: int, dry: bool) -> requests.Request:
+        """One command at random."""
+        world = self.world
+        common: dict[str, Any] = {"token": token, "dry_run": dry, "cause": f"user-{token}"}
+        if world.chance(0.4):
+            name = world.pick(("", *NAMES, *NAMES))
+            return requests.PutNamespace(namespace=Namespace(name=world.pick(NAMESPACES), queue=name), **common)
+        if world.chance(0.15):
+            return requests.DeleteQueue(name=world.pick(NAMES), **common)
+        queue = Queue(
+            name=world.pick((*NAMES, *NAMES, DEFAULT_QUEUE)),
+            weight=world.pick((1, 1, 2, 4)),
+            guarantee=Amounts(cpus=world.pick((0, 0, 400))),
+            capability=Limits(cpus=world.pick((None, None, None, 2000, 4000))),
+            reclaimable=world.chance(0.7),
+        )
+        return requests.PutQueue(queue=queue, **common)
+
+    def repair(self, token: int) -> requests.Request | None:
+        """The next change towards one queue without limits; None if nothing is to be changed."""
+        common: dict[str, Any] = {"token": token, "cause": f"user-{token}"}
+        for record in self._durable.values():
+            if isinstance(record, Namespace) and record.queue:
+                return requests.PutNamespace(namespace=Namespace(name=record.name), **common)
+        default = self._durable.get(("queue", DEFAULT_QUEUE))
+        if isinstance(default, Queue) and default.capability != Limits():
+            return requests.PutQueue(queue=Queue(name=DEFAULT_QUEUE), **common)
+        return None
+
+
+class Queues:
+    """The rules; called in worlds with the policy `session` only."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._evicted: dict[str, str] = {}
+        """Victims of the present turn and their beneficiaries."""
+        self._told: set[tuple[str, str]] = set()
+        """Keys and reasons of the events of the present turn."""
+
+    # --- I44 --------------------------------------------------------------------------------------------------
+
+    def evicted(self, before: Records, after: Records, victims: Iterable[TaskGroup]) -> None:
+        """Judges the evictions of one unit. `victims`: as they were before."""
+        lost: dict[tuple[str, str], list[TaskGroup]] = defaultdict(list)
+        for group in victims:
+            beneficiary = beneficiary_of(after, group)
+            self._evicted[group.id] = beneficiary
+            queue = queue_of(before, group.namespace)
+            if queue != queue_of(before, beneficiary.partition("/")[0]):
+                self.world.count("taskgroups reclaimed")
+                lost[queue, group.role].append(group)
+        for (name, role), groups in lost.items():
+            queue_record = before.get(("queue", name))
+            queue = queue_record if isinstance(queue_record, Queue) else Queue(name=name)
+            ids = [group.id for group in groups]
+            if not queue.reclaimable:
+                raise Violation("I44", f"queue {name} is not reclaimable and loses {', '.join(ids)}", *ids)
+            had = _held(before, name, role)
+            left = had - sum(group.resources.cpus for group in groups)
+            if left < min(queue.guarantee.cpus, had):
+                raise Violation("I44", f"{left} of the guarantee {queue.guarantee.cpus} of queue {name} are left", *ids)
+
+    # --- I45 --------------------------------------------------------------------------------------------------
+
+    def decided(self, unit: Unit) -> None:
+        """Notes the events of a unit."""
+        self._told |= {(line.key, line.reason) for line in unit.effects if isinstance(line, effects.LogLine)}
+
+    def turned(self, term: Term, fresh: Iterable[str]) -> None:
+        """Judges the turn. `fresh`: applications with new placements."""
+        evicted, told = self._evicted, self._told
+        self._evicted, self._told = {}, set()
+        for victim, beneficiary in evicted.items():
+            for key, reason in ((victim, "TaskGroupEvicted"), (beneficiary, "ApplicationPreempting")):
+                if (key, reason) not in told:
+                    raise Violation("I45", f"{victim} is evicted for {beneficiary} without {reason}", victim, key)
+        self._capabilities_hold(term, fresh)
+
+    # --- I46 --------------------------------------------------------------------------------------------------
+
+    def _capabilities_hold(self, term: Term, fresh: Iterable[str]) -> None:
+        state, mirror = term.core.state, term.mirror
+        limited = {queue.name: most for queue in state.queues.values() if (most := queue.capability.cpus) is not None}
+        names = defaultdict(set)
+        for key in fresh:
+            names[queue_of(mirror, key.partition("/")[0])].add(key)
+        for name in limited.keys() & names.keys():
+            if any(("daemonset", key) in mirror for key in names[name]):
+                continue  # daemonsets do not wait for sessions
+            planned: dict[str, int] = defaultdict(int)
+            for demand, _ in term.core._offer_manager.placing._launcher.placements():
+                if queue_of(mirror, demand.application.partition("/")[0]) == name:
+                    planned[demand.role] += demand.request.cpus
+            for role in {*planned, *(g.role for g in state.taskgroups.values() if g.application_key in names[name])}:
+                had = _held(mirror, name, role) + planned[role]
+                placed = {d.role for d, _ in term.core._offer_manager.placing._launcher.placements()}
+                if role in placed and had > limited[name]:
+                    words = f"queue {name} has {had} of at most {limited[name]} in role {role}"
+                    raise Violation("I46", words, *names[name])
+                self.world.count("queues with a limit launch")
+
+
+def beneficiary_of(records: Records, group: TaskGroup) -> str:
+    """The application for which a taskgroup is evicted; empty without a transaction that says so."""
+    for one in records.values():
+        if isinstance(one, Transaction) and one.active and one.taskgroup == group.id:
+            return one.payload.beneficiary if isinstance(one.payload, ReschedulePayload) else ""
+    return ""
+
+
+def queue_of(records: Records, namespace: str) -> str:
+    """Name of the queue of a namespace."""
+    record = records.get(("namespace", namespace))
+    name = record.queue if isinstance(record, Namespace) else ""
+    return name if ("queue", name) in records else DEFAULT_QUEUE
+
+
+def _held(records: Records, queue: str, role: str) -> int:
+    """Thousandths of cores that the taskgroups of a queue hold for good."""
+    return sum(
+        one.resources.cpus
+        for one in records.values()
+        if isinstance(one, TaskGroup)
+        and one.role == role
+        and not (one.ended or one.killing_since or one.unreachable_since)
+        and queue_of(records, one.namespace) == queue
+    )
