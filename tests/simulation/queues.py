@@ -51,7 +51,7 @@ class QueueOperators:
             return requests.DeleteQueue(name=world.pick(NAMES), **common)
         queue = Queue(
             name=world.pick((*NAMES, *NAMES, DEFAULT_QUEUE)),
-            weight=world.pick((1, 1, 2, 4)),
+            weight=world.pick((1, 1, 4, 8)),
             guarantee=Amounts(cpus=world.pick((0, 0, 400))),
             capability=Limits(cpus=world.pick((None, None, None, 2000, 4000))),
             reclaimable=world.chance(0.7),

@@ -66,8 +66,8 @@ class Users:
         self._versions = 0
         self.asked: Callable[[World], dict[str, Any]] = lambda world: {}
         """What users add to a definition in worlds of a certain kind."""
-        self.queues: QueueOperators | None = None
-        """The operators of queues, in worlds that have queues."""
+        self.queues: QueueOperators | None = None  # in worlds that have queues
+        self.cpus: tuple[int, ...] = (50, 100, 500, 1000)
 
     # --- asking -----------------------------------------------------------------------------------------------
 
@@ -85,7 +85,7 @@ class Users:
                 (2.0, self._set_agent),
                 (9.0, self._operators.ask),
                 (14.0, self.owners.ask),
-                *(((3.0, self.queues.ask),) if self.queues is not None else ()),
+                *(((8.0, self.queues.ask),) if self.queues is not None else ()),
             )
         )
         self._tokens += 1
@@ -236,9 +236,7 @@ class Users:
 
     def _container(self, number: int) -> Container:
         world = self.world
-        requests = Amounts(
-            cpus=world.pick((50, 100, 500, 1000)), mem=world.pick((32_000, 256_000, 1_000_000)), disk=10_000
-        )
+        requests = Amounts(cpus=world.pick(self.cpus), mem=world.pick((32_000, 256_000, 1_000_000)), disk=10_000)
         ports = []
         if world.chance(0.5):
             ports.append(Port(name=f"a{number}", container_port=80, host_port=0))
