@@ -357,16 +357,14 @@ MUTANTS = (
 OF_SESSIONS = (
     Mutant("start gangs in parts", mutantsessions.start_gangs_in_parts, ("I40",), range(4, 44)),
     Mutant("ignore the budget", mutantsessions.ignore_the_budget, ("I41",), range(4, 44)),
-    Mutant("evict for good", mutantsessions.evict_for_good, ("I42", "C2"), range(5, 45)),
+    Mutant("evict for good", mutantsessions.evict_for_good, ("I42", "C2"), range(4, 44)),
     Mutant("evict anybody", mutantsessions.evict_anybody, ("I42",)),
     Mutant("overlook taskgroups", mutantsessions.overlook_taskgroups, ("I43",)),
     Mutant("overlook agents", mutantsessions.overlook_agents, ("I43",)),
-    Mutant("reclaim from the protected", mutantsessions.reclaim_from_the_protected, ("I44",)),
-    Mutant("forget queues", mutantsessions.forget_queues, ("I44", "I46")),
-    Mutant("ignore capabilities", mutantsessions.ignore_capabilities, ("I46",)),
-    Mutant("keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",)),
-    Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",)),
-    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",)),
-    Mutant("break gangs when the matcher fails", mutantsessions.break_gangs_when_the_matcher_fails, ("I40",)),
+    Mutant(
+        "keep silent about the beneficiary", mutantsessions.keep_silent_about_the_beneficiary, ("I45",), range(4, 44)
+    ),
+    Mutant("keep silent about the victim", mutantsessions.keep_silent_about_the_victim, ("I45",), range(4, 44)),
+    Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(4, 44)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""

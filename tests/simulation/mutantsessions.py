@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.placer import Placer
 from bcs_scheduler.core.placement.sessions import held, role, session_pass
 from offers.policy.session.plugins import priority
 from store.records import TaskGroup
@@ -63,21 +62,6 @@ def overlook_agents(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(role.RoleSnapshot, "touch", hasty)
 
 
-def reclaim_from_the_protected(patch: pytest.MonkeyPatch) -> None:
-    """Every queue is reclaimable."""
-    _queues(patch, reclaimable=True)
-
-
-def ignore_capabilities(patch: pytest.MonkeyPatch) -> None:
-    """No queue has a limit."""
-    _queues(patch, capability=())
-
-
-def _queues(patch: pytest.MonkeyPatch, **changed: Any) -> None:
-    genuine = role._queue
-    patch.setattr(role, "_queue", lambda record: genuine(record)._replace(**changed))
-
-
 def keep_silent_about_the_beneficiary(patch: pytest.MonkeyPatch) -> None:
     """Beneficiaries get no event."""
     _without_event(patch, "ApplicationPreempting")
@@ -102,14 +86,3 @@ def count_the_unready(patch: pytest.MonkeyPatch) -> None:
     """The budget counts taskgroups that are not ready."""
     patch.setattr(evictions, "is_ready", lambda group: not group.ended)
     patch.setattr(evictions, "is_ready_or_finished", lambda group: not group.ended)
-
-
-def break_gangs_when_the_matcher_fails(patch: pytest.MonkeyPatch) -> None:
-    """Members of a gang are launched although others have no place."""
-    genuine = Placer.assign
-    patch.setattr(Placer, "assign", lambda self, assignments, missing: genuine(self, assignments, {}))
-
-
-def forget_queues(patch: pytest.MonkeyPatch) -> None:
-    """All work belongs to the default queue."""
-    patch.setattr(role, "queue_of", lambda state, namespace: "default")

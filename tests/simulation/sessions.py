@@ -65,6 +65,8 @@ class Sessions:
         self._there: dict[str, int] = {}
         """Taskgroups that run or are planned, by application, after the turn before."""
         self._turns = 0
+        self._instances: dict[str, int] = {}
+        """Wanted taskgroups by application after the turn before: a scale may begin after the launch of a gang."""
         self._known: set[str] = set()
         """All taskgroups after the turn before: one that comes back is not planned anew."""
 
@@ -152,6 +154,7 @@ class Sessions:
             if key not in self._there and not self._ended_members(term, key):
                 self._is_whole(term, key, there[key])
         self._there, self._known = there, set(state.taskgroups)
+        self._instances = {key: application.instances for key, application in state.applications.items()}
         self._queues.turned(term, fresh)
         self._turns += 1
         if self._turns % COMPARED == 0 and term.core.turn_context.connected:
@@ -173,7 +176,8 @@ class Sessions:
     def _is_whole(self, term: Term, key: str, count: int) -> None:
         application = term.core.state.applications[key]
         version = term.core.state.version(key, application.version)
-        least = min(version.min_available, application.instances) if version is not None else 0
+        wanted = min(application.instances, self._instances.get(key, application.instances))
+        least = min(version.min_available, wanted) if version is not None else 0
         if least > 1:
             self.world.count("gangs planned")
             if count < least:

@@ -55,13 +55,11 @@ class Simulation:
         self.users = Users(world, self.store.durable)
         options = with_sessions(_options(world)) if sessions else _options(world)
         if sessions:
-            self.users.asked, self.users.cpus = asked, (500, 1000, 1500)
+            self.users.asked = asked
             self.users.queues = QueueOperators(world, self.store.durable)
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
-        if sessions:
-            self.faults.sizes = (3000,)  # so that work waits, and evictions are needed
         self.invariants = Invariants(world, self.store, self.master, self.users, options)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing

@@ -126,8 +126,9 @@ def test_mutants_of_sessions_are_caught(mutant: Mutant, monkeypatch: pytest.Monk
     pytest.fail(f"nobody noticed: {mutant.name}")
 
 
-def test_the_program_reports_what_happened_and_exits_with_zero() -> None:
-    command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "80"]
+@pytest.mark.parametrize("policy", ["simple", "session"])
+def test_the_program_reports_the_events_and_exits_with_zero(policy: str) -> None:
+    command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "80", "--policy", policy]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "2 seeds x 80 steps without a violation" in done.stdout

@@ -67,7 +67,6 @@ class Users:
         self.asked: Callable[[World], dict[str, Any]] = lambda world: {}
         """What users add to a definition in worlds of a certain kind."""
         self.queues: QueueOperators | None = None  # in worlds that have queues
-        self.cpus: tuple[int, ...] = (50, 100, 500, 1000)
 
     # --- asking -----------------------------------------------------------------------------------------------
 
@@ -236,7 +235,9 @@ class Users:
 
     def _container(self, number: int) -> Container:
         world = self.world
-        requests = Amounts(cpus=world.pick(self.cpus), mem=world.pick((32_000, 256_000, 1_000_000)), disk=10_000)
+        requests = Amounts(
+            cpus=world.pick((50, 100, 500, 1000)), mem=world.pick((32_000, 256_000, 1_000_000)), disk=10_000
+        )
         ports = []
         if world.chance(0.5):
             ports.append(Port(name=f"a{number}", container_port=80, host_port=0))
