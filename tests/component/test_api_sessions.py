@@ -21,7 +21,8 @@ from bcs_scheduler.security.audit import Audit
 from bcs_scheduler.security.caller import PROGRAM_RIGHTS
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
-from store.records import Framework, Task, TaskGroup
+from store.records import Framework, Task, TaskGroup, Version
+from store.records.definition import Container
 from store.records.running import BoundPort
 from tests.component.apiserver import Api, serving
 from tests.component.standinserver import QuietHandler, StandInServer
@@ -467,3 +468,52 @@ def test_only_ports_of_the_task_are_reached(guarded: Guarded) -> None:
 def test_a_request_without_upgrade_is_told_so(guarded: Guarded) -> None:
     answer = guarded.api.get(EXEC, headers={"Authorization": "Bearer operator"})
     assert (answer.status_code, answer.headers["Upgrade"]) == (426, "websocket")
+
+
+# --- attaching with an input --------------------------------------------------------------------------------------
+
+ATTACH = f"/taskgroup/{GROUP}/attach"
+
+
+def defined(gateway: CoreGateway, **fields: bool) -> None:
+    """The task of the group has this definition."""
+    version = Version(namespace="shop", application="web", name="1", containers=(Container(**fields),))
+    gateway.core.state.apply(Version.kind, version.key, version)
+
+
+def test_attach_writes_to_the_terminal_of_a_task_of_mesos(
+    guarded: Guarded, gateway: CoreGateway, agent: StandInAgent
+) -> None:
+    defined(gateway, stdin=True, tty=True)
+    agent.said, agent.quiet = [("STDOUT", b"$ ")], True
+    with guarded.open(ATTACH) as line:
+        begin(line, stdin=True, tty={"rows": 30, "columns": 90})
+        assert line.recv() == b"\1$ "
+        line.send(b"\0date\r")
+        wait_for(lambda: agent.input == [b"date\r"], what="the input")
+        wait_for(lambda: agent.sizes() == [(30, 90)], what="the size")
+        line.send(bytes((255, 0)))
+        assert outcome(line) == {"exitCode": 0}
+    [call] = [call for call in agent.asked if call.get("type") == "ATTACH_CONTAINER_OUTPUT"]
+    container = {"value": "nested", "parent": {"value": "container"}}
+    assert call["attach_container_output"] == {"container_id": container}
+    [first] = [call for call in agent.asked if call.get("type") == "CONTAINER_ID"]
+    assert first["container_id"] == container
+    assert not [call for call in agent.asked if call.get("type") == "LAUNCH_NESTED_CONTAINER_SESSION"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted", "words"),
+    [
+        ({}, {"stdin": True}, "task server was started without an input"),
+        ({"stdin": True}, {"stdin": True, "tty": {}}, "task server was started without a terminal"),
+        ({"stdin": True, "tty": True}, {"tty": {}}, "tty needs stdin"),
+    ],
+)
+def test_an_input_that_the_task_does_not_have_is_refused(
+    guarded: Guarded, gateway: CoreGateway, fields: dict[str, bool], wanted: dict[str, Any], words: str
+) -> None:
+    defined(gateway, **fields)
+    with guarded.open(ATTACH) as line:
+        refused = outcome(begin(line, **wanted))
+    assert refused["message"].startswith(words) and refused["reason"] in ("conflict", "invalid")
