@@ -135,6 +135,8 @@ class Demand(NamedTuple, Generic[SlotT]):
     """Name of the queue that the demand waits in; empty = the default queue. It does not change the order yet."""
     priority: int = 0
     """Priority, greater = more urgent. It does not change the order yet: demands are placed in the given order."""
+    group: str = ""
+    """Key of the group of applications that the demand belongs to; empty = none."""
     min_members: int = 0
     """Size of the gang: if fewer slots than this find a place, none of them is placed. 0 = every slot counts alone."""
 
@@ -169,6 +171,20 @@ class HeldBack(NamedTuple):
     """The number of applications that a limit admits; None if no such limit holds the demand back."""
 
 
+class GroupGap(NamedTuple):
+    """The minimum that a group of applications does not reach. Numbers count taskgroups."""
+
+    group: str
+    """Key ``namespace/name`` of the group."""
+    needed: int
+    """Places that must be found at the same time."""
+    found: int
+    wanted: int
+    """Taskgroups that the applications of the group want a place for."""
+    short: tuple[tuple[str, int], ...] = ()
+    """Members below a minimum of their own, with the number of taskgroups that are missing."""
+
+
 class Diagnosis(NamedTuple):
     """The reasons why a demand was not (fully) placed, determined at the end of the pass.
 
@@ -192,6 +208,8 @@ class Diagnosis(NamedTuple):
     """Members of a gang that would have found a place; 0 if the demand is no gang, or if the gang was placed."""
     held_back: HeldBack | None = None
     """The queue that holds the demand back; None if no queue does."""
+    gap: GroupGap | None = None
+    """The minimum that the group of the demand does not reach; None if no group holds the demand back."""
 
 
 class Provisional(NamedTuple):

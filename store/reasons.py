@@ -31,6 +31,7 @@ EventReason = Literal[
     "DaemonsetStuck", "DaemonsetDeleted",
     "ServiceCreated", "ServiceUpdated", "ServiceDeleted", "ServiceAvailable", "ServiceUnavailable", "ServiceTruncated",
     "NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted", "QueueCreated", "QueueUpdated", "QueueDeleted",
+    "PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted",
     "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted",
     "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "SecretCreated", "SecretUpdated", "SecretDeleted",
     "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "CustomKindRegistered", "CustomKindDeleted",
@@ -208,6 +209,7 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
     yield from _kept(
         "priorityclass", "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted", "The priority class"
     )
+    yield from _kept("podgroup", "PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted", "The pod group")
     yield from _kept("configmap", "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "The configmap")
     yield from _kept("secret", "SecretCreated", "SecretUpdated", "SecretDeleted", "The secret")
     yield from _kept("webhook", "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "The admission webhook")

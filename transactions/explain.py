@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from offers.dimensions import recorded
-from offers.model import Diagnosis, HeldBack
+from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.records import TaskGroup
 from transactions.kinds import daemonset
@@ -18,6 +18,8 @@ NAMED = 3
 def reasons(diagnosis: Diagnosis) -> str:
     """Returns the message for a diagnosis, e.g. ``7 of 10 agents: not enough cpus; 3 of 10 agents: constraint UNIQUE
     hostname``. The message for a gang names the number of places that it needs at the same time."""
+    if diagnosis.gap is not None:
+        return f"{group_gap(diagnosis.gap)}; {reasons(diagnosis._replace(gap=None))}"
     if diagnosis.min_members > 1 and diagnosis.agents:
         places = counted(diagnosis.min_members, "place")
         why = reasons(diagnosis._replace(min_members=0))
@@ -34,6 +36,16 @@ def reasons(diagnosis: Diagnosis) -> str:
         shown = recorded(name).shown
         parts.append(f"closest for {name}: needs {shown(needed)}, at most {shown(free)} free")
     return "; ".join(parts)
+
+
+def group_gap(gap: GroupGap) -> str:
+    """Returns the message for a group of applications below its minimum."""
+    if gap.wanted < gap.needed:
+        words = f"{counted(gap.needed, 'taskgroup')} missing, the applications of the group request {gap.wanted}"
+    else:
+        words = f"{counted(gap.needed, 'place')} needed at the same time, {gap.found} found"
+    short = ", ".join(f"{name} {number}" for name, number in gap.short)
+    return f"group {gap.group}: {words}" + (f"; missing by member: {short}" if short else "")
 
 
 def held_back(found: HeldBack) -> str:

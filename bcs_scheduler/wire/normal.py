@@ -17,6 +17,7 @@ from bcs_scheduler.wire.documents.daemonset import DaemonsetDocument
 from bcs_scheduler.wire.documents.deployment import DeploymentDocument
 from bcs_scheduler.wire.documents.extensions import WebhookDocument
 from bcs_scheduler.wire.documents.namespaces import NamespaceDocument
+from bcs_scheduler.wire.documents.policy.groups import PodGroupDocument
 from bcs_scheduler.wire.documents.policy.priorities import PriorityClassDocument
 from bcs_scheduler.wire.documents.queues import QueueDocument
 from bcs_scheduler.wire.documents.service import ServiceDocument
@@ -32,6 +33,7 @@ SHAPES: dict[str, Hashable] = {
     "service": ServiceDocument,
     "namespace": NamespaceDocument,
     "queue": QueueDocument,
+    "PodGroup": PodGroupDocument,
     "PriorityClass": PriorityClassDocument,
     "daemonset": DaemonsetDocument,
     "admissionwebhook": WebhookDocument,

@@ -29,6 +29,7 @@ OPEN_KINDS = frozenset(
         "namespace",
         "queue",
         "priorityclass",
+        "podgroup",
         "journal",
     }
 )

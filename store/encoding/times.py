@@ -45,6 +45,7 @@ PAST: Mapping[str, tuple[str, ...]] = {
     "Endpoint": ("created_at", "updated_at"),
     "Namespace": ("created_at", "updated_at"),
     "Queue": ("created_at", "updated_at"),
+    "PodGroup": ("created_at", "updated_at"),
     "PriorityClass": ("created_at", "updated_at"),
     "Webhook": ("created_at", "updated_at"),
     "CustomKind": ("created_at",),

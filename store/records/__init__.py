@@ -25,12 +25,14 @@ from store.records.objects import EventLog as EventLog
 from store.records.objects import Hook as Hook
 from store.records.objects import Limits as Limits
 from store.records.objects import Namespace as Namespace
+from store.records.objects import PodGroup as PodGroup
 from store.records.objects import PriorityClass as PriorityClass
 from store.records.objects import Queue as Queue
 from store.records.objects import Quota as Quota
 from store.records.objects import Webhook as Webhook
 from store.records.record import SCHEMA as SCHEMA
 from store.records.record import Record as Record
+from store.records.running import GROUP_ANNOTATION as GROUP_ANNOTATION
 from store.records.running import AgentSetting as AgentSetting
 from store.records.running import Application as Application
 from store.records.running import ApplicationStatus as ApplicationStatus
@@ -94,6 +96,7 @@ KINDS: dict[str, type[Record]] = {
         Namespace,
         Queue,
         PriorityClass,
+        PodGroup,
         Webhook,
         CustomKind,
         CustomObject,

@@ -103,6 +103,33 @@ class PriorityClass(Record, frozen=True, kw_only=True):
         return self.name
 
 
+class PodGroup(Record, frozen=True, kw_only=True):
+    """Applications of one namespace whose taskgroups start together or not at all. An application names its group in
+    the annotation `store.records.GROUP_ANNOTATION`."""
+
+    kind: ClassVar[str] = "podgroup"
+
+    namespace: str
+    name: str
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    min_member: int = 0
+    """Number of taskgroups of all members that must run together."""
+    min_task_member: dict[str, int] = {}
+    """Number of taskgroups of single members that must run together, by the name of the deployment or application."""
+    queue: str = ""
+    """Name of the queue of the namespace, if the document names it; placement reads the namespace."""
+    priority_class: str = ""
+    """Name of the priority class of members that give no priority and name no class; empty = none."""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The key: ``namespace/name``."""
+        return object_key(self.namespace, self.name)
+
+
 class Hook(Part, frozen=True, kw_only=True):
     """One webhook of a configuration, in the order it is called. `ca` is PEM."""
 

@@ -33,6 +33,10 @@ ApplicationStatus = Literal[
 ApplicationType = Literal["application", "process", "daemonset"]
 
 
+GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
+"""Annotation with the name of the group that a workload belongs to."""
+
+
 class Framework(Record, frozen=True, kw_only=True):
     """The registration with the cluster manager. There is one framework record, and every new leader uses the same
     id."""
@@ -96,6 +100,17 @@ class Application(Record, frozen=True, kw_only=True):
     def deployment_key(self) -> str:
         """Key of the deployment that owns the application. No object has this key if `deployment` is empty."""
         return object_key(self.namespace, self.deployment)
+
+    @property
+    def group(self) -> str:
+        """Key of the group that the application belongs to; empty = none. Daemonsets belong to no group."""
+        name = self.annotations.get(GROUP_ANNOTATION, "") if self.type != "daemonset" else ""
+        return object_key(self.namespace, name) if name else ""
+
+    @property
+    def member(self) -> str:
+        """The name of the application in its group: both sides of a deployment are one member."""
+        return self.deployment or self.name
 
     @property
     def owner(self) -> Owner | None:

@@ -17,7 +17,7 @@ from store.records import Application, CustomObject, FailedOutput, TaskGroup
 Key = str
 R = TypeVar("R")
 NAMESPACED = frozenset(
-    {"application", "deployment", "daemonset", "service", "configmap", "secret", "webhook", "customobject"}
+    {"application", "deployment", "daemonset", "service", "configmap", "secret", "webhook", "customobject", "podgroup"}
 )
 """Kinds whose records are indexed by their namespace."""
 _NOTHING: Mapping[Any, None] = {}
@@ -35,6 +35,7 @@ class Indexes:
         self._kinds: dict[str, dict[Key, None]] = {}
         self._outputs: dict[Key, dict[Key, None]] = {}
         self._queued: dict[str, dict[Key, None]] = {}
+        self._grouped: dict[Key, dict[Key, None]] = {}
         self._default_classes: dict[Key, None] = {}
         self._agents: dict[str, dict[str, int]] = {}
         """Taskgroups by name of their agent and its id."""
@@ -73,6 +74,10 @@ class Indexes:
         """Names of the namespaces with this value in the field `queue`."""
         return self._queued.get(queue, _NOTHING)
 
+    def applications_in(self, group: Key) -> Mapping[Key, None]:
+        """Keys of the applications that name this group (``namespace/name``)."""
+        return self._grouped.get(group, _NOTHING)
+
     def default_priority_classes(self) -> list[Key]:
         """Names of the priority classes that are the default: one at most."""
         return list(self._default_classes)
@@ -90,6 +95,7 @@ class Indexes:
         if kind == "application":
             self._relabel(key, before, after)
             self._own(key, before, after)
+            self._group(key, before.group if before is not None else "", after.group if after is not None else "")
         elif kind == FailedOutput.kind:
             output = after or before
             _toggle(self._outputs, object_key(output.namespace, output.application), key, there=after is not None)
@@ -106,11 +112,10 @@ class Indexes:
             self._count_object(after or before, 1 if after is not None else -1)
 
     def _enqueue(self, key: Key, before: str, after: str) -> None:
-        if before != after:
-            if before:
-                _toggle(self._queued, before, key, there=False)
-            if after:
-                _toggle(self._queued, after, key, there=True)
+        _move(self._queued, key, before, after)
+
+    def _group(self, key: Key, before: str, after: str) -> None:
+        _move(self._grouped, key, before, after)
 
     def taskgroup_changed(self, before: TaskGroup | None, after: TaskGroup | None) -> None:
         """Follows a taskgroup that was added (`before` None), was removed (`after` None), or is on another agent
@@ -162,6 +167,15 @@ class Indexes:
         self._objects[custom.type] += step
         if not self._objects[custom.type]:
             del self._objects[custom.type]
+
+
+def _move(index: dict[str, dict[Key, None]], key: Key, before: str, after: str) -> None:
+    """Moves a key from one place to another; empty = no place."""
+    if before != after:
+        if before:
+            _toggle(index, before, key, there=False)
+        if after:
+            _toggle(index, after, key, there=True)
 
 
 def _toggle(index: dict[Any, dict[Key, None]], place: Any, key: Key, *, there: bool) -> None:

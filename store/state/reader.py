@@ -25,6 +25,7 @@ from store.records import (
     Framework,
     Message,
     Namespace,
+    PodGroup,
     PriorityClass,
     Queue,
     Record,
@@ -59,6 +60,7 @@ TABLES = {
     "namespace": "namespaces",
     "queue": "queues",
     "priorityclass": "priority_classes",
+    "podgroup": "pod_groups",
     "webhook": "webhooks",
     "customkind": "custom_kinds",
     "customobject": "custom_objects",
@@ -76,6 +78,9 @@ class IndexReader(Protocol):
 
     def sizes(self) -> dict[tuple[str, str], int]:
         """Number of records by (kind, namespace), without zeros."""
+
+    def applications_in(self, group: Key) -> Mapping[Key, None]:
+        """Keys of the applications that name this group (``namespace/name``)."""
 
     def agents_called(self, name: str) -> list[str]:
         """Ids of the agents that hold taskgroups and that these know by this host name or address."""
@@ -155,6 +160,10 @@ class StateReader(Protocol):
     @property
     def priority_classes(self) -> Mapping[Key, PriorityClass]:
         """Priority classes by name."""
+
+    @property
+    def pod_groups(self) -> Mapping[Key, PodGroup]:
+        """Groups of applications by key (``namespace/name``)."""
 
     @property
     def webhooks(self) -> Mapping[Key, Webhook]:

@@ -33,6 +33,7 @@ from store.records import (
     Message,
     Namespace,
     OrphanedTask,
+    PodGroup,
     PriorityClass,
     Queue,
     Record,
@@ -89,6 +90,7 @@ class State:
         self.endpoints: dict[Key, Endpoint] = {}
         self.namespaces: dict[Key, Namespace] = {}
         self.queues: dict[Key, Queue] = {}
+        self.pod_groups: dict[Key, PodGroup] = {}
         self.priority_classes: dict[Key, PriorityClass] = {}
         self.webhooks: dict[Key, Webhook] = {}
         self.custom_kinds: dict[Key, CustomKind] = {}

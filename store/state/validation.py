@@ -76,6 +76,9 @@ def _references(state: State) -> Iterator[Reference]:
     for namespace in state.namespaces.values():
         if namespace.queue:
             yield f"namespace {namespace.name}", "queue", namespace.queue
+    for application in state.applications.values():
+        if application.group:
+            yield f"application {application.key}", "podgroup", application.group
     for key in state.endpoints:
         yield f"endpoint {key}", "service", key
     for key in state.services:

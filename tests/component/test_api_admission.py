@@ -569,6 +569,7 @@ def test_every_route_that_takes_documents_asks() -> None:
         "SecretDocument",
         "NamespaceDocument",
         "QueueDocument",
+        "PodGroupDocument",
         "PriorityClassDocument",
         "WebhookDocument",
         "CustomKindDocument",

@@ -80,6 +80,29 @@ def test_a_gang_waits_and_then_starts_at_once(scheduler: SchedulerProcess) -> No
         assert scheduler.taskgroups("gang") == [], "no part of the gang is launched"
     scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/4")
     scheduler.wait_running("gang", 6)
+    _a_group_waits_and_then_starts_at_once(scheduler)
+
+
+def _a_group_waits_and_then_starts_at_once(scheduler: SchedulerProcess) -> None:
+    """Two places are left, and three taskgroups of two applications start together."""
+    group = {"kind": "PodGroup", "metadata": {"name": "train"}, "spec": {"minMember": 3}}
+    scheduler.call("POST", "/namespaces/default/podgroups", group)
+    for name, instances in (("master", 1), ("worker", 2)):
+        member = application(name, instances)
+        member["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "train"}
+        scheduler.call("POST", APPLICATIONS, member)
+
+    def waits() -> bool:
+        (operation,) = scheduler.call("GET", f"{APPLICATIONS}/worker/explain")["transactions"]
+        held = (operation["placing"] or {}).get("group") or {}
+        return (held.get("name"), held.get("needed"), held.get("found")) == ("default/train", 3, 2)
+
+    wait_for(waits, PATIENCE, "the explanation of the group")
+    assert scheduler.taskgroups("master") + scheduler.taskgroups("worker") == []
+    scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/3")
+    scheduler.wait_running("worker", 2)
+    scheduler.wait_running("master", 1)
+    assert scheduler.call("GET", "/namespaces/default/podgroups/train")["status"]["phase"] == "Running"
 
 
 def test_the_higher_priority_gets_the_room_that_becomes_free(scheduler: SchedulerProcess) -> None:

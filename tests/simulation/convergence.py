@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from store.records import Application, Deployment, Message, Record, TaskGroup, Transaction, Version
+from store.records import GROUP_ANNOTATION, Application, Deployment, Message, Record, TaskGroup, Transaction, Version
 from tests.simulation.agents import Agent
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants, records_of
@@ -135,7 +135,7 @@ class Convergence:
         """On this agent, or on any."""
         neighbours = neighbours_in(self.store.durable.values())
         version = neighbours.versions.get((application, name))
-        if version is not None and version.min_available > 1:
+        if version is not None and (version.min_available > 1 or GROUP_ANNOTATION in version.annotations):
             return False  # a gang needs several places at the same time: how many there are is not asked here
         return version is not None and any(
             self._fits(version, agent, neighbours)

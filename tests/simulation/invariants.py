@@ -13,7 +13,8 @@ Those of messages, configmaps and secrets (I16 to I19) are in tests.simulation.m
 daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownership, those of the time (I26 to I28)
 in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
-requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions. That
+requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
+groups (I44) in tests.simulation.podgroups. That
 statuses follow each other as their tables say (I33) is checked by the core itself (transactions.transitions). What must
 hold once faults have stopped is in tests.simulation.convergence.
 """
@@ -38,6 +39,7 @@ from tests.simulation.messages import Messages
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
 from tests.simulation.orphans import Orphans
 from tests.simulation.ownership import Ownership
+from tests.simulation.podgroups import PodGroups
 from tests.simulation.queueing import Queueing
 from tests.simulation.readiness import is_ready, ready
 from tests.simulation.room import Room
@@ -61,6 +63,7 @@ class Invariants:
         self.ownership = Ownership(world)
         self.queueing = Queueing()
         self.sessions = Sessions(world, options)
+        self.pod_groups = PodGroups(world)
         self.orphans = Orphans(world, store, master)
         self.timekeeping = Timekeeping(world, store, options)
         self.keeping = Keeping(world, options, store.durable, users.unwanted, self.timekeeping)
@@ -111,6 +114,7 @@ class Invariants:
         self.messages.turned(term)
         self.ownership.turned(term)
         self.sessions.turned(term)
+        self.pod_groups.turned(term)
 
     def updates_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I5: an update never ends a ready taskgroup if that makes more than its max_unavailable unavailable."""

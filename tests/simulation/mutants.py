@@ -30,7 +30,16 @@ from offers.rules.constraints import EMPTY_RULES, Rule
 from store.base import Change
 from store.state import Census
 from store.state.unit_of_work import Unit
-from tests.simulation import driver, mutantclocks, mutantkeeping, mutantowners, mutantsessions, mutantstandbys, store
+from tests.simulation import (
+    driver,
+    mutantclocks,
+    mutantgroups,
+    mutantkeeping,
+    mutantowners,
+    mutantsessions,
+    mutantstandbys,
+    store,
+)
 from transactions import groups, injection
 from transactions.engine import engine, self_healing
 from transactions.kinds import fill, update
@@ -368,3 +377,10 @@ OF_SESSIONS = (
     Mutant("count the unready", mutantsessions.count_the_unready, ("I41",), range(4, 44)),
 )
 """Mutants that are looked for in worlds with the policy `session`."""
+
+OF_GROUPS = (
+    Mutant("start groups in parts", mutantgroups.start_groups_in_parts, ("I44",)),
+    Mutant("forget minimums of members", mutantgroups.forget_minimums_of_members, ("I44",)),
+    Mutant("match members alone", mutantgroups.match_members_alone, ("I44",), range(2, 60, 2)),
+)
+"""Mutants that are looked for in worlds with groups."""

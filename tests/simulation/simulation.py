@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
+from tests.simulation import podgroups
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
 from tests.simulation.executors import Prober, sends_output
@@ -46,17 +47,21 @@ class Result:
 
 
 class Simulation:
-    def __init__(self, seed: int, sessions: bool = False) -> None:
-        """`sessions`: with the policy `session` (tests.simulation.sessions)."""
+    def __init__(self, seed: int, sessions: bool = False, groups: bool = False) -> None:
+        """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
+        groups (tests.simulation.podgroups)."""
+        self.groups = groups
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
         self.master = Master(world, watch)
         self.users = Users(world, self.store.durable)
-        options = with_sessions(_options(world)) if sessions else _options(world)
+        options = with_sessions(_options(world)) if sessions or (groups and seed % 2) else _options(world)
         if sessions:
             self.users.asked = asked
             self.users.queues = QueueOperators(world, self.store.durable)
+        elif groups:
+            self.users.asked = podgroups.asked
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
@@ -98,7 +103,9 @@ class Simulation:
     def _operate(self) -> None:
         """Users reach a leader, sometimes one that does not know yet that it has been deposed."""
         leaders = [node for node in self.nodes if node.term is not None]
-        if leaders:
+        if leaders and self.groups and self.world.chance(0.15):
+            self.users.ask_for(podgroups.change, lambda command: self._send(self.world.pick(leaders), command))
+        elif leaders:
             self.users.ask(lambda command: self._send(self.world.pick(leaders), command))
 
     def _send(self, node: Node, command: requests.Request) -> None:
@@ -160,10 +167,12 @@ def _options(world: World) -> CoreOptions:
     )
 
 
-def simulate(seed: int, steps: int, *, trace: bool = False, verbose: bool = False, sessions: bool = False) -> Result:
-    """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`:
-    as in `Simulation`."""
-    simulation = Simulation(seed, sessions)
+def simulate(
+    seed: int, steps: int, *, trace: bool = False, verbose: bool = False, sessions: bool = False, groups: bool = False
+) -> Result:
+    """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
+    `groups`: as in `Simulation`."""
+    simulation = Simulation(seed, sessions, groups)
     violation = None
     began = simulation.world.now
     try:

@@ -90,6 +90,11 @@ class Users:
         self._tokens += 1
         self._send(make(self._tokens, self.world.chance(0.12)), send)
 
+    def ask_for(self, make: Callable[[World, int], orders.Request], send: Callable[[orders.Request], None]) -> None:
+        """One operation of a certain kind."""
+        self._tokens += 1
+        self._send(make(self.world, self._tokens), send)
+
     def repair(self, send: Callable[[orders.Request], None]) -> None:
         """Puts back a configmap or secret that is missing, and ends what stands still."""
         if not self.open:

@@ -14,6 +14,7 @@ from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
 from store.records import (
+    GROUP_ANNOTATION,
     ConfigItem,
     ConfigMap,
     CustomKind,
@@ -21,6 +22,7 @@ from store.records import (
     Daemonset,
     Deployment,
     Namespace,
+    PodGroup,
     PriorityClass,
     Queue,
     Quota,
@@ -588,6 +590,24 @@ def put_priority_class(world: World, name: str) -> Batch:
 def delete_priority_class(world: World, name: str) -> Batch:
     ask(world, put_priority_class(world, name)[0])  # type: ignore[arg-type]
     return one(policies.DeletePriorityClass(name=name))
+
+
+@case(policies.PutPodGroup)
+def put_pod_group(world: World, name: str) -> Batch:
+    return one(policies.PutPodGroup(pod_group=PodGroup(namespace=SPACE, name=name, min_member=2)))
+
+
+@case(requests.CreateApplication)
+def create_application_in_a_group(world: World, name: str) -> Batch:
+    ask(world, put_pod_group(world, name)[0])  # type: ignore[arg-type]
+    grouped = version(SPACE, name, 2, annotations={GROUP_ANNOTATION: name})
+    return one(requests.CreateApplication(version=grouped))
+
+
+@case(policies.DeletePodGroup)
+def delete_pod_group(world: World, name: str) -> Batch:
+    ask(world, put_pod_group(world, name)[0])  # type: ignore[arg-type]
+    return one(policies.DeletePodGroup(namespace=SPACE, name=name))
 
 
 @case(requests.DeleteQueue)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from offers.dimensions import amounts
@@ -244,3 +246,56 @@ def test_the_dump_shows_states_and_counters() -> None:
     assert list(shown["placeholders"].values()) == ["Bound"]
     assert lab.context.next_wake() == 1.0 + 900
     assert lab.context.take_notices() == []
+
+
+@pytest.mark.parametrize("others", [0, 200])
+def test_a_step_asks_only_the_applications_that_it_concerns(others: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab()
+    for number in range(others):
+        lab.application(f"idle-{number}")
+    lab.application("app")
+    lab.context.take_changes()
+    lab.context.take_notices()
+    assert lab.context.next_wake() is None
+    asked: list[str] = []
+    for name in ("take_changes", "take_notices", "due", "next_wake", "tick"):
+        original = getattr(Gang, name)
+
+        def counted(gang: Gang, *arguments: float, name: str = name, original: Any = original) -> Any:
+            asked.append(f"{gang.record.key} {name}")
+            return original(gang, *arguments)
+
+        monkeypatch.setattr(Gang, name, counted)
+    lab.task("t")
+    changes, effects, notices = lab.context.take_changes(), list(lab.context.due()), lab.context.take_notices()
+    lab.context.tick()
+    assert ("app", "member", "t") in changes and not effects and not notices
+    assert {one.partition(" ")[0] for one in asked} == {"app"} and len(asked) < 10
+
+
+def test_the_next_wake_is_the_earliest_of_all_applications() -> None:
+    lab = Lab()
+
+    def earliest() -> float | None:
+        wakes = [application.gang.next_wake() for application in lab.context.applications.values()]
+        return min((wake for wake in wakes if wake is not None), default=None)
+
+    seen = set()
+    for name, groups in (("one", GANG), ("two", ()), ("three", ())):
+        lab.now += 1.0
+        lab.application(name, task_groups=groups)
+        lab.work()
+        seen.add(lab.context.next_wake())
+        assert lab.context.next_wake() == earliest()
+        lab.context.notify_application_complete(name)
+        assert lab.context.next_wake() == earliest()
+    for _ in range(20):
+        wake = lab.context.next_wake()
+        if wake is None:
+            break
+        lab.now = wake
+        lab.context.tick()
+        lab.work()
+        seen.add(wake)
+        assert lab.context.next_wake() == earliest()
+    assert len(seen) > 3

@@ -6,7 +6,9 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, leased, requests
+from store.records import Strategy
 from tests.unit.lab import Lab, version
+from tests.unit.rollinglab import RollingLab
 from transactions import explain
 
 WHOLE = 150
@@ -107,3 +109,23 @@ def test_a_dry_run_says_that_a_gang_would_wait() -> None:
     assert isinstance(answer.data, dict)
     assert (answer.data["place"], answer.data["unplaced"]) == ([], 3)
     assert answer.data["message"].startswith("gang: 3 places needed at the same time, 2 found; ")
+
+
+def test_a_deployment_starts_whole_and_each_step_of_its_update_too() -> None:
+    lab = RollingLab()
+    strategy = Strategy(max_unavailable=2, max_surge=2)
+    lab.deploy(4, strategy=strategy, min_available=4)
+    for number in range(3):
+        lab.offer(f"old-{number}", cpus=WHOLE)
+        assert not lab.core.state.taskgroups
+    lab.offer("old-3", cpus=WHOLE)
+    assert len(lab.core.state.taskgroups) == 4
+    for group in list(lab.core.state.taskgroups.values()):
+        lab.report(group, "RUNNING")
+    lab.wait(1.0)
+    assert lab.renew(4, strategy=strategy, min_available=4, labels={"revision": "2"}).error == ""
+    successor = lab.deployment.successor
+    lab.offer("new-0", cpus=WHOLE)
+    assert not lab.core.state.groups_of(f"default/{successor}"), "a step of two has room for one only"
+    lab.offer("new-1", cpus=WHOLE)
+    assert len(lab.core.state.groups_of(f"default/{successor}")) == 2

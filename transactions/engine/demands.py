@@ -57,7 +57,10 @@ class Demands:
         self.by_size: dict[Size, dict[str, None]] = {}
         """Ids of the open demands of each size, none of them empty."""
         self.gangs: dict[str, None] = {}
-        """Ids of the open demands of gangs, which need several places at the same time."""
+        """Ids of the open demands of gangs, which need several places at the same time. The placement pass adds demands
+        of groups that have not reached their minimum."""
+        self.by_group: dict[str, dict[str, None]] = {}
+        """Ids of the open demands of each group of applications, none of them empty."""
         self.wanted: Counter[Owner] = Counter()
         """Number of slots of the open demands by role and application, without planned slots."""
         self._slots = 0
@@ -89,6 +92,11 @@ class Demands:
             self._open(demand._replace(slots=demand.slots[count:], min_members=least))
         else:
             self._close(identity)
+
+    def planned(self, identity: str) -> int:
+        """Number of slots of a transaction that are matched and not launched yet."""
+        plan = self._plans.get(identity)
+        return len(plan.slots) if plan is not None else 0
 
     def unplan(self, identity: str, slot: Slot) -> None:
         """A planned slot will not be launched (its offers are gone): the transaction is looked at again."""
@@ -139,6 +147,10 @@ class Demands:
         if before is not None and _size(before) != size:
             self._unsize(before)
         self.by_size.setdefault(size, {})[demand.id] = None
+        if before is not None and before.group != demand.group:
+            self._ungroup(before)
+        if demand.group:
+            self.by_group.setdefault(demand.group, {})[demand.id] = None
         if demand.min_members > 1:
             self.gangs[demand.id] = None
         else:
@@ -151,6 +163,7 @@ class Demands:
             self._slots -= len(before.slots)
             self._count(before, -len(before.slots))
             self.gangs.pop(identity, None)
+            self._ungroup(before)
             self._unsize(before)
 
     def _count(self, demand: Demand[Slot], more: int) -> None:
@@ -160,6 +173,13 @@ class Demands:
             self.wanted[owner] = number
         else:
             del self.wanted[owner]
+
+    def _ungroup(self, demand: Demand[Slot]) -> None:
+        members = self.by_group.get(demand.group)
+        if members is not None:
+            members.pop(demand.id, None)
+            if not members:
+                del self.by_group[demand.group]
 
     def _unsize(self, demand: Demand[Slot]) -> None:
         size = _size(demand)

@@ -359,7 +359,11 @@ class Engine(Demands):
         self.missing.pop(transaction.id, None)
         demand = resource_request.demand(transaction.id, version, step, self.options.role, ctx.overhead)
         least = gangs.missing_members(ctx.state, version, len(step.slots))
-        self.want(demand._replace(min_members=least), version)
+        application = ctx.state.applications.get(transaction.application_key)
+        # A restart does not wait for others, and daemonsets belong to no group.
+        joins = any(not slot.replaces for slot in step.slots)
+        group = application.group if application is not None and joins else ""
+        self.want(demand._replace(min_members=least, group=group), version)
 
     def _wait(self, ctx: Context, transaction: Transaction, missing: tuple[str, ...]) -> None:
         self.missing[transaction.id] = missing

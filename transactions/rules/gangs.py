@@ -1,8 +1,14 @@
-"""Gangs: applications whose taskgroups run together or not at all (`Version.min_available`)."""
+"""Gangs: taskgroups that start together or not at all: those of one application (`Version.min_available`), and those of
+the applications of one group (`PodGroup`)."""
 
 from __future__ import annotations
 
-from store.records import Version
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from offers.model import GroupGap
+from store.records import Application, PodGroup, TaskGroup, Version
 from store.state.reader import StateReader
 
 
@@ -13,7 +19,55 @@ def missing_members(state: StateReader, version: Version, slots: int) -> int:
     Taskgroups that have ended, or whose agents are unreachable, are no members."""
     if version.min_available < 2:
         return 0
-    groups = state.groups_of(version.application_key).values()
-    running = sum(not (group.ended or group.unreachable_since) for group in groups)
+    running = sum(map(is_member, state.groups_of(version.application_key).values()))
     missing = min(version.min_available - running, slots)
     return missing if missing > 1 else 0
+
+
+def is_member(group: TaskGroup) -> bool:
+    """True if the taskgroup counts for the minimum of a gang."""
+    return not (group.ended or group.unreachable_since)
+
+
+class Shortage(NamedTuple):
+    """The taskgroups that a group lacks. `total`: of all members; `members`: of members with a minimum of their own;
+    `member_of`: the member that an application is, by the key of the application."""
+
+    group: str
+    total: int
+    members: Mapping[str, int]
+    member_of: Mapping[str, str]
+
+    @property
+    def needed(self) -> int:
+        """The number of places that must be found at the same time."""
+        return max(self.total, sum(self.members.values()))
+
+    def gap(self, found: Mapping[str, int], wanted: int) -> GroupGap | None:
+        """The taskgroups that are missing if so many find a place; None: the minimum is reached. `found`: by key of the
+        application. `wanted`: number of taskgroups that the applications want a place for."""
+        by_member: Counter[str] = Counter()
+        for application, number in found.items():
+            by_member[self.member_of[application]] += number
+        short = tuple(
+            (name, least - by_member[name]) for name, least in sorted(self.members.items()) if by_member[name] < least
+        )
+        places = by_member.total()
+        if places >= self.total and not short:
+            return None
+        return GroupGap(self.group, self.needed, places, wanted, short)
+
+
+def shortage(state: StateReader, group: PodGroup, planned: Callable[[str], int]) -> Shortage | None:
+    """The taskgroups that a group lacks; None: it has its minimum. `planned`: number of taskgroups of an application,
+    by its key, that are being launched. The cost grows with the taskgroups of the group."""
+    found: Counter[str] = Counter()
+    member_of: dict[str, str] = {}
+    for key in list(state.indexes.applications_in(group.key)):
+        application: Application | None = state.applications.get(key)
+        if application is not None:
+            member_of[key] = application.member
+            found[application.member] += sum(map(is_member, state.groups_of(key).values())) + planned(key)
+    total = max(group.min_member - found.total(), 0)
+    members = {name: least - found[name] for name, least in group.min_task_member.items() if found[name] < least}
+    return Shortage(group.key, total, members, member_of) if total or members else None

@@ -42,6 +42,7 @@ TAGS = {
     "logs": "Output and files of taskgroups.",
     "messages": "Messages to the executors of taskgroups.",
     "namespaces": "Namespaces and their quotas.",
+    "pod groups": "Applications whose taskgroups start together.",
     "priority classes": "Names for priorities, which documents of workloads use.",
     "processes": "Applications whose tasks are processes of the host.",
     "queues": "Parts of the cluster that namespaces share with the policy `session`.",

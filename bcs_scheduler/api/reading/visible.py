@@ -81,6 +81,10 @@ class _VisibleIndexes:
     def keys_in(self, kind: str, namespace: str) -> Mapping[Key, None]:
         return self._whole.keys_in(kind, namespace) if self._caller.sees(namespace) else {}
 
+    def applications_in(self, group: Key) -> Mapping[Key, None]:
+        """Applications and groups have the same namespace: the caller sees both or none."""
+        return self._whole.applications_in(group)
+
     def agents_called(self, name: str) -> list[str]:
         """Agents belong to no namespace; on them the caller finds only the taskgroups that the caller may see."""
         return self._whole.agents_called(name)
@@ -116,6 +120,7 @@ class VisibleState:
         self.outputs = own(whole.outputs)
         self.deployments = own(whole.deployments)
         self.revisions = own(whole.revisions)
+        self.pod_groups = own(whole.pod_groups)
         self.daemonsets = own(whole.daemonsets)
         self.services = own(whole.services)
         self.endpoints = own(whole.endpoints)

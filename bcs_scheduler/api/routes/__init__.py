@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from bcs_scheduler.api.http.operation import Operation
 from bcs_scheduler.api.routes.cluster import agent_settings, cluster, executor, health, service, usage
-from bcs_scheduler.api.routes.objects import configuration, custom, namespaces, priorities, queues, services, webhooks
+from bcs_scheduler.api.routes.objects import (
+    configuration,
+    custom,
+    groups,
+    namespaces,
+    priorities,
+    queues,
+    services,
+    webhooks,
+)
 from bcs_scheduler.api.routes.running import commands, events, logs, messages, output, sessions, watches
 from bcs_scheduler.api.routes.workloads import (
     applications,
@@ -38,6 +47,7 @@ MODULES = (
     cluster,
     agent_settings,
     namespaces,
+    groups,
     priorities,
     queues,
     webhooks,

@@ -11,7 +11,7 @@ import msgspec
 from bcs_scheduler.core.requests.concurrency import version_of
 from bcs_scheduler.wire.times import NO_TIME, rfc3339
 from offers.dimensions import THOUSANDTHS
-from store.records import ConfigMap, CustomObject, Secret, Service, Webhook
+from store.records import ConfigMap, CustomObject, PodGroup, Secret, Service, Webhook
 from store.records.definition import Amounts
 
 _SPECIAL = {"id": "ID"}
@@ -70,7 +70,7 @@ class RestartPolicyView(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     host_retain_time: float
 
 
-def show_meta(record: ConfigMap | Secret | Service | Webhook | CustomObject) -> KeptMeta:
+def show_meta(record: ConfigMap | Secret | Service | Webhook | CustomObject | PodGroup) -> KeptMeta:
     return KeptMeta(
         name=record.name,
         namespace=record.namespace,

@@ -11,6 +11,7 @@ KINDS = (
     "queue",
     "PriorityClass",
     "namespace",
+    "PodGroup",
     "crr",
     "configmap",
     "secret",

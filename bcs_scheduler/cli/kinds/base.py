@@ -44,6 +44,8 @@ ALIASES = {
     "namespace": "namespaces",
     "ns": "namespaces",
     "queue": "queues",
+    "podgroup": "podgroups",
+    "pg": "podgroups",
     "priorityclass": "priorityclasses",
     "pc": "priorityclasses",
     "webhook": "webhooks",

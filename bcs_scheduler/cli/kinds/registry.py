@@ -14,9 +14,9 @@ from bcs_scheduler.cli.session import Session
 if TYPE_CHECKING:
     from bcs_scheduler.cli.documents.operations import Operations
 
-AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, PRIORITIES, QUEUES, SERVICES = (
+AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, GROUPS, PRIORITIES, QUEUES, SERVICES = (
     f"bcs_scheduler.cli.kinds.objects.{module}"
-    for module in ("agents", "commands", "configuration", "extensions", "priorities", "queues", "services")
+    for module in ("agents", "commands", "configuration", "extensions", "groups", "priorities", "queues", "services")
 )
 APPLICATIONS, DAEMONSETS, DEPLOYMENTS, EVENTS, TASKGROUPS, TRANSACTIONS = (
     f"bcs_scheduler.cli.kinds.workloads.{module}"
@@ -39,6 +39,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = LazyTable(
         "namespaces": f"{EXTENSIONS}:NAMESPACE_COLUMNS",
         "queues": f"{QUEUES}:QUEUE_COLUMNS",
         "priorityclasses": f"{PRIORITIES}:PRIORITY_CLASS_COLUMNS",
+        "podgroups": f"{GROUPS}:POD_GROUP_COLUMNS",
         "webhooks": f"{EXTENSIONS}:WEBHOOK_COLUMNS",
         "kinds": f"{EXTENSIONS}:KIND_COLUMNS",
         "configmaps": f"{CONFIGURATION}:CONFIGMAPS",
@@ -101,6 +102,7 @@ OPERATIONS: Mapping[str, Operations] = LazyTable(
     {
         "namespace": f"{EXTENSIONS}:NAMESPACE_OPERATIONS",
         "queue": f"{QUEUES}:QUEUE_OPERATIONS",
+        "PodGroup": f"{GROUPS}:POD_GROUP_OPERATIONS",
         "PriorityClass": f"{PRIORITIES}:PRIORITY_CLASS_OPERATIONS",
         "crr": f"{EXTENSIONS}:KIND_OPERATIONS",
         "configmap": f"{CONFIGURATION}:CONFIGMAP_OPERATIONS",
@@ -121,7 +123,8 @@ DELETABLE = {
     "ds": "daemonset", "configmap": "configmap", "cm": "configmap", "secret": "secret",
     "service": "service", "svc": "service", "command": "Command",
     "namespace": "namespace", "ns": "namespace", "webhook": "admissionwebhook", "admissionwebhook": "admissionwebhook",
-    "queue": "queue", "priorityclass": "PriorityClass", "pc": "PriorityClass", "kind": "crr", "crr": "crr",
+    "queue": "queue", "priorityclass": "PriorityClass", "pc": "PriorityClass", "podgroup": "PodGroup",
+    "pg": "PodGroup", "kind": "crr", "crr": "crr",
 }  # fmt: skip
 """Kinds that `bcs delete` accepts before names, with aliases."""
 
@@ -130,6 +133,7 @@ DOCUMENT_KINDS = {
     "namespaces": "namespace",
     "queues": "queue",
     "priorityclasses": "PriorityClass",
+    "podgroups": "PodGroup",
     "kinds": "crr",
     "configmaps": "configmap",
     "services": "service",
@@ -163,6 +167,7 @@ SELECTABLE = (
     "namespaces",
     "queues",
     "priorityclasses",
+    "podgroups",
     "webhooks",
 )
 """Kinds that support -l."""
@@ -213,6 +218,7 @@ NAMED = (
     "namespaces",
     "queues",
     "priorityclasses",
+    "podgroups",
     "webhooks",
     "kinds",
     "configmaps",
@@ -239,6 +245,7 @@ READERS: Mapping[str, Read] = LazyTable(
         "endpoints": f"{SERVICES}:read_endpoints",
         "namespaces": f"{EXTENSIONS}:read_namespaces",
         "queues": f"{QUEUES}:read_queues",
+        "podgroups": f"{GROUPS}:read_pod_groups",
         "priorityclasses": f"{PRIORITIES}:read_priority_classes",
         "webhooks": f"{EXTENSIONS}:read_webhooks",
         "kinds": f"{EXTENSIONS}:read_kinds",
@@ -268,6 +275,7 @@ DESCRIPTIONS: Mapping[str, Describe] = LazyTable(
         "endpoints": f"{SERVICES}:describe_endpoint",
         "namespaces": f"{EXTENSIONS}:describe_namespace",
         "queues": f"{QUEUES}:describe_queue",
+        "podgroups": f"{GROUPS}:describe_pod_group",
         "priorityclasses": f"{PRIORITIES}:describe_priority_class",
         "webhooks": f"{EXTENSIONS}:describe_webhook",
         "configmaps": f"{CONFIGURATION}:DESCRIBE_CONFIGMAP",

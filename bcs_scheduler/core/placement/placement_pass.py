@@ -13,11 +13,13 @@ from itertools import islice
 from operator import le
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
 from bcs_scheduler.core.placement.placer import SLICE, Mode, first_slots
 from bcs_scheduler.core.structures.time_budget import LAUNCHES, MATCHING, TimeBudget
 from offers.model import Demand, MatchResult
 from store import ids
+from store.records import PodGroup
 from transactions.base import Slot
 from transactions.engine.fair import FairQueue
 
@@ -36,6 +38,7 @@ class PlacementPass:
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
         self._launcher = Launcher(turn)
+        self._groups = Groups(turn)
         self._untried: FairQueue[str] = FairQueue()
         """Ids of demands to be matched."""
 
@@ -104,7 +107,11 @@ class PlacementPass:
         return launched
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
-        """Follows records that have changed, each named by kind and key. Nothing here depends on them."""
+        """Follows records that have changed, each named by kind and key: the demands of a changed group are matched
+        again."""
+        for kind, key in changed:
+            if kind == PodGroup.kind:
+                self._try(list(self._turn.engine.by_group.get(key, ())))
 
     def void(self) -> None:
         """All offers are gone, and with them everything that is planned."""
@@ -118,7 +125,7 @@ class PlacementPass:
         room = SLICE
         while room > 0 and (item := self._untried.pop()) is not None:
             demand = self._turn.engine.demands.get(item[2])
-            if demand is not None:
+            if demand is not None and not self._match_group(demand.group):
                 part = first_slots(demand, min(room, PROMPT_SLICE) if _prompt(demand) else room)
                 parts.append(part)
                 room -= len(part.slots)
@@ -133,6 +140,27 @@ class PlacementPass:
         else:
             for part in parts:  # one of them causes the error: the others must still be placed
                 self._match_alone(part)
+
+    def _match_group(self, group: str) -> bool:
+        """Matches all open demands of a group (``namespace/name``, empty = none) that is below its minimum, together.
+        False: there is no such group."""
+        lacks = self._groups.lacks(group) if group else None
+        if lacks is None:
+            return False
+        engine, parts = self._turn.engine, self._groups.demands(group)
+        results: list[MatchResult[Slot]] = []
+        failure = self._turn.attempt(
+            "core", "matching", lambda: results.append(self._turn.placer.plan_group(parts, lacks, Mode.COMMIT))
+        )
+        for part in parts:
+            self._untried.discard(ids.namespace_of(part.application), part.id)
+            if failure:
+                engine.fail(self._turn.context, part.id, failure)
+        if not failure:
+            self._plan(parts, results[0])
+            if not results[0].placements:
+                engine.gangs.update(dict.fromkeys(part.id for part in parts))
+        return True
 
     def _match_alone(self, part: Demand[Slot]) -> None:
         results: list[MatchResult[Slot]] = []

@@ -15,7 +15,7 @@ A plan of any mode is made within one turn. A plan for very many slots is made i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Self
@@ -25,12 +25,13 @@ from offers.matching.explain import Explainer
 from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.table import Row
 from offers.matching.usage import Usage
-from offers.model import Demand, Diagnosis, HeldBack, MatchResult, Occupant, Placement
+from offers.model import Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
 from store.state import State
 from transactions.base import Slot
 from transactions.engine.engine import Engine
 from transactions.progress import progress
+from transactions.rules.gangs import Shortage
 
 SLICE = 512
 """Slots matched at once: some milliseconds, against about one that each call of the matcher costs at 5,000 agents."""
@@ -40,6 +41,10 @@ COPIED = 256
 
 KEPT = "the policy keeps the room for others"
 """Reason of agents that could take a taskgroup and are not given to it."""
+
+
+WITH_GROUP = "have room, and the group must start together"
+"""Reason of agents that could take a taskgroup whose group is below its minimum."""
 
 
 class Assignment(NamedTuple):
@@ -106,24 +111,69 @@ class Placer:
         self._keep_diagnoses(demands, result.diagnoses)
         return result
 
-    def assign(self, assignments: Sequence[Assignment], missing: Mapping[str, int]) -> list[Placement[Slot]]:
+    def assign(
+        self, assignments: Sequence[Assignment], missing: Mapping[str, int], groups: Sequence[Shortage] = ()
+    ) -> list[Placement[Slot]]:
         """Commits the decisions of a session: each slot goes to the row that was decided on, or if that row cannot take
         the slot, to another one. The placements of a demand are for its first slots. `missing`: members that a gang
-        lacks, by application; nothing of a gang is placed that would stay below its minimum."""
+        lacks, by application; nothing of a gang is placed that would stay below its minimum. `groups`: the same
+        for groups of applications."""
         left_out: set[str] = set()
         while True:
             with self._statement() as statement:
                 found = _assigned(statement, [one for one in assignments if one.demand.application not in left_out])
                 placed = Counter(demand.application for demand, _ in found)
                 failed = {key for key, number in missing.items() if key in placed and placed[key] < number}
+                failed |= _of_incomplete(groups, placed)
                 if not failed:
                     statement.commit()
                     return [placement for _, placement in found]
                 left_out |= failed
 
-    def explain(self, demands: Sequence[Demand[Slot]], held_back: Mapping[str, HeldBack]) -> None:
+    def plan_group(self, demands: Sequence[Demand[Slot]], lacks: Shortage, mode: Mode) -> MatchResult[Slot]:
+        """Finds places for the open demands of one group of applications, if the group reaches its minimum with them;
+        otherwise nothing is placed, and every demand is diagnosed with the gap. First the members with a minimum of
+        their own get their places, so that no other member takes the room."""
+        wanted = sum(len(demand.slots) for demand in demands)
+        if wanted < lacks.needed:
+            result = MatchResult[Slot]([], self._gaps(demands, {}, lacks.gap({}, wanted)))
+        else:
+            with self._statement() as statement:
+                result = _of_group(statement, demands, lacks)
+                application_of = {demand.id: demand.application for demand in demands}
+                found = Counter(application_of[placement.demand] for placement in result.placements)
+                gap = lacks.gap(found, wanted)
+                if gap is not None:
+                    short = {diagnosis.demand: diagnosis for diagnosis in result.diagnoses}
+                    result = MatchResult([], self._gaps(demands, short, gap))
+                elif mode is Mode.COMMIT:
+                    statement.commit()
+        if mode is Mode.COMMIT:
+            self._keep_diagnoses(demands, result.diagnoses)
+        return result
+
+    def _gaps(
+        self, demands: Sequence[Demand[Slot]], known: Mapping[str, Diagnosis], gap: GroupGap | None
+    ) -> list[Diagnosis]:
+        """Diagnoses of demands that the minimum of their group holds back. Demands that are not in `known` have found
+        places."""
+        agents = self._pool.agents
+        return [
+            known.get(demand.id, Diagnosis(demand.id, len(demand.slots), 0, agents, {WITH_GROUP: agents}))._replace(
+                placed=0, gap=gap
+            )
+            for demand in demands
+        ]
+
+    def explain(
+        self,
+        demands: Sequence[Demand[Slot]],
+        held_back: Mapping[str, HeldBack],
+        gaps: Mapping[str, GroupGap] | None = None,
+    ) -> None:
         """Keeps for each demand the reasons why it has no place, as if it were alone. Where the matcher finds places,
-        the policy has kept the room for others. `held_back`: by application, where a queue is the reason."""
+        the policy has kept the room for others. `held_back`: by application, where a queue is the reason.
+        `gaps`: by group of applications, where a group is below its minimum; None = no group is."""
         found: list[Diagnosis] = []
         with self._statement() as statement:
             before = statement.savepoint()
@@ -133,7 +183,8 @@ class Placer:
                 agents = self._pool.agents
                 queue = held_back.get(demand.application)
                 kept = Diagnosis(demand.id, len(part.slots), 0, agents, {KEPT: agents}, held_back=queue)
-                found += short or [kept]
+                gap = (gaps or {}).get(demand.group)
+                found += [one._replace(gap=gap) for one in short or [kept]]
                 statement.undo(before)
         self._keep_diagnoses(demands, found)
 
@@ -202,6 +253,35 @@ class Placer:
                 known[demand.id] = _fuller(known.get(demand.id), short[demand.id])
             else:
                 known.pop(demand.id, None)
+
+
+def _of_incomplete(groups: Iterable[Shortage], placed: Mapping[str, int]) -> set[str]:
+    """The applications with placements whose group stays below its minimum."""
+    failed: set[str] = set()
+    for lacks in groups:
+        found = {key: placed[key] for key in lacks.member_of if key in placed}
+        if found and lacks.gap(found, 0) is not None:
+            failed |= found.keys()
+    return failed
+
+
+def _of_group(statement: Statement, demands: Sequence[Demand[Slot]], lacks: Shortage) -> MatchResult[Slot]:
+    left = dict(lacks.members)
+    first: list[Demand[Slot]] = []
+    rest: list[Demand[Slot]] = []
+    for demand in demands:
+        member = lacks.member_of.get(demand.application, "")
+        missing = left.get(member, 0)
+        least = min(max(missing, demand.min_members), len(demand.slots)) if missing else 0
+        left[member] = max(missing - least, 0)
+        if least:
+            first.append(demand._replace(slots=demand.slots[:least]))
+        if least < len(demand.slots):
+            rest.append(without_first(demand, least))
+    minimum = statement.plan(first)
+    if minimum.diagnoses:
+        return minimum
+    return MatchResult([*minimum.placements, *(more := statement.plan(rest)).placements], more.diagnoses)
 
 
 def _assigned(statement: Statement, assignments: Sequence[Assignment]) -> list[tuple[Demand[Slot], Placement[Slot]]]:

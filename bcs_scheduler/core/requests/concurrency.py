@@ -10,11 +10,11 @@ from typing import TypeVar
 
 import msgspec
 
-from store.records import ConfigMap, CustomObject, Namespace, PriorityClass, Queue, Secret, Service, Webhook
+from store.records import ConfigMap, CustomObject, Namespace, PodGroup, PriorityClass, Queue, Secret, Service, Webhook
 from transactions.base import Refused
 
-Kept = ConfigMap | Secret | Service | Namespace | PriorityClass | Queue | Webhook | CustomObject
-R = TypeVar("R", ConfigMap, Secret, Service, Namespace, PriorityClass, Queue, Webhook, CustomObject)
+Kept = ConfigMap | Secret | Service | Namespace | PodGroup | PriorityClass | Queue | Webhook | CustomObject
+R = TypeVar("R", ConfigMap, Secret, Service, Namespace, PodGroup, PriorityClass, Queue, Webhook, CustomObject)
 STEP = 1e-6
 """Least difference in seconds between the times of two changes of an object. Several changes may come in one turn, at
 one time of the clock."""

@@ -15,7 +15,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.requests import priorities, queue
+from bcs_scheduler.core.requests import queue
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
     commands,
@@ -27,6 +27,7 @@ from bcs_scheduler.core.requests.kinds import (
     services,
 )
 from bcs_scheduler.core.requests.kinds.agents import AgentRequests
+from bcs_scheduler.core.requests.policies import groups, priorities
 from store.ids import object_key
 from store.records import Application, TaskGroup, Transaction
 from transactions import base
@@ -51,6 +52,7 @@ MODULES: tuple[Module, ...] = (
     services,
     namespaces,
     priorities,
+    groups,
     extensions,
 )
 

@@ -64,7 +64,8 @@ class StrategyDocument(Document, frozen=True, kw_only=True):
 
 
 class DeploymentSpec(Document, frozen=True, kw_only=True):
-    """`instance` is required with a template; left out of an update the number stays as it is. Without `template` the
+    """`instance` is required with a template; left out of an update the number stays as it is. `minAvailable`: gang of
+    each side. Without `template` the
     one application that `selector` matches is adopted."""
 
     refused: ClassVar[dict[str, str]] = _OF_STRATEGY
@@ -74,6 +75,7 @@ class DeploymentSpec(Document, frozen=True, kw_only=True):
     }
 
     instance: Annotated[int, Meta(ge=0, le=MAX_INSTANCES)] | None = None
+    min_available: Annotated[int, Meta(ge=0, le=MAX_INSTANCES)] = 0
     selector: dict[str, str] = field(default_factory=dict)
     strategy: StrategyDocument = StrategyDocument()
     template: PodTemplate | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from offers.policy.applications.followed import Followed
 from offers.policy.applications.gangs.effects import Effect, Engine, Notice, Traits
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import Record
@@ -95,6 +96,8 @@ class ApplicationContext:
         engine knows it."""
         self._engine, self._traits, self._now, self._register = engine, traits, now, register
         self.applications: dict[str, ManagedApplication] = {}
+        self._followed = Followed()
+        self._notices: list[Notice] = []
         self._removed: dict[tuple[str, str, str], None] = {}
 
     # --- read by the scheduler --------------------------------------------------------------------------------
@@ -103,30 +106,34 @@ class ApplicationContext:
         """The records that changed since the last call, by application, kind and key; None: the record is removed."""
         changes: dict[tuple[str, str, str], Record | None] = dict(self._removed)
         self._removed = {}
-        for name, application in self.applications.items():
-            for (kind, key), record in application.gang.take_changes().items():
+        for name, gang in self._followed.take_changed():
+            self._notices += gang.take_notices()
+            for (kind, key), record in gang.take_changes().items():
                 changes[name, kind, key] = record
         return changes
 
     def take_notices(self) -> list[Notice]:
         """The notices since the last call."""
-        return [notice for one in self.applications.values() for notice in one.gang.take_notices()]
+        for name, gang in self._followed.take_changed():
+            self._notices += gang.take_notices()
+            self._followed.keep(name)
+        notices, self._notices = self._notices, []
+        return notices
 
     def due(self) -> Iterator[tuple[str, Effect]]:
         """The effects that have not been confirmed, each with its application."""
-        for name, application in self.applications.items():
-            for effect in application.gang.due():
+        for name, gang in self._followed.due():
+            for effect in gang.due():
                 yield name, effect
 
     def next_wake(self) -> float | None:
         """The time of the next `tick` that has something to do, in Unix seconds; None if there is none."""
-        wakes = (one.gang.next_wake() for one in self.applications.values())
-        return min((wake for wake in wakes if wake is not None), default=None)
+        return self._followed.next_wake()
 
     def tick(self) -> None:
         """Time has passed."""
-        for application in self.applications.values():
-            application.gang.tick(self._now())
+        for gang in self._followed.awake(self._now()):
+            gang.tick(self._now())
 
     def dump(self) -> Mapping[str, object]:
         """The state of all applications for operators: states, tasks, placeholders, counters of groups."""
@@ -165,6 +172,7 @@ class ApplicationContext:
         made = ManagedApplication(Gang.born(metadata, self._engine, self._traits))
         self._register(made)
         self.applications[metadata.id] = made
+        self._followed.add(metadata.id, made.gang)
         made.gang.submit(self._now(), recovered=request.recovered)
         return made
 
@@ -180,6 +188,8 @@ class ApplicationContext:
             raise TasksNotTerminated(application, tuple(sorted(left)))
         for kind, key in [("application", application), *(("member", key) for key in gang.members)]:
             self._removed[application, kind, key] = None
+        self._notices += gang.take_notices()
+        self._followed.remove(application)
         del self.applications[application]
 
     def add_task(self, request: AddTaskRequest) -> TaskProtocol | None:
@@ -247,6 +257,7 @@ class ApplicationContext:
         if name in self.applications:
             raise ValueError(f"application {name}: exists already")
         made = self.applications[name] = ManagedApplication(gang)
+        self._followed.add(name, gang)
         for key in gang.members:
             made.add(TaskMetadata(name, key, unit=tasks.get(key, "")))
         return made

@@ -90,7 +90,9 @@ def as_application(document: DeploymentDocument) -> ApplicationDocument | None:
         unreachable_policy=document.unreachable_policy,
         constraint=document.constraint,
         executor=document.executor,
-        spec=ApplicationSpec(instance=document.spec.instance, template=template),
+        spec=ApplicationSpec(
+            instance=document.spec.instance, min_available=document.spec.min_available, template=template
+        ),
     )
 
 

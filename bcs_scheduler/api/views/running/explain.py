@@ -9,7 +9,7 @@ import msgspec
 
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
-from offers.model import Diagnosis, HeldBack
+from offers.model import Diagnosis, GroupGap, HeldBack
 from store.records import Application, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
 from transactions import explain, text
@@ -45,6 +45,17 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True):
     found: int
 
 
+class GroupHold(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod group below its minimum. `needed`: places that must be found at the same time, `found`: of these, `wanted`:
+    taskgroups that the applications of the group request, `missing`: by member with a minimum of its own."""
+
+    name: str
+    needed: int
+    found: int
+    wanted: int
+    missing: dict[str, int]
+
+
 class QueueHold(msgspec.Struct, frozen=True, kw_only=True):
     """The queue that holds taskgroups back although agents have room. `limited`: by a hard limit of the queue;
     otherwise the queue has its deserved share. Amounts by resource: cores, MB, numbers; `deserved` is empty if no
@@ -58,7 +69,7 @@ class QueueHold(msgspec.Struct, frozen=True, kw_only=True):
 
 class Placing(msgspec.Struct, frozen=True, kw_only=True):
     """The last placement pass for the open taskgroups of a transaction. `gang` is null unless they wait for each
-    other, and `queue` unless a queue of the policy holds them back."""
+    other, `group` unless a pod group is below its minimum, and `queue` unless a queue of the policy holds them back."""
 
     wanted: int
     placed: int
@@ -67,6 +78,7 @@ class Placing(msgspec.Struct, frozen=True, kw_only=True):
     closest: list[Closest]
     message: str
     gang: Gang | None
+    group: GroupHold | None
     queue: QueueHold | None
 
 
@@ -167,8 +179,13 @@ def _placing(diagnosis: Diagnosis) -> Placing:
         ],
         message=explain.reasons(diagnosis),
         gang=Gang(needed=diagnosis.min_members, found=diagnosis.reached) if diagnosis.min_members > 1 else None,
+        group=_group(diagnosis.gap) if diagnosis.gap is not None else None,
         queue=_hold(diagnosis.held_back) if diagnosis.held_back is not None else None,
     )
+
+
+def _group(gap: GroupGap) -> GroupHold:
+    return GroupHold(name=gap.group, needed=gap.needed, found=gap.found, wanted=gap.wanted, missing=dict(gap.short))
 
 
 def _hold(found: HeldBack) -> QueueHold:

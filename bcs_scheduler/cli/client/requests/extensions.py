@@ -54,6 +54,24 @@ class Extensions(Transport):
     def delete_priority_class(self, name: str, *, dry_run: bool = False) -> Accepted:
         return self._command("DELETE", path_of("priorityclasses", name), {"dryRun": dry_run})
 
+    # --- pod groups -------------------------------------------------------------------------------------------
+
+    def pod_groups(self, namespace: str, *, selector: str = "") -> list[Json]:
+        """Groups of a namespace with their members."""
+        path = path_of("namespaces", namespace, "podgroups")
+        return self._list(path, {"labelSelector": selector} if selector else {})
+
+    def pod_group(self, namespace: str, name: str) -> Json:
+        return self._get(path_of("namespaces", namespace, "podgroups", name))
+
+    def put_pod_group(self, document: Json, *, create: bool, dry_run: bool = False) -> Accepted:
+        """Creates a pod group (`create`), or replaces an existing one."""
+        path = path_of("namespaces", document["metadata"]["namespace"], "podgroups")
+        return self._command("POST" if create else "PUT", path, {"dryRun": dry_run}, document)
+
+    def delete_pod_group(self, namespace: str, name: str, *, dry_run: bool = False) -> Accepted:
+        return self._command("DELETE", path_of("namespaces", namespace, "podgroups", name), {"dryRun": dry_run})
+
     # --- admission webhooks -----------------------------------------------------------------------------------
 
     def webhooks(self, namespace: str | None, *, selector: str = "") -> list[Json]:

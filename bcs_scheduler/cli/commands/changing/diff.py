@@ -132,6 +132,7 @@ STORED: dict[str, Look] = {
     "service": _configuration("service"),
     "namespace": lambda client, namespace, name: client.namespace(name),
     "queue": lambda client, namespace, name: client.queue(name),
+    "PodGroup": lambda client, namespace, name: client.pod_group(namespace, name),
     "PriorityClass": lambda client, namespace, name: client.priority_class(name),
     "crr": lambda client, namespace, name: client.kind(name),
     "admissionwebhook": lambda client, namespace, name: client.webhook(namespace, name),

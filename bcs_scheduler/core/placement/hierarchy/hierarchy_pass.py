@@ -141,6 +141,10 @@ class HierarchyPass(SessionPass):
             if group is not None and not group.killing_since and not group.ended:
                 self._keep(eviction)
 
+    def _drop(self, decisions: Decisions) -> None:
+        for eviction in decisions.evictions:
+            self._keep(eviction)
+
     def _keep(self, eviction: Eviction) -> None:
         for tree_of in self._trees.values():
             application = tree_of.tree.applications.get(eviction.job)

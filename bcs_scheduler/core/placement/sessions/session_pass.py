@@ -20,7 +20,7 @@ from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, Snapshots, TaskName
 from bcs_scheduler.core.structures.time_budget import TimeBudget
-from offers.model import Demand, HeldBack, Placement
+from offers.model import Demand, GroupGap, HeldBack, Placement
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction
 from offers.policy.session.model import Nomination, Status
@@ -30,13 +30,14 @@ from transactions.base import Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
 from transactions.rules import evictions
+from transactions.rules.gangs import Shortage
 from transactions.rules.queues import queue_of
 from transactions.text import are, counted
 
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
-QUEUED = frozenset({"queue", "namespace"})
-"""Kinds of records that define queues and their namespaces."""
+QUEUED = frozenset({"queue", "namespace", "podgroup"})
+"""Kinds of records that define queues, their namespaces, and groups of applications."""
 
 
 class SessionPass(PlacementPass):
@@ -51,6 +52,10 @@ class SessionPass(PlacementPass):
         own."""
         self._leaving: dict[str, Leaving] = {}
         """Taskgroups whose room is promised, by id, from the session that promised it until the room is offered."""
+        self._gaps: dict[str, GroupGap] = {}
+        """The groups of applications that the latest session left below their minimum, by name."""
+        self._capped = False
+        """Taskgroups above the minimum of a group did not take part in the latest session."""
         self._waiting = False
         """Something has changed since the latest session."""
         self._next = 0.0
@@ -75,7 +80,7 @@ class SessionPass(PlacementPass):
             self._waiting = False
             failure = turn.attempt("core", "session", self._decide)
             self._next = turn.now + (AFTER_FAILURE if failure else turn.options.session_period)
-            self._waiting = bool(failure)
+            self._waiting = bool(failure) or (self._capped and bool(turn.engine.demands) and not self._gaps)
         return super().place(pace)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
@@ -127,12 +132,15 @@ class SessionPass(PlacementPass):
         now = self._turn.now
         self._leaving = {identity: one for identity, one in self._leaving.items() if one.until > now}
         held_back: dict[str, HeldBack] = {}
+        self._gaps, self._capped = {}, False
         for role in dict.fromkeys(demand.role for demand in demands):
             decisions = self._decide_role(role, [demand for demand in demands if demand.role == role])
             promised.update(decisions.nominations)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
-        self._turn.placer.explain(self._waiting_demands(demands), held_back)
+        waiting = self._waiting_demands(demands)
+        self._turn.placer.explain(waiting, held_back, self._gaps)
+        self._turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """The first demands that still wait, as they are now."""
@@ -140,22 +148,45 @@ class SessionPass(PlacementPass):
         return list(islice(rest, EXPLAINED))
 
     def _decide_role(self, role: str, demands: list[Demand[Slot]]) -> Decisions:
+        """Runs the session. A group of applications that it leaves below its minimum takes no part in a second one, so
+        that others get the room."""
         turn = self._turn
         clock = turn.options.session_clock
         began = clock() if clock is not None else 0.0
-        most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
-        planned = self._launcher.placements()
-        promises = Promises(self._nominations, self._leaving)
-        found = self._snapshots.take(role, demands, most, planned, promises, turn.now)
-        decisions = self._decided(role, found)
+        incomplete = self._groups.incomplete(demands)
+        gaps = self._groups.gaps(incomplete, demands, None)
+        caps = self._groups.caps(incomplete, demands)
+        self._capped = self._capped or bool(caps)
+        while True:
+            part = [demand for demand in demands if demand.group not in gaps]
+            found, decisions = self._session(role, part, caps)
+            short = self._groups.gaps({k: v for k, v in incomplete.items() if k not in gaps}, part, decisions)
+            if not short:
+                break
+            self._drop(decisions)
+            gaps.update(short)
+        self._gaps.update(gaps)
         self._report(decisions)
         turn.queues.decided(role, decisions)
-        self._carry_out(found, decisions, {demand.id: demand for demand in demands})
+        lacking = [lacks for name, lacks in incomplete.items() if name not in gaps]
+        self._carry_out(found, decisions, {demand.id: demand for demand in part}, lacking)
         self._evict(decisions.evictions)
         self._remember_leaving(found, decisions)
         self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
+
+    def _drop(self, decisions: Decisions) -> None:
+        """Decisions that are not carried out, because the session is repeated."""
+
+    def _session(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
+        turn = self._turn
+        most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
+        most.update((identity, min(most.get(identity, cap), cap)) for identity, cap in caps.items())
+        planned = self._launcher.placements()
+        promises = Promises(self._nominations, self._leaving)
+        found = self._snapshots.take(role, demands, most, planned, promises, turn.now)
+        return found, self._decided(role, found)
 
     def _decided(self, role: str, found: SessionInput) -> Decisions:  # noqa: ARG002
         """The decisions of the policy."""
@@ -191,14 +222,16 @@ class SessionPass(PlacementPass):
         part = demand._replace(slots=demand.slots[:SLICE], min_members=0)
         return len(self._turn.placer.plan([part], Mode.DRY_RUN).placements)
 
-    def _carry_out(self, found: SessionInput, decisions: Decisions, demands: dict[str, Demand[Slot]]) -> None:
+    def _carry_out(
+        self, found: SessionInput, decisions: Decisions, demands: dict[str, Demand[Slot]], groups: list[Shortage]
+    ) -> None:
         rows = defaultdict(list)
         for bind in decisions.binds:
             row = found.rows.get(bind.agent)
             if row is not None:  # no plug-in may choose another agent, but one of a third party might
                 rows[demand_of(bind.task)].append(row)
         assignments = [Assignment(demands[identity], chosen) for identity, chosen in rows.items()]
-        self._plan_all(demands, self._turn.placer.assign(assignments, found.missing))
+        self._plan_all(demands, self._turn.placer.assign(assignments, found.missing, groups))
 
     def _plan_all(self, demands: dict[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> None:
         counts: dict[str, int] = defaultdict(int)

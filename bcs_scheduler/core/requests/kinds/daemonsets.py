@@ -12,8 +12,8 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.workloads.daemonsets import Admitted
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.interface.effects import Changed
-from bcs_scheduler.core.requests import priorities
 from bcs_scheduler.core.requests.answers import accepted, refuse_oversized
+from bcs_scheduler.core.requests.policies import priorities
 from store.ids import object_key
 from store.reasons import EventReason
 from store.records import Application, Daemonset, Version

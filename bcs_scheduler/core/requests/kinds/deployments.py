@@ -9,8 +9,8 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
-from bcs_scheduler.core.requests import priorities
 from bcs_scheduler.core.requests.kinds import commands, deployment_checks
+from bcs_scheduler.core.requests.policies import priorities
 from bcs_scheduler.core.rollout import amendments, revisions, steps, update_records
 from store.ids import part_key
 from store.records import Application, Deployment, Version

@@ -8,7 +8,7 @@ Source of the rules: gang scheduling of Apache YuniKorn; docs/decisions/0045-app
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from offers.policy.applications.gangs.effects import (
     Create,
@@ -121,6 +121,10 @@ class Gang:
         yield self._state.header
         yield from self.placeholders.values()
         yield from self.members.values()
+
+    def follow(self, changed: Callable[[], None]) -> None:
+        """Calls `changed` after every change of a record and every notice."""
+        self._state.changed = changed
 
     def take_changes(self) -> dict[tuple[str, str], Record | None]:
         """The records that changed since the last call, by kind and key; None: the record is removed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from offers.policy.applications.gangs.effects import Engine, Notice, NoticeCode, Traits
 from offers.policy.applications.gangs.records import (
@@ -50,6 +50,8 @@ class GangState:
         self.members = Index(sorted(members, key=lambda one: (one.created, one.key)))
         self.changes: dict[tuple[str, str], Record | None] = {}
         self.notices: list[Notice] = []
+        self.changed: Callable[[], None] = lambda: None
+        """Called after every change and every notice."""
         self.paused = False
         """True while the application is being recovered: facts are noted, and nothing follows from them."""
         self.waiting: dict[str, dict[str, None]] = {}
@@ -91,6 +93,7 @@ class GangState:
             self.members.put(record)
             self.changes["member", record.key] = record
             self._note_waiting(record)
+        self.changed()
 
     def _note_waiting(self, member: MemberRecord) -> None:
         keys = self.waiting.setdefault(member.group, {})
@@ -103,11 +106,13 @@ class GangState:
         """Removes the record of a placeholder that is gone."""
         self.placeholders.drop(key)
         self.changes["placeholder", key] = None
+        self.changed()
 
     def drop_member(self, key: str) -> None:
         """Removes the record of a task."""
         self.members.drop(key)
         self.changes["member", key] = None
+        self.changed()
 
     def core(self, event: str, now: float) -> None:
         """Sends an event to the application in its queue; `now` in Unix seconds. Raises IllegalEvent."""
@@ -142,6 +147,7 @@ class GangState:
     def notice(self, code: NoticeCode, subject: str, message: str) -> None:
         """Records a notice."""
         self.notices.append(Notice(code, self.header.key, subject, message))
+        self.changed()
 
     # --- counters ---------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.requests.concurrency import revised
+from bcs_scheduler.core.requests.policies import groups
 from store.reasons import EventReason
 from store.records import Deployment, PriorityClass, Version
 from store.state import State
@@ -23,9 +24,12 @@ PATH = "$.spec.template.spec.priorityClassName"
 
 
 def resolved(state: State, version: Version, before: Version | None = None) -> Version:
-    """The version with the priority of its class. Without class and number in the document the default class counts; an
+    """The version with the priority of its class. Without class and number in the document the class of
+    the group counts, then the default class; an
     update that gives neither, of work that had neither, keeps its priority, so that a new default class replaces
-    no taskgroups. `before`: the newest version; None: the work is new. Raises Refused (invalid) for a missing class."""
+    no taskgroups. `before`: the newest version; None: the work is new. Raises Refused (invalid) for a class
+    or group that does not exist."""
+    group = groups.group_of(state, version)
     if version.priority_from == "document":
         return version
     if version.priority_class:
@@ -33,6 +37,9 @@ def resolved(state: State, version: Version, before: Version | None = None) -> V
         if found is None:
             raise Refused("invalid", f"priority class {version.priority_class} does not exist", PATH)
         return _with_class(version, found, "class")
+    of_group = state.priority_classes.get(group.priority_class) if group is not None else None
+    if of_group is not None:
+        return _with_class(version, of_group, "class")
     if before is not None and before.priority_from in ("", "default"):
         return msgspec.structs.replace(
             version,

@@ -1,0 +1,71 @@
+"""Groups of applications as users see them: settings, and the members with their taskgroups."""
+
+from __future__ import annotations
+
+import msgspec
+
+from bcs_scheduler.api.views.base import KeptMeta, show_meta
+from store.records import PodGroup
+from store.state.reader import StateReader
+from transactions.rules.gangs import is_member
+
+
+class PodGroupSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    min_member: int
+    min_task_member: dict[str, int]
+    queue: str
+    priority_class_name: str
+
+
+class PodGroupMemberView(msgspec.Struct, frozen=True, kw_only=True):
+    """`application`: name. `running`: taskgroups that count for the minimum; `wanted`: taskgroups that the application
+    is to have."""
+
+    application: str
+    running: int
+    wanted: int
+
+
+class PodGroupStatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """`phase`: Pending below the minimum, Running above it. `running`: taskgroups that count for the minimum."""
+
+    phase: str
+    running: int
+    members: list[PodGroupMemberView]
+
+
+class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    api_version: str = "v4"
+    kind: str = "PodGroup"
+    metadata: KeptMeta
+    spec: PodGroupSpecView
+    status: PodGroupStatusView
+
+
+def show_pod_group(state: StateReader, record: PodGroup) -> PodGroupView:
+    found = [state.applications.get(key) for key in list(state.indexes.applications_in(record.key))]
+    applications = sorted((one for one in found if one is not None), key=lambda one: one.name)
+    running = {one.key: sum(map(is_member, list(state.groups_of(one.key).values()))) for one in applications}
+    by_member: dict[str, int] = {}
+    for one in applications:
+        by_member[one.member] = by_member.get(one.member, 0) + running[one.key]
+    complete = sum(running.values()) >= record.min_member and all(
+        by_member.get(name, 0) >= least for name, least in record.min_task_member.items()
+    )
+    return PodGroupView(
+        metadata=show_meta(record),
+        spec=PodGroupSpecView(
+            min_member=record.min_member,
+            min_task_member=record.min_task_member,
+            queue=record.queue,
+            priority_class_name=record.priority_class,
+        ),
+        status=PodGroupStatusView(
+            phase="Running" if complete else "Pending",
+            running=sum(running.values()),
+            members=[
+                PodGroupMemberView(application=one.name, running=running[one.key], wanted=one.instances)
+                for one in applications
+            ],
+        ),
+    )

@@ -1,0 +1,85 @@
+"""Groups of applications: columns, operations, descriptions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bcs_scheduler.cli.client.types import Accepted, Json
+from bcs_scheduler.cli.documents.document import Document
+from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
+from bcs_scheduler.cli.output.data import print_data
+from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
+from bcs_scheduler.cli.output.text import pairs, when
+from bcs_scheduler.cli.session import Session
+
+
+def _created(found: Json) -> Any:
+    return found["metadata"].get("creationTimestamp")
+
+
+def _by_member(found: Json) -> str:
+    return ",".join(f"{name}={least}" for name, least in found["spec"]["minTaskMember"].items())
+
+
+def _members(found: Json) -> str:
+    return ", ".join(f"{m['application']} {m['running']}/{m['wanted']}" for m in found["status"]["members"])
+
+
+POD_GROUP_COLUMNS = (
+    Column("NAME", lambda g: g["metadata"]["name"]),
+    Column("STATUS", lambda g: g["status"]["phase"]),
+    Column("MIN-MEMBER", lambda g: g["spec"]["minMember"], right=True),
+    Column("RUNNING", lambda g: g["status"]["running"], right=True),
+    Column("MIN-TASK-MEMBER", _by_member),
+    age_column("AGE", _created),
+    time_column("CREATED", _created),
+    Column("MEMBERS", _members, long=True),
+)
+
+
+def put_pod_group(session: Session, document: Document, create: bool | None, dry_run: bool) -> Accepted:
+    """Creates (`create` True) or replaces (False) a pod group; None = whichever is possible."""
+    client = session.client
+    return upsert(
+        session,
+        document,
+        create,
+        dry_run,
+        lambda: client.pod_group(document.namespace, document.name),
+        lambda create: client.put_pod_group(document.body, create=create, dry_run=dry_run),
+    )
+
+
+POD_GROUP_OPERATIONS = operations_for(
+    "PodGroup",
+    put_pod_group,
+    lambda client, namespace, name, dry: client.delete_pod_group(namespace, name, dry_run=dry),
+)
+
+
+def read_pod_groups(session: Session, namespace: str | None, name: str | None, selector: str) -> Any:
+    where = namespace or session.namespace
+    return session.client.pod_group(where, name) if name else session.client.pod_groups(where, selector=selector)
+
+
+def describe_pod_group(session: Session, name: str, events: str, form: str) -> None:
+    found = session.client.pod_group(session.namespace, name)
+    if form:
+        print_data(session.out, found, form)
+        return
+    head, spec = found["metadata"], found["spec"]
+    session.show(
+        field_list(
+            [
+                ("Name", head["name"]),
+                ("Namespace", head["namespace"]),
+                ("Labels", pairs(head.get("labels"))),
+                ("Created", when(head.get("creationTimestamp"))),
+                ("Status", found["status"]["phase"]),
+                ("Minimum", str(spec["minMember"])),
+                ("Minimum by member", _by_member(found) or "none"),
+                ("Priority class", spec["priorityClassName"] or "none"),
+                ("Members", _members(found) or "none"),
+            ]
+        )
+    )

@@ -1,0 +1,75 @@
+"""Groups of applications in the placement, with the taskgroups that each of them lacks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from bcs_scheduler.core.context import TurnContext
+from offers.model import Demand, GroupGap
+from offers.policy.session.decisions import Decisions
+from transactions.base import Slot
+from transactions.rules import gangs
+from transactions.rules.gangs import Shortage
+
+
+class Groups:
+    """Reads groups from the records and from the engine. Nothing is kept."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+
+    def lacks(self, group: str) -> Shortage | None:
+        """The taskgroups that a group (``namespace/name``) lacks; None: it has its minimum, or does not exist."""
+        record = self._turn.state.pod_groups.get(group)
+        return gangs.shortage(self._turn.state, record, self._planned) if record is not None else None
+
+    def demands(self, group: str) -> list[Demand[Slot]]:
+        """The open demands of a group, in the order of their opening."""
+        engine = self._turn.engine
+        return [engine.demands[identity] for identity in engine.by_group.get(group, ())]
+
+    def incomplete(self, demands: Iterable[Demand[Slot]]) -> dict[str, Shortage]:
+        """The groups of these demands that lack taskgroups."""
+        names = dict.fromkeys(demand.group for demand in demands if demand.group)
+        found = {name: self.lacks(name) for name in names}
+        return {name: lacks for name, lacks in found.items() if lacks is not None}
+
+    def caps(self, incomplete: Mapping[str, Shortage], demands: Iterable[Demand[Slot]]) -> dict[str, int]:
+        """Number of slots that take part in a session, by the id of the demand, of groups whose members all have
+        minimums of their own. Otherwise a session could give one member the places that another one needs."""
+        left = {
+            name: dict(lacks.members)
+            for name, lacks in incomplete.items()
+            if sum(lacks.members.values()) >= lacks.total
+        }
+        found = {}
+        for demand in demands:
+            if demand.group in left:
+                member = incomplete[demand.group].member_of.get(demand.application, "")
+                found[demand.id] = min(left[demand.group].get(member, 0), len(demand.slots))
+                left[demand.group][member] = left[demand.group].get(member, 0) - found[demand.id]
+        return found
+
+    def gaps(
+        self, incomplete: Mapping[str, Shortage], demands: Iterable[Demand[Slot]], decisions: Decisions | None
+    ) -> dict[str, GroupGap]:
+        """The groups that stay below their minimum, by name. `decisions`: of the session; None: the groups whose
+        applications do not even want a place for their minimum."""
+        wanted: Counter[str] = Counter()
+        for demand in demands:
+            wanted[demand.group] += len(demand.slots)
+        places = Counter(job for job, _ in decisions.pipelined) if decisions is not None else Counter[str]()
+        places.update(bind.job for bind in decisions.binds) if decisions is not None else None
+        gaps = {}
+        for name, lacks in incomplete.items():
+            if decisions is None and wanted[name] >= lacks.needed:
+                continue
+            gap = lacks.gap({key: places[key] for key in lacks.member_of if places[key]}, wanted[name])
+            if gap is not None:
+                gaps[name] = gap
+        return gaps
+
+    def _planned(self, application: str) -> int:
+        active = self._turn.state.active_of(application)
+        return sum(map(self._turn.engine.planned, active))

@@ -1,0 +1,1 @@
+"""Requests about objects that placement policies use."""

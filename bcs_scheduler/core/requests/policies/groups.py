@@ -1,0 +1,86 @@
+"""Groups of applications: requests about them, and the group that a new version names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.requests.concurrency import revised
+from store.ids import object_key
+from store.reasons import EventReason
+from store.records import DEFAULT_QUEUE, GROUP_ANNOTATION, PodGroup, Version
+from store.state import State
+from transactions.base import Refused
+from transactions.text import counted
+
+PATH = f'$.metadata.annotations["{GROUP_ANNOTATION}"]'
+NAMED = 3
+"""Number of applications that a message names, the first ones."""
+
+
+def group_of(state: State, version: Version) -> PodGroup | None:
+    """The group that a version names; None: it names none. Raises Refused (invalid) for a group that does not exist."""
+    name = version.annotations.get(GROUP_ANNOTATION, "")
+    if not name:
+        return None
+    found = state.pod_groups.get(object_key(version.namespace, name))
+    if found is None:
+        raise Refused("invalid", f"pod group {name} does not exist in namespace {version.namespace}", PATH)
+    return found
+
+
+def put_pod_group(turn: TurnContext, command: policies.PutPodGroup) -> dict[str, Any]:
+    """Stores a group. Work that waits is judged by the new minimum at once, running work stays. Raises Refused (exists,
+    not_found, conflict; invalid for a priority class that does not exist, and for another queue than that of the
+    namespace)."""
+    wanted, state = command.pod_group, turn.state
+    before = state.pod_groups.get(wanted.key)
+    if command.create is True and before is not None:
+        raise Refused("exists", f"pod group {wanted.key} exists already", "$.metadata.name")
+    if command.create is False and before is None:
+        raise Refused("not_found", f"pod group {wanted.key} does not exist", "$.metadata.name")
+    if wanted.priority_class and wanted.priority_class not in state.priority_classes:
+        words = f"priority class {wanted.priority_class} does not exist"
+        raise Refused("invalid", words, "$.spec.priorityClassName")
+    namespace = state.namespaces.get(wanted.namespace)
+    queue = (namespace.queue if namespace is not None else "") or DEFAULT_QUEUE
+    if wanted.queue not in ("", queue):
+        words = f"is {wanted.queue}, but namespace {wanted.namespace} belongs to queue {queue}"
+        raise Refused("invalid", f"pod group {wanted.key}: the queue {words}", "$.spec.queue")
+    record = revised(wanted, before, command.expected, f"pod group {wanted.key}", turn.now)
+    answer = {"namespace": wanted.namespace, "name": wanted.name}
+    if record is None:
+        return answer | {"unchanged": True}
+    turn.uow.put(record)
+    reason: EventReason = "PodGroupCreated" if before is None else "PodGroupUpdated"
+    turn.record_event(record.kind, record.key, reason, _settings(record))
+    return answer
+
+
+def delete_pod_group(turn: TurnContext, command: policies.DeletePodGroup) -> dict[str, Any]:
+    """Removes a group. Raises Refused (not_found; conflict while applications name the group)."""
+    key = object_key(command.namespace, command.name)
+    record = turn.state.pod_groups.get(key)
+    if record is None:
+        raise Refused("not_found", f"pod group {key} does not exist")
+    members = list(turn.state.indexes.applications_in(key))
+    if members:
+        more = f" and {len(members) - NAMED} more" if len(members) > NAMED else ""
+        listed = f"{', '.join(members[:NAMED])}{more}"
+        raise Refused("conflict", f"pod group {key} has {counted(len(members), 'application')}: {listed}")
+    turn.uow.delete(record)
+    turn.record_event(record.kind, record.key, "PodGroupDeleted", "")
+    return {"namespace": command.namespace, "name": command.name}
+
+
+def _settings(record: PodGroup) -> str:
+    members = ", ".join(f"{name} {least}" for name, least in sorted(record.min_task_member.items()))
+    return f"minimum {record.min_member}" + (f"; by member: {members}" if members else "")
+
+
+HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], dict[str, Any]]] = {
+    policies.PutPodGroup: put_pod_group,
+    policies.DeletePodGroup: delete_pod_group,
+}

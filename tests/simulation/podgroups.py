@@ -1,0 +1,80 @@
+"""Worlds whose users put applications into groups, and the invariant of groups.
+
+I44  a group of which nothing runs is planned with its minimum, and with the minimums of its members, or not at all
+
+These worlds have seeds of their own (`simulate(..., groups=True)`); odd seeds have the policy `session`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from bcs_scheduler.core.interface.policies import PutPodGroup
+from store.records import GROUP_ANNOTATION, PodGroup
+from tests.simulation.driver import Term
+from tests.simulation.operators import NAMESPACES
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+
+NAME = "together"
+
+
+def asked(world: World) -> dict[str, Any]:
+    """The fields that users of such a world add to a definition. Members of a group use one role."""
+    return {"annotations": {GROUP_ANNOTATION: NAME} if world.chance(0.8) else {}, "role": ""}
+
+
+def change(world: World, token: int) -> PutPodGroup:
+    """Creates or changes the group of a namespace."""
+    namespace = world.pick(NAMESPACES)
+    least = world.pick((2, 3, 4, 6))
+    members = {name: world.pick((1, 2)) for name in world.some(("api", "web"), world.number(0, 2))}
+    group = PodGroup(namespace=namespace, name=NAME, min_member=least, min_task_member=members)
+    return PutPodGroup(token=token, cause=f"user-{token}", pod_group=group)
+
+
+class PodGroups:
+    """Follows the taskgroups of groups from turn to turn."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._there: set[str] = set()
+        """Groups of which something ran or was planned after the turn before."""
+        self._known: set[str] = set()
+        """All taskgroups after the turn before."""
+
+    def turned(self, term: Term) -> None:
+        state = term.core.state
+        if not state.pod_groups:
+            return
+        found: dict[str, Counter[str]] = {}
+        fresh: set[str] = set()
+        spoilt: set[str] = set()
+        """Groups with taskgroups that have ended: their restarts are due one by one."""
+
+        def count(key: str, identity: str, ended: bool) -> None:
+            application = state.applications.get(key)
+            if application is None or not application.group:
+                return
+            if ended:
+                spoilt.add(application.group)
+                return
+            found.setdefault(application.group, Counter())[application.member] += 1
+            if identity not in self._known:
+                fresh.add(application.group)
+
+        for demand, placement in term.core._offer_manager.placing._launcher.placements():
+            count(demand.application, f"{demand.id}/{placement.slot.index}", False)
+        for group in state.taskgroups.values():
+            count(group.application_key, group.id, bool(group.ended or group.unreachable_since))
+        for key in fresh - self._there - spoilt:
+            self._is_whole(state.pod_groups[key], found[key])
+        self._there, self._known = set(found) | spoilt, set(state.taskgroups)
+
+    def _is_whole(self, group: PodGroup, found: Counter[str]) -> None:
+        self.world.count("groups planned")
+        short = {name: least for name, least in group.min_task_member.items() if found[name] < least}
+        if found.total() < group.min_member or short:
+            words = f"{dict(found)} of group {group.key} are planned, below {group.min_member} or {short}"
+            raise Violation("I44", words, group.key)
