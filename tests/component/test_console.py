@@ -6,7 +6,7 @@ import gzip
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import pytest
 import requests
@@ -20,6 +20,10 @@ from bcs_scheduler.security.audit import Audit
 from bcs_scheduler.security.browsers import COOKIE, IDLE, LONGEST, BrowserSessions
 from bcs_scheduler.security.tokens import hash_of, read_tokens
 from bcs_scheduler.security.watched import WatchedFiles
+from store.records import TaskGroupStatus
+from store.records.running import ApplicationStatus
+from store.records.transactions import TransactionStatus
+from store.records.workloads import DeploymentStatus
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
 
@@ -141,6 +145,17 @@ def test_the_first_load_is_small_and_its_modules_too() -> None:
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
     folders = [name.rpartition("/")[0] for name in lines if name.endswith(".js")]
     assert all(folders.count(folder) < 10 for folder in folders)
+
+
+def test_statuses_in_the_modules_are_those_of_the_records() -> None:
+    known = {*get_args(ApplicationStatus), *get_args(TaskGroupStatus), *get_args(DeploymentStatus)}
+    known |= set(get_args(TransactionStatus))
+    texts = [asset.content.decode() for name, asset in assets().files.items() if name.endswith(".js")]
+    sets = [found for text in texts for found in re.findall(r"= new Set\(\[(\"[^\]]+)\]\)", text)]
+    compared = [found for text in texts for found in re.findall(r"[sS]tatus === (\"[^\"]+\")", text)]
+    used = {word for found in (*sets, *compared) for word in re.findall(r'"(\w+)"', found)}
+    assert len(used) > 10
+    assert used <= known, used - known
 
 
 def test_a_session_stands_for_its_token(console: Console) -> None:

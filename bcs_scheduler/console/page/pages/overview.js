@@ -8,6 +8,7 @@ const EVERY = 10000;
 const SHOWN = 50;
 const LATE = 10000;
 const EXPLAINED = 10;
+const HALTED = new Set(["UpdatePaused", "UpdateSuspend"]);
 
 export function overview(place, { store, rights }) {
   const list = h("div", {});
@@ -95,7 +96,7 @@ export function problems(store, reasons) {
     }
   }
   for (const deployment of store.all("deployment")) {
-    if (!/Suspended|Paused/i.test(deployment.status)) continue;
+    if (!HALTED.has(deployment.status)) continue;
     const name = `${deployment.metadata.namespace}/${deployment.metadata.name}`;
     found.push({ order: 2, label: deployment.status, tone: "busy", name: `deployment ${name}`, why: deployment.message });
   }

@@ -25,7 +25,7 @@ export async function rollBack(app) {
     title: `Roll back ${name}`,
     fields: earlier.length ? [h("label", { for: "version" }, "Version"), field] : [h("p", {}, "There is no earlier version.")],
     request: () => ["PUT", `${path(namespace, name)}/rollback?version=${part(field.value)}`],
-    command: () => `bcs rollback app/${quoted(name)} --version ${quoted(field.value)} -n ${quoted(namespace)}`,
+    command: () => `bcs rollback app/${quoted(name)} --to ${quoted(field.value)} -n ${quoted(namespace)}`,
     possible: earlier.length > 0,
   });
 }
