@@ -20,7 +20,7 @@ APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 60.0
 AGENTS = 3
 PREEMPTING = """
-actions: "allocate, backfill, preempt"
+actions: "reclaim, allocate, backfill, preempt"
 tiers:
   - plugins: [{name: priority}, {name: gang}, {name: conformance}]
   - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
@@ -129,3 +129,42 @@ def test_an_eviction_frees_room_within_the_budget(scheduler: SchedulerProcess) -
     scheduler.call("DELETE", f"{APPLICATIONS}/large")
     scheduler.call("DELETE", f"{APPLICATIONS}/small")
     scheduler.wait_running("low", 12)
+
+
+def test_a_queue_takes_back_its_share_within_the_budget_and_both_sides_know(scheduler: SchedulerProcess) -> None:
+    for queue, namespace in (("batch", "default"), ("online", "shop")):
+        scheduler.call("POST", "/queues", {"kind": "queue", "metadata": {"name": queue}, "spec": {"weight": 1}})
+        settings = {"kind": "namespace", "metadata": {"name": namespace}, "spec": {"queue": queue}}
+        scheduler.call("POST", "/namespaces", settings)
+    report = application("report", 12)
+    report["updatePolicy"] = {"maxUnavailable": 3}
+    scheduler.call("POST", APPLICATIONS, report)
+    scheduler.wait_running("report", 12)
+    web = application("web", 6)
+    web["metadata"]["namespace"] = "shop"
+    scheduler.call("POST", "/namespaces/shop/applications", web)
+
+    def running(name: str, namespace: str) -> int:
+        return [group["Status"] for group in scheduler.taskgroups(name, namespace)].count("Running")
+
+    wait_for(lambda: running("web", "shop") == 3, PATIENCE, "the part of the share that the budget admits")
+    assert running("report", "default") == 9, "the share is six; the budget of the other queue allows three"
+
+    def pending() -> bool:
+        found = scheduler.application("report")
+        return found is not None and found["Status"] == "Pending" and "shop/web (queue online)" in found["Message"]
+
+    wait_for(pending, PATIENCE, "the application without three taskgroups names the beneficiary")
+    used = {each["name"]: each["used"]["cpus"] for each in scheduler.call("GET", "/usage/queues")}
+    assert used["batch"] == 3 * used["online"] > 0
+
+    def told() -> bool:
+        events = [
+            event for space in ("default", "shop") for event in scheduler.call("GET", f"/namespaces/{space}/events")
+        ]
+        reasons = [event["reason"] for event in events]
+        return reasons.count("TaskGroupEvicted") == 3 and "ApplicationPreempting" in reasons
+
+    wait_for(told, PATIENCE, "events of both sides")
+    scheduler.call("DELETE", "/namespaces/shop/applications/web")
+    scheduler.wait_running("report", 12)
