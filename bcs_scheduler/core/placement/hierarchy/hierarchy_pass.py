@@ -18,6 +18,7 @@ from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.model import HeldBack
 from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_of, maintain
+from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
@@ -69,12 +70,12 @@ class HierarchyPass(SessionPass):
         snapshot = found.snapshot
         agents, jobs = (snapshot.rank, snapshot.jobs) if known is None else (found.agents, found.jobs)
         tree_of.follow(snapshot, agents, jobs, self._admits(found))
+        found.agents.clear()
+        found.jobs.clear()
         tree = tree_of.tree
         binds = [Bind(*names) for names in tree_of.run(found.missing)]
         tree.allowance = self._remaining(tree)
         evicted = self._maintain(tree)
-        if any(application.asks for application in tree.applications.values()):
-            self._again = self._turn.now + MAINTENANCE
         waiting = {demand.application for demand in found.tests.values()}
         return Decisions(
             tuple(binds),
@@ -129,6 +130,9 @@ class HierarchyPass(SessionPass):
         return remaining
 
     def _maintain(self, tree: Tree) -> list[Eviction]:
+        if not any(application.asks for application in tree.applications.values()):
+            return [_eviction(victim, "") for victim in give_back(tree, self._turn.now)]
+        self._again = self._turn.now + MAINTENANCE
         found = maintain(tree, self._turn.now)
         decided = [_eviction(victim, one.ask.application) for one in found.preemptions for victim in one.victims]
         return [*decided, *(_eviction(victim, "") for victim in found.given_back)]

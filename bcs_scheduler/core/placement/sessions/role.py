@@ -62,10 +62,10 @@ class SessionInput(NamedTuple):
     """A demand for each value of `Template.tests`."""
     missing: Mapping[str, int]
     """Number of tasks by job that its minimum lacks without this session."""
-    agents: frozenset[str] = frozenset()
-    """Agents that may be different from those of the session before, or gone."""
-    jobs: frozenset[str] = frozenset()
-    """Jobs that are different from those of the session before, or gone."""
+    agents: set[str]
+    """Agents that may be different from those of the decisions before, or gone; the reader empties the set."""
+    jobs: set[str]
+    """Jobs that are different from those of the decisions before, or gone; the reader empties the set."""
 
 
 class _Parts(NamedTuple):
@@ -92,7 +92,8 @@ class RoleSnapshot:
         """Applications of which a record other than a taskgroup has changed."""
         self.queues_changed = True
         self._looked_at: set[str] = set()
-        """Agents that the latest `take` has looked at."""
+        self._remade: set[str] = set()
+        """Agents and jobs of `SessionInput`."""
         self._snapshot = Snapshot((), (), ())
         self._pending = PendingTasks()
         self._parts: dict[str, _Parts] = {}
@@ -133,13 +134,12 @@ class RoleSnapshot:
         queues = self._queues() if self.queues_changed else None
         self.queues_changed = False
         moved = any((agent is None) is (name in self._snapshot.rank) for name, agent in agents.items())
+        self._remade |= jobs.keys()
         self._snapshot.advance(now, agents, jobs, queues)
         self._number(agents, moved)
         tests = {kind: demand for pairs in self._kinds.values() for kind, demand in pairs}
         missing = {key: number for key, number in self._missing.items() if number > 0}
-        return SessionInput(
-            self._snapshot, self._rows, self._numbers, tests, missing, frozenset(self._looked_at), frozenset(jobs)
-        )
+        return SessionInput(self._snapshot, self._rows, self._numbers, tests, missing, self._looked_at, self._remade)
 
     # --- jobs -------------------------------------------------------------------------------------------------
 
@@ -252,7 +252,7 @@ class RoleSnapshot:
         self._touched.clear()
         self.held.touched.clear()
         self._busy = set(extra)
-        self._looked_at = names
+        self._looked_at |= names
         found: dict[str, Agent | None] = {}
         snapshot, totals = self._snapshot, self._pool.totals
         for name in names:

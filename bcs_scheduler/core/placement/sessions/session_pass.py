@@ -191,6 +191,8 @@ class SessionPass(PlacementPass):
     def _decided(self, role: str, found: SessionInput) -> Decisions:  # noqa: ARG002
         """The decisions of the policy."""
         turn = self._turn
+        found.agents.clear()
+        found.jobs.clear()
         tests = AgentTests(turn.placer.tests(), found.numbers, found.tests, self._allowance)
         tier = (PluginChoice(tests, {}, trusted=True),)
         policy = self._policy._replace(tiers=(*self._policy.tiers, tier))
