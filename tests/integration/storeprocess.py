@@ -20,7 +20,7 @@ _UNDER_WAY = 50
 
 
 def main(url: str) -> None:
-    store = open_store(url, session_timeout=3.0)
+    store = open_store(url, session_timeout=6.0)
     store.open()
     terms: queue.Queue[Term] = queue.Queue()
     store.campaign("http://127.0.0.1:1", terms.put, lambda reason: sys.exit(f"deposed: {reason}"))

@@ -171,7 +171,7 @@ def test_a_broken_record_is_named_and_kept(
     start: Start, zookeeper: ZooKeeperServer, cluster: LocalMesosProcess, tmp_path: Path
 ) -> None:
     root = f"/broken-{tmp_path.name}"
-    scheduler = start(f"zk://{zookeeper.hosts}{root}", cluster.url, store__session_timeout="2").wait_ready()
+    scheduler = start(f"zk://{zookeeper.hosts}{root}", cluster.url, store__session_timeout="4").wait_ready()
     for name in ("good", "bad"):
         assert create(scheduler, name).status_code == 202
         scheduler.wait_running(name, 1)

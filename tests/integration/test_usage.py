@@ -127,8 +127,12 @@ def test_cores_and_memory_are_those_of_the_processes(place: Place) -> None:
     assert BALLAST * 0.9 <= burner["used"]["mem"] - idle["used"]["mem"] <= BALLAST * 1.5
     assert burner["allocated"]["mem"] >= 256 and burner["interval"] >= 1.0
 
-    agents = client.agent_usage()
-    assert [agent["problem"] for agent in agents] == [""] * len(agents)
+    def every_agent() -> list[Json] | None:
+        """An agent has 3 s for its answer, which a busy machine may exceed."""
+        found = client.agent_usage()
+        return None if any(agent["problem"] for agent in found) else found
+
+    agents = wait_for(every_agent, 60, "the answers of all agents")
     host = next(agent for agent in agents if agent["hostname"] == burner["hostname"])
     assert host["used"]["mem"] >= BALLAST and host["used"]["cpus"] > 0 and host["allocated"]["cpus"] >= 0.5
 
