@@ -14,7 +14,7 @@ daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownersh
 in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
-groups (I44) in tests.simulation.podgroups. That
+groups (I47) in tests.simulation.podgroups. That
 statuses follow each other as their tables say (I33) is checked by the core itself (transactions.transitions). What must
 hold once faults have stopped is in tests.simulation.convergence.
 """

@@ -379,8 +379,8 @@ OF_SESSIONS = (
 """Mutants that are looked for in worlds with the policy `session`."""
 
 OF_GROUPS = (
-    Mutant("start groups in parts", mutantgroups.start_groups_in_parts, ("I44",)),
-    Mutant("forget minimums of members", mutantgroups.forget_minimums_of_members, ("I44",)),
-    Mutant("match members alone", mutantgroups.match_members_alone, ("I44",), range(2, 60, 2)),
+    Mutant("start groups in parts", mutantgroups.start_groups_in_parts, ("I47",)),
+    Mutant("forget minimums of members", mutantgroups.forget_minimums_of_members, ("I47",)),
+    Mutant("match members alone", mutantgroups.match_members_alone, ("I47",), range(2, 60, 2)),
 )
 """Mutants that are looked for in worlds with groups."""

@@ -1,6 +1,6 @@
 """Worlds whose users put applications into groups, and the invariant of groups.
 
-I44  a group of which nothing runs is planned with its minimum, and with the minimums of its members, or not at all
+I47  a group of which nothing runs is planned with its minimum, and with the minimums of its members, or not at all
 
 These worlds have seeds of their own (`simulate(..., groups=True)`); odd seeds have the policy `session`.
 """
@@ -77,4 +77,4 @@ class PodGroups:
         short = {name: least for name, least in group.min_task_member.items() if found[name] < least}
         if found.total() < group.min_member or short:
             words = f"{dict(found)} of group {group.key} are planned, below {group.min_member} or {short}"
-            raise Violation("I44", words, group.key)
+            raise Violation("I47", words, group.key)
