@@ -15,6 +15,7 @@ import signal
 import struct
 import sys
 import termios
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -71,9 +72,9 @@ def _attach(document: dict[str, Any]) -> NoReturn:
     from .typed import pass_input
 
     with ask_attached(Path.cwd(), document) as (context, rings, given):
-        if given is not None:
-            pass_input(given)
-        os._exit(follow(context, rings))
+        # The answer of the task to its first input must not come before the begin of the output.
+        begun = bool if given is None else partial(pass_input, given)
+        os._exit(follow(context, rings, begun))
 
 
 def _become(context: Context, wanted: SessionRequest) -> NoReturn:

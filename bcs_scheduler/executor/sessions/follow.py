@@ -11,6 +11,7 @@ import json
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -49,10 +50,12 @@ class _File(NamedTuple):
     generation: int
 
 
-def follow(context: Context, rings: BinaryIO) -> int:
+def follow(context: Context, rings: BinaryIO, begun: Callable[[], object] = bool) -> int:
     """Copies the output to standard output and standard error until the task ends; returns its exit code, 128 + N for
-    signal N. Raises ContextError if the executor ends without a word."""
+    signal N. `begun` is called when no later output can be missed. Raises ContextError if the executor ends without a
+    word."""
     printed = _Printed(Path(context.output))
+    begun()
     while True:
         ring = rings.readline()
         if not ring:
