@@ -21,6 +21,8 @@ from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.slow
+
 Json = dict[str, Any]
 
 BALLAST = 96
@@ -28,8 +30,6 @@ BALLAST = 96
 MARK = "usage-test-burner"
 BURNER = f"""
 import time  # {MARK}
-
-pytestmark = pytest.mark.slow
 ballast = bytearray(b'x') * ({BALLAST} * {MIB})
 while True:
     burnt = time.process_time() + 0.03
