@@ -144,7 +144,8 @@ def test_a_namespace_names_a_queue_that_exists(api: Api, gateway: CoreGateway) -
     api.call("POST", "/queues", json={"kind": "queue", "metadata": {"name": "batch"}})
     assert status(api.call("POST", "/namespaces", json=body)) == (200, "")
     assert api.data("/namespaces/shop")["spec"] == {"quota": {"cpus": 1.0}, "queue": "batch"}
-    assert api.data("/queues/batch")["status"] == {"namespaces": ["shop"], "recorded": True}
+    found = api.data("/queues/batch")["status"]
+    assert found == {"namespaces": ["shop"], "recorded": True, "taskgroups": 0, "used": {}}
     refused = api.call("DELETE", "/queues/batch")
     assert status(refused) == (409, "conflict") and "1 namespace: shop" in refused.json()["message"]
     body["spec"]["queue"] = "default"
