@@ -129,7 +129,7 @@ def _container(document: ContainerDocument, pod: PodSpec) -> Container:
         privileged=document.privileged,
         stdin=document.stdin,
         tty=document.tty,
-        hostname=document.hostname if network_mode(pod) != "HOST" else "",
+        hostname="" if document.hostname and network_mode(pod) == "HOST" else document.hostname,
         parameters=tuple((p.key, p.value) for p in document.parameters if p.key in PARAMETERS),
         volumes=tuple(
             Volume(host_path=v.volume.host_path, mount_path=v.volume.mount_path, read_only=v.volume.read_only)

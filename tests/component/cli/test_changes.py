@@ -147,7 +147,7 @@ def test_what_the_message_says_is_not_said_twice(
             "x.json",
             f"kind: 'deployments' is not known; known: {', '.join(KINDS)}",
         ),
-        ('{"msgtype": "signal"}', "x.json", "kind: is missing; known: queue, namespace, crr, configmap, secret"),
+        ('{"msgtype": "signal"}', "x.json", f"kind: is missing; known: {', '.join(KINDS)}"),
         ('{"kind": "application"}', "x.json", "metadata.name: is missing"),
         ('{"kind": "application", "metdata": {}}', "x.json", "did you mean metadata instead of metdata?"),
         ("", "x.yaml", "no documents found"),

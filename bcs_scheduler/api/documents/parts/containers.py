@@ -59,7 +59,8 @@ def _check_container(container: ContainerDocument, pod: PodSpec, at: str, proble
     check_image_needs(container, pod, at, problems)
     fields = ("imagePullUser", "imagePullPasswd")
     check_credentials(container.image_pull_user, container.image_pull_passwd, at, fields, problems)
-    check_parameters(container, network_mode(pod), member(at, "parameters"), problems)
+    if container.parameters:
+        check_parameters(container, network_mode(pod), member(at, "parameters"), problems)
     _check_volumes(container, at, problems)
 
 

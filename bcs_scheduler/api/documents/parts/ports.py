@@ -40,7 +40,8 @@ def is_custom(pod: PodSpec) -> bool:
 
 def egress_limit(pod: PodSpec) -> int:
     """Mbit/s; 0 = unlimited. Only networks of type cni have a limit."""
-    return pod.net_limit.egress_limit if is_custom(pod) and network_type(pod) == "cni" else 0
+    limit = pod.net_limit.egress_limit
+    return limit if limit and is_custom(pod) and network_type(pod) == "cni" else 0
 
 
 def effective_ports(ports: tuple[PortDocument, ...], pod: PodSpec) -> tuple[PortDocument, ...]:
