@@ -167,9 +167,12 @@ class Reference:
             ),
         )
         for ask in promised:
+            if not self.admitted(ask):
+                continue
             node = self.promised[ask.id]
-            if self.admitted(ask) and self.fits(ask, self.free(node)):
-                return self.place(ask, node)
+            found = node if self.fits(ask, self.free(node)) else None if ask.required_node else self.node(ask)
+            if found is not None:
+                return self.place(ask, found)
         return self.descend("root")
 
     def descend(self, queue: str) -> Allocation | None:

@@ -68,9 +68,8 @@ def test_members_wait_for_each_other_and_start_in_one_turn(options: CoreOptions)
     assert why(lab, "worker").startswith("group default/train: 3 places needed at the same time, 2 found")
     arrive(lab, "c")
     assert count(lab, "master") + count(lab, "worker") == 3
-    if options is not HIERARCHICAL:
-        arrive(lab, "d")
-        assert (count(lab, "master"), count(lab, "worker")) == (1, 3), "taskgroups above the minimum count alone"
+    arrive(lab, "d")
+    assert (count(lab, "master"), count(lab, "worker")) == (1, 3), "taskgroups above the minimum count alone"
 
 
 @each

@@ -37,6 +37,8 @@ def cause_of(tree: Tree, application: str, name: str) -> Cause:
         node = tree.nodes.has_room(only, alike.request, alike.constraint)
         if node is not None and (alike.promised or not node.promises):
             return Cause(Hold.TURN)
+        if not alike.required_node and tree.nodes.find(alike.request, alike.constraint) is not None:
+            return Cause(Hold.TURN)
         there = tree.nodes.by_name.get(only)
         free = {} if there is None else there.free
         kind = Hold.PROMISED_NODE if alike.promised else Hold.REQUIRED_NODE

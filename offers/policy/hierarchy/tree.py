@@ -158,7 +158,8 @@ class Tree:
 
     def promise(self, application: str, name: str, node: str) -> None:
         """Holds room on a node for a pending ask, which is tried before all others. The node takes no other work
-        meanwhile. Raises KeyError if the ask or the node is unknown."""
+        meanwhile. The ask gets another node if that node has room earlier, except if the ask requires one node. Raises
+        KeyError if the ask or the node is unknown."""
         owner = self.applications[application]
         self._regroup(owner, owner.asks[name], name, node)
 
@@ -279,9 +280,13 @@ class Tree:
         if there is None:
             return None, self.nodes.missing
         node = self.nodes.has_room(only, request, constraint)
-        if node is None or (node.promises and not alternative.promised):
+        if node is not None and (alternative.promised or not node.promises):
+            return node, None
+        if alternative.required_node:
             return None, there.waiting
-        return node, None
+        # A promise holds room on one node. It does not keep the ask from another node that has room now.
+        node = self.nodes.find(request, constraint)
+        return node, self.nodes.waiting if node is None else None
 
     # --- figures ----------------------------------------------------------------------------------------------
 
@@ -348,8 +353,17 @@ class Tree:
         """Lets the requests that wait for a node and fit it be tried again."""
         if len(node.waiting):
             self.wake(node.waiting.fitting(node.free))
-        if not node.promises and len(self.nodes.waiting):
+        if not len(self.nodes.waiting):
+            return
+        if not node.promises:
             self.wake(self.nodes.waiting.fitting(node.free))
+            return
+        promised = {self._pending_class(ask) for ask in node.promises.values()}
+        self.wake([one for one in promised if one is not None and one.waits is self.nodes.waiting])
+
+    def _pending_class(self, ask: Ask) -> RequestClass | None:
+        group = self.applications[ask.application].asks.get(ask.name)
+        return None if group is None else group.request_class
 
     def renew(self, application: Application, before: int | None, changed: Group | None) -> None:
         """Renews the keys on a path. `before`: the priority of the application before the change; None if nothing was
