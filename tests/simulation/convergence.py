@@ -135,7 +135,9 @@ class Convergence:
         """On this agent, or on any."""
         neighbours = neighbours_in(self.store.durable.values())
         version = neighbours.versions.get((application, name))
-        if version is not None and (version.min_available > 1 or GROUP_ANNOTATION in version.annotations):
+        record = self.store.durable.get(("application", application))
+        present = neighbours.versions.get((application, record.version)) if isinstance(record, Application) else None
+        if any(one is not None and _is_gang(one) for one in (version, present)):
             return False  # a gang needs several places at the same time: how many there are is not asked here
         return version is not None and any(
             self._fits(version, agent, neighbours)
@@ -251,3 +253,8 @@ class Convergence:
 
     def _all(self, kind: type[R]) -> list[R]:
         return [record for record in self.store.durable.values() if isinstance(record, kind)]
+
+
+def _is_gang(version: Version) -> bool:
+    """The policy judges an application by its present version, whatever version a taskgroup has."""
+    return version.min_available > 1 or GROUP_ANNOTATION in version.annotations
