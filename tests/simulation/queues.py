@@ -69,9 +69,8 @@ class QueueOperators:
         for record in self._durable.values():
             if isinstance(record, Namespace) and record.queue:
                 return requests.PutNamespace(namespace=Namespace(name=record.name), **common)
-        default = self._durable.get(("queue", DEFAULT_QUEUE))
-        if isinstance(default, Queue) and default.capability != Limits():
-            return requests.PutQueue(queue=Queue(name=DEFAULT_QUEUE), **common)
+            if isinstance(record, Queue) and (record.guarantee != Amounts() or record.capability != Limits()):
+                return requests.PutQueue(queue=Queue(name=record.name), **common)
         return None
 
 
