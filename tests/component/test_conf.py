@@ -17,6 +17,7 @@ from bcs_scheduler.api.documents.kinds.daemonset import read_daemonset
 from bcs_scheduler.api.documents.kinds.deployment import read_deployment
 from bcs_scheduler.api.documents.kinds.extensions import read_custom_kind, read_custom_object, read_webhook
 from bcs_scheduler.api.documents.kinds.namespaces import read_namespace
+from bcs_scheduler.api.documents.kinds.policy.groups import read_pod_group
 from bcs_scheduler.api.documents.kinds.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.cli.documents.loading import load_documents
@@ -32,6 +33,8 @@ def test_every_example_document_is_accepted(path: Path) -> None:
         head = body.get("metadata", {})
         name, namespace = head.get("name", ""), head.get("namespace", "default")
         match body["kind"]:
+            case "PodGroup":
+                assert read_pod_group(body, namespace, name).key == f"{namespace}/{name}"
             case "namespace":
                 assert read_namespace(body).key == name
             case "admissionwebhook":

@@ -29,6 +29,7 @@ OTHER_HOSTS = "needs other hosts: an ensemble of ZooKeeper and Mesos by name"
 ITSELF = "is the run of the tests itself"
 MEASUREMENT = "takes minutes: it measures"
 OWN_CLUSTER = "starts a cluster of its own; test_policies.py plays the example"
+OWN_TREE = "starts a cluster of its own; tests/unit/test_core_hierarchy.py has the preemption towards a guarantee"
 """The only reasons for which a block is not executed."""
 
 
@@ -43,6 +44,7 @@ class Executed(NamedTuple):
     after: tuple[str, ...] = ()
 
 
+HIERARCHICAL = "BCS_SCHEDULER_POLICY=hierarchical BCS_SCHEDULER_POLICY_FILE=conf/queues.yaml bcs-scheduler"
 WEB = Executed(("bcs apply -f conf/examples/web.json --wait",), ("bcs delete web --wait",))
 TABLE: dict[str, Excluded | Executed] = {
     "README.md: make demo #": Executed(),
@@ -57,7 +59,10 @@ TABLE: dict[str, Excluded | Executed] = {
     "docs/coming-from-kubectl.md: bcs run --name": Executed(),
     "docs/operations.md: bcs-scheduler serve --config": Excluded(ROOT_ONLY),
     "docs/policies.md: bcs-scheduler dev &": Executed(),
+    "docs/policies.md: bcs apply -f": Executed(("bcs delete application gang filler --wait",)),
+    'docs/policies.md: echo \'{"kind": "PriorityClass",': Executed((), ("bcs delete priorityclass online",)),
     "docs/policies.md: BCS_SCHEDULER_POLICY=session bcs-scheduler dev": Excluded(OWN_CLUSTER),
+    f"docs/policies.md: {HIERARCHICAL}": Excluded(OWN_TREE),
     "docs/policies.md: BCS_SCHEDULER_POLICY=session BCS_SCHEDULER_POLICY_FILE=preempt.yaml bcs-scheduler": Excluded(
         OWN_CLUSTER
     ),
@@ -200,11 +205,16 @@ def started(desk: Desk) -> str:
     return url[1]
 
 
-def test_a_gang_starts_at_once_when_there_is_room(empty_desk: Desk) -> None:
+def test_gangs_groups_and_priority_classes(empty_desk: Desk) -> None:
     started(empty_desk)
-    block = named("docs/policies.md: bcs-scheduler dev &")
-    for line in block.commands[1:]:
-        type_line(empty_desk.second, line, block)
+    of_policies = [block for block in blocks(Executed) if block.file == "docs/policies.md"]
+    assert len(of_policies) == 3
+    for block in of_policies:
+        entry = TABLE[block.name]
+        assert isinstance(entry, Executed)
+        for line in (*entry.before, *block.commands, *entry.after):
+            if line.partition(" &")[0] != "bcs-scheduler dev":
+                type_line(empty_desk.second, line, block)
     assert empty_desk.first.interrupt()[0] == 0
 
 

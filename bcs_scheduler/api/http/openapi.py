@@ -175,10 +175,11 @@ def _responses(operation: Operation, schemas: dict[str, Any]) -> dict[str, Any]:
         media, schema = "application/json", _envelope(data, operation, paged=LIMIT in operation.query)
     else:
         media = operation.media_type.partition(";")[0]
-        schema = data or ({} if media == "application/json" else {"type": "string"})
+        schema = data or ({} if media in ("application/json", EVENT_STREAM) else {"type": "string"})
     content: dict[str, Any] = {media: {"schema": schema}}
     if other := _other_media(operation):
-        content[other] = {"schema": {"type": "string"}}
+        # OpenAPI 3.1 cannot describe the frames of a stream: tools apply a schema to the whole answer or to each frame.
+        content[other] = {"schema": {}}
     responses: dict[str, Any] = {str(operation.status): {"description": "Success.", "content": content}}
     if operation.write and operation.status == 202:
         plan = {"application/json": {"schema": _envelope({}, operation, paged=False)}}

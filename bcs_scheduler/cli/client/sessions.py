@@ -21,7 +21,8 @@ PIECE = 32 * 1024
 """Bytes of input in one message."""
 LARGEST = 1024 * 1024
 PROTOCOL = "v1.session.bcs"
-CONNECT_TIMEOUT = 10.0
+CONNECT_TIMEOUT = 30.0
+"""Seconds. The server answers when the agent has answered, and an agent may be slow to start a program."""
 CLOSE_TIMEOUT = 2.0
 LONGEST_PAUSE = 2.0
 NO_SESSIONS = frozenset({"no_such_route", "method_not_allowed"})

@@ -88,7 +88,7 @@ def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool
 @pass_session
 def describe_queues(session: Session, names: tuple[str, ...], output: str | None) -> None:
     """Show queues in detail."""
-    from bcs_scheduler.cli.kinds.objects.queues import describe_queue
+    from bcs_scheduler.cli.kinds.policies.queues import describe_queue
 
     form = output if output in ("json", "yaml") else ""
     for number, name in enumerate(names):
@@ -111,7 +111,7 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **liste
     """
     from bcs_scheduler.cli.commands.bars import Bars
     from bcs_scheduler.cli.commands.refreshing import Lines, refresh
-    from bcs_scheduler.cli.kinds.objects.queues import USAGE_COLUMNS
+    from bcs_scheduler.cli.kinds.policies.queues import USAGE_COLUMNS
     from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 
     shape = chosen_shape(**listed)
@@ -182,7 +182,7 @@ def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> No
 @reporting
 def delete_queues(session: Session, names: tuple[str, ...], dry_run: bool) -> None:
     """Delete queues. A queue that namespaces belong to is not deleted."""
-    from bcs_scheduler.cli.kinds.objects.queues import QUEUE_OPERATIONS
+    from bcs_scheduler.cli.kinds.policies.queues import QUEUE_OPERATIONS
 
     for name in names:
         QUEUE_OPERATIONS.delete(session, session.namespace, name, False, dry_run)
@@ -190,7 +190,7 @@ def delete_queues(session: Session, names: tuple[str, ...], dry_run: bool) -> No
 
 def _put(session: Session, body: Json, create: bool, dry_run: bool) -> None:
     from bcs_scheduler.cli.documents.document import Document
-    from bcs_scheduler.cli.kinds.objects.queues import put_queue
+    from bcs_scheduler.cli.kinds.policies.queues import put_queue
 
     put_queue(session, Document("command line", body), create, dry_run)
 

@@ -14,9 +14,12 @@ from bcs_scheduler.cli.session import Session
 if TYPE_CHECKING:
     from bcs_scheduler.cli.documents.operations import Operations
 
-AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, GROUPS, PRIORITIES, QUEUES, SERVICES = (
+AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, SERVICES = (
     f"bcs_scheduler.cli.kinds.objects.{module}"
-    for module in ("agents", "commands", "configuration", "extensions", "groups", "priorities", "queues", "services")
+    for module in ("agents", "commands", "configuration", "extensions", "services")
+)
+GROUPS, PRIORITIES, QUEUES = (
+    f"bcs_scheduler.cli.kinds.policies.{module}" for module in ("groups", "priorities", "queues")
 )
 APPLICATIONS, DAEMONSETS, DEPLOYMENTS, EVENTS, TASKGROUPS, TRANSACTIONS = (
     f"bcs_scheduler.cli.kinds.workloads.{module}"

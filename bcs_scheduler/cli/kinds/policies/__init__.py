@@ -1,0 +1,1 @@
+"""Objects of placement policies: queues, priority classes, groups."""
