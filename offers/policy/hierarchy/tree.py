@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector, added
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
-from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass
+from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
@@ -358,12 +358,9 @@ class Tree:
         if not node.promises:
             self.wake(self.nodes.waiting.fitting(node.free))
             return
-        promised = {self._pending_class(ask) for ask in node.promises.values()}
-        self.wake([one for one in promised if one is not None and one.waits is self.nodes.waiting])
-
-    def _pending_class(self, ask: Ask) -> RequestClass | None:
-        group = self.applications[ask.application].asks.get(ask.name)
-        return None if group is None else group.request_class
+        groups = [self.applications[ask.application].asks.get(ask.name) for ask in node.promises.values()]
+        classes = {group.request_class for group in groups if group is not None}
+        self.wake([one for one in classes if one is not None and one.waits is self.nodes.waiting])
 
     def renew(self, application: Application, before: int | None, changed: Group | None) -> None:
         """Renews the keys on a path. `before`: the priority of the application before the change; None if nothing was
@@ -386,27 +383,13 @@ class Tree:
         touched: dict[RequestClass, None] = {}
         for group in groups:
             old = group.request_class
-            group.place(self._class_of(leaf, group) if group.asks else None)
+            group.place(leaf.class_of(alternative_of(group)) if group.asks else None)
             for one in (old, group.request_class):
                 if one is not None:
                     touched[one] = None
         for one in touched:
             leaf.place_class(one)
         leaf.place_path()
-
-    @staticmethod
-    def _class_of(leaf: Queue, group: Group) -> RequestClass:
-        alike, application = group.alike, group.application
-        return leaf.class_of(
-            Alternative(
-                alike.request,
-                alike.required_node,
-                alike.constraint,
-                alike.promised,
-                bool(application.allocations),
-                (application.user, *application.user_groups) if application.trackers else (),
-            )
-        )
 
 
 def _add(figures: dict[str, int], request: Amounts, sign: int) -> None:

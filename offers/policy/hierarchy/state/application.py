@@ -142,3 +142,16 @@ class Application:
         self.preempted_at.pop(ask.name, None)
         self.reserved_at.pop(ask.name, None)
         return ask
+
+
+def alternative_of(group: Group) -> Alternative:
+    """The properties of the class that a group belongs to."""
+    alike, application = group.alike, group.application
+    return Alternative(
+        alike.request,
+        alike.required_node,
+        alike.constraint,
+        alike.promised,
+        bool(application.allocations),
+        (application.user, *application.user_groups) if application.trackers else (),
+    )
