@@ -112,7 +112,7 @@ def service_for(name: str, port: int, **where: str) -> dict[str, Any]:
 
 
 class Customers:
-    """They ask without a pause, each over a connection that is kept or over a new one each time."""
+    """They ask again and again, each over a connection that is kept or over a new one each time."""
 
     def __init__(self, url: str, kept: int = 3, fresh: int = 3) -> None:
         self._url = url
@@ -136,7 +136,7 @@ class Customers:
                 self.answers[f"{answer.status_code} {answer.text[:10].strip()}"] += 1
             except requests.RequestException as error:
                 self.failures.append(f"{time.monotonic():.3f} {error}")
-            self._ended.wait(0.01)
+            self._ended.wait(0.03)
 
     def leave(self) -> None:
         self._ended.set()
@@ -221,7 +221,7 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
             applications = {member["application"] for member in found["eps"]}
             return ready(3) and len(applications) == 1 and requests.get(url, timeout=30).text == "v2"
 
-        wait_for(only_new, 120, lambda: f"the new version everywhere: {customers.answers} {customers.failures[:3]}")
+        wait_for(only_new, 240, lambda: f"the new version everywhere: {customers.answers} {customers.failures[:3]}")
         served = customers.answers["200 v2"]
         wait_for(lambda: customers.answers["200 v2"] > served + 200, 30, "customers of the new version")
         customers.leave()
