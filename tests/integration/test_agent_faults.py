@@ -17,6 +17,7 @@ import requests
 
 from tests.component.executor.webserver import Web, content, protected, serving
 from tests.integration.executortraces import executors_of, processes_of, sandbox, the_task, wait_gone
+from tests.integration.livefiles import contents_below
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.onetaskgroup import (
     APPS,
@@ -406,13 +407,15 @@ def test_no_secret_was_told(mesos: RealMesos, scheduler: SchedulerProcess) -> No
     told += [requests.get(f"{scheduler.url}/metrics", timeout=60).text, scheduler.log()]
     told += [mesos.log(name) for name in ("solo", *mesos.agents)]
     told += [json.dumps(mesos.state())]
-    told += [path.read_text(errors="replace") for path in mesos.directory.glob("*/work/slaves/*/**/runs/*/std*")]
+    folders = [mesos.directory / name for name in mesos.agents]
+    outputs = [data for folder in folders for _, data in contents_below(folder / "work/slaves", "std")]
+    assert outputs
+    told += [data.decode(errors="replace") for data in outputs]
     for text in told:
         assert PASSWORD not in text
         assert encoded(PASSWORD.encode()) not in text
-    kept = [
-        path for folder in ("work/meta", "run") for path in mesos.directory.glob(f"*/{folder}/**/*") if path.is_file()
-    ]
+    # Agents remove the files of ended containers meanwhile.
+    kept = [found for folder in folders for part in ("work/meta", "run") for found in contents_below(folder / part)]
     assert kept
-    for path in kept:
-        assert PASSWORD.encode() not in path.read_bytes(), path
+    for path, data in kept:
+        assert PASSWORD.encode() not in data, path

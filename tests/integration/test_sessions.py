@@ -23,6 +23,7 @@ import pytest
 import requests
 
 from tests.integration.devprocess import Dev
+from tests.integration.livefiles import contents_below
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.schedulerprocess import PREFIX, SchedulerProcess, document
 from tests.waiting import wait_for
@@ -373,8 +374,8 @@ class Terminal:
 
     def _waits_in(self) -> str:
         """Functions of the kernel in which the threads of `bcs` wait."""
-        threads = Path(f"/proc/{self.pid}/task").glob("*/wchan")
-        return ", ".join(sorted(thread.read_text() for thread in threads)) or "nothing: there is no such process"
+        functions = [data.decode() for path, data in contents_below(Path(f"/proc/{self.pid}/task"), "wchan")]
+        return ", ".join(sorted(functions)) or "nothing: there is no such process"
 
     def end(self) -> int:
         """Exit code."""
