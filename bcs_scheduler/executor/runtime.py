@@ -83,9 +83,9 @@ class Runtime(Protocol):
     def context(self, wanted: SessionRequest) -> Context:
         """Returns the context in which a program of a session runs beside the task. Raises TaskError."""
 
-    def input(self, wanted: SessionRequest) -> int:
-        """A descriptor that takes input for the task; the caller closes it. Raises TaskError if the task has none, or
-        no terminal although the session has one."""
+    def input(self, wanted: SessionRequest) -> int | None:
+        """A descriptor that takes input for the task; the caller closes it. None: the engine of its container takes
+        the input. Raises TaskError if the task has no input, or no terminal although the session has one."""
 
     def guard(self, wanted: SessionRequest, connection: socket) -> None:
         """Ends the command `wanted.guard` of the container engine when the connection ends. Owns the connection."""

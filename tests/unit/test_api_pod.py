@@ -428,6 +428,8 @@ def with_input(*, image: str = "", executor: str = "bcs", **fields: bool) -> dic
     [
         with_input(stdin=True),
         with_input(stdin=True, tty=True),
+        with_input(stdin=True, image=IMAGE),
+        with_input(stdin=True, tty=True, image=IMAGE),
         with_input(stdin=True, tty=True, executor="mesos"),
         with_input(stdin=True, tty=True, executor="mesos", image=IMAGE),
     ],
@@ -443,8 +445,7 @@ def test_input_and_terminal_of_a_container(raw: dict[str, Any]) -> None:
     [
         (with_input(tty=True), "tty", "needs stdin: true"),
         (with_input(stdin=True, executor="mesos"), "stdin", 'needs tty: true with the executor "mesos"'),
-        (with_input(stdin=True, image=IMAGE), "stdin", "is possible for plain processes"),
-        (with_input(stdin=True, tty=True, image=IMAGE), "tty", "is possible for plain processes"),
+        (with_input(tty=True, image=IMAGE), "tty", "needs stdin: true"),
     ],
 )
 def test_an_input_that_the_executor_cannot_give_is_refused(raw: dict[str, Any], field: str, words: str) -> None:

@@ -115,17 +115,13 @@ def check_executor(pod: PodSpec, executor: str, default: str, path: str, problem
 
 
 def _check_input(pod: PodSpec, by_mesos: bool, path: str, problems: Problems) -> None:
-    """Mesos gives an input only together with a terminal, and our executor gives one only to plain processes."""
+    """Mesos gives an input only together with a terminal."""
     for i, container in enumerate(pod.containers):
         at = element(member(path, "containers"), i)
         if container.tty and not container.stdin:
             problems.add(member(at, "tty"), "needs stdin: true, because a terminal is input and output")
         elif by_mesos and container.stdin and not container.tty:
             problems.add(member(at, "stdin"), 'needs tty: true with the executor "mesos"')
-        elif not by_mesos and container.stdin and container.image:
-            field = "tty" if container.tty else "stdin"
-            words = 'is possible for plain processes, and for images with the executor "mesos" and a terminal'
-            problems.add(member(at, field), words)
 
 
 def check_remote_variables(

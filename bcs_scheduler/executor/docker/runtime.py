@@ -26,13 +26,13 @@ from ..output.rotated import RotatedFile
 from ..runtime import Exit, Output, TaskError
 from ..sessions.attached import Attached
 from ..sessions.contexts import Context, SessionRequest
-from . import command, note
+from ..sessions.task_input import check_input
+from . import command, note, output
 from .creation import create, make_volumes, remove_any
 from .engine_api import archive, translate
 from .engine_api.engine import TIMEOUT, Engine, EngineAbsent, EngineAway, EngineError, EngineSilent, NotFound
 from .engine_api.images import Images
 from .engine_api.state import State, exit_of, state_of
-from .output import Follower
 from .reap import sweep
 from .signals import send_signal
 
@@ -69,12 +69,11 @@ class ContainerRuntime:
         self._stop_signal = "SIGTERM"
         self._owner = task.user
         self._remote: dict[str, str] = {}
-        self._env: dict[str, str] = {}
-        """Set by messages."""
+        self._env: dict[str, str] = {}  # set by messages
         self._env_in_use: dict[str, str] = {}
         self._files: dict[str, tuple[bytes, int, str]] = {}
         """Put into the container so far: those of the task and those of messages."""
-        self._follower: Follower | None = None
+        self._follower: output.OutputReader | None = None
         self._failure = ""
         self.attached = Attached()
         self._index = Index(directory, group.log_max_bytes, group.log_files, self.attached.ring)
@@ -129,17 +128,12 @@ class ContainerRuntime:
     def _launch(self) -> None:
         if self._stopping.is_set():
             raise TaskError("stopped before it ran")
-        self._engine.call("POST", f"/containers/{self._id}/start")
-        self._follow()
+        self._follower = output.start(self._engine, self._id, self._write, self._task)
         self._note(self._inspect())
         with self._changed:
             self._launched = True
             self._changed.notify_all()
         threads.ending("container", self._watch).start()
-
-    def _follow(self) -> None:
-        self._follower = Follower(self._engine, self._id, self._write)
-        self._follower.start()
 
     # --- end --------------------------------------------------------------------------------------------------
 
@@ -228,7 +222,7 @@ class ContainerRuntime:
         return self._inspect()
 
     def _discard(self, keep: bool = False) -> None:
-        """Ends the container and removes it unless `keep`, as far as the engine carries it out. Errors are logged."""
+        """Ends the container and removes it unless `keep`. Errors are logged."""
         try:
             if self._id and keep:
                 self._send("SIGKILL")
@@ -288,8 +282,9 @@ class ContainerRuntime:
         hosts = tuple(dict.fromkeys(filter(None, (self.address(), "127.0.0.1"))))
         return Context(engine=self._group.docker, container=found, output=str(self._directory), hosts=hosts)
 
-    def input(self, wanted: SessionRequest) -> int:
-        raise TaskError("a container was started without an input")
+    def input(self, wanted: SessionRequest) -> None:
+        self._running()
+        check_input(self._task, wanted)
 
     def guard(self, wanted: SessionRequest, connection: socket.socket) -> None:
         threads.ending("guard", partial(command.guard, self._engine, wanted.guard, wanted.mark, connection)).start()
@@ -316,11 +311,14 @@ class ContainerRuntime:
                 raise TaskError("it is being restarted already")
             self._restarting = True
         try:
-            if self._env == self._env_in_use:
-                grace = math.ceil(self._group.grace_period)
-                self._engine.call("POST", f"/containers/{identity}/restart", {"t": grace}, timeout=timeout)
-            else:
+            if self._env != self._env_in_use:
                 self._replace(identity)
+            elif self._task.stdin:
+                self._stop_for_restart(identity)
+                self._follower = output.start(self._engine, identity, self._write, self._task)
+            else:
+                grace = {"t": math.ceil(self._group.grace_period)}
+                self._engine.call("POST", f"/containers/{identity}/restart", grace, timeout=timeout)
             self._note(self._inspect())
         except TaskError as error:
             self._failure = f"the restart failed: {error}"
@@ -331,16 +329,18 @@ class ContainerRuntime:
                 self._changed.notify_all()
 
     def _replace(self, identity: str) -> None:
-        grace = math.ceil(self._group.grace_period)
-        self._engine.call("POST", f"/containers/{identity}/stop", {"t": grace}, timeout=grace + TIMEOUT)
-        if self._follower is not None:
-            self._follower.finish(LAST_OUTPUT)
+        self._stop_for_restart(identity)
         remove_any(self._engine, identity)
         self._create()
         if self._stopping.is_set():
             raise TaskError("stopped while it was restarted")
-        self._engine.call("POST", f"/containers/{self._id}/start")
-        self._follow()
+        self._follower = output.start(self._engine, self._id, self._write, self._task)
+
+    def _stop_for_restart(self, identity: str) -> None:
+        grace = math.ceil(self._group.grace_period)
+        self._engine.call("POST", f"/containers/{identity}/stop", {"t": grace}, timeout=grace + TIMEOUT)
+        if self._follower is not None:
+            self._follower.finish(LAST_OUTPUT)
 
     def reload(self, timeout: float) -> None:
         self._engine.call("POST", f"/containers/{self._running()}/kill", {"signal": "SIGHUP"}, timeout=timeout)

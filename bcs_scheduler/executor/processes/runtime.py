@@ -19,7 +19,7 @@ from ..run import identity, run
 from ..runtime import Exit, Output, TaskError
 from ..sessions.attached import Attached
 from ..sessions.contexts import Context, SessionRequest
-from ..sessions.task_input import TaskInput, duplicate
+from ..sessions.task_input import TaskInput, check_input, duplicate
 from ..taskgroup.host import Host
 from . import process_tree
 from .limits import MEGABYTE, Enforcement, rlimits
@@ -311,7 +311,8 @@ class ProcessRuntime:
 
     def input(self, wanted: SessionRequest) -> int:
         self._running()
-        return duplicate(self._input, wanted.tty)
+        check_input(self._task, wanted)
+        return duplicate(self._input)
 
     def guard(self, wanted: SessionRequest, connection: socket.socket) -> None:
         connection.close()  # the agent ends programs that run beside processes

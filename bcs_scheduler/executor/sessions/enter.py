@@ -15,6 +15,7 @@ import signal
 import struct
 import sys
 import termios
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -43,7 +44,7 @@ def main() -> int:
     try:
         wanted = session_request(document)
         if wanted.attach:
-            _attach(document)
+            _attach(document, wanted)
         context = ask(Path.cwd(), document)
         if wanted.port:
             from .forward import forward
@@ -65,7 +66,7 @@ def _set_size(size: str) -> None:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
 
-def _attach(document: dict[str, Any]) -> NoReturn:
+def _attach(document: dict[str, Any], wanted: SessionRequest) -> NoReturn:
     """Raises ContextError. The executor takes the end of the connection for the end of this process: until then it
     stays, and with it the agent's container, so that the exit code is not lost."""
     from .follow import follow
@@ -73,7 +74,13 @@ def _attach(document: dict[str, Any]) -> NoReturn:
 
     with ask_attached(Path.cwd(), document) as (context, rings, given):
         # The answer of the task to its first input must not come before the begin of the output.
-        begun = bool if given is None else partial(pass_input, given)
+        begun: Callable[[], object] = bool
+        if given is not None:
+            begun = partial(pass_input, given)
+        elif wanted.stdin:
+            from .container import pass_input_to
+
+            begun = partial(pass_input_to, context, wanted)
         os._exit(follow(context, rings, begun))
 
 

@@ -12,8 +12,13 @@ import os
 import struct
 import termios
 import threading
+from typing import TYPE_CHECKING
 
+from ..model import Task
 from ..runtime import TaskError
+
+if TYPE_CHECKING:
+    from .contexts import SessionRequest
 
 SIZE = (24, 80)
 """Rows and columns of a terminal before the first session sets them."""
@@ -60,11 +65,16 @@ class TaskInput:
             self.reading = self.writing = -1
 
 
-def duplicate(given: TaskInput | None, terminal: bool) -> int:
-    """The end for a session of the input of a task, which the caller closes. Raises TaskError if there is none, or none
-    with a terminal although the session has one."""
-    if given is None or (terminal and not given.terminal):
-        raise TaskError(f"the task was started without {'a terminal' if terminal else 'an input'}")
+def check_input(task: Task, wanted: SessionRequest) -> None:
+    """Raises TaskError if the task has no input, or no terminal although the session has one."""
+    if not task.stdin or (wanted.tty and not task.tty):
+        raise TaskError(f"the task was started without {'a terminal' if wanted.tty else 'an input'}")
+
+
+def duplicate(given: TaskInput | None) -> int:
+    """The end for a session of the input of a task, which the caller closes. Raises TaskError."""
+    if given is None:
+        raise TaskError("the task does not run")
     try:
         return given.duplicate()
     except OSError:

@@ -18,9 +18,9 @@ def directory_in(sandbox: Path) -> Path:
     return sandbox / "tasks" / ID
 
 
-def container_task(**container: Any) -> Task:
+def container_task(*, stdin: bool = False, tty: bool = False, **container: Any) -> Task:
     given: dict[str, Any] = {"image": IMAGE, "network_mode": "BRIDGE", **container}
-    return Task(id=ID, name="web", kind="container", container=Container(**given), env={"A": "1"})
+    return Task(id=ID, name="web", kind="container", container=Container(**given), env={"A": "1"}, stdin=stdin, tty=tty)
 
 
 def started(make: Any, **container: Any) -> ContainerRuntime:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import select
 import socket
 import socketserver
 import subprocess
@@ -50,6 +51,12 @@ class Container:
     """Stream, time, content."""
     files: dict[str, bytes] = field(default_factory=dict)
     """Tar archives by path, for reading."""
+    given: bytes = b""
+    """Input so far."""
+    sizes: list[tuple[int, int]] = field(default_factory=list)
+    """Rows and columns of its terminal, as they were set."""
+    attached: int = 0
+    """Attachments to its output."""
 
 
 @dataclass
@@ -367,6 +374,51 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if request.method == "PUT":
             return self._say(200)
         return self._say(200, container.files[request.query["path"]], {"Content-Type": "application/x-tar"})
+
+    def _do_attach(self, request: Request, container: Container) -> None:
+        """As the real engine: to the output from now on, until the container stops the next time; the input stays open
+        when a client has left."""
+        self.send_response(200)
+        self.send_header("Content-Type", "application/vnd.docker.raw-stream")
+        self.end_headers()
+        self.wfile.flush()
+        self.close_connection = True
+        if request.query["stdin"] == "1":
+            self._take_input(container)
+        else:
+            self._give_output(container)
+
+    def _take_input(self, container: Container) -> None:
+        while container.running and self.engine._server and container.id in self.engine.containers:
+            ready, _, _ = select.select((self.connection,), (), (), 0.02)
+            if ready:
+                content = self.connection.recv(65536)
+                if not content:
+                    return
+                with self.engine.changed:
+                    container.given += content if container.body.get("OpenStdin") else b""
+                    self.engine.changed.notify_all()
+
+    def _give_output(self, container: Container) -> None:
+        done, begun, starts = len(container.output), container.running, container.started
+        container.attached += 1
+        while True:
+            with self.engine.changed:
+                begun = begun or container.started > starts
+                over = (begun and not container.running) or self.engine._server is None
+                over = over or container.id not in self.engine.containers
+                if done == len(container.output) and not over:
+                    self.engine.changed.wait(0.1)
+                todo, done = container.output[done:], len(container.output)
+            for stderr, _, content in todo:
+                self.wfile.write(content if container.body["Tty"] else frame(stderr, content))
+            self.wfile.flush()
+            if over and not todo:
+                return
+
+    def _do_resize(self, request: Request, container: Container) -> None:
+        container.sizes.append((int(request.query["h"]), int(request.query["w"])))
+        self._say(200)
 
     def _do_logs(self, request: Request, container: Container) -> None:
         self._begin_chunks()

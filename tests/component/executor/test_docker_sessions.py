@@ -22,6 +22,7 @@ import pytest
 from bcs_scheduler.executor.docker import command
 from bcs_scheduler.executor.docker.runtime import ContainerRuntime
 from bcs_scheduler.executor.processes import process_tree
+from bcs_scheduler.executor.sessions.container import EXEC_DETACH_KEYS
 from bcs_scheduler.executor.sessions.contexts import Contexts
 from tests.component.executor.dockertasks import ID, started
 from tests.component.executor.standinengine import Command, StandInEngine
@@ -62,6 +63,7 @@ def test_exec_has_the_streams_and_the_exit_code(sessions: Sessions, engine: Stan
     assert body["Env"].pop().startswith(f"{command.MARK}=")
     assert body == {
         "AttachStdin": True, "AttachStdout": True, "AttachStderr": True, "Tty": False, "Cmd": ["cat", "-u"],
+        "DetachKeys": EXEC_DETACH_KEYS,
         "Env": ["X=1"], "Privileged": True, "User": "app", "WorkingDir": "/srv",
     }  # fmt: skip
 

@@ -103,8 +103,12 @@ class Stream:
     @property
     def line(self) -> socket.socket:
         """The connection itself, for answers that become a connection. Reads have no time limit."""
-        self._connection.line.settimeout(None)
+        self.unlimited()
         return self._connection.line
+
+    def unlimited(self) -> None:
+        """Reads have no time limit any more."""
+        self._connection.line.settimeout(None)
 
     def some(self, most: int) -> bytes:
         """Returns the next bytes, at most `most`; empty at the end. Raises EngineAway."""

@@ -42,6 +42,8 @@ HOSTNAME_LENGTH = 63
 """Linux takes no longer host names (HOST_NAME_MAX is 64 with the end)."""
 EGRESS_RATE = "CTNR_NET_EGRESS_RATE"
 """Option of a network for the outgoing bandwidth in kbit/s, as network plug-ins of the original call it."""
+TERMINAL_SIZE = (24, 80)
+"""Rows and columns of a terminal before the first session sets them."""
 OWN_NETWORKS = ("HOST", "BRIDGE", "NONE", "")
 """Modes whose network is the engine's own."""
 
@@ -105,9 +107,11 @@ def create_body(task: Task, group: Group, directory: pathlib.Path, now_ns: int, 
         "Labels": _labels(task, group),
         "AttachStdout": False,
         "AttachStderr": False,
-        "Tty": False,
+        "Tty": task.tty,
         "HostConfig": _host_config(task, group, directory),
     }
+    if task.stdin:
+        body |= {"OpenStdin": True, "StdinOnce": False}  # the input stays open when a session ends
     command = _command(task)
     if command:
         body["Cmd"] = command
@@ -197,6 +201,8 @@ def _host_config(task: Task, group: Group, directory: pathlib.Path) -> dict[str,
     }
     if task.container.privileged:
         found["Privileged"] = True
+    if task.tty:
+        found["ConsoleSize"] = list(TERMINAL_SIZE)  # engines before API 1.42 ignore the field
     bindings: dict[str, list[dict[str, str]]] = {}
     for port in task.ports:
         if _mapped(task, port):
