@@ -1,3 +1,5 @@
+"""Contents of a folder whose files are removed meanwhile."""
+
 from __future__ import annotations
 
 from pathlib import Path
