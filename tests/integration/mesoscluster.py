@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from contextlib import suppress
@@ -18,6 +19,8 @@ from bcs_scheduler.processes import living_descendants
 from tests.waiting import wait_for
 
 HERE = Path(__file__).resolve().parent / "mesos"
+PROGRAMS = ("bin/mesos-master", "bin/mesos-agent", "libexec/mesos-containerizer", "libexec/mesos-io-switchboard")
+"""What setup.sh makes, below HERE."""
 PORTS_USED = (0, 1, 2, 3, 10, 20, -2869)
 """What mesosctl adds to the base port: solo or first master, three agents, more masters, ZooKeeper."""
 FIRST_PORT, LAST_PORT, STEP = 17000, 20000, 40
@@ -191,7 +194,8 @@ class RealMesos:
         return (self.directory / name / "log").read_text(errors="replace")
 
     def _control(self, *arguments: str) -> None:
-        command = [str(HERE / "mesosctl"), *arguments]
+        # Without site packages, which it does not need, and without a search for the interpreter: it is started often.
+        command = [sys.executable, "-IS", str(HERE / "mesosctl"), *arguments]
         done = subprocess.run(command, env=self._environment, capture_output=True, text=True, timeout=120)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)} failed: {done.stdout}{done.stderr}")
@@ -215,8 +219,10 @@ def build() -> None:
     """Builds what is missing, once for all processes of the tests."""
     with (HERE / "setup.sh").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not all((HERE / program).exists() for program in ("bin/mesos-master", "libexec/mesos-io-switchboard")):
+        if not all((HERE / program).exists() for program in PROGRAMS):
             subprocess.run([str(HERE / "setup.sh")], check=True)
+        missing = [program for program in PROGRAMS if not (HERE / program).exists()]
+        assert not missing, f"setup.sh did not make {missing}: without these no task starts"
 
 
 class _KeepRedirects(urllib.request.HTTPRedirectHandler):
