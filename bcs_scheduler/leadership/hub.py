@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
@@ -37,6 +38,9 @@ QUEUE = 4_000
 """Items that may wait for one watcher: a burst such as a thousand launches fits."""
 BEHIND = 100_000
 """Items that may wait for an event loop before all its watchers are ended."""
+LINGER = 60.0
+"""Seconds after the end of the last watcher of touches for which changes are still examined: a page that connects again
+within this time resumes."""
 SLICE = 20_000
 """Handings-out (items x watchers) in one go; then the loop gets its turn."""
 
@@ -166,10 +170,15 @@ class Hub:
     of the store, may hold events that no reader must see yet, since a failover would give their numbers to others."""
 
     def __init__(
-        self, latest: int = 0, most: int = WATCHERS, state: State | None = None, touches: Touches | None = None
+        self,
+        latest: int = 0,
+        most: int = WATCHERS,
+        state: State | None = None,
+        touches: Touches | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`most`: watchers there may be at a time. `state`: of the term, for matches that look at records; None = a hub
-        without records. `touches`: of the term; None = new ones of the state."""
+        without records. `touches`: of the term; None = new ones of the state. `clock`: seconds, never going back."""
         self.latest = latest
         self.most = most
         self.state = state if state is not None else State()
@@ -182,6 +191,11 @@ class Hub:
         self._touching = threading.Lock()
         """Held from the examination of changes until their touches are published."""
         self._closed = ""
+        self._clock = clock
+        self._readers = 0
+        """Watchers of touches."""
+        self._read_until = -LINGER
+        """Time of the clock at which the last watcher of touches ended."""
 
     @property
     def watchers(self) -> int:
@@ -212,7 +226,15 @@ class Hub:
                 room = self._rooms[loop] = _Room(self, loop)
             watch = Watch(room, kind, key, match, self.latest if after is None else after, queue)
             room.add(watch)
+            self._readers += kind == TOUCHED
         return watch
+
+    def left(self, watch: Watch) -> None:
+        """Called by the room of a watcher that has ended."""
+        if watch.kind == TOUCHED:
+            with self._lock:
+                self._readers -= 1
+                self._read_until = self._clock()
 
     def publish(self, items: Sequence[Item]) -> None:
         """Any thread; never waits. Events must come in the order of their numbers."""
@@ -224,8 +246,13 @@ class Hub:
                 self._each_room(lambda room: room.take_in(items))
 
     def touch(self, changes: Iterable[Change]) -> None:
-        """Tells the watchers of views which objects durable changes concern. Any thread; never waits."""
-        self._touch(lambda: self.touches.note(changes))
+        """Tells the watchers of views which objects durable changes concern. Any thread; never waits. Without such
+        watchers the changes are not examined: most clusters have no open console most of the time."""
+        if self._readers or self._clock() - self._read_until < LINGER:
+            self._touch(lambda: self.touches.note(changes))
+        else:
+            with self._touching:
+                self.touches.skip(changes)
 
     def touch_agents(self, listed: Sequence[ListedAgent]) -> None:
         """The same for a new list of the agents."""
@@ -305,6 +332,7 @@ class _Room:
         if watch in group:
             del group[watch]
             self.size -= 1
+            self.hub.left(watch)
             _finish(self._resting.pop(watch, None))
             if not group:
                 del groups[watch.match]

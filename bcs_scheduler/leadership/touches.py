@@ -63,6 +63,14 @@ class Touches:
             self._examine(found, change)
         return self._numbered(found)
 
+    def skip(self, changes: Iterable[Change]) -> None:
+        """Forgets all touches instead of noting those of the changes: nobody reads them. A reader that comes back later
+        has to read the whole list again."""
+        for change in changes:
+            if change.kind == "transaction":
+                self._settle(change.key, change.record if isinstance(change.record, Transaction) else None)
+        self.forget()
+
     def note_agents(self, listed: Sequence[ListedAgent]) -> list[Touch]:
         """Returns the touches of the agents that differ from the last list of the cluster manager. `listed` must not be
         changed later."""
@@ -145,14 +153,20 @@ class Touches:
             found["deployment", object_key(namespace, application.deployment)] = namespace
 
     def _transaction(self, found: dict[Name, str], id: str, transaction: Transaction | None) -> None:
+        found["transaction", id] = self._settle(id, transaction)
         if transaction is None:
-            found["transaction", id] = self._homes.pop(id, "")
             return
-        found["transaction", id] = self._homes[id] = transaction.namespace
         self._application(found, transaction.application_key, self._state.applications.get(transaction.application_key))
         queue, _, owner = transaction.queue.partition(" ")
         if queue == "deployment":
             found[queue, owner] = transaction.namespace
+
+    def _settle(self, id: str, transaction: Transaction | None) -> str:
+        """Keeps the namespace of a transaction until its removal, and returns it."""
+        if transaction is None:
+            return self._homes.pop(id, "")
+        self._homes[id] = transaction.namespace
+        return transaction.namespace
 
     def _setting(self, found: dict[Name, str], key: str) -> None:
         """An agent is listed under its id, and settings without a listed agent under their key."""

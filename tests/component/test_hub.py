@@ -10,8 +10,20 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.leadership.hub import BEHIND, EVENTS, Hub, HubClosed, HubFull, Item, Watch, WatchEnded
-from store.records import Endpoint, Event
+from bcs_scheduler.leadership.hub import (
+    BEHIND,
+    EVENTS,
+    LINGER,
+    TOUCHED,
+    Hub,
+    HubClosed,
+    HubFull,
+    Item,
+    Watch,
+    WatchEnded,
+)
+from store.base import Change
+from store.records import Endpoint, Event, Queue
 
 LONG = 10.0
 
@@ -336,3 +348,31 @@ def test_an_event_loop_that_has_gone_is_forgotten() -> None:
     asyncio.run(begin())
     hub.publish([event(1)])
     assert hub.watchers == 0
+
+
+def test_changes_are_examined_for_readers_of_views_and_for_a_while_after_the_last_one() -> None:
+    async def body() -> None:
+        now = 0.0
+        hub = Hub(clock=lambda: now)
+        change = Change("queue", "batch", Queue(name="batch"))
+        hub.touch([change])
+        assert hub.touches.since(0) is None  # not examined
+        watch, known = hub.watch(TOUCHED), hub.touches.position
+        hub.touch([change])
+        (item,) = await watch.take(LONG)
+        assert item.key == "queue batch"
+        now = 100.0
+        watch.close()
+        watch.close()
+        now += LINGER - 1
+        hub.touch([change])
+        assert [touch.name for touch in hub.touches.since(known) or ()] == ["batch"]
+        now += 1
+        known = hub.touches.position
+        hub.touch([change])
+        assert hub.touches.since(known) is None
+        again = hub.watch(TOUCHED)
+        hub.touch([change])
+        assert len(await again.take(LONG)) == 1
+
+    run(body)

@@ -97,6 +97,18 @@ def test_each_object_is_remembered_once_with_its_last_touch() -> None:
     assert touches.since(touches.position) == []
 
 
+def test_after_skipped_changes_every_reader_reads_the_whole_list() -> None:
+    touches = Touches(state(application(), transaction("old")))
+    touches.note([stored(application("a"))])
+    for known in range(1, 4):
+        assert touches.position == known
+        touches.skip([stored(transaction("new")), Change("transaction", "old", None)])
+        assert touches.since(known) is None
+    (gone,) = touches.note([Change("transaction", "new", None)])
+    assert (gone.name, gone.namespace) == ("new", "shop")
+    assert [touch.namespace for touch in touches.note([Change("transaction", "old", None)])] == [""]
+
+
 def test_a_change_costs_with_its_own_objects() -> None:
     """However many objects there are; counted by the touches that it makes."""
     few = Touches(state(application(), *(transaction(f"t{n}") for n in range(2))))
