@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, Protocol
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
-from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.watching.hub import Hub
 from offers.agents import ListedAgent
 from offers.model import Diagnosis, Offer
 from store.state import State

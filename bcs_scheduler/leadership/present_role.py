@@ -13,10 +13,10 @@ from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.checks import readiness
 from bcs_scheduler.leadership.checks.eligibility import Obstacle
 from bcs_scheduler.leadership.gateway import Busy, Check, NotLeading, Role
-from bcs_scheduler.leadership.hub import Hub
 from bcs_scheduler.leadership.listeners import RoleObserver
 from bcs_scheduler.leadership.standby import Standby
 from bcs_scheduler.leadership.term import Term
+from bcs_scheduler.leadership.watching.hub import Hub
 from offers.agents import ListedAgent
 from offers.model import Diagnosis, Offer
 from store.base import Store

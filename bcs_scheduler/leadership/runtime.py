@@ -20,11 +20,11 @@ import structlog
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.checks.eligibility import obstacle, protected
 from bcs_scheduler.leadership.handover import Handover, Standing
-from bcs_scheduler.leadership.hub import WATCHERS
 from bcs_scheduler.leadership.listeners import AlarmListener, Leading, RoleObserver
 from bcs_scheduler.leadership.present_role import PresentRole
 from bcs_scheduler.leadership.standby import Standby
 from bcs_scheduler.leadership.term import DriverFactory, ProberFactory, PublisherFactory, Term
+from bcs_scheduler.leadership.watching.hub import WATCHERS
 from bcs_scheduler.loop import gc_tuning
 from store import threads
 from store.base import Store, StoreError

@@ -20,9 +20,10 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.leadership.checks.lead_check import LeadCheck
 from bcs_scheduler.leadership.gateway import Busy
-from bcs_scheduler.leadership.hub import EVENTS, WATCHERS, Hub, Item
 from bcs_scheduler.leadership.listeners import RoleObserver
-from bcs_scheduler.leadership.touches import Touches
+from bcs_scheduler.leadership.watching.hub import WATCHERS, Hub
+from bcs_scheduler.leadership.watching.items import EVENTS, Item
+from bcs_scheduler.leadership.watching.touches import Touches
 from bcs_scheduler.loop.call_outlet import Outlet
 from bcs_scheduler.loop.clock import Clock
 from bcs_scheduler.loop.inbox import Inbox, InboxClosed

@@ -26,8 +26,9 @@ from bcs_scheduler.executor.health.checks import Checks
 from bcs_scheduler.executor.model import Check, Detail
 from bcs_scheduler.leadership import runtime
 from bcs_scheduler.leadership.handover import Handover
-from bcs_scheduler.leadership.hub import Hub, Watch, WatchEnded
 from bcs_scheduler.leadership.standby import Standby
+from bcs_scheduler.leadership.watching.hub import Hub, Watch
+from bcs_scheduler.leadership.watching.items import WatchEnded
 from bcs_scheduler.main import EndSignal
 from bcs_scheduler.mesos.transport import connection
 from bcs_scheduler.mesos.transport.connection import CallConnection

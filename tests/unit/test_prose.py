@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     "store", "transactions", "offers", "bcs_scheduler/core", "bcs_scheduler/api", "bcs_scheduler/publishing",
-    "bcs_scheduler/leadership/hub.py", "bcs_scheduler/observability/alarms.py", "bcs_scheduler/leadership/term.py",
+    "bcs_scheduler/leadership/watching", "bcs_scheduler/observability/alarms.py", "bcs_scheduler/leadership/term.py",
     "bcs_scheduler/leadership/runtime.py", "bcs_scheduler/leadership/present_role.py",
     "bcs_scheduler/wire", "bcs_scheduler/cli", "tests/simulation",
 )  # fmt: skip
@@ -20,7 +20,7 @@ OTHERWISE = {
     # The words of version 0.1, turned into codes.
     "store/encoding/upgrades.py",
     # `why` is a code there.
-    "bcs_scheduler/leadership/hub.py",
+    "bcs_scheduler/leadership/watching/hub.py",
     # Looks for ids in what it shows.
     "bcs_scheduler/cli/kinds/workloads/history.py",
     # The user's own input: documents, references and command lines.

@@ -19,7 +19,8 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from bcs_scheduler.api.http.serving.protocol import ABORT, WRITE
-from bcs_scheduler.leadership.hub import EVENTS, Item, Watch, WatchEnded
+from bcs_scheduler.leadership.watching.hub import Watch
+from bcs_scheduler.leadership.watching.items import EVENTS, Item, WatchEnded
 from bcs_scheduler.tasks import background
 from transactions.text import duration
 

@@ -19,7 +19,8 @@ from bcs_scheduler.api.http.operation import Call, HandlerT, Param, Table, not_l
 from bcs_scheduler.api.streams.sse import MEDIA_TYPE
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.leadership.gateway import Busy, NotLeading
-from bcs_scheduler.leadership.hub import Hub, HubClosed, HubFull, Item, Watch, WatchEnded
+from bcs_scheduler.leadership.watching.hub import Hub, Watch
+from bcs_scheduler.leadership.watching.items import HubClosed, HubFull, Item, WatchEnded
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -79,7 +80,7 @@ def watch(
     match: Callable[[Item], bool] | None = None,
     after: int | None = None,
 ) -> Watch:
-    """A watch of a kind, or of one record of it (bcs_scheduler.leadership.hub.Hub.watch); the caller closes the watch;
+    """A watch of a kind, or of one record of it (`Hub.watch`); the caller closes the watch;
     an EventStream closes its watch itself. Raises ApiError, also when there are too many watchers (503)."""
     return watch_in(hub(call), kind, key, match, after)
 

@@ -17,7 +17,7 @@ import structlog
 import yaml
 
 from bcs_scheduler.cli.main import run
-from bcs_scheduler.leadership.hub import Hub
+from bcs_scheduler.leadership.watching.hub import Hub
 from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
 from tests.waiting import wait_for

@@ -21,7 +21,7 @@ from bcs_scheduler.api.streams.streaming import WATCH_SECONDS, WATCHING, long_po
 from bcs_scheduler.api.views.objects.services import EndpointView, ServiceView, show_endpoint, show_service
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.core.interface.requests import DeleteService, PutService
-from bcs_scheduler.leadership.hub import Item
+from bcs_scheduler.leadership.watching.items import Item
 from bcs_scheduler.wire.documents.service import ServiceDocument
 from store.ids import ObjectKey, object_key
 from store.records import Endpoint

@@ -28,7 +28,7 @@ from bcs_scheduler.api.views.running.events import (
     show_event,
 )
 from bcs_scheduler.leadership.gateway import NotLeading
-from bcs_scheduler.leadership.hub import EVENTS
+from bcs_scheduler.leadership.watching.items import EVENTS
 from store.records import Event
 from store.state.ordered import Order
 from store.state.reader import StateReader

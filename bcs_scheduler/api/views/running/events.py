@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.streams.sse import frame
-from bcs_scheduler.leadership.hub import Item
+from bcs_scheduler.leadership.watching.items import Item
 from bcs_scheduler.wire.times import rfc3339
 from store.ids import TaskGroupId, TaskId, object_key, without_namespace
 from store.reasons import reasons_named

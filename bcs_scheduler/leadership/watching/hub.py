@@ -16,22 +16,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
 
 import structlog
 
-from bcs_scheduler.leadership.touches import Touch, Touches
+from bcs_scheduler.leadership.watching.items import (
+    TOUCHED,
+    HubClosed,
+    HubFull,
+    Item,
+    Match,
+    WatchEnded,
+    Why,
+)
+from bcs_scheduler.leadership.watching.touches import Touch, Touches
 from offers.agents import ListedAgent
 from store.base import Change
-from store.records import Event, Record
 from store.state import State
 
 log = structlog.get_logger(__name__)
 
-EVENTS = "event"
-"""Kind of the items that are events; those of records have the record's kind."""
-TOUCHED = "touched"
-"""Kind of the items that name an object whose view may have changed (bcs_scheduler.leadership.touches)."""
 WATCHERS = 1_000
 """Watchers there may be at a time, if nothing else is set."""
 QUEUE = 4_000
@@ -43,43 +46,6 @@ LINGER = 60.0
 within this time resumes."""
 SLICE = 20_000
 """Handings-out (items x watchers) in one go; then the loop gets its turn."""
-
-Match = Callable[["Item"], bool]
-Why = Literal["slow", "stepped_down", "timeout", "revoked", "failed"]
-
-
-class HubClosed(Exception):
-    """The term has ended; another scheduler leads, or will."""
-
-
-class HubFull(Exception):
-    """There are as many watchers as may be."""
-
-
-class WatchEnded(Exception):
-    """The watch has ended. `why` is a stable code, the message is for users."""
-
-    def __init__(self, why: Why, message: str) -> None:
-        super().__init__(message)
-        self.why: Why = why
-
-
-class Item:
-    """One durable thing: a record as it is now (`value` None: it is gone), a touch, or an event, which has a number."""
-
-    __slots__ = ("_encoded", "key", "kind", "number", "value")
-
-    def __init__(self, kind: str, key: str, value: Record | Event | Touch | None, number: int = 0) -> None:
-        self.kind, self.key, self.value, self.number = kind, key, value, number
-        self._encoded: dict[Callable[[Item], bytes], bytes] = {}
-
-    def encoded(self, encode: Callable[[Item], bytes]) -> bytes:
-        """Returns the result of `encode`, computed only once however many watchers ask: all callers pass the same
-        function."""
-        found = self._encoded.get(encode)
-        if found is None:
-            found = self._encoded[encode] = encode(self)
-        return found
 
 
 class Watch:
