@@ -64,7 +64,7 @@ class Touches:
         return self._numbered(found)
 
     def skip(self, changes: Iterable[Change]) -> None:
-        """Forgets all touches instead of noting those of the changes: nobody reads them. A reader that comes back later
+        """Forgets all touches instead of noting those of the changes, while there is no reader. A reader that comes back later
         has to read the whole list again."""
         for change in changes:
             if change.kind == "transaction":
