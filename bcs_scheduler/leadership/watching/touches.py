@@ -64,8 +64,8 @@ class Touches:
         return self._numbered(found)
 
     def skip(self, changes: Iterable[Change]) -> None:
-        """Forgets all touches instead of noting those of the changes, while there is no reader. A reader that comes back later
-        has to read the whole list again."""
+        """Forgets all touches instead of noting those of the changes, while there is no reader. A reader that comes
+        back later has to read the whole list again."""
         for change in changes:
             if change.kind == "transaction":
                 self._settle(change.key, change.record if isinstance(change.record, Transaction) else None)
