@@ -16,6 +16,8 @@ from importlib.resources.abc import Traversable
 PREFIX = "/console/assets/"
 PLACE = "{assets}"
 """Stands for the path of the files in the page."""
+PRELOADS = "{preloads}"
+"""Stands for links to all modules, so that browsers load them at once and not import by import."""
 TYPES = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -52,7 +54,10 @@ def assets() -> Assets:
     """The files of the package."""
     found = dict(_files(resources.files(__package__) / "page", ""))
     version = hashlib.sha256(b"".join(name.encode() + found[name] for name in sorted(found))).hexdigest()[:16]
-    page = found.pop("index.html").replace(PLACE.encode(), f"{PREFIX}{version}".encode())
+    modules = sorted(name for name in found if name.endswith(".js"))
+    preloads = "\n".join(f'<link rel="modulepreload" href="{PLACE}/{name}">' for name in modules)
+    page = found.pop("index.html").replace(PRELOADS.encode(), preloads.encode())
+    page = page.replace(PLACE.encode(), f"{PREFIX}{version}".encode())
     return Assets(
         _asset(page, ".html"), {f"{version}/{name}": _asset(content, name) for name, content in found.items()}
     )

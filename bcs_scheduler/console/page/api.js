@@ -10,8 +10,8 @@ export class Failure extends Error {
   }
 }
 
-// The data of an answer. Raises Failure; the reason "elsewhere" means that another scheduler leads.
-export async function call(method, path, { body, base = BASE } = {}) {
+// The data of an answer; `whole`: the answer with its envelope. Raises Failure; the reason "elsewhere" means that another scheduler leads.
+export async function call(method, path, { body, base = BASE, whole = false } = {}) {
   const headers = { Accept: "application/json" };
   if (method !== "GET") headers["X-Bcs-Console"] = "1";
   if (body !== undefined) headers["Content-Type"] = "application/json";
@@ -35,7 +35,7 @@ export async function call(method, path, { body, base = BASE } = {}) {
   if (!response.ok || answer.result === false) {
     throw new Failure(response.status, answer.data?.reason ?? "", answer.message ?? `HTTP ${response.status}`);
   }
-  return answer.data;
+  return whole ? answer : answer.data;
 }
 
 export const get = (path) => call("GET", path);

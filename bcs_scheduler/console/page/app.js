@@ -1,10 +1,13 @@
 // Sign-in, navigation, and the page that the address names.
 
+import { here } from "./address.js";
 import { session } from "./api.js";
 import { fill, h } from "./dom.js";
-import { application } from "./pages/application.js";
-import { applications } from "./pages/applications.js";
+import { agent } from "./pages/cluster/agent.js";
+import { agents } from "./pages/cluster/agents.js";
 import { overview } from "./pages/overview.js";
+import { application } from "./pages/workloads/application.js";
+import { applications } from "./pages/workloads/applications.js";
 import { Store } from "./store.js";
 
 const main = document.getElementById("main");
@@ -16,11 +19,14 @@ let leave = () => {};
 
 const PAGES = [
   [/^\/?$/, overview, "Overview"],
+  [/^\/agents$/, agents, "Cluster"],
+  [/^\/agents\/([^/]+)$/, agent, "Agent"],
   [/^\/applications$/, applications, "Applications"],
   [/^\/applications\/([^/]+)\/([^/]+)$/, application, "Application"],
 ];
 const LINKS = [
   ["#/", "Overview"],
+  ["#/agents", "Cluster", true],
   ["#/applications", "Applications"],
 ];
 
@@ -59,9 +65,9 @@ function standby() {
 }
 
 function head() {
-  const here = location.hash || "#/";
-  const links = LINKS.map(([address, text]) => {
-    const current = address === "#/" ? here === "#/" : here.startsWith(address);
+  const path = `#${here().path}`;
+  const links = LINKS.filter(([, , everywhere]) => !everywhere || rights.namespaces === null).map(([address, text]) => {
+    const current = address === "#/" ? path === "#/" : path.startsWith(address);
     return h("a", { href: address, "aria-current": current ? "page" : null, "data-key": address }, text);
   });
   const live = store.live ? "live" : store.leads ? "connecting" : "standby";
@@ -117,7 +123,7 @@ function signIn() {
 
 function show() {
   leave();
-  const path = (location.hash || "#/").slice(1);
+  const { path } = here();
   const [route, parts] = PAGES.map(([pattern, page, title]) => [[page, title], pattern.exec(path)]).find(([, found]) => found) ?? [];
   head();
   if (!route) {
@@ -129,7 +135,7 @@ function show() {
   document.title = [names.at(-1) ?? route[1], rights.scheduler.cluster].filter(Boolean).join(" · ");
   const place = h("div", {});
   fill(main, place);
-  const update = route[0](place, { store, rights, mayChange }, ...names);
+  const update = route[0](place, { store, rights, mayChange, mayManage: mayManage() }, ...names);
   const act = () => store.complete && update();
   store.addEventListener("change", act);
   act();
@@ -144,6 +150,11 @@ function show() {
 function mayChange(namespace) {
   const seen = rights.namespaces === null || rights.namespaces.includes(namespace);
   return seen && rights.role !== "viewer" && rights.scheduler.leads;
+}
+
+// True if the caller may change agents here.
+function mayManage() {
+  return rights.namespaces === null && rights.role === "admin" && rights.scheduler.leads;
 }
 
 addEventListener("hashchange", () => {

@@ -1,109 +1,15 @@
 """The console in a real browser, used as a person would: sign in, find the broken application, scale, see the change.
 
-One browser serves all tests. Screenshots are kept in build/console.
+One browser serves all tests of a file. Screenshots are kept in build/console.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from importlib import resources
-from pathlib import Path
-from typing import Any, NamedTuple
-
 import msgspec
-import pytest
 
-from bcs_scheduler.api.http.operation import BASE, ApiSettings
-from bcs_scheduler.api.http.request_gate import RequestGate
-from bcs_scheduler.console.figures import Figures
-from bcs_scheduler.console.site import Site
-from bcs_scheduler.security.tokens import hash_of, read_tokens
-from bcs_scheduler.security.watched import WatchedFiles
-from tests.component.apiserver import Api, serving
-from tests.integration.browser.driver import Browser
-from tests.unit.api_support import CoreGateway, document
+from bcs_scheduler.api.http.operation import BASE
+from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, offer, violations
 from tests.waiting import wait_for
-
-PICTURES = Path(__file__).resolve().parents[3] / "build" / "console"
-SIZES = [(360, False), (360, True), (1280, False), (1280, True), (2560, False)]
-"""Widths in CSS pixels, and whether the colours are dark."""
-AXE = """
-const done = arguments[arguments.length - 1];
-axe.run(document, { resultTypes: ["violations"] }).then(
-  (found) => done(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`)),
-  (error) => done([String(error)]));
-"""
-
-
-class Console(NamedTuple):
-    browser: Browser
-    gateway: CoreGateway
-    api: Api
-
-    def sign_in(self, token: str) -> None:
-        self.browser.open(f"{self.api.url}/")
-        self.browser.write("#token", token)
-        self.browser.click("button", "Sign in")
-        self.browser.shows("Overview", f"{token} (")
-
-    def sign_out(self) -> None:
-        self.browser.click("button", "Sign out")
-        self.browser.shows("Token")
-        assert self.browser.cookies() == []
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    made = Browser(tmp_path_factory.mktemp("browser"))
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def console(browser: Browser, tmp_path: Path) -> Iterator[Console]:
-    tokens = tmp_path / "tokens.toml"
-    tokens.write_text(
-        "".join(
-            f'[[token]]\nname = "{role}"\nhash = "{hash_of(role)}"\nrole = "{role}"\nnamespaces = "*"\n'
-            for role in ("viewer", "operator")
-        )
-    )
-    gateway = CoreGateway()
-    gateway.connect()
-    gate = RequestGate(tokens=WatchedFiles("tokens", [tokens], lambda: read_tokens(tokens)))
-    site = Site(gateway, ApiSettings(), gate, Figures(gateway))
-    browser.resize(1280)
-    with serving(gateway, gate=gate, pages=site) as api:
-        yield Console(browser, gateway, api)
-        browser.open("about:blank")
-        gateway.follow.close("the test is over")
-    assert browser.complaints() == []
-
-
-def create(console: Console, name: str, **container: Any) -> None:
-    answer = console.api.call(
-        "POST",
-        "/namespaces/shop/applications",
-        json=document(name, instance=1, **container),
-        headers={"Authorization": "Bearer operator"},
-    )
-    assert answer.status_code == 202, answer.text
-
-
-def offer(console: Console) -> None:
-    """Two agents with four free cores."""
-    for number in (1, 2):
-        console.gateway.offer(number, cpus=4)
-
-
-def violations(browser: Browser) -> list[str]:
-    """What axe-core finds wrong for people who use a keyboard, a screen reader or strong contrast."""
-    if not browser.run("return Boolean(globalThis.axe)"):
-        browser.run((resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
-    found = browser.run_async(AXE)
-    assert isinstance(found, list)
-    return found
 
 
 def whole(console: Console) -> None:
@@ -170,8 +76,7 @@ def test_a_viewer_sees_no_buttons_that_it_may_not_press(console: Console) -> Non
     console.sign_in("viewer")
     console.browser.open(f"{console.api.url}/#/applications/shop/web")
     console.browser.shows("1 of 1 running", "web-0")
-    buttons = console.browser.run("return [...document.querySelectorAll('button')].map((b) => b.textContent)")
-    assert set(buttons) == {"Sign out", "Copy"}
+    assert buttons(console.browser) == {"Sign out", "Copy"}
     console.sign_out()
 
 
@@ -198,8 +103,8 @@ def test_the_page_works_with_the_keyboard_alone(console: Console) -> None:
     browser.press("operator\ue007")  # the field has the focus; Enter
     browser.shows("Overview", "operator (")
     browser.run("document.body.tabIndex = -1; document.body.focus()")
-    for _ in range(3):
-        browser.press("\ue004")  # Tab: link to the contents, Overview, Applications
+    for _ in range(4):
+        browser.press("\ue004")  # Tab: link to the contents, Overview, Cluster, Applications
     assert browser.run("return document.activeElement.textContent") == "Applications"
     browser.press("\ue007")
     browser.shows("1 applications")
@@ -220,14 +125,7 @@ def test_every_page_is_accessible_at_every_size(console: Console) -> None:
         ("applications", "#/applications", ("3 applications",)),
         ("application", "#/applications/shop/huge", ("not enough cpus", "TransactionStarted")),
     ):
-        browser.open(f"{console.api.url}/{path}")
-        browser.shows(*words)
-        for width, dark in SIZES:
-            browser.resize(width, dark=dark)
-            assert violations(browser) == [], (name, width, dark)
-            wide = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-            assert wide <= 0, (name, width)
-            browser.screenshot(PICTURES / f"{name}-{width}{'-dark' if dark else ''}.png")
+        examine(console, name, path, *words)
     browser.run("document.body.append(document.createElement('img'))")
     assert [found.partition(":")[0] for found in violations(browser)] == ["image-alt", "region"]  # the check can fail
     console.sign_out()
@@ -241,7 +139,7 @@ def test_a_standby_shows_its_objects_and_where_the_leader_is(console: Console) -
     browser.shows("This scheduler is a standby", "Open the console of the leader")
     browser.open(f"{console.api.url}/#/applications/shop/web")
     browser.shows("0 of 1 running")
-    assert browser.run("return [...document.querySelectorAll('button')].map((b) => b.textContent)") != []
+    assert "Sign out" in buttons(browser)
     assert "Scale" not in browser.text()
     assert BASE in browser.run("return performance.getEntriesByType('resource').map((e) => e.name).join(' ')")
     console.sign_out()

@@ -1,5 +1,6 @@
 // What needs attention first; then capacity and use over the last hour.
 
+import { agentName, to } from "../address.js";
 import { figures, get, part } from "../api.js";
 import { badge, fill, h } from "../dom.js";
 import { chart } from "../parts/chart.js";
@@ -49,7 +50,7 @@ export function overview(place, { store, rights }) {
       tile("Applications", apps.length, "#/applications"),
       tile("Taskgroups running", `${sum("RunningInstances")} of ${sum("DefineInstances")}`),
       tile("Operations in progress", store.all("transaction").filter((t) => t.status === "INIT" || t.status === "QUEUED").length),
-      rights.namespaces === null ? tile("Agents", `${agents.filter((a) => a.active).length} of ${agents.length}`) : null,
+      rights.namespaces === null ? tile("Agents", `${agents.filter((a) => a.active).length} of ${agents.length}`, "#/agents") : null,
     );
   }
 
@@ -114,8 +115,9 @@ export function problems(store, reasons) {
     found.push({ order: overdue ? 0 : 1, label: overdue ? "Stuck" : "Waiting", tone: overdue ? "bad" : "busy", name, address, why, key, ask });
   }
   for (const agent of store.all("agent")) {
-    if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name: agent.hostname || agent.key, why: `${agent.taskgroups} taskgroups` });
-    else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name: agent.hostname, why: `${agent.taskgroups} taskgroups are left` });
+    const [name, address] = [agent.hostname || agent.key, to.agent(agentName(agent))];
+    if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name, address, why: `${agent.taskgroups} taskgroups` });
+    else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name, address, why: `${agent.taskgroups} taskgroups are left` });
   }
   return found.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
 }

@@ -1,7 +1,8 @@
 // Dialogs that change an application. The plan of a dry run is shown before the button acts.
 
-import { call, get, part } from "../api.js";
-import { command, fill, h, quoted } from "../dom.js";
+import { get, part } from "../api.js";
+import { h, quoted } from "../dom.js";
+import { dialog } from "./dialog.js";
 
 const path = (namespace, name) => `/namespaces/${part(namespace)}/applications/${part(name)}`;
 
@@ -45,75 +46,4 @@ export async function update(app) {
 
 function target(app) {
   return { namespace: app.ObjectMeta.namespace, name: app.Name };
-}
-
-function dialog({ title, fields, request, command: words, possible = true }) {
-  const plan = h("div", { class: "plan", role: "status", "aria-live": "polite" });
-  const shown = h("div", {});
-  const act = h("button", { type: "submit", class: "primary", disabled: true }, "Apply");
-  const look = h("button", { type: "button", disabled: !possible }, "Show the plan");
-  const close = h("button", { type: "button" }, "Cancel");
-  const form = h(
-    "form",
-    { method: "dialog" },
-    h("h2", { id: "dialog-title" }, title),
-    fields,
-    h("p", { class: "quiet" }, "The same on the command line:"),
-    shown,
-    plan,
-    h("div", { class: "buttons" }, close, look, act),
-  );
-  const box = h("dialog", { "aria-labelledby": "dialog-title" }, form);
-  const send = (dry) => {
-    const [method, address, body] = request();
-    return call(method, dry ? `${address}${address.includes("?") ? "&" : "?"}dryRun=true` : address, { body });
-  };
-  const tell = () => fill(shown, command(words()));
-  const fail = (error) => fill(plan, h("p", { class: "problem", role: "alert" }, error.message));
-  form.addEventListener("input", () => {
-    act.disabled = true;
-    fill(plan);
-    tell();
-  });
-  look.addEventListener("click", async () => {
-    if (!form.reportValidity()) return;
-    look.disabled = true;
-    try {
-      fill(plan, planned(await send(true)));
-      act.disabled = false;
-    } catch (error) {
-      fail(error);
-    }
-    look.disabled = false;
-  });
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
-    if (act.disabled) {
-      look.click();
-      return;
-    }
-    act.disabled = true;
-    try {
-      await send(false);
-      box.close();
-    } catch (error) {
-      fail(error);
-    }
-  });
-  close.addEventListener("click", () => box.close());
-  box.addEventListener("close", () => box.remove());
-  document.body.append(box);
-  if (possible) tell();
-  box.showModal();
-}
-
-function planned(plan) {
-  if (plan.unchanged) return h("p", {}, "The application already has this state.");
-  const counts = [
-    [plan.place?.length ?? 0, "taskgroups are placed"],
-    [plan.end?.length ?? 0, "taskgroups are ended"],
-    [plan.unplaced ?? 0, "taskgroups find no place"],
-  ];
-  const lines = counts.map(([count, words]) => h("li", {}, `${Array.isArray(count) ? count.length : count} ${words}`));
-  return [h("h3", {}, "Plan"), h("ul", {}, lines), plan.message ? h("p", { class: "quiet" }, plan.message) : null].filter(Boolean);
 }

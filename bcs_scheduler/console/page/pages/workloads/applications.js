@@ -1,7 +1,7 @@
 // The list of applications, with a search for names and statuses.
 
-import { part } from "../api.js";
-import { age, badge, fill, h, table } from "../dom.js";
+import { part } from "../../api.js";
+import { age, badge, fill, h, table } from "../../dom.js";
 
 const SHOWN = 500;
 

@@ -1,8 +1,9 @@
 // One application: taskgroups, health, events, the causes of what is missing, and the operations on it.
 
-import { get, part } from "../api.js";
-import { age, badge, command, fill, h, quoted, table } from "../dom.js";
-import { rollBack, scale, update as change } from "../parts/actions.js";
+import { get, part } from "../../api.js";
+import { age, badge, command, fill, h, quoted } from "../../dom.js";
+import { rollBack, scale, update as change } from "../../parts/actions.js";
+import { events as history, taskgroups } from "../../parts/rows.js";
 
 const GATHER = 400;
 const TASKGROUPS = 200;
@@ -56,7 +57,7 @@ export function application(place, { store, mayChange }, namespace, name) {
     ]);
     if (left || !shown) return;
     if (explained) fill(why, ...explanation(explained));
-    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found));
+    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store }));
     if (told) fill(events, h("h2", {}, "Events"), history(told));
   }
 
@@ -86,27 +87,4 @@ function explanation(found) {
     );
   }
   return parts;
-}
-
-function taskgroups(found) {
-  const rows = found.map((group) => [
-    group.Name,
-    badge(group.Status),
-    group.Status === "Running" ? badge(group.Healthy ? "healthy" : "unhealthy", group.Healthy ? "good" : "bad") : "",
-    group.HostName,
-    String(group.ReschededTimes || 0),
-    age(group.StartTime),
-    h("span", { class: "why" }, group.Message),
-  ]);
-  return table("Taskgroups", ["Name", "Status", "Health", "Host", "Restarts", "Age", "Message"], rows, "There are no taskgroups.");
-}
-
-function history(found) {
-  const rows = [...found].reverse().map((event) => [
-    h("time", { datetime: event.time }, age(event.time)),
-    badge(event.reason, { error: "bad", warning: "busy" }[event.level] ?? "neutral"),
-    event.name,
-    h("span", { class: "why" }, event.message),
-  ]);
-  return table("Events", ["Age", "Reason", "Object", "Message"], rows, "There are no events.");
 }

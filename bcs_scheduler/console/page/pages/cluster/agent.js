@@ -1,0 +1,183 @@
+// One agent: capacity, what runs there, cordon, uncordon and drain with its progress.
+
+import { get, part } from "../../api.js";
+import { to } from "../../address.js";
+import { age, badge, command, fill, h, quoted, table } from "../../dom.js";
+import { dialog } from "../../parts/dialog.js";
+import { STATES, stateOf } from "../../parts/map/draw.js";
+import { attribute } from "../../parts/map/layout.js";
+import { capacity, meter } from "../../parts/meter.js";
+import { events, taskgroups } from "../../parts/rows.js";
+
+const GATHER = 300;
+const EVERY = 5000;
+const MOST = 500;
+const TONES = ["good", "neutral", "busy", "bad"];
+
+export function agent(place, { store, mayManage, rights }, name) {
+  if (rights.namespaces !== null) {
+    place.append(h("h1", {}, name), h("p", {}, "Agents are shown to viewers of all namespaces."));
+    return () => {};
+  }
+  const [top, draining, groups, told] = [0, 1, 2, 3].map(() => h("section", {}));
+  place.append(top, draining, groups, told);
+  let [shown, use, timer, left, most] = [null, null, 0, false, 0];
+  const clock = setInterval(() => shown && load(), EVERY);
+
+  function update() {
+    const found = named(store, name);
+    if (found === shown && found) return;
+    shown = found;
+    if (!found) {
+      fill(top, h("h1", {}, name), h("p", {}, "The cluster has no agent of this name."), h("p", {}, h("a", { href: "#/agents" }, "All agents")));
+      for (const section of [draining, groups, told]) fill(section);
+      return;
+    }
+    head();
+    timer ||= setTimeout(load, GATHER);
+  }
+
+  function head() {
+    const found = shown;
+    const state = stateOf(found);
+    const facts = [
+      ["Key", found.key],
+      ["Id", found.id],
+      ["Address", found.ip],
+      ["Registered", found.registered_time ? `${age(found.registered_time / 1e9)} ago` : ""],
+      ["Attributes", found.attributes.map((one) => `${one.name}=${attribute(found, one.name)}`).join(", ")],
+      ["Taints", Object.entries(found.taints).map(([key, value]) => `${key}=${value}`).join(", ")],
+    ].filter(([, value]) => value);
+    const used = use?.agent?.used;
+    const button = (text, act) => h("button", { type: "button", "data-key": text, onclick: () => act(found) }, text);
+    const stopped = found.disabled || found.drain;
+    fill(
+      top,
+      h("h1", {}, found.hostname || found.key, " ", badge(STATES[state], TONES[state]), found.drain && found.drain !== "draining" ? [" ", badge(found.drain, found.drain === "failed" ? "bad" : "good")] : null),
+      h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value)))),
+      mayManage ? h("div", { class: "buttons" }, stopped ? button("Uncordon", uncordon) : button("Cordon", cordon), found.drain === "draining" ? null : button("Drain", drain)) : null,
+      h(
+        "div",
+        { class: "card meters" },
+        capacity("CPU", "cores", found.cpuused, found.cputotal, used?.cpus),
+        capacity("Memory", "MB", found.memused, found.memtotal, used?.mem),
+        capacity("Disk", "MB", found.diskused, found.disktotal, used?.disk),
+        found.gputotal ? capacity("GPU", "GPUs", found.gpuused, found.gputotal, null) : null,
+      ),
+      command(`bcs describe agent ${quoted(found.key || found.id)}`),
+    );
+  }
+
+  async function load() {
+    timer = 0;
+    const { id, key, drain: phase } = shown;
+    const ask = (path) => get(path).catch(() => null);
+    const measured = store.live && id ? [ask(`/usage/agents?agent=${part(id)}`), ask(`/usage/taskgroups?agent=${part(id)}&limit=${MOST}`)] : [];
+    const [found, happened, progress] = await Promise.all([
+      id ? ask(`/taskgroups?agent=${part(id)}&limit=${MOST}`) : [],
+      ask(`/events?kind=agent&name=${part(key)}&last=30`),
+      phase ? ask(`/agentsettings/drain?ips=${part(key)}`) : null,
+    ]);
+    if (left || !shown) return;
+    fill(draining, progress?.length ? drained(progress[0]) : null);
+    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use?.groups, empty: "No taskgroup runs here." }));
+    if (happened) fill(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ kind: "agent", name: key }) }, "All events of this agent")));
+    if (!measured.length) return;
+    const [agents, used] = await Promise.all(measured);
+    if (left || !shown) return;
+    use = { agent: agents?.[0], groups: new Map((used ?? []).map((group) => [group.id, group])) };
+    head();
+    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use.groups, empty: "No taskgroup runs here." }));
+  }
+
+  function drained(found) {
+    most = Math.max(most, found.left);
+    const done = most ? (most - found.left) / most : 1;
+    const words = found.done ? `ended ${age(found.done)} ago` : `${found.left} taskgroups are left, ${found.moving.length} on their way`;
+    const limit = found.deadline && !found.done ? ` · fails at ${new Date(found.deadline).toLocaleTimeString()}` : "";
+    return [
+      h("h2", {}, "Drain ", badge(found.state, { drained: "good", failed: "bad" }[found.state])),
+      meter(`since ${age(found.since)} · at most ${found.atOnce} at a time${limit}`, [[done, "allocated"]], words),
+      found.message ? h("p", {}, found.message) : null,
+      found.daemonsets ? h("p", { class: "quiet" }, `${found.daemonsets} taskgroups of daemonsets ${found.endDaemonsets ? "end after the others" : "stay"}.`) : null,
+      found.blocked.length ? table("Taskgroups that must stay for now", ["Taskgroup", "Reason"], found.blocked.map(({ taskgroup, reason }) => [taskgroup, reason]), "") : null,
+    ];
+  }
+
+  update.leave = () => {
+    left = true;
+    clearTimeout(timer);
+    clearInterval(clock);
+  };
+  return update;
+}
+
+// By id, then by key, host name or address; agents that are registered come first.
+function named(store, name) {
+  const exact = store.one("agent", name);
+  if (exact) return exact;
+  const found = store.all("agent").filter((one) => [one.key, one.hostname, one.ip].includes(name));
+  return found.find((one) => one.active && one.key === name) ?? found.find((one) => one.active) ?? found[0] ?? null;
+}
+
+const target = (found) => found.key || found.id;
+
+function cordon(found) {
+  dialog({
+    title: `Cordon ${found.hostname || target(found)}`,
+    fields: h("p", {}, "No new taskgroups are placed on the agent. The running taskgroups stay."),
+    request: () => ["POST", `/agentsettings/disable?ips=${part(target(found))}`],
+    command: () => `bcs cordon ${quoted(target(found))}`,
+    planned: checked(found, () => `The agent takes no new taskgroups. ${found.taskgroups} taskgroups stay there.`),
+  });
+}
+
+function uncordon(found) {
+  dialog({
+    title: `Uncordon ${found.hostname || target(found)}`,
+    fields: h("p", {}, "Taskgroups are placed on the agent again. A drain ends."),
+    request: () => ["POST", `/agentsettings/enable?ips=${part(target(found))}`],
+    command: () => `bcs uncordon ${quoted(target(found))}`,
+    planned: checked(found, () => `The agent takes taskgroups again.${found.drain === "draining" ? " The drain ends; moved taskgroups do not return." : ""}`),
+  });
+}
+
+function drain(found) {
+  const parallel = h("input", { id: "parallel", type: "number", min: "1", max: "1000", required: true, value: "1" });
+  const minutes = h("input", { id: "minutes", type: "number", min: "1", max: "43200", placeholder: "no limit" });
+  const daemonsets = h("input", { id: "daemonsets", type: "checkbox" });
+  const query = () =>
+    [`ips=${part(target(found))}`, `atOnce=${part(parallel.value)}`, minutes.value ? `timeoutSeconds=${60 * minutes.value}` : "", daemonsets.checked ? "daemonsets=true" : ""].filter(Boolean).join("&");
+  dialog({
+    title: `Drain ${found.hostname || target(found)}`,
+    fields: [
+      h("p", {}, "The agent is cordoned. Its taskgroups move to other agents, within the disruption budgets of their applications."),
+      h("label", { for: "parallel" }, "Taskgroups that move at a time"),
+      parallel,
+      h("label", { for: "minutes" }, "Time limit in minutes"),
+      minutes,
+      h("div", { class: "field tick" }, daemonsets, h("label", { for: "daemonsets" }, "End the taskgroups of daemonsets too")),
+    ],
+    request: () => ["POST", `/agentsettings/drain?${query()}`],
+    command: () =>
+      ["bcs drain", quoted(target(found)), parallel.value === "1" ? "" : `--parallel ${parallel.value}`, minutes.value ? `--timeout ${minutes.value}m` : "", daemonsets.checked ? "--daemonsets" : ""].filter(Boolean).join(" "),
+    planned: checked(found, () => `${found.taskgroups} taskgroups run there, at most ${parallel.value} of them move at a time.`),
+  });
+}
+
+// The answer of a dry run has a result for each agent, and the plan if the scheduler makes one.
+function checked(found, words) {
+  return (results) => {
+    const known = Array.isArray(results) ? results : [];
+    const plans = known.map((result) => result.plan).filter(Boolean);
+    return [
+      h("h3", {}, "Plan"),
+      h("p", {}, words()),
+      ...known.filter((result) => result.listed === false).map((result) => h("p", { class: "quiet" }, result.message)),
+      ...plans.map((made) => h("ul", {}, [
+        h("li", {}, `${made.place?.length ?? 0} taskgroups find a place elsewhere`),
+        h("li", {}, `${made.unplaced ?? 0} taskgroups find no place now`),
+      ])),
+    ];
+  };
+}

@@ -1,0 +1,38 @@
+// Fields with labels.
+
+import { h } from "../dom.js";
+
+export function select(id, label, choices, value, change) {
+  const field = h("select", { id, "data-key": id }, choices.map(([key, text]) => h("option", { value: key, selected: key === value }, text)));
+  field.addEventListener("change", () => change(field.value));
+  return h("div", { class: "field" }, h("label", { for: id }, label), field);
+}
+
+export function text(id, label, value, change, placeholder = "") {
+  const field = h("input", { id, type: "search", autocomplete: "off", spellcheck: "false", placeholder, value });
+  field.addEventListener("input", () => change(field.value.trim()));
+  return h("div", { class: "field grow" }, h("label", { for: id }, label), field);
+}
+
+export function tick(id, label, on, change) {
+  const field = h("input", { id, type: "checkbox", checked: on });
+  field.addEventListener("change", () => change(field.checked));
+  return h("div", { class: "field tick" }, field, h("label", { for: id }, label));
+}
+
+// Calls a function at most once in a time, the last time for sure. `stop` of the result forgets a call that waits.
+export function calm(act, pause) {
+  let timer = 0;
+  const later = () => {
+    if (timer) return;
+    timer = setTimeout(() => {
+      timer = 0;
+      act();
+    }, pause);
+  };
+  later.stop = () => {
+    clearTimeout(timer);
+    timer = 0;
+  };
+  return later;
+}

@@ -1,0 +1,83 @@
+"""The set of the browser tests: a scheduler's API over a core without store and Mesos, and a page in a browser."""
+
+from __future__ import annotations
+
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tests.component.apiserver import Api
+from tests.integration.browser.driver import Browser
+from tests.unit.api_support import CoreGateway, document
+
+PICTURES = Path(__file__).resolve().parents[3] / "build" / "console"
+SIZES = [(360, False), (360, True), (1280, False), (1280, True), (2560, False), (2560, True)]
+"""Widths in CSS pixels, and whether the colours are dark."""
+AXE = """
+const done = arguments[arguments.length - 1];
+axe.run(document, { resultTypes: ["violations"] }).then(
+  (found) => done(found.violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html).join(" ")}`)),
+  (error) => done([String(error)]));
+"""
+
+
+class Console(NamedTuple):
+    browser: Browser
+    gateway: CoreGateway
+    api: Api
+
+    def sign_in(self, token: str) -> None:
+        self.browser.open(f"{self.api.url}/")
+        self.browser.write("#token", token)
+        self.browser.click("button", "Sign in")
+        self.browser.shows("Overview", f"{token} (")
+
+    def sign_out(self) -> None:
+        self.browser.click("button", "Sign out")
+        self.browser.shows("Token")
+        assert self.browser.cookies() == []
+
+
+def create(console: Console, name: str, **container: Any) -> None:
+    answer = console.api.call(
+        "POST",
+        "/namespaces/shop/applications",
+        json=document(name, instance=1, **container),
+        headers={"Authorization": "Bearer operator"},
+    )
+    assert answer.status_code == 202, answer.text
+
+
+def offer(console: Console) -> None:
+    """Two agents with four free cores."""
+    for number in (1, 2):
+        console.gateway.offer(number, cpus=4)
+
+
+def violations(browser: Browser) -> list[str]:
+    """What axe-core finds wrong for people who use a keyboard, a screen reader or strong contrast."""
+    if not browser.run("return Boolean(globalThis.axe)"):
+        browser.run((resources.files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
+    found = browser.run_async(AXE)
+    assert isinstance(found, list)
+    return found
+
+
+def examine(console: Console, name: str, path: str, *words: str, picture: bool = True) -> None:
+    """Opens a page, and looks at it at every size: accessible, no wider than the window. Keeps screenshots."""
+    browser = console.browser
+    browser.open(f"{console.api.url}/{path}")
+    browser.shows(*words)
+    for width, dark in SIZES:
+        browser.resize(width, dark=dark)
+        assert violations(browser) == [], (name, width, dark)
+        wide = browser.run("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert wide <= 0, (name, width)
+        if picture:
+            browser.screenshot(PICTURES / f"{name}-{width}{'-dark' if dark else ''}.png")
+    browser.resize(1280)
+
+
+def buttons(browser: Browser) -> set[str]:
+    """Texts of all buttons."""
+    return set(browser.run("return [...document.querySelectorAll('button')].map((b) => b.textContent)"))
