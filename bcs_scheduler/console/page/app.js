@@ -5,9 +5,14 @@ import { session } from "./api.js";
 import { fill, h } from "./dom.js";
 import { agent } from "./pages/cluster/agent.js";
 import { agents } from "./pages/cluster/agents.js";
+import { queues } from "./pages/cluster/queues.js";
+import { events } from "./pages/events.js";
 import { overview } from "./pages/overview.js";
 import { application } from "./pages/workloads/application.js";
 import { applications } from "./pages/workloads/applications.js";
+import { deployment } from "./pages/workloads/deployment.js";
+import { deployments } from "./pages/workloads/deployments.js";
+import { transactions } from "./pages/workloads/transactions.js";
 import { Store } from "./store.js";
 
 const main = document.getElementById("main");
@@ -23,11 +28,20 @@ const PAGES = [
   [/^\/agents\/([^/]+)$/, agent, "Agent"],
   [/^\/applications$/, applications, "Applications"],
   [/^\/applications\/([^/]+)\/([^/]+)$/, application, "Application"],
+  [/^\/deployments$/, deployments, "Deployments"],
+  [/^\/deployments\/([^/]+)\/([^/]+)$/, deployment, "Deployment"],
+  [/^\/transactions$/, transactions, "Transactions"],
+  [/^\/queues$/, queues, "Queues"],
+  [/^\/events$/, events, "Events"],
 ];
 const LINKS = [
   ["#/", "Overview"],
   ["#/agents", "Cluster", true],
   ["#/applications", "Applications"],
+  ["#/deployments", "Deployments"],
+  ["#/transactions", "Transactions"],
+  ["#/queues", "Queues", true],
+  ["#/events", "Events"],
 ];
 
 async function begin() {

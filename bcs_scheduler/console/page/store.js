@@ -8,13 +8,15 @@ const NAMES = {
   deployment: (item) => `${item.metadata.namespace}/${item.metadata.name}`,
   transaction: (item) => item.transactionID,
   agent: (item) => item.id || item.key,
+  queue: (item) => item.metadata.name,
 };
-const LISTS = { application: "applications", deployment: "deployments", transaction: "transactions", agent: "agents" };
+const LISTS = { application: "applications", deployment: "deployments", transaction: "transactions", agent: "agents", queue: "queues" };
+const EVERYWHERE = ["agent", "queue"];
 
 export class Store extends EventTarget {
   constructor(rights) {
     super();
-    this.kinds = Object.keys(LISTS).filter((kind) => kind !== "agent" || rights.namespaces === null);
+    this.kinds = Object.keys(LISTS).filter((kind) => !EVERYWHERE.includes(kind) || rights.namespaces === null);
     this.tables = Object.fromEntries(Object.keys(LISTS).map((kind) => [kind, new Map()]));
     this.complete = false;
     this.live = false;

@@ -49,7 +49,7 @@ export function overview(place, { store, rights }) {
       sums,
       tile("Applications", apps.length, "#/applications"),
       tile("Taskgroups running", `${sum("RunningInstances")} of ${sum("DefineInstances")}`),
-      tile("Operations in progress", store.all("transaction").filter((t) => t.status === "INIT" || t.status === "QUEUED").length),
+      tile("Operations in progress", store.all("transaction").filter((t) => t.status === "INIT" || t.status === "QUEUED").length, "#/transactions"),
       rights.namespaces === null ? tile("Agents", `${agents.filter((a) => a.active).length} of ${agents.length}`, "#/agents") : null,
     );
   }
@@ -99,7 +99,8 @@ export function problems(store, reasons) {
   for (const deployment of store.all("deployment")) {
     if (!HALTED.has(deployment.status)) continue;
     const name = `${deployment.metadata.namespace}/${deployment.metadata.name}`;
-    found.push({ order: 2, label: deployment.status, tone: "busy", name: `deployment ${name}`, why: deployment.message });
+    const address = to.deployment(deployment.metadata.namespace, deployment.metadata.name);
+    found.push({ order: 2, label: deployment.status, tone: "busy", name: `deployment ${name}`, address, why: deployment.message });
   }
   for (const transaction of store.all("transaction")) {
     if (transaction.status !== "INIT" || transaction.remaining === 0) continue;

@@ -1,5 +1,6 @@
 // One application: taskgroups, health, events, the causes of what is missing, and the operations on it.
 
+import { to } from "../../address.js";
 import { get, part } from "../../api.js";
 import { age, badge, command, fill, h, quoted } from "../../dom.js";
 import { rollBack, scale, update as change } from "../../parts/actions.js";
@@ -41,7 +42,7 @@ export function application(place, { store, mayChange }, namespace, name) {
       h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · version ${app.Version} · ${age(app.Created)} old`),
       app.Message ? h("p", {}, app.Message) : null,
       mayChange(namespace) && app.kind !== "daemonset" && !app.Deployment ? h("div", { class: "buttons" }, buttons) : null,
-      app.Deployment ? h("p", { class: "quiet" }, `The deployment ${app.Deployment} changes this application.`) : null,
+      app.Deployment ? h("p", { class: "quiet" }, "The deployment ", h("a", { href: to.deployment(namespace, app.Deployment), "data-key": "deployment" }, app.Deployment), " changes this application.") : null,
       command(`bcs describe app ${quoted(name)} -n ${quoted(namespace)}`),
     );
     if (!timer) timer = setTimeout(load, GATHER);
