@@ -33,6 +33,8 @@ EventReason = Literal[
     "NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted", "QueueCreated", "QueueUpdated", "QueueDeleted",
     "PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted",
     "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted",
+    "ReservationStarted", "ReservationComplete", "ReservationTimedOut", "ReservationRejected",
+    "PlaceholderIncompatible", "ManagedApplicationChanged", "NoOutstandingApplications",
     "ConfigMapCreated", "ConfigMapUpdated", "ConfigMapDeleted", "SecretCreated", "SecretUpdated", "SecretDeleted",
     "WebhookCreated", "WebhookUpdated", "WebhookDeleted", "CustomKindRegistered", "CustomKindDeleted",
     "CustomObjectCreated", "CustomObjectUpdated", "CustomObjectDeleted", "CommandAccepted",
@@ -119,7 +121,8 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         "transaction",
         ("TransactionQueued", "The request waits until the operation on its object has ended.", "queued"),
         ("TransactionStarted", "An operation was accepted.", "begin"),
-        ("TransactionWaiting", "The operation waits for configmaps or secrets that do not exist.", "waiting"),
+        ("TransactionWaiting", "The operation waits for a missing configmap or secret, or for a reservation.",
+         "waiting"),
         ("TransactionFinished", "The operation has succeeded.", "finish"),
         ("TransactionFailed", "The operation cannot be carried out.", "fail", "warning"),
         ("TransactionTimedOut", "The operation has timed out; the message names the missing conditions.", "timeout",
@@ -177,6 +180,12 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("ApplicationPending", "Taskgroups wait for a place.", "", "warning"),
         ("ApplicationStopped", "The application is scaled to 0.", ""),
         ("ApplicationPreempting", "Taskgroups of others are ended to make room for the application.", ""),
+        ("ReservationStarted", "Placeholders are launched, which hold room for the application.", ""),
+        ("ReservationComplete", "All placeholders hold room, and the taskgroups take their places.", ""),
+        ("ReservationTimedOut", "The placeholders of the application did not find their room in time.", "", "warning"),
+        ("ReservationRejected", "The queue cannot take a reservation of this size.", "", "warning"),
+        ("PlaceholderIncompatible", "A placeholder cannot be used for the taskgroups of its group.", "", "warning"),
+        ("ManagedApplicationChanged", "The state of an application of a manager has changed.", ""),
         ("ApplicationError", "A taskgroup is invalid.", "Error", "warning"),
         ("ApplicationFinished", "All taskgroups have finished.", "Finish"),
         ("ApplicationDeleted", "All taskgroups have ended, and the application is deleted.", "deleted"),
@@ -245,6 +254,10 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("FrameworkRemoved", "The cluster manager has removed the framework.", "removed", "error"),
         ("TimesMoved", "Records were far ahead of the clock; their times were moved.", "times-moved", "warning"),
         ("PolicyPluginFailed", "A plug-in of the policy failed or was too slow.", "", "warning"),
+    )
+    yield (
+        "NoOutstandingApplications",
+        Meaning(("framework",), "No managed application has had work for two minutes.", (), event=False),
     )
 
 

@@ -141,6 +141,12 @@ class Slot(msgspec.Struct, frozen=True, gc=False):
 Verdict = tuple[TransactionStatus, str]
 
 
+class Waits(str):
+    """A message about a reason to wait that is no missing configuration."""
+
+    __slots__ = ()
+
+
 class Step(NamedTuple):
     """The result of one look at a transaction.
 
@@ -163,6 +169,8 @@ class Step(NamedTuple):
     except_agents: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
     """Messages about missing configuration without which the transaction cannot continue (transactions.injection)."""
+    promised: bool = False
+    """The slots have room that was freed for them: they are placed before all others."""
 
 
 IDLE = Step()
@@ -173,6 +181,13 @@ class Progress(NamedTuple):
 
     done: int
     remaining: int
+
+
+class Gate(Protocol):
+    """Decides which slots of a step may ask for places (bcs_scheduler.core.controllers.managed)."""
+
+    def admitted(self, transaction: Transaction, step: Step) -> Step:
+        """The step without the slots that may not be placed now."""
 
 
 class BasicKind(Protocol):
@@ -258,6 +273,8 @@ class Context:
     agents: Directory = field(default_factory=Directory)
     """The agents the cluster manager lists."""
     cause: str = ""
+    gate: Gate | None = None
+    """Decides which slots may ask for a place; None: every slot may."""
     queued: Transaction | None = None
     """The transaction whose turn has come: the operation that it asks for begins under its id."""
     record_event: RecordEvent = _record_nothing

@@ -8,6 +8,7 @@ from offers.dimensions import recorded
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.records import TaskGroup
+from transactions.base import Waits
 from transactions.kinds import daemonset
 from transactions.text import counted
 
@@ -91,7 +92,8 @@ def reason_text(reason: str) -> str:
 def waiting(missing: tuple[str, ...]) -> str:
     """Returns the message of a launch that waits for configuration. `missing`: as `transactions.injection.missing`
     returns it."""
-    return f"waiting for configuration: {'; '.join(missing)}"
+    kind = "" if missing and isinstance(missing[0], Waits) else "for configuration: "
+    return f"waiting {kind}{'; '.join(missing)}"
 
 
 def unplaced(diagnosis: Diagnosis | None, missing: tuple[str, ...]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from bcs_scheduler.core.interface.cluster_manager import Traits
 from offers.matching.ranking import Scoring
@@ -24,6 +25,8 @@ class CoreOptions:
     """The policy of sessions that decide who gets room; None: demands are placed in the order of their arrival."""
     hierarchy: Partition | None = None
     """The tree of queues that decides who gets room; None: another policy decides."""
+    placeholders: Literal["off", "sleep"] = "off"
+    """Form of the placeholders that hold room for gangs whose documents ask for a reservation; off: none do."""
     session_period: float = 1.0
     """Seconds from a session to the next one at least (the period of the original)."""
     session_clock: Callable[[], float] | None = None

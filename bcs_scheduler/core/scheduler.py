@@ -25,6 +25,7 @@ from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
 from bcs_scheduler.core.controllers.controller import Controller
+from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
 from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
 from bcs_scheduler.core.controllers.retention.garbage_collector import GarbageCollector
@@ -107,6 +108,7 @@ class Core:
             Deployments(self.turn_context),
             QueuedRequests(self.turn_context, self._request_handler.carry_out),
             Drains(self.turn_context, self._offer_manager),
+            ManagedApplications(self.turn_context),
             EndedTransactions(self.turn_context, self._orphaned_tasks),
             EndedCommands(self.turn_context),
             self.outputs,
@@ -260,14 +262,10 @@ class Core:
         handler(event)
 
     def _command(self, command: requests.Request) -> None:
-        if (
-            command.dry_run
-            and isinstance(command, PLACING)
-            and self.turn_context.connected
-            and not self.turn_context.pool
-        ):
+        turn = self.turn_context
+        if command.dry_run and isinstance(command, PLACING) and turn.connected and not turn.pool:
             self._offer_manager.revive()
-            self._plans.append((self.turn_context.now + PLAN_PATIENCE, command))
+            self._plans.append((turn.now + PLAN_PATIENCE, command))
             return
         self._answer(command)
 

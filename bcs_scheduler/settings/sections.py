@@ -136,6 +136,10 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
         Help("Policy of placement: simple, session or hierarchical (docs/policies.md)."),
     ] = "simple"
     policy_file: Annotated[str, Help("YAML file of the policy, or of the tree of queues; empty = the default.")] = ""
+    placeholders: Annotated[
+        Literal["off", "sleep"],
+        Help("Placeholders of gangs with a reservation: off, or sleep."),
+    ] = _CORE.placeholders
     session_period: Annotated[Seconds, Help("Seconds between two sessions of a policy, at least.")] = (
         _CORE.session_period
     )

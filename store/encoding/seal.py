@@ -30,6 +30,8 @@ OPEN_KINDS = frozenset(
         "queue",
         "priorityclass",
         "podgroup",
+        "managedapplication",
+        "placeholder",
         "journal",
     }
 )

@@ -47,6 +47,10 @@ PAST: Mapping[str, tuple[str, ...]] = {
     "Queue": ("created_at", "updated_at"),
     "PodGroup": ("created_at", "updated_at"),
     "PriorityClass": ("created_at", "updated_at"),
+    "ManagedApplication": ("created_at", "timer", "completing", "ended"),
+    "ManagedTask": ("created_at",),
+    "Placeholder": ("created_at",),
+    "StateChange": ("at",),
     "Webhook": ("created_at", "updated_at"),
     "CustomKind": ("created_at",),
     "CustomObject": ("created_at", "updated_at"),
@@ -69,6 +73,9 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "AgentSetting": ("drain",),
     "EventLog": ("events",),
     "Revision": ("version",),
+    "ManagedApplication": ("core_history", "history"),
+    "ManagedTask": ("history", "version"),
+    "Placeholder": ("history",),
 }
 """Fields, by struct, with structs that hold times."""
 

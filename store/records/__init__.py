@@ -30,6 +30,12 @@ from store.records.objects import PriorityClass as PriorityClass
 from store.records.objects import Queue as Queue
 from store.records.objects import Quota as Quota
 from store.records.objects import Webhook as Webhook
+from store.records.policies.managed import PLACEHOLDER_ANNOTATION as PLACEHOLDER_ANNOTATION
+from store.records.policies.managed import ManagedApplication as ManagedApplication
+from store.records.policies.managed import ManagedTask as ManagedTask
+from store.records.policies.managed import MemberGroup as MemberGroup
+from store.records.policies.managed import Placeholder as Placeholder
+from store.records.policies.managed import StateChange as StateChange
 from store.records.record import SCHEMA as SCHEMA
 from store.records.record import Record as Record
 from store.records.running import GROUP_ANNOTATION as GROUP_ANNOTATION
@@ -97,6 +103,9 @@ KINDS: dict[str, type[Record]] = {
         Queue,
         PriorityClass,
         PodGroup,
+        ManagedApplication,
+        ManagedTask,
+        Placeholder,
         Webhook,
         CustomKind,
         CustomObject,

@@ -17,7 +17,18 @@ from store.records import Application, CustomObject, FailedOutput, TaskGroup
 Key = str
 R = TypeVar("R")
 NAMESPACED = frozenset(
-    {"application", "deployment", "daemonset", "service", "configmap", "secret", "webhook", "customobject", "podgroup"}
+    {
+        "application",
+        "deployment",
+        "daemonset",
+        "service",
+        "configmap",
+        "secret",
+        "webhook",
+        "customobject",
+        "podgroup",
+        "managedapplication",
+    }
 )
 """Kinds whose records are indexed by their namespace."""
 _NOTHING: Mapping[Any, None] = {}
@@ -36,6 +47,7 @@ class Indexes:
         self._outputs: dict[Key, dict[Key, None]] = {}
         self._queued: dict[str, dict[Key, None]] = {}
         self._grouped: dict[Key, dict[Key, None]] = {}
+        self._managed: dict[tuple[str, Key], dict[Key, None]] = {}
         self._default_classes: dict[Key, None] = {}
         self._agents: dict[str, dict[str, int]] = {}
         """Taskgroups by name of their agent and its id."""
@@ -78,6 +90,10 @@ class Indexes:
         """Keys of the applications that name this group (``namespace/name``)."""
         return self._grouped.get(group, _NOTHING)
 
+    def managed_by(self, kind: str, application: Key) -> Mapping[Key, None]:
+        """Keys of the tasks (kind managedtask) or placeholders (kind placeholder) of a managed application."""
+        return self._managed.get((kind, application), _NOTHING)
+
     def default_priority_classes(self) -> list[Key]:
         """Names of the priority classes that are the default: one at most."""
         return list(self._default_classes)
@@ -103,6 +119,10 @@ class Indexes:
             _toggle(self._kinds, key.lower(), key, there=after is not None)
         elif kind == "namespace":
             self._enqueue(key, before.queue if before is not None else "", after.queue if after is not None else "")
+        elif kind in ("managedtask", "placeholder"):
+            if (before is None) != (after is None):
+                place = (kind, (after or before).application_key)
+                _toggle(self._managed, place, key, there=after is not None)
         elif kind == "priorityclass":
             if after is not None and after.global_default:
                 self._default_classes[key] = None

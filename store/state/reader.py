@@ -23,8 +23,11 @@ from store.records import (
     EventLog,
     FailedOutput,
     Framework,
+    ManagedApplication,
+    ManagedTask,
     Message,
     Namespace,
+    Placeholder,
     PodGroup,
     PriorityClass,
     Queue,
@@ -61,6 +64,9 @@ TABLES = {
     "queue": "queues",
     "priorityclass": "priority_classes",
     "podgroup": "pod_groups",
+    "managedapplication": "managed_applications",
+    "managedtask": "managed_tasks",
+    "placeholder": "placeholders",
     "webhook": "webhooks",
     "customkind": "custom_kinds",
     "customobject": "custom_objects",
@@ -164,6 +170,18 @@ class StateReader(Protocol):
     @property
     def pod_groups(self) -> Mapping[Key, PodGroup]:
         """Groups of applications by key (``namespace/name``)."""
+
+    @property
+    def managed_applications(self) -> Mapping[Key, ManagedApplication]:
+        """Managed applications by key (``namespace/name``)."""
+
+    @property
+    def managed_tasks(self) -> Mapping[Key, ManagedTask]:
+        """Tasks of managed applications by key (``namespace/application/name``)."""
+
+    @property
+    def placeholders(self) -> Mapping[Key, Placeholder]:
+        """Placeholders by key (``namespace/name``)."""
 
     @property
     def webhooks(self) -> Mapping[Key, Webhook]:

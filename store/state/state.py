@@ -58,8 +58,7 @@ _NO_MESSAGES: dict[str, Message] = {}
 _NO_TRANSACTIONS: dict[str, Transaction] = {}
 _NO_VERSIONS: dict[str, Version] = {}
 _NO_REVISIONS: dict[int, Revision] = {}
-_NO_COUNTS: Mapping[str, int] = Counter()
-_NO_INDEXES: Mapping[int, int] = Counter()
+_NO_COUNTS: Mapping[Any, int] = Counter()
 
 
 class State:
@@ -92,6 +91,9 @@ class State:
         self.queues: dict[Key, Queue] = {}
         self.pod_groups: dict[Key, PodGroup] = {}
         self.priority_classes: dict[Key, PriorityClass] = {}
+        self.managed_applications: dict[Key, Any] = {}
+        self.managed_tasks: dict[Key, Any] = {}
+        self.placeholders: dict[Key, Any] = {}
         self.webhooks: dict[Key, Webhook] = {}
         self.custom_kinds: dict[Key, CustomKind] = {}
         self.custom_objects: dict[Key, CustomObject] = {}
@@ -111,8 +113,7 @@ class State:
         self._queued_of: dict[str, dict[str, Transaction]] = {}
         self._orders = Orders()
         self.latest_of: dict[Key, float] = {}
-        """Unix seconds at which a taskgroup of an application was last changed, by the application's key. Applications
-        without taskgroups are missing."""
+        """Unix seconds of the last change of a taskgroup, by key of the application; none without taskgroups."""
         self.census = Census(self._groups_of, self._versions)
         self.indexes = Indexes()
         self.readiness = Readiness()
@@ -173,7 +174,7 @@ class State:
 
     def indexes_of(self, application: Key) -> Mapping[int, int]:
         """Indexes that taskgroups of the application hold, with how many hold each."""
-        return self._indexes_of.get(application, _NO_INDEXES)
+        return self._indexes_of.get(application, _NO_COUNTS)
 
     def active_of(self, application: Key) -> Mapping[str, Transaction]:
         """Transactions of an application that have not ended, by id."""

@@ -59,6 +59,8 @@ class Demands:
         self.gangs: dict[str, None] = {}
         """Ids of the open demands of gangs, which need several places at the same time. The placement pass adds demands
         of groups that have not reached their minimum."""
+        self.promised: dict[str, None] = {}
+        """Ids of the open demands for whose slots room was freed."""
         self.by_group: dict[str, dict[str, None]] = {}
         """Ids of the open demands of each group of applications, none of them empty."""
         self.wanted: Counter[Owner] = Counter()
@@ -151,6 +153,10 @@ class Demands:
             self._ungroup(before)
         if demand.group:
             self.by_group.setdefault(demand.group, {})[demand.id] = None
+        if demand.promised:
+            self.promised[demand.id] = None
+        elif self.promised:
+            self.promised.pop(demand.id, None)
         if demand.min_members > 1:
             self.gangs[demand.id] = None
         else:
@@ -163,6 +169,7 @@ class Demands:
             self._slots -= len(before.slots)
             self._count(before, -len(before.slots))
             self.gangs.pop(identity, None)
+            self.promised.pop(identity, None)
             self._ungroup(before)
             self._unsize(before)
 

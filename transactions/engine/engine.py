@@ -344,6 +344,7 @@ class Engine(Demands):
         self._timers.add(at, identity)
 
     def _demand(self, ctx: Context, transaction: Transaction, step: Step) -> None:
+        step = step if ctx.gate is None else ctx.gate.admitted(transaction, step)
         version = ctx.state.version(transaction.application_key, step.version)
         missing, sources = step.missing, frozenset[injection.Source]()
         if version is not None and (missing or step.slots):
@@ -358,12 +359,12 @@ class Engine(Demands):
         self._takes(transaction.id, sources)
         self.missing.pop(transaction.id, None)
         demand = resource_request.demand(transaction.id, version, step, self.options.role, ctx.overhead)
-        least = gangs.missing_members(ctx.state, version, len(step.slots))
+        least = 0 if step.promised else gangs.missing_members(ctx.state, version, len(step.slots))
         application = ctx.state.applications.get(transaction.application_key)
         # A restart does not wait for others, and daemonsets belong to no group.
         joins = any(not slot.replaces for slot in step.slots)
         group = application.group if application is not None and joins else ""
-        self.want(demand._replace(min_members=least, group=group), version)
+        self.want(demand._replace(min_members=least, group=group, promised=step.promised), version)
 
     def _wait(self, ctx: Context, transaction: Transaction, missing: tuple[str, ...]) -> None:
         self.missing[transaction.id] = missing

@@ -97,6 +97,7 @@ class PlacementPass:
 
     def place(self, pace: TimeBudget) -> bool:
         """Matches and launches for as long as the turn lasts. True if anything was launched."""
+        self._match_promised()
         while self._untried:
             self._match_slice()
             if pace.spent() >= MATCHING:
@@ -119,6 +120,16 @@ class PlacementPass:
         self._untried = FairQueue()
 
     # --- matching -----------------------------------------------------------------------------------------------
+
+    def _match_promised(self) -> None:
+        """Matches the demands for which room was freed, before any other demand can take the room."""
+        engine = self._turn.engine
+        for identity in list(engine.promised):
+            demand = engine.demands[identity]
+            namespace = ids.namespace_of(demand.application)
+            if self._untried.holds(namespace, identity):
+                self._untried.discard(namespace, identity)
+                self._match_alone(demand)
 
     def _match_slice(self) -> None:
         parts: list[Demand[Slot]] = []

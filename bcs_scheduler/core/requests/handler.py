@@ -27,7 +27,7 @@ from bcs_scheduler.core.requests.kinds import (
     services,
 )
 from bcs_scheduler.core.requests.kinds.agents import AgentRequests
-from bcs_scheduler.core.requests.policies import groups, priorities
+from bcs_scheduler.core.requests.policies import groups, managed, priorities
 from store.ids import object_key
 from store.records import Application, TaskGroup, Transaction
 from transactions import base
@@ -53,6 +53,7 @@ MODULES: tuple[Module, ...] = (
     namespaces,
     priorities,
     groups,
+    managed,
     extensions,
 )
 

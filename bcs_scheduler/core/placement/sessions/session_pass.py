@@ -76,6 +76,7 @@ class SessionPass(PlacementPass):
         turn = self._turn
         self._snapshots.drain()
         self._drop_promises()
+        self._match_promised()
         if self._waiting and turn.now >= self._next:
             self._waiting = False
             failure = turn.attempt("core", "session", self._decide)
@@ -108,8 +109,9 @@ class SessionPass(PlacementPass):
     def _try(self, identities: list[str]) -> None:
         demands = self._turn.engine.demands
         known = [identity for identity in identities if identity in demands]
-        super()._try([identity for identity in known if demands[identity].per_agent])
-        self._waiting = self._waiting or any(not demands[identity].per_agent for identity in known)
+        apart = [identity for identity in known if demands[identity].per_agent or demands[identity].promised]
+        super()._try(apart)
+        self._waiting = self._waiting or len(apart) < len(known)
 
     def _drop_promises(self) -> None:
         """Ends promises of room that have expired, or whose taskgroup does not wait any more: the room is for others,
@@ -127,7 +129,7 @@ class SessionPass(PlacementPass):
     # --- one session ------------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        demands = [demand for demand in self._turn.engine.demands.values() if not demand.per_agent]
+        demands = [demand for demand in self._turn.engine.demands.values() if not (demand.per_agent or demand.promised)]
         promised: dict[TaskName, Nomination] = {}
         now = self._turn.now
         self._leaving = {identity: one for identity, one in self._leaving.items() if one.until > now}

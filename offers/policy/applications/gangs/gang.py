@@ -76,6 +76,14 @@ class Gang:
     ) -> Gang:
         """The gang of these records. `existing`: the placeholders of the application that the backend lists. Raises
         ValueError without the record of the application."""
+        gang = cls.continued(records, engine, traits)
+        gang.adopt(existing, now)
+        return gang
+
+    @classmethod
+    def continued(cls, records: Iterable[Record], engine: Engine, traits: Traits) -> Gang:
+        """The gang of these records, for a caller that reports itself which placeholders exist. Raises ValueError
+        without the record of the application."""
         headers, holders, members = [], [], []
         for record in records:
             if isinstance(record, GangRecord):
@@ -86,9 +94,7 @@ class Gang:
                 members.append(record)
         if len(headers) != 1:
             raise ValueError(f"{len(headers)} records of an application in place of one")
-        gang = cls(GangState(headers[0], engine, traits, holders, members))
-        gang.adopt(existing, now)
-        return gang
+        return cls(GangState(headers[0], engine, traits, holders, members))
 
     def adopt(self, existing: Iterable[Existing], now: float) -> None:
         """Brings the records in line with the placeholders that exist. An application without records, that its manager
@@ -325,6 +331,15 @@ class Gang:
             state.engine.release(self.record.key, task)
             state.task(member._replace(node="", placeholder="", way=Way.ORDINARY), now, "TaskReturned")
             state.engine.ask(self.record.key, task, member.request, member.created)
+
+    def refused(self, task: str, cause: str, now: float) -> None:
+        """A task that asks for room cannot be launched at all: it fails. `cause`: for users."""
+        state, member = self._state, self.members.get(task)
+        if member is not None and member.life.state == TaskState.SCHEDULING:
+            state.unplace(member)
+            cleared = member._replace(cause=cause, node="", placeholder="")
+            state.task(cleared, now, "TaskRejected", "TaskFail")
+            settle(state, now)
 
     def ended(self, task: str, now: float) -> None:
         """A task has ended. The application completes if none is left that runs or waits."""

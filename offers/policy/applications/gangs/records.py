@@ -107,9 +107,11 @@ Record = GangRecord | PlaceholderRecord | MemberRecord
 
 def placeholder_name(application: str, group: str, number: int) -> str:
     """The name of a placeholder: parts of application and group to read, and ten characters that make the name unique.
-    The same number gives the same name, so that a creation that is repeated after a crash makes no second one."""
+    The same number gives the same name, so that a creation that is repeated after a crash makes no second one. Of an
+    application with a namespace (``namespace/name``) the name alone is shown."""
     full = "\0".join((application, group, str(number))).encode()
-    return f"tg-{application[:28]}-{group[:20]}-{blake2b(full, digest_size=5).hexdigest()}"
+    shown = application.rpartition("/")[2]
+    return f"tg-{shown[:28]}-{group[:20]}-{blake2b(full, digest_size=5).hexdigest()}"
 
 
 class Indexed(Protocol):

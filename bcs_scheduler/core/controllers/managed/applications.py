@@ -1,0 +1,250 @@
+"""Follows managed applications: facts from records become facts of their gangs, and the wishes of gangs become
+records.
+
+A gang is changed in one unit together with its records. Everything else follows from the records: which placeholders
+and tasks run as applications, which of these are deleted, and which slots may be placed. After a crash or a failure a
+gang is loaded again and all of it is looked at, so no step of it can be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.managed import conversion
+from bcs_scheduler.core.controllers.managed.carrying import Carrying
+from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
+from bcs_scheduler.core.controllers.managed.gate import SlotGate
+from bcs_scheduler.core.controllers.managed.observing import Observing
+from bcs_scheduler.core.controllers.managed.reservations import Reservations
+from bcs_scheduler.core.structures.work_queue import WorkQueue
+from offers.policy.applications.gangs.effects import NoticeCode
+from offers.policy.applications.gangs.gang import Gang
+from offers.policy.applications.lifecycle.outstanding import OutstandingApplications
+from offers.policy.applications.tables import TERMINATED, AppState, CoreState
+from store import ids
+from store.ids import part_key
+from store.reasons import EventReason
+from store.records import ManagedApplication, ManagedTask, Placeholder
+
+AFTER_FAILURE = 5.0
+"""Seconds until a managed application is looked at again after an unexpected error."""
+NOTICES: dict[NoticeCode, EventReason] = {
+    NoticeCode.PLACEHOLDER_INCOMPATIBLE: "PlaceholderIncompatible",
+    NoticeCode.RESERVATION_TIMEOUT: "ReservationTimedOut",
+    NoticeCode.APPLICATION_REJECTED: "ReservationRejected",
+    NoticeCode.CREATION_FAILED: "PlaceholderIncompatible",
+}
+MANAGED = frozenset({ManagedApplication.kind, ManagedTask.kind, Placeholder.kind})
+
+
+class ManagedApplications:
+    """The controller. Without records of managed applications and without the setting for reservations it does
+    nothing."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._gangs = Gangs(turn)
+        self._reservations = Reservations(turn, self._gangs)
+        self._observing = Observing(turn, self._gangs)
+        self._carrying = Carrying(turn, self._gangs)
+        self._work = WorkQueue()
+        self._touched: dict[str, dict[tuple[Unit, int], None]] = {}
+        """Units whose taskgroups have changed, with the index of the taskgroup, by managed application."""
+        self._tasks: dict[str, dict[str, None]] = {}
+        """Keys of tasks that have changed, by managed application."""
+        self._outstanding = OutstandingApplications(turn.now)
+        self.gate = SlotGate(turn, self._gangs)
+
+    @property
+    def _idle(self) -> bool:
+        turn = self._turn
+        return not (turn.options.placeholders != "off" or turn.state.managed_applications or self._carrying.busy)
+
+    def recover(self) -> None:
+        """Takes up all managed applications, and the placeholders that belong to none."""
+        self._turn.context.gate = self.gate
+        self._outstanding = OutstandingApplications(self._turn.now)
+        for key, record in self._turn.state.managed_applications.items():
+            self._gangs.follow(record)
+            self._work.mark(key)
+        self._carrying.recover()
+
+    def next_timer(self) -> float | None:
+        """Unix seconds of the next look; None if no managed application waits for a moment."""
+        if self._idle:
+            return None
+        times = [self._work.first(), self._turn.now if self._carrying.busy else None]
+        if self._turn.state.managed_applications:
+            times.append(self._outstanding.next_wake)
+        return min((at for at in times if at is not None), default=None)
+
+    def tick(self) -> None:
+        """Looks at managed applications whose time has come."""
+        if self._idle:
+            return
+        self._work.mark(*self._carrying.go_on())
+        self._work.mark_due(self._turn.now)
+        self._look_at_marked()
+        self._look_for_work()
+
+    def notice(self, changed: Sequence[tuple[str, str]]) -> None:
+        """Looks at the managed applications that the changes concern."""
+        if self._idle:
+            return
+        units_, state = self._gangs.units, self._turn.state
+        for kind, key in changed:
+            if kind == "taskgroup":
+                unit = units_.get(ids.application_of(key))
+                if unit is not None:
+                    self._touch(unit, ids.index_of(key))
+            elif kind == "application":
+                self._reservations.consider(key)
+                unit = units_.get(key)
+                if unit is not None:
+                    self._touch(unit, 0)
+                    if unit.kind == "task" and key not in state.applications:
+                        self._changed(ManagedTask.kind, part_key(unit.gang, unit.name))
+            elif kind == "transaction":
+                transaction = state.transactions.get(key)
+                unit = units_.get(transaction.application_key) if transaction is not None else None
+                if unit is not None:
+                    self._touch(unit, 0)
+            elif kind in MANAGED:
+                self._changed(kind, key)
+        self._look_at_marked()
+        if self._carrying.busy and not self._turn.context.time_is_up():
+            self._work.mark(*self._carrying.go_on())
+
+    def _touch(self, unit: Unit, index: int) -> None:
+        self._touched.setdefault(unit.gang, {})[unit, index] = None
+        self._work.mark(unit.gang)
+
+    def _changed(self, kind: str, key: str) -> None:
+        state = self._turn.state
+        if kind == ManagedTask.kind:
+            task = state.managed_tasks.get(key)
+            if task is not None:
+                self._gangs.add_task(task)
+                self._tasks.setdefault(task.application_key, {})[key] = None
+                self._work.mark(task.application_key)
+        elif kind == ManagedApplication.kind:
+            record = state.managed_applications.get(key)
+            if record is not None and not record.manager and key not in self._gangs.units:
+                self._gangs.follow(record)
+            self._work.mark(key)
+
+    # --- one managed application ------------------------------------------------------------------------------
+
+    def _look_at_marked(self) -> None:
+        for key in list(self._work.ready(self._turn.now)):
+            failure = self._turn.attempt("application", key, partial(self._look, key))
+            if failure:
+                self._gangs.unload(key)
+                self._work.put(key, self._turn.now + AFTER_FAILURE)
+                continue
+            self._turn.cut()
+
+    def _look(self, key: str) -> None:
+        record = self._turn.state.managed_applications.get(key)
+        if record is None or not self._reservations.wanted(record):
+            self._end(key, record)
+            return
+        gang = self._gangs.loaded.get(key)
+        fresh = gang is None
+        if gang is None:
+            gang = self._gangs.load(record)
+        self._take_tasks(record, gang)
+        self._obey(record, gang)
+        touched = self._touched.pop(key, {})
+        self._observing.all_of(gang) if fresh else self._observing.some_of(gang, touched)
+        gang.tick(self._turn.now)
+        before = record.state
+        changes = self._gangs.save(record, gang)
+        self._tell(record, before, gang)
+        self._carrying.all_of(record, gang) if fresh else self._carrying.some_of(record, gang, changes)
+        self._fail(record, gang)
+        if gang.record.core.state == CoreState.EXPIRED or record.wanted == "remove":
+            self._remove(record, gang)
+        at = self._observing.next_wake(gang)
+        if at is not None:
+            self._work.put(key, at)
+        else:
+            self._work.drop(key)
+
+    def _take_tasks(self, record: ManagedApplication, gang: Gang) -> None:
+        """A new application is submitted; tasks that the manager has added or ended since are passed on."""
+        state, now = self._turn.state, self._turn.now
+        if not record.state:
+            gang.submit(now)
+        for key in self._tasks.pop(record.key, {}):
+            task = state.managed_tasks.get(key)
+            if task is None:
+                continue
+            if task.name not in gang.members:
+                gang.add_task(conversion.task_of(task), now)
+                self._outstanding.seen()
+            if task.done:
+                gang.ended(task.name, now)
+            if task.removed and self._carrying.delete_unit(task) and task.name in gang.members:
+                gang.remove_task(task.name)
+
+    def _obey(self, record: ManagedApplication, gang: Gang) -> None:
+        if record.wanted in ("complete", "remove") and gang.record.manager.state != AppState.COMPLETED:
+            gang.complete(self._turn.now)
+        elif record.wanted == "fail":
+            gang.fail(self._turn.now, record.wanted_cause)
+
+    def _tell(self, record: ManagedApplication, before: str, gang: Gang) -> None:
+        turn, after = self._turn, str(gang.record.manager.state)
+        for notice in gang.take_notices():
+            turn.record_event("application", record.key, NOTICES[notice.code], notice.message)
+        if before == after:
+            return
+        if after == AppState.RESERVING:
+            self._outstanding.seen()
+            number = len(gang.placeholders)
+            turn.record_event("application", record.key, "ReservationStarted", f"{number} placeholders are launched")
+        elif before == AppState.RESERVING and after == AppState.RUNNING:
+            turn.record_event("application", record.key, "ReservationComplete", "every placeholder holds its room")
+        if record.manager:
+            words = f"{before or AppState.NEW} to {after}"
+            turn.record_event("application", record.key, "ManagedApplicationChanged", words)
+
+    def _fail(self, record: ManagedApplication, gang: Gang) -> None:
+        """A reservation that has failed ends the launch that waits for it."""
+        if not record.manager and gang.record.core.state in (CoreState.FAILED, CoreState.REJECTED):
+            self._reservations.fail(record, gang.record.cause)
+
+    def _remove(self, record: ManagedApplication, gang: Gang) -> None:
+        """Removes an application of a manager when its work has ended: first the units, then the records."""
+        left = [one for one in gang.members.values() if one.life.state not in TERMINATED]
+        if left or gang.placeholders:
+            return
+        if self._carrying.delete_units(record):
+            self._end(record.key, record)
+
+    def _end(self, key: str, record: ManagedApplication | None) -> None:
+        """Removes the records of a managed application. Its placeholders are deleted."""
+        state, turn = self._turn.state, self._turn
+        if record is not None:
+            for name in list(state.indexes.managed_by("placeholder", key)):
+                self._carrying.discard(name)
+                turn.uow.delete(state.placeholders[name])
+            for name in self._gangs.task_keys(key):
+                turn.uow.delete(state.managed_tasks[name])
+            turn.uow.delete(record)
+            if not record.manager:
+                turn.engine.queue_steps(state.active_of(key))
+        self._gangs.forget(key)
+        self._work.forget(key)
+        self._touched.pop(key, None)
+        self._tasks.pop(key, None)
+
+    # --- all of them ------------------------------------------------------------------------------------------
+
+    def _look_for_work(self) -> None:
+        words = self._outstanding.look(self._turn.now)
+        if words is not None and self._turn.state.managed_applications:
+            self._turn.record_event("framework", self._turn.state.framework.id, "NoOutstandingApplications", words)

@@ -1,0 +1,128 @@
+"""The gangs in memory, made from their records, and the applications that belong to each of them."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.managed import conversion
+from bcs_scheduler.core.controllers.managed.engine import CoreEngine
+from offers.policy.applications.gangs.effects import Traits
+from offers.policy.applications.gangs.gang import Gang
+from offers.policy.applications.gangs.records import GangRecord, MemberRecord, PlaceholderRecord, Record
+from store.ids import object_key, part_key
+from store.records import ManagedApplication, ManagedTask, TaskGroup
+
+TRAITS = Traits(at_once=False, lasting=True)
+"""Placeholders are taskgroups: a swap waits for their end, and they outlive the scheduler."""
+
+
+class Unit(NamedTuple):
+    """The part of an application in a gang. `own`: its taskgroups are the tasks of the gang; `task` and `placeholder`:
+    its only taskgroup is the one with this name."""
+
+    gang: str
+    kind: Literal["own", "task", "placeholder"]
+    name: str = ""
+
+
+class Gangs:
+    """The gangs that have been loaded, and the units of all of them."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._engine = CoreEngine(turn)
+        self.loaded: dict[str, Gang] = {}
+        self.units: dict[str, Unit] = {}
+        """The units by key of their application."""
+        self._units_of: dict[str, dict[str, None]] = {}
+
+    def follow(self, record: ManagedApplication) -> None:
+        """Knows the units of a managed application."""
+        state, key = self._turn.state, record.key
+        if not record.manager:
+            self.add(key, Unit(key, "own"))
+        for name in state.indexes.managed_by("placeholder", key):
+            self.add(name, Unit(key, "placeholder", state.placeholders[name].name))
+        for name in state.indexes.managed_by("managedtask", key):
+            self.add_task(state.managed_tasks[name])
+
+    def add_task(self, task: ManagedTask) -> None:
+        """Knows the unit of a task."""
+        if task.unit:
+            self.add(object_key(task.namespace, task.unit), Unit(task.application_key, "task", task.name))
+
+    def add(self, application: str, unit: Unit) -> None:
+        """Knows one unit."""
+        self.units[application] = unit
+        self._units_of.setdefault(unit.gang, {})[application] = None
+
+    def remove(self, application: str) -> None:
+        """The application is no unit any more."""
+        unit = self.units.pop(application, None)
+        if unit is not None:
+            self._units_of[unit.gang].pop(application, None)
+
+    def load(self, record: ManagedApplication) -> Gang:
+        """The gang of the record, made anew from its records."""
+        state, key = self._turn.state, record.key
+        records: list[Record] = [conversion.gang_of(record)]
+        names = state.indexes.managed_by("placeholder", key)
+        records += [conversion.holder_of(state.placeholders[name]) for name in names]
+        records += [conversion.member_of(state.managed_tasks[name]) for name in self.task_keys(key)]
+        gang = self.loaded[key] = Gang.continued(records, self._engine, TRAITS)
+        return gang
+
+    def task_keys(self, key: str) -> list[str]:
+        """Keys of the records of the tasks of a managed application."""
+        return list(self._turn.state.indexes.managed_by("managedtask", key))
+
+    def unload(self, key: str) -> None:
+        """Forgets the gang; it is made from the records when it is needed again."""
+        self.loaded.pop(key, None)
+
+    def forget(self, key: str) -> None:
+        """Forgets a managed application that does not exist any more."""
+        self.unload(key)
+        for application in self._units_of.pop(key, {}):
+            self.units.pop(application, None)
+
+    def save(self, record: ManagedApplication, gang: Gang) -> dict[tuple[str, str], Record | None]:
+        """Writes the changes of a gang into its records, and returns them."""
+        turn, changes = self._turn, gang.take_changes()
+        state, key = turn.state, record.key
+        for (kind, name), change in changes.items():
+            if kind == "placeholder":
+                place = object_key(record.namespace, name)
+                known = state.placeholders.get(place)
+                if isinstance(change, PlaceholderRecord):
+                    created = known.created_at if known is not None else turn.now
+                    turn.uow.put(conversion.placeholder_record(record, change, created))
+                    self.add(place, Unit(key, "placeholder", name))
+                elif known is not None:
+                    turn.uow.delete(known)
+                    self.remove(place)
+            elif kind == "member":
+                task = state.managed_tasks.get(part_key(key, name))
+                if task is not None and isinstance(change, MemberRecord):
+                    turn.uow.put(conversion.task_changed(task, change))
+                elif task is not None:
+                    turn.uow.delete(task)
+                    self.remove(object_key(task.namespace, task.unit))
+            elif isinstance(change, GangRecord):
+                turn.uow.put(conversion.application_changed(state.managed_applications[key], change))
+        return changes
+
+    def group_of(self, unit: Unit) -> TaskGroup | None:
+        """The newest taskgroup of a task or placeholder of a gang; None if there is none."""
+        record = self._turn.state.managed_applications.get(unit.gang)
+        if record is None:
+            return None
+        groups = self._turn.state.groups_of(object_key(record.namespace, self._application(unit)))
+        return max(groups.values(), key=lambda group: group.created_at, default=None)
+
+    def _application(self, unit: Unit) -> str:
+        if unit.kind == "placeholder":
+            return unit.name
+        task = self._turn.state.managed_tasks.get(part_key(unit.gang, unit.name))
+        return task.unit if task is not None else ""

@@ -1,0 +1,64 @@
+"""The gate: which slots of an operation may ask for places (docs/decisions/0045-application-managers.md).
+
+A slot of a gang asks when its task has room: with the agent of its placeholder, or as an ordinary one. Work without a
+managed application passes, waits or is refused, as a setting says.
+"""
+
+from __future__ import annotations
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
+from offers.policy.applications.gangs.gang import Gang
+from offers.policy.applications.gangs.records import Way
+from offers.policy.applications.tables import PlaceholderState, TaskState
+from store.records import Transaction
+from transactions.base import Slot, Step, Waits
+
+HELD = Waits("for the room of its gang, which placeholders are to hold")
+LOADING = Waits("for the recovery of its reservation")
+UNNAMED = Waits("for a managed application: work without one may not be placed (scheduler.unmanaged)")
+
+
+class SlotGate:
+    """Implements `transactions.base.Gate`."""
+
+    def __init__(self, turn: TurnContext, gangs: Gangs) -> None:
+        self._turn, self._gangs = turn, gangs
+
+    def admitted(self, transaction: Transaction, step: Step) -> Step:
+        """The step with the slots that may be placed now; those with freed room first."""
+        if not step.slots:
+            return step
+        unit = self._gangs.units.get(transaction.application_key)
+        if unit is None:
+            return step
+        if unit.kind == "own" and transaction.type != "LAUNCH":
+            return step
+        gang = self._gangs.loaded.get(unit.gang)
+        if gang is None:
+            return _held(step, LOADING)
+        if unit.kind == "placeholder":
+            holder = gang.placeholders.get(unit.name)
+            wanted = holder is not None and holder.life.state != PlaceholderState.RELEASING
+            return step if wanted else _held(step, HELD)
+        return _of_gang(unit, gang, step)
+
+
+def _of_gang(unit: Unit, gang: Gang, step: Step) -> Step:
+    pinned: dict[Slot, str] = {}
+    free: list[Slot] = []
+    for slot in step.slots:
+        member = gang.members.get(unit.name if unit.kind == "task" else str(slot.index))
+        if member is None or slot.replaces:
+            free.append(slot)
+        elif member.life.state == TaskState.ALLOCATED and member.way is Way.SWAP:
+            pinned[slot] = member.node
+        elif member.life.state not in (TaskState.NEW, TaskState.PENDING) and member.way is Way.ORDINARY:
+            free.append(slot)
+    if pinned:
+        return step._replace(slots=tuple(pinned), only_agents=frozenset(pinned.values()), promised=True)
+    return step._replace(slots=tuple(free)) if free else _held(step, HELD)
+
+
+def _held(step: Step, why: Waits) -> Step:
+    return step._replace(slots=(), missing=(*step.missing, why) if step.missing else (why,))

@@ -1,0 +1,93 @@
+"""The applications that carry out the tasks and placeholders of managed applications: one taskgroup each.
+
+A placeholder sleeps. Its taskgroup has the amounts, ports, constraints and priority of the task that it holds room for,
+and none of its labels: neither services nor users may take it for the work itself.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from store.records import PLACEHOLDER_ANNOTATION, Application, ManagedApplication, ManagedTask, Placeholder, Version
+from store.records.definition import Amounts, Container, KillPolicy, RestartPolicy, UnreachablePolicy
+
+TASK_ANNOTATION = "bcs.scheduler/task-of"
+"""Annotation of an application that runs a task of an application manager: the name of the managed application."""
+SLEEP = ("/bin/sleep", ("infinity",))
+"""Command and arguments of a placeholder. One that is left over holds its room until it is released."""
+
+
+def sleeper(owner: ManagedApplication, holder: Placeholder, model: Version | None) -> Version:
+    """The definition of a placeholder. `model`: the definition of a task of its group; None: only its amounts are
+    known."""
+    containers = tuple(map(_sleeping, model.containers)) if model is not None else (_plain(holder.request),)
+    base = model if model is not None else Version(namespace=owner.namespace, application=holder.name)
+    return Version(
+        namespace=owner.namespace,
+        application=holder.name,
+        instances=1,
+        annotations={PLACEHOLDER_ANNOTATION: owner.name},
+        executor=base.executor,
+        network_mode=base.network_mode,
+        network_type=base.network_type,
+        containers=containers,
+        restart_policy=RestartPolicy(policy="Never"),
+        kill_policy=KillPolicy(grace_period=0.0),
+        unreachable_policy=UnreachablePolicy(replace_after=-1.0),
+        constraints=base.constraints,
+        tolerations=base.tolerations,
+        priority=base.priority,
+        priority_class=base.priority_class,
+        priority_from=base.priority_from,
+        preemption_policy=base.preemption_policy,
+        role=base.role,
+    )
+
+
+def unit(owner: ManagedApplication, task: ManagedTask) -> Version | None:
+    """The definition of the application that runs a task of a manager; None for a task of a reservation. The manager
+    decides about another try, so the taskgroup is not restarted."""
+    if task.version is None:
+        return None
+    return msgspec.structs.replace(
+        task.version,
+        namespace=owner.namespace,
+        application=task.unit,
+        instances=1,
+        annotations={**task.version.annotations, TASK_ANNOTATION: owner.name},
+        restart_policy=RestartPolicy(policy="Never"),
+        min_available=0,
+    )
+
+
+def is_placeholder(application: Application) -> bool:
+    """True if the application is a placeholder."""
+    return PLACEHOLDER_ANNOTATION in application.annotations
+
+
+def request_of(version: Version) -> dict[str, int]:
+    """The amounts of one taskgroup without the overhead, which its placeholder has as well."""
+    total = {"cpus": 0, "mem": 0, "disk": 0, "gpus": 0}
+    for container in version.containers:
+        for name in total:
+            total[name] += getattr(container.requests, name)
+    return {name: amount for name, amount in total.items() if amount}
+
+
+def _sleeping(container: Container) -> Container:
+    command, arguments = SLEEP
+    return Container(
+        name=container.name,
+        command=command,
+        args=arguments,
+        ports=container.ports,
+        requests=container.requests,
+        limits=container.limits,
+        extended=container.extended,
+    )
+
+
+def _plain(request: dict[str, int]) -> Container:
+    command, arguments = SLEEP
+    known = {name: amount for name, amount in request.items() if name in ("cpus", "mem", "disk", "gpus")}
+    return Container(name="placeholder", command=command, args=arguments, requests=Amounts(**known))

@@ -1,0 +1,206 @@
+"""Reservations: placeholders gather the room of a gang, and its taskgroups take the room over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
+from bcs_scheduler.core.controllers.managed.reservations import PARAMETERS
+from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.options import CoreOptions
+from store.records import PLACEHOLDER_ANNOTATION, Application, Namespace, Quota, TaskGroup
+from store.records.definition import Constraint
+from store.state.validation import validate
+from tests.unit.lab import KEY, Lab, version
+
+WHOLE = 150
+"""Thousandths of a core of an agent with room for one taskgroup and not for two."""
+
+
+class GangLab(Lab):
+    """A lab with reservations. Every agent has room for one taskgroup, and offers it when nothing runs there."""
+
+    def __init__(self, *arguments: Any, options: CoreOptions | None = None, **more: Any) -> None:
+        super().__init__(options or CoreOptions(strict=True, placeholders="sleep"), *arguments, **more)
+
+    def gang(self, instances: int, least: int, text: str = "", **fields: Any) -> None:
+        reply = self.create(instances, min_available=least, annotations={PARAMETERS: text}, **fields)
+        assert not reply.error, reply.message
+        self.wait(0.1)
+
+    @property
+    def holders(self) -> list[Application]:
+        found = self.core.state.applications.values()
+        return [one for one in found if PLACEHOLDER_ANNOTATION in one.annotations]
+
+    @property
+    def sleeping(self) -> list[TaskGroup]:
+        groups = [group for one in self.holders for group in self.core.state.groups_of(one.key).values()]
+        return [group for group in groups if not group.ended]
+
+    def start(self) -> None:
+        """Everything that is staged runs."""
+        for group in list(self.core.state.taskgroups.values()):
+            if not group.ended and not group.started and not group.killing_since:
+                self.report(group, "RUNNING")
+        self.wait(0.1)
+
+    def stop_ending(self) -> list[TaskGroup]:
+        """Everything that is to end is killed; its room is not offered yet."""
+        ended = [group for group in self.core.state.taskgroups.values() if group.killing_since and not group.ended]
+        for group in ended:
+            self.report(group, "KILLED")
+        self.wait(0.1)
+        return ended
+
+    def successor(self) -> GangLab:
+        made = GangLab(self.records(), self.now, options=self.options)
+        made._serial = self._serial + 1000
+        return made
+
+
+def test_placeholders_gather_room_one_by_one_and_the_gang_takes_it_over() -> None:
+    lab = GangLab()
+    lab.gang(3, 3)
+    assert len(lab.holders) == 3
+    assert lab.transaction("LAUNCH").history[-1].text.startswith("waiting for the room of its gang")
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+        lab.start()
+    assert (len(lab.sleeping), lab.groups) == (2, [])
+    lab.wait(100.0)
+    lab.offer("c", cpus=WHOLE)
+    lab.start()
+    ended = lab.stop_ending()
+    assert {group.agent_id for group in ended} == {"a", "b", "c"}
+    assert lab.groups == [], "the room is not offered yet"
+    for group in ended:
+        lab.offer(group.agent_id, cpus=WHOLE)
+    assert sorted(group.agent_id for group in lab.groups) == ["a", "b", "c"]
+    lab.start()
+    assert lab.application.status == "Running"
+    state = lab.core.state
+    assert not (lab.holders or state.placeholders or state.managed_tasks or state.managed_applications)
+    assert validate(state) == []
+
+
+def test_freed_room_goes_to_the_gang_before_older_demands_of_others() -> None:
+    """The other application is older and may first use the agents when the placeholders run there."""
+    lab = GangLab()
+    zone = ((Constraint(name="zone", operator="CLUSTER", items=("z1",)),),)
+    other = msgspec.structs.replace(version(3), application="other", namespace="aaa", constraints=zone)
+    lab.ask(requests.CreateApplication(version=other))
+    lab.gang(2, 2)
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.start()
+    for agent in ("a", "b"):
+        lab.ask(requests.SetAgent(agent=agent, strings={"zone": "z1"}))
+    for group in lab.stop_ending():
+        lab.offer(group.agent_id, cpus=WHOLE)
+    assert len(lab.groups) == 2
+    assert not lab.core.state.groups_of("aaa/other")
+    lab.ask(requests.SetAgent(agent="c", strings={"zone": "z1"}))
+    lab.offer("c", cpus=WHOLE)
+    assert len(lab.core.state.groups_of("aaa/other")) == 1
+
+
+def test_what_exceeds_the_minimum_is_placed_like_any_other() -> None:
+    lab = GangLab()
+    lab.gang(3, 2)
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.start()
+    for group in lab.stop_ending():
+        lab.offer(group.agent_id, cpus=WHOLE)
+    assert [group.index for group in lab.groups] == [0, 1]
+    lab.offer("c", cpus=WHOLE)
+    assert [group.index for group in lab.groups] == [0, 1, 2]
+    assert not lab.core.state.managed_applications
+
+
+@pytest.mark.parametrize(("style", "launched"), [("Soft", 2), ("Hard", 0)])
+def test_a_reservation_that_does_not_find_its_room_ends_by_its_style(style: str, launched: int) -> None:
+    lab = GangLab()
+    lab.gang(2, 2, f"placeholderTimeoutInSeconds=60 gangSchedulingStyle={style}")
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    lab.wait(61.0)
+    assert [group.agent_id for group in lab.stop_ending()] == ["a"]
+    lab.wait(1.0)
+    assert not (lab.holders or lab.core.state.placeholders)
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.wait(1.0)
+    assert len(lab.groups) == launched
+    assert lab.transaction("LAUNCH").status == ("FINISH" if launched else "FAIL")
+    if not launched:
+        assert "ResourceReservationTimeout" in lab.transaction("LAUNCH").message
+        assert (lab.application.status, lab.application.instances) == ("Stopped", 0)
+
+
+def test_a_placeholder_that_ends_by_itself_is_replaced() -> None:
+    lab = GangLab()
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    (first,) = lab.sleeping
+    lab.report(first, "FAILED")
+    lab.wait(1.0)
+    assert len(lab.holders) == 2
+    assert first.application_key not in lab.core.state.applications
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.start()
+    for group in lab.stop_ending():
+        lab.offer(group.agent_id, cpus=WHOLE)
+    assert len(lab.groups) == 2
+
+
+def test_a_task_whose_room_is_taken_by_another_framework_asks_like_any_other() -> None:
+    lab = GangLab()
+    lab.gang(2, 2)
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.start()
+    lab.stop_ending()
+    lab.offer("a", cpus=WHOLE)
+    assert len(lab.groups) == 1
+    lab.offer("c", cpus=WHOLE)
+    assert len(lab.groups) == 1, "the room on b was promised"
+    lab.wait(PROMISE_SECONDS + 1)
+    lab.offer("d", cpus=WHOLE)
+    assert len(lab.groups) == 2
+
+
+def test_deleting_the_application_releases_its_placeholders() -> None:
+    lab = GangLab()
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    lab.delete()
+    lab.wait(1.0)
+    lab.stop_ending()
+    assert KEY not in lab.core.state.applications
+    assert not (lab.holders or lab.core.state.placeholders or lab.core.state.managed_applications)
+
+
+def test_without_the_setting_the_annotation_means_nothing() -> None:
+    lab = GangLab(options=CoreOptions(strict=True))
+    lab.gang(2, 2)
+    assert not lab.holders
+    for agent in ("a", "b"):
+        lab.offer(agent, cpus=WHOLE)
+    assert len(lab.groups) == 2
+
+
+def test_placeholders_do_not_count_for_the_quota_of_the_namespace() -> None:
+    lab = GangLab()
+    lab.ask(requests.PutNamespace(namespace=Namespace(name="default", quota=Quota(taskgroups=3))))
+    lab.gang(2, 2)
+    assert len(lab.holders) == 2
+    one = msgspec.structs.replace(version(1), application="one")
+    assert not lab.ask(requests.CreateApplication(version=one)).error
