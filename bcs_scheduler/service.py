@@ -14,6 +14,7 @@ from bcs_scheduler.api.http.app import create_app
 from bcs_scheduler.api.http.operation import ApiSettings
 from bcs_scheduler.api.http.serving.server import ApiServer
 from bcs_scheduler.api.routes.cluster import executor
+from bcs_scheduler.appmanagers.runner import ManagerRunner
 from bcs_scheduler.authentication import Authentication, log_access
 from bcs_scheduler.console.figures import Figures
 from bcs_scheduler.console.site import Site
@@ -22,7 +23,7 @@ from bcs_scheduler.core.interface.inputs import Input
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.leadership.gateway import Check, Gateway
 from bcs_scheduler.leadership.runtime import Runtime
-from bcs_scheduler.leadership.term import ProberFactory, PublisherFactory
+from bcs_scheduler.leadership.term import ManagersFactory, ProberFactory, PublisherFactory
 from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.launches.builders import AnyExecutorBuilder
 from bcs_scheduler.mesos.launches.executor_info import ExecutorOptions
@@ -35,6 +36,7 @@ from bcs_scheduler.prober.prober import Prober
 from bcs_scheduler.prober.targets import Lookup
 from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import parse_target
+from bcs_scheduler.settings.managers import manager_settings, managers_of_settings
 from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.sections import Settings
 from bcs_scheduler.settings.storage import log_encryption, store_of
@@ -111,6 +113,7 @@ class Service:
             self._alarms,
             reaches=partial(reaches_master, mesos_settings(self._settings, url)),
             patience=self._settings.mesos.patience,
+            make_managers=managers_factory(self._settings, self.metrics),
         )
         self._gateway.runtime = self.runtime
         self._server.start()
@@ -232,6 +235,18 @@ def publisher_factory(settings: Settings, url: str, metrics: Metrics) -> Publish
         return None
     target = parse_target(settings.services.publish)
     return lambda epoch, records: Publisher(target, epoch, url, records, metrics.published)
+
+
+def managers_factory(settings: Settings, metrics: Metrics) -> ManagersFactory | None:
+    """Returns None without application managers. Raises ConfigError for one that cannot be used, and for a file of
+    settings that cannot be read."""
+    names = settings.scheduler.app_managers
+    if not names:
+        return None
+    given = manager_settings(names, settings.scheduler.app_managers_file)
+    make = partial(managers_of_settings, names)
+    make()
+    return lambda state, submit, now: ManagerRunner(make, given, state, submit, now, metrics.manager_runs)
 
 
 def mesos_settings(settings: Settings, api_url: str) -> MesosSettings:

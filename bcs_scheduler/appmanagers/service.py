@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import structlog
 
-from offers.policy.applications.context import ApplicationContext
 from offers.policy.applications.gangs.recovery import Existing
 from offers.policy.applications.interface import (
     AddApplicationRequest,
     AddTaskRequest,
+    ApplicationManagementProtocol,
     AppManager,
     ManagedApp,
     ManagedTask,
+    ManagementError,
     Recoverable,
     Services,
     TaskGroupRef,
 )
 from offers.policy.applications.lifecycle.recovery import Recovery, Step
-from offers.policy.applications.metadata import ApplicationMetadata
+from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +45,16 @@ class StartFailed(Exception):
         self.manager, self.call = manager, call
 
 
+class Context(ApplicationManagementProtocol, Protocol):
+    """The scheduler's part behind the protocol, with its methods for recovery."""
+
+    def recover_task(self, metadata: TaskMetadata, unit: TaskGroupRef) -> ManagedTask | None:
+        """Adds a task that exists; None if its application is unknown."""
+
+    def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
+        """Recovery has found all tasks. `existing`: the placeholders that exist, by application."""
+
+
 class _Notification(NamedTuple):
     call: Callable[..., None]
     arguments: tuple[str, ...]
@@ -52,7 +63,7 @@ class _Notification(NamedTuple):
 class RecoveringContext:
     """The context as managers get it. Notifications that arrive during recovery are kept for the replay."""
 
-    def __init__(self, context: ApplicationContext, recovery: Recovery) -> None:
+    def __init__(self, context: Context, recovery: Recovery) -> None:
         self._context, self._recovery = context, recovery
 
     def get_application(self, application: str) -> ManagedApp | None:
@@ -93,11 +104,11 @@ class RecoveringContext:
         if not self._recovery.hear("", _Notification(call, arguments)):
             call(*arguments)
 
-    def replay(self) -> None:
-        """Handles the kept events, in order."""
-        for event in self._recovery.replay(()):
-            if isinstance(event, _Notification):
-                event.call(*event.arguments)
+
+def replay(event: object) -> None:
+    """Handles a notification that was kept during recovery."""
+    if isinstance(event, _Notification):
+        event.call(*event.arguments)
 
 
 class ManagerService:
@@ -106,17 +117,19 @@ class ManagerService:
     def __init__(
         self,
         managers: Sequence[AppManager],
-        context: ApplicationContext,
+        context: Context,
         recovery: Recovery,
         now: Callable[[], float],
         settings: Mapping[str, Mapping[str, object]] | None = None,
         limit: float = MANAGER_SECONDS,
+        contexts: Mapping[str, Context] | None = None,
     ) -> None:
         """`settings` by name of the manager, None: no manager has settings; `limit`: seconds for one call; `now`: Unix
-        seconds."""
+        seconds; `contexts`: those of single managers in place of `context`, by name; None: all share `context`."""
         self.managers, self.context, self.recovery = tuple(managers), context, recovery
         self._now, self._settings, self._limit = now, settings or {}, limit
-        self._protocol = RecoveringContext(context, recovery)
+        self._contexts = {one.name: (contexts or {}).get(one.name, context) for one in managers}
+        self._protocols = {name: RecoveringContext(one, recovery) for name, one in self._contexts.items()}
         self._begun: list[AppManager] = []
 
     async def start(self) -> None:
@@ -125,7 +138,7 @@ class ManagerService:
         try:
             for manager in self.managers:
                 services = Services(self._settings.get(manager.name, {}), self._now)
-                await self._call(manager, "service_init", manager.service_init(self._protocol, services))
+                await self._call(manager, "service_init", manager.service_init(self._protocols[manager.name], services))
             for manager in self.managers:
                 self._begun.append(manager)
                 await self._call(manager, "start", manager.start())
@@ -160,16 +173,23 @@ class ManagerService:
     ) -> tuple[TaskGroupRef, ...]:
         self.recovery.begin(Step.APPLICATIONS, self._now())
         recoverable = [(one, one) for one in self.managers if isinstance(one, Recoverable)]
-        found: list[ApplicationMetadata] = []
+        found: list[tuple[AppManager, ApplicationMetadata]] = []
         for manager, source in recoverable:
-            found += (await self._call(manager, "list_applications", source.list_applications())).values()
-        for metadata in sorted(found, key=lambda one: (one.created, one.id)):
-            self.context.add_application(AddApplicationRequest(metadata, recovered=True))
+            listed = await self._call(manager, "list_applications", source.list_applications())
+            found += [(manager, metadata) for metadata in listed.values()]
+        for owner, metadata in sorted(found, key=lambda one: (one[1].created, one[1].id)):
+            request = AddApplicationRequest(metadata, recovered=True)
+            try:
+                self._contexts[owner.name].add_application(request)
+            except ManagementError as refused:
+                log.error("appmanager.refused", manager=owner.name, application=metadata.id, error=str(refused))
         self.recovery.begin(Step.NODES, self._now())
         occupying = [unit for unit in units if not self._recover_unit(unit, recoverable) and not unit.terminated]
         self.recovery.begin(Step.REPLAY, self._now())
-        self.context.resume(existing)
-        self._protocol.replay()
+        for context in {id(one): one for one in self._contexts.values()}.values():
+            context.resume(existing)
+        for kept in self.recovery.replay(()):
+            replay(kept)
         self.recovery.begin(Step.SCHEDULING, self._now())
         return tuple(unit for unit in occupying if unit.node)
 
@@ -182,7 +202,7 @@ class ManagerService:
                     manager.name, "get_existing_allocation", f"{type(error).__name__}: {error}"
                 ) from error
             if allocation is not None:
-                return self.context.recover_task(allocation.task, unit) is not None
+                return self._contexts[manager.name].recover_task(allocation.task, unit) is not None
         return False
 
     async def _call(self, manager: AppManager, name: str, call: Awaitable[Result]) -> Result:

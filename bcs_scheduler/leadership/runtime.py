@@ -23,7 +23,7 @@ from bcs_scheduler.leadership.handover import Handover, Standing
 from bcs_scheduler.leadership.listeners import AlarmListener, Leading, RoleObserver
 from bcs_scheduler.leadership.present_role import PresentRole
 from bcs_scheduler.leadership.standby import Standby
-from bcs_scheduler.leadership.term import DriverFactory, ProberFactory, PublisherFactory, Term
+from bcs_scheduler.leadership.term import DriverFactory, ManagersFactory, ProberFactory, PublisherFactory, Term
 from bcs_scheduler.leadership.watching.hub import WATCHERS
 from bcs_scheduler.loop import gc_tuning
 from store import threads
@@ -75,15 +75,16 @@ class Runtime(PresentRole):
         wall: Callable[[], float] = time.time,
         reaches: Callable[[], bool] | None = None,
         patience: float = PATIENCE,
+        make_managers: ManagersFactory | None = None,
     ) -> None:
         """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe.
         `make_publisher`: None = services are not published elsewhere. `watchers`: of the hub at a time. `alarms` hear
         of every durable event; they outlive the terms. `wall`: the host's clock, Unix seconds. `reaches`: tries to
         reach the leading Mesos master; with it, a leader that has not been subscribed for `patience` seconds leaves the
-        lead to a candidate that reaches the master."""
+        lead to a candidate that reaches the master. `make_managers`: None = no application managers."""
         super().__init__(store, metrics, url, wall)
         self._options, self._make_driver = options, make_driver
-        self._make_prober, self._make_publisher = make_prober, make_publisher
+        self._make_prober, self._make_publisher, self._make_managers = make_prober, make_publisher, make_managers
         self._watchers, self._alarms = watchers, alarms
         self._steps: queue.SimpleQueue[_Step] = queue.SimpleQueue()
         self._candidacy = 0
@@ -217,6 +218,7 @@ class Runtime(PresentRole):
             self._alarms.notice if self._alarms is not None else None,
             won.elapsed,
             self._wall,
+            self._make_managers,
         )
         if term.core.began.host_wrong:
             log.error("clock.host_wrong", stored=term.core.began.now, host=self._wall())

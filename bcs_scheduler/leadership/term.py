@@ -81,6 +81,18 @@ class ServicePublisher(Protocol):
     def status(self) -> PublishingStatus: ...
 
 
+class ManagerThread(Protocol):
+    """The methods of the application managers that a term needs (bcs_scheduler.appmanagers.runner.ManagerRunner)."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+ManagersFactory = Callable[
+    [State, Callable[[requests.Request], Future[effects.Reply]], Callable[[], float]], ManagerThread
+]
+"""Given the state that the managers read, where their requests go, and the time of the term (Unix seconds)."""
 PublisherFactory = Callable[[int, list[Record]], ServicePublisher]
 """Given the epoch, and the services and endpoints that are durable when the term begins."""
 
@@ -105,6 +117,7 @@ class Term:
         alarms: Callable[[Sequence[Event]], None] | None = None,
         elapsed: float | None = None,
         wall: Callable[[], float] = time.time,
+        make_managers: ManagersFactory | None = None,
     ) -> None:
         """`elapsed`: as in store.base.Term. `wall`: the host's clock, Unix seconds; it may be set at any moment."""
         self.epoch = epoch
@@ -119,6 +132,7 @@ class Term:
         self._alarms = alarms
         self._prober = make_prober(self.core.state, self._probed, self.clock.now) if make_prober is not None else None
         self._publisher = _publisher(make_publisher, epoch, state) if make_publisher is not None else None
+        self._managers = make_managers(self.core.state, self.submit, self.clock.now) if make_managers else None
         self._metrics = metrics
         self._ended = ended
         self._calls = Outlet("mesos-calls", self.driver.send, self._lost)
@@ -146,8 +160,9 @@ class Term:
         self.driver.start(framework.id, framework.cluster, self._lead_check)
         if self._prober is not None:
             self._prober.start()
-        if self._publisher is not None:
-            self._publisher.start()
+        for other in (self._publisher, self._managers):
+            if other is not None:
+                other.start()
 
     def stop(self, reason: str, grace: float = 0.0) -> None:
         """Ends everything; replies that wait are failed. May be called from any thread, more than once.
@@ -180,7 +195,7 @@ class Term:
         # end), so a thread of its own stops it.
         telling = threads.ending("driver-stop", self.driver.stop)
         telling.start()
-        others = [other.stop for other in (self._prober, self._publisher) if other is not None]
+        others = [other.stop for other in (self._prober, self._publisher, self._managers) if other is not None]
         threads.each("end of the term", others)
         self._join(telling, self._pipeline.thread, self._calls.thread, self._thread)
 

@@ -87,6 +87,9 @@ class Metrics:
             COMMIT_MS,
         )
 
+        self._manager_starts = self._counter(
+            "app_manager_starts", "Starts of application managers that have ended", "manager", "result"
+        )
         self._probes = self._counter("health_probe", "Probes of REMOTE health checks that ended", "type", "result")
         self._probe_lag = self._histogram(
             "health_probe_lag_seconds", "From the due time of a probe to its start", (), LAG_SECONDS
@@ -173,6 +176,10 @@ class Metrics:
             self._queues.observe(observed)
         elif self._objects.observe(observed):
             self._objects.prune(leading.core.state, self._clock())
+
+    def manager_runs(self, manager: str, runs: bool) -> None:
+        """Counts a start of an application manager, which runs now, or has failed."""
+        self._manager_starts.labels(manager, "running" if runs else "failed").inc()
 
     def probed(self, kind: str, verdict: Verdict, lag: float) -> None:
         """Counts a probe of the prober. `lag`: seconds."""

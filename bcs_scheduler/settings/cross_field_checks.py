@@ -18,6 +18,10 @@ def broken_rules(settings: Settings) -> Iterator[Broken]:
     yield from _api(settings.api)
     if settings.scheduler.policy_file and settings.scheduler.policy == "simple":
         yield "scheduler.policy_file", 'is only read with scheduler.policy = "session" or "hierarchical"'
+    if settings.scheduler.app_managers and settings.scheduler.placeholders == "off":
+        yield "scheduler.app_managers", 'needs scheduler.placeholders = "sleep", for the gangs of applications'
+    if settings.scheduler.app_managers_file and not settings.scheduler.app_managers:
+        yield "scheduler.app_managers_file", "is only read with scheduler.app_managers"
     if settings.scheduler.kill_retry_max < settings.scheduler.kill_retry:
         yield "scheduler.kill_retry_max", "must not be less than scheduler.kill_retry"
 

@@ -140,6 +140,10 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
         Literal["off", "sleep"],
         Help("Placeholders of gangs with a reservation: off, or sleep."),
     ] = _CORE.placeholders
+    app_managers: Annotated[
+        tuple[Name, ...], Help("Application managers of installed packages that run beside the leader.")
+    ] = ()
+    app_managers_file: Annotated[str, Help("YAML file with the settings of application managers, by name.")] = ""
     session_period: Annotated[Seconds, Help("Seconds between two sessions of a policy, at least.")] = (
         _CORE.session_period
     )

@@ -88,6 +88,9 @@ class IndexReader(Protocol):
     def applications_in(self, group: Key) -> Mapping[Key, None]:
         """Keys of the applications that name this group (``namespace/name``)."""
 
+    def managed_by(self, kind: str, application: Key) -> Mapping[Key, None]:
+        """Keys of the tasks (kind managedtask) or placeholders (kind placeholder) of a managed application."""
+
     def agents_called(self, name: str) -> list[str]:
         """Ids of the agents that hold taskgroups and that these know by this host name or address."""
 

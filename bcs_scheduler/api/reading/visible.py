@@ -85,6 +85,9 @@ class _VisibleIndexes:
         """Applications and groups have the same namespace: the caller sees both or none."""
         return self._whole.applications_in(group)
 
+    def managed_by(self, kind: str, application: Key) -> Mapping[Key, None]:
+        return self._whole.managed_by(kind, application) if self._caller.sees(namespace_of(application)) else {}
+
     def agents_called(self, name: str) -> list[str]:
         """Agents belong to no namespace; on them the caller finds only the taskgroups that the caller may see."""
         return self._whole.agents_called(name)

@@ -9,6 +9,8 @@ Exception tree:
     ManagementError
       UnknownApplication    no application has this identifier
       TasksNotTerminated    an application was to be removed, and tasks of it are not terminated
+      BadRequest            the scheduler has refused an application or a task
+      Unavailable           no scheduler can carry out the call now; the same call may succeed later
 """
 
 from __future__ import annotations
@@ -40,6 +42,14 @@ class TasksNotTerminated(ManagementError):
     def __init__(self, application: str, tasks: tuple[str, ...]) -> None:
         super().__init__(f"application {application}: these tasks are not terminated: {', '.join(tasks)}")
         self.application, self.tasks = application, tasks
+
+
+class BadRequest(ManagementError):
+    """The scheduler has refused an application or a task. The text says why."""
+
+
+class Unavailable(ManagementError):
+    """No scheduler can carry out the call now; the same call may succeed later."""
 
 
 class TaskGroupRef(NamedTuple):
@@ -116,7 +126,8 @@ class AddTaskRequest(NamedTuple):
 
 class ApplicationManagementProtocol(Protocol):
     """The scheduler as managers see it. Notifications about unknown identifiers do nothing. Managers call it from the
-    event loop in which they were started."""
+    event loop in which they were started. Calls that change something return when the change is durable, and raise
+    BadRequest or Unavailable."""
 
     def get_application(self, application: str) -> ManagedApp | None:
         """The application with this identifier; None if there is none."""

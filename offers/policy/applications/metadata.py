@@ -117,7 +117,9 @@ class ApplicationMetadata(NamedTuple):
 
 class TaskMetadata(NamedTuple):
     """A task as its manager describes it. `group`: the name of its task group, empty if there is none. `unit`: the
-    unit of work that the manager runs as this task."""
+    unit of work that the manager runs as this task. `definition`: a document of an application as JSON, whose template
+    is launched as this task; name, namespace and number of taskgroups are filled in. Without one the scheduler cannot
+    launch the task."""
 
     application: str
     id: str
@@ -126,3 +128,4 @@ class TaskMetadata(NamedTuple):
     placeholder: bool = False
     created: float = 0.0
     unit: str = ""
+    definition: str = ""

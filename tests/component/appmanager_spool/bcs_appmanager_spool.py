@@ -2,9 +2,9 @@
 
     {"queue": "root.batch", "taskGroups": [{"name": "w", "minMember": 2, "cpus": 1}],
      "parameters": "gangSchedulingStyle=Hard",
-     "tasks": [{"id": "w0", "group": "w", "cpus": 1}]}
+     "tasks": [{"id": "w0", "group": "w", "cpus": 1, "command": "sleep 60"}]}
 
-The name of the file without its end is the identifier. A task with ``"done": true`` has ended. An application whose
+Each task has 32 MB of memory, and sleeps for an hour without a command. The name of the file without its end is the identifier. A task with ``"done": true`` has ended. An application whose
 file is removed has ended. Units of work have the labels ``spool/application`` and ``spool/task``.
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,16 @@ from offers.policy.applications.interface import (
     AddTaskRequest,
     ApplicationManagementProtocol,
     ExistingAllocation,
+    ManagementError,
     Services,
     TaskGroupRef,
 )
 from offers.policy.applications.metadata import ApplicationMetadata, TaskGroup, TaskMetadata, parameters_of
+
+
+log = logging.getLogger(__name__)
+MEM = 32
+"""MB of memory of a task."""
 
 
 class SpoolManager:
@@ -72,7 +79,10 @@ class SpoolManager:
 
     async def _follow(self) -> None:
         while True:
-            self._look()
+            try:
+                self._look()
+            except (ManagementError, ValueError, KeyError, OSError) as error:
+                log.warning("the folder %s cannot be taken over now: %s", self._folder, error)
             await asyncio.sleep(self._seconds)
 
     def _look(self) -> None:
@@ -100,8 +110,21 @@ def _metadata(name: str, document: Any) -> ApplicationMetadata:
 
 
 def _task(name: str, entry: Any) -> TaskMetadata:
-    return TaskMetadata(name, entry["id"], _amounts(entry), entry.get("group", ""))
+    container = {
+        "command": entry.get("command", "sleep 3600"),
+        "resources": {"limits": {"cpu": str(entry["cpus"]), "memory": str(MEM)}},
+    }
+    definition = {
+        "metadata": {"labels": {"spool/application": name, "spool/task": entry["id"]}},
+        "spec": {"template": {"spec": {"containers": [container]}}},
+    }
+    return TaskMetadata(name, entry["id"], _amounts(entry), entry.get("group", ""), definition=json.dumps(definition))
 
 
 def _amounts(entry: Any) -> Amounts:
-    return amounts({"cpus": THOUSANDTHS.at_least("cpus", entry["cpus"])})
+    return amounts(
+        {
+            "cpus": THOUSANDTHS.at_least("cpus", entry["cpus"]),
+            "mem": THOUSANDTHS.at_least("mem", MEM),
+        }
+    )

@@ -93,7 +93,7 @@ class Carrying:
     def delete_unit(self, task: ManagedTask) -> bool:
         """Deletes the application of a task. True if there is none."""
         key = object_key(task.namespace, task.unit)
-        if not task.unit or key not in self._turn.state.applications:
+        if not task.unit or not units.is_ours(self._turn.state.applications.get(key)):
             return True
         self._delete(key)
         return False
@@ -140,7 +140,7 @@ class Carrying:
         if status in ENDS_UNIT or (status == TaskState.COMPLETED and task.done):
             self._delete(place)
         elif status in HAS_UNIT and member.way:
-            if place in state.applications:
+            if units.is_ours(state.applications.get(place)):
                 self._turn.engine.queue_steps(state.active_of(place))
             elif status != TaskState.BOUND and not (status == TaskState.SCHEDULING and member.way == "swap"):
                 version = units.unit(record, task)
@@ -164,7 +164,7 @@ class Carrying:
         """Deletes an application. One whose agent is unreachable is not waited for."""
         turn = self._turn
         application = turn.state.applications.get(key)
-        if application is None:
+        if application is None or not units.is_ours(application):
             return
         away = any(group.unreachable_since for group in turn.state.groups_of(key).values())
         deleting = any(kind_of(turn.state, one).deletes for one in turn.state.active_of(key).values())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
 from offers.policy.applications.gangs.effects import Launch
 from offers.policy.applications.gangs.gang import Gang
@@ -91,7 +92,8 @@ class Observing:
         if task is None:
             return None
         if task.unit:
-            groups = state.groups_of(object_key(task.namespace, task.unit))
+            key = object_key(task.namespace, task.unit)
+            groups = state.groups_of(key) if units.is_ours(state.applications.get(key)) else {}
             return max(groups.values(), key=lambda group: group.created_at, default=None)
         if not state.indexes_of(gang.record.key).get(task.index):
             return None

@@ -65,6 +65,11 @@ def is_placeholder(application: Application) -> bool:
     return PLACEHOLDER_ANNOTATION in application.annotations
 
 
+def is_ours(application: Application | None) -> bool:
+    """True if the application carries out a placeholder or a task, and was not created by a user."""
+    return application is not None and (is_placeholder(application) or TASK_ANNOTATION in application.annotations)
+
+
 def request_of(version: Version) -> dict[str, int]:
     """The amounts of one taskgroup without the overhead, which its placeholder has as well."""
     total = {"cpus": 0, "mem": 0, "disk": 0, "gpus": 0}

@@ -1,0 +1,294 @@
+"""The scheduler as one application manager sees it: reads the records, and turns calls into requests to the core.
+
+Calls come from the thread of the managers and wait there until the change is durable, for a bounded time. Nothing here
+runs in the thread of the core.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from hashlib import blake2b
+
+from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.validate import read_application
+from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.core.interface import managed, requests
+from bcs_scheduler.core.interface.effects import Reason, Reply
+from bcs_scheduler.leadership.gateway import Busy
+from offers.policy.applications.gangs.recovery import Existing
+from offers.policy.applications.interface import (
+    AddApplicationRequest,
+    AddTaskRequest,
+    BadRequest,
+    ManagedApp,
+    TaskGroupRef,
+    TasksNotTerminated,
+    Unavailable,
+    UnknownApplication,
+)
+from offers.policy.applications.interface import ManagedTask as TaskProtocol
+from offers.policy.applications.metadata import ApplicationMetadata, TaskMetadata, check_groups
+from offers.policy.applications.tables import TERMINATED, AppState, TaskState
+from store.ids import object_key, part_key
+from store.records import ManagedApplication, ManagedTask, MemberGroup, Version
+from store.state.reader import StateReader
+
+REPLY_SECONDS = 30.0
+"""Seconds that a call waits until its change is durable."""
+NAME_LENGTH = 63
+_NAME = re.compile(r"[a-z](?:[a-z0-9-]{0,61}[a-z0-9])?\Z")
+
+Submit = Callable[[requests.Request], "Future[Reply]"]
+
+
+class TaskView:
+    """A task of an application, as its record is now."""
+
+    def __init__(self, reader: StateReader, key: str, name: str) -> None:
+        self._reader, self._key, self.id = reader, key, name
+
+    @property
+    def state(self) -> str:
+        """The present state; Completed for a task whose record is gone."""
+        record = self._reader.managed_tasks.get(self._key)
+        return (record.state or TaskState.NEW) if record is not None else TaskState.COMPLETED
+
+    @property
+    def unit(self) -> str:
+        """The application that runs the task; empty if its record is gone."""
+        record = self._reader.managed_tasks.get(self._key)
+        return record.unit if record is not None else ""
+
+
+class ApplicationView:
+    """An application, as its record is now."""
+
+    def __init__(self, reader: StateReader, key: str, metadata: ManagedApplication) -> None:
+        self._reader, self._key = reader, key
+        self.id, self.queue, self.user = metadata.name, metadata.queue, metadata.user
+        self._owner = metadata.owner
+
+    @property
+    def state(self) -> str:
+        """The present state; Completed for an application whose record is gone."""
+        record = self._reader.managed_applications.get(self._key)
+        return (record.state or AppState.NEW) if record is not None else AppState.COMPLETED
+
+    @property
+    def originator(self) -> str:
+        """The task that owns the others; empty while there is none."""
+        return self._owner if self._owner and self.get_task(self._owner) is not None else ""
+
+    def get_task(self, task: str) -> TaskProtocol | None:
+        """The task with this identifier; None if there is none."""
+        key = part_key(self._key, task)
+        return TaskView(self._reader, key, task) if key in self._reader.managed_tasks else None
+
+
+class CoreContext:
+    """Implements `ApplicationManagementProtocol` for one manager. All its applications are in one namespace."""
+
+    def __init__(self, manager: str, namespace: str, reader: StateReader, submit: Submit) -> None:
+        self._manager, self.namespace, self._reader, self._submit = manager, namespace, reader, submit
+
+    def get_application(self, application: str) -> ManagedApp | None:
+        """The application with this identifier; None if there is none."""
+        record = self._record(application)
+        return ApplicationView(self._reader, record.key, record) if record is not None else None
+
+    def add_application(self, request: AddApplicationRequest) -> ManagedApp:
+        """Adds an application. Raises BadTaskGroups, BadRequest, Unavailable."""
+        metadata = request.metadata
+        known = self.get_application(metadata.id)
+        if known is not None:
+            return known
+        check_groups(metadata.task_groups)
+        record = self._described(metadata)
+        self._ask(managed.AddManagedApplication(application=record))
+        return ApplicationView(self._reader, record.key, record)
+
+    def remove_application(self, application: str) -> None:
+        """Removes an application. Raises UnknownApplication, TasksNotTerminated, Unavailable."""
+        record = self._record(application)
+        if record is None:
+            raise UnknownApplication(application)
+        reader = self._reader
+        keys = list(reader.indexes.managed_by("managedtask", record.key))
+        tasks = [task for key in keys if (task := reader.managed_tasks.get(key)) is not None]
+        left = tuple(sorted(task.name for task in tasks if task.state not in TERMINATED))
+        if left:
+            raise TasksNotTerminated(application, left)
+        self._end(application, removed=True)
+
+    def add_task(self, request: AddTaskRequest) -> TaskProtocol | None:
+        """Adds a task. Raises BadRequest for one without a definition that can be launched; Unavailable."""
+        metadata = request.metadata
+        owner = self.get_application(metadata.application)
+        if owner is None:
+            return None
+        known = owner.get_task(metadata.id)
+        if known is not None:
+            return known
+        _check_name("task", metadata.id)
+        unit = unit_name(metadata.application, metadata.id)
+        version, request_of = _definition(metadata, self.namespace, unit)
+        task = ManagedTask(
+            namespace=self.namespace,
+            application=metadata.application,
+            name=metadata.id,
+            unit=unit,
+            version=version,
+            group=metadata.group,
+            request=request_of,
+        )
+        self._ask(managed.AddManagedTask(task=task))
+        return TaskView(self._reader, task.key, task.name)
+
+    def remove_task(self, application: str, task: str) -> None:
+        """Removes a task that is terminated. Raises TasksNotTerminated, Unavailable."""
+        record = self._reader.managed_tasks.get(part_key(object_key(self.namespace, application), task))
+        if record is None:
+            return
+        if record.state not in TERMINATED:
+            raise TasksNotTerminated(application, (task,))
+        self._end_task(application, task, removed=True)
+
+    def notify_application_complete(self, application: str) -> None:
+        """The manager has ended the application. Raises Unavailable."""
+        record = self._record(application)
+        if record is not None and not record.wanted and record.state != AppState.COMPLETED:
+            self._end(application)
+
+    def notify_application_fail(self, application: str, cause: str = "") -> None:
+        """The application has failed. Raises Unavailable."""
+        record = self._record(application)
+        if record is not None and not record.wanted:
+            self._end(application, failed=True, reason=cause)
+
+    def notify_task_complete(self, application: str, task: str) -> None:
+        """A task has ended. Raises Unavailable."""
+        record = self._reader.managed_tasks.get(part_key(object_key(self.namespace, application), task))
+        if record is not None and not record.done and record.state not in TERMINATED:
+            self._end_task(application, task)
+
+    # --- recovery ---------------------------------------------------------------------------------------------
+
+    def recover_task(self, metadata: TaskMetadata, unit: TaskGroupRef) -> TaskProtocol | None:
+        """The task that a unit is; None if it has no record: the records name every task, so the unit is of others."""
+        owner = self.get_application(metadata.application)
+        return owner.get_task(metadata.id) if owner is not None else None
+
+    def resume(self, existing: Mapping[str, Iterable[Existing]]) -> None:
+        """Does nothing: the core has continued all applications from their records."""
+
+    def units(self) -> Iterable[TaskGroupRef]:
+        """The taskgroups of the namespace that are no placeholders."""
+        reader = self._reader
+        for key in list(reader.indexes.keys_in("application", self.namespace)):
+            application = reader.applications.get(key)
+            if application is None or key in reader.placeholders:
+                continue
+            for group in list(reader.groups_of(key).values()):
+                yield TaskGroupRef(group.id, dict(application.labels), group.agent_id, group.ended)
+
+    # --- inside -----------------------------------------------------------------------------------------------
+
+    def _record(self, application: str) -> ManagedApplication | None:
+        found: ManagedApplication | None = self._reader.managed_applications.get(
+            object_key(self.namespace, application)
+        )
+        return found if found is not None and found.manager == self._manager else None
+
+    def _described(self, metadata: ApplicationMetadata) -> ManagedApplication:
+        _check_name("application", metadata.id)
+        groups = tuple(
+            MemberGroup(name=group.name, min_member=group.min_member, request=dict(group.min_resource))
+            for group in metadata.task_groups
+        )
+        return ManagedApplication(
+            namespace=self.namespace,
+            name=metadata.id,
+            manager=self._manager,
+            queue=metadata.queue,
+            user=metadata.user,
+            groups=metadata.groups,
+            tags=dict(metadata.tags),
+            owner=metadata.owner,
+            task_groups=groups,
+            timeout=metadata.parameters.placeholder_timeout,
+            style=metadata.parameters.style.value,
+            created_at=metadata.created,
+        )
+
+    def _end(self, application: str, *, failed: bool = False, removed: bool = False, reason: str = "") -> None:
+        self._ask(
+            managed.EndManagedApplication(
+                namespace=self.namespace, name=application, failed=failed, removed=removed, reason=reason
+            )
+        )
+
+    def _end_task(self, application: str, task: str, *, removed: bool = False) -> None:
+        self._ask(managed.EndManagedTask(namespace=self.namespace, application=application, name=task, removed=removed))
+
+    def _ask(self, request: requests.Request) -> None:
+        try:
+            reply = self._submit(request).result(REPLY_SECONDS)
+        except Busy as busy:
+            raise Unavailable(str(busy)) from None
+        except TimeoutError:
+            raise Unavailable(f"the scheduler has not answered within {REPLY_SECONDS:g} s") from None
+        if reply.error in (Reason.UNAVAILABLE, Reason.STEPPED_DOWN, Reason.INTERNAL):
+            raise Unavailable(reply.message)
+        if reply.error:
+            raise BadRequest(reply.message)
+
+
+def unit_name(application: str, task: str) -> str:
+    """The name of the application that runs a task. Long names are cut and made unique."""
+    name = f"{application}-{task}"
+    if len(name) <= NAME_LENGTH:
+        return name
+    digest = blake2b(f"{application}/{task}".encode(), digest_size=5).hexdigest()
+    return f"{name[: NAME_LENGTH - len(digest) - 1].rstrip('-')}-{digest}"
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not _NAME.match(name):
+        words = "letters must be lower-case; digits and '-' are possible, at most 63 characters, the first a letter"
+        raise BadRequest(f"{kind} {name[:80]!r}: not a name: {words}")
+
+
+def _definition(metadata: TaskMetadata, namespace: str, unit: str) -> tuple[Version, dict[str, int]]:
+    title = f"task {metadata.id} of application {metadata.application}: definition"
+    if not metadata.definition:
+        raise BadRequest(f"{title}: missing")
+    try:
+        document = json.loads(metadata.definition)
+    except ValueError as error:
+        raise BadRequest(f"{title}: not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise BadRequest(f"{title}: not an object")
+    given = document.get("metadata")
+    spec = document.get("spec")
+    document = {
+        "kind": "application",
+        **document,
+        "metadata": {**(given if isinstance(given, dict) else {}), "name": unit, "namespace": namespace},
+        "spec": {**(spec if isinstance(spec, dict) else {}), "instance": 1},
+    }
+    try:
+        version = to_version(read_application(document, namespace=namespace, creating=True), 1)
+    except ApiError as error:
+        raise BadRequest(f"{title}: {error}") from None
+    return version, _request_of(version)
+
+
+def _request_of(version: Version) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for container in version.containers:
+        for name in ("cpus", "mem", "disk", "gpus"):
+            total[name] = total.get(name, 0) + getattr(container.requests, name)
+    return {name: amount for name, amount in total.items() if amount}

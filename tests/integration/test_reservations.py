@@ -1,0 +1,91 @@
+"""Reservations on the embedded cluster: placeholders gather the room of a gang beside work that competes for it, and a
+new leader continues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.local.cluster import LocalCluster
+from bcs_scheduler.local.settings import ClusterSettings
+from tests.integration.schedulerprocess import SchedulerProcess
+from tests.integration.test_policies import APPLICATIONS, PATIENCE, PREEMPTING, application
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def cluster() -> Iterator[LocalCluster]:
+    """Three agents, each with room for four taskgroups of a core."""
+    with LocalCluster(ClusterSettings(agents=3, cpus=4.5, mem=4096, synthetic=True)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def policy() -> str:
+    return "simple"
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path, cluster: LocalCluster, policy: str) -> Iterator[SchedulerProcess]:
+    settings = {"scheduler__policy": policy, "scheduler__placeholders": "sleep"}
+    if policy == "session":
+        (tmp_path / "policy.yaml").write_text(PREEMPTING)
+        settings["scheduler__policy_file"] = str(tmp_path / "policy.yaml")
+    process = SchedulerProcess(tmp_path, f"sqlite:///{tmp_path / 'state.db'}", cluster.url, **settings)
+    try:
+        yield process.start().wait_ready()
+    finally:
+        process.stop()
+
+
+def reserved(name: str, instances: int, parameters: str = "") -> dict[str, Any]:
+    made = application(name, instances, least=instances)
+    made["metadata"]["annotations"] = {"yunikorn.apache.org/schedulingPolicyParameters": parameters}
+    return made
+
+
+def placeholders(scheduler: SchedulerProcess, status: str = "Running") -> list[str]:
+    found = [one["Name"] for one in scheduler.call("GET", APPLICATIONS) if one["Name"].startswith("tg-")]
+    return [name for name in found for group in scheduler.taskgroups(name) if group["Status"] == status]
+
+
+@pytest.mark.parametrize("policy", ["simple", "session", "hierarchical"])
+def test_a_reservation_gathers_the_room_that_becomes_free(scheduler: SchedulerProcess) -> None:
+    scheduler.call("POST", APPLICATIONS, application("filler", 8))
+    scheduler.wait_running("filler", 8)
+    scheduler.call("POST", APPLICATIONS, reserved("gang", 6))
+    wait_for(lambda: len(placeholders(scheduler)) == 4, PATIENCE, "four placeholders")
+    scheduler.call("POST", APPLICATIONS, application("rival", 4))
+    (operation,) = scheduler.call("GET", f"{APPLICATIONS}/gang/explain")["transactions"]
+    assert "room of its gang" in str(operation)
+    scheduler.kill()
+    scheduler.start().wait_ready()
+    assert len(placeholders(scheduler)) == 4, "the placeholders outlive the leader"
+    for left in (7, 6):
+        scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/{left}")
+    scheduler.wait_running("gang", 6)
+    wait_for(lambda: placeholders(scheduler) == [], PATIENCE, "the end of the placeholders")
+    assert scheduler.taskgroups("rival") == [], "nothing was left for others"
+    reasons = {event["reason"] for event in scheduler.call("GET", "/namespaces/default/events")}
+    assert {"ReservationStarted", "ReservationComplete"} <= reasons
+
+
+def test_a_hard_reservation_that_times_out_fails_and_leaves_nothing(scheduler: SchedulerProcess) -> None:
+    scheduler.call("POST", APPLICATIONS, application("filler", 10))
+    scheduler.wait_running("filler", 10)
+    scheduler.call("POST", APPLICATIONS, reserved("gang", 4, "placeholderTimeoutInSeconds=2 gangSchedulingStyle=Hard"))
+
+    def stopped() -> dict[str, Any] | None:
+        view = scheduler.application("gang")
+        return view if view is not None and view["Status"] == "Stopped" else None
+
+    wait_for(stopped, PATIENCE, "the end of the reservation")
+    events = scheduler.call("GET", "/namespaces/default/events")
+    assert any("ResourceReservationTimeout" in event["message"] for event in events)
+    scheduler.call("POST", APPLICATIONS, application("next", 2))
+    scheduler.wait_running("next", 2)
