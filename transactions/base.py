@@ -141,12 +141,6 @@ class Slot(msgspec.Struct, frozen=True, gc=False):
 Verdict = tuple[TransactionStatus, str]
 
 
-class Waits(str):
-    """A message about a reason to wait that is no missing configuration."""
-
-    __slots__ = ()
-
-
 class Step(NamedTuple):
     """The result of one look at a transaction.
 

@@ -8,8 +8,8 @@ from offers.dimensions import recorded
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.holds import Hold
 from store.records import TaskGroup
-from transactions.base import Waits
 from transactions.kinds import daemonset
+from transactions.rules.gangs import WAITS
 from transactions.text import counted
 
 NAMED = 3
@@ -92,7 +92,7 @@ def reason_text(reason: str) -> str:
 def waiting(missing: tuple[str, ...]) -> str:
     """Returns the message of a launch that waits for configuration. `missing`: as `transactions.injection.missing`
     returns it."""
-    kind = "" if missing and isinstance(missing[0], Waits) else "for configuration: "
+    kind = "" if missing and missing[0] in WAITS else "for configuration: "
     return f"waiting {kind}{'; '.join(missing)}"
 
 

@@ -31,6 +31,7 @@ from store.records.objects import Queue as Queue
 from store.records.objects import Quota as Quota
 from store.records.objects import Webhook as Webhook
 from store.records.policies.managed import PLACEHOLDER_ANNOTATION as PLACEHOLDER_ANNOTATION
+from store.records.policies.managed import TASK_ANNOTATION as TASK_ANNOTATION
 from store.records.policies.managed import ManagedApplication as ManagedApplication
 from store.records.policies.managed import ManagedTask as ManagedTask
 from store.records.policies.managed import MemberGroup as MemberGroup

@@ -11,6 +11,12 @@ from offers.model import GroupGap
 from store.records import Application, PodGroup, TaskGroup, Version
 from store.state.reader import StateReader
 
+HELD = "for the room of its gang, which placeholders are to hold"
+LOADING = "for the recovery of its reservation"
+UNMANAGED = "for a managed application: other work is not placed now (scheduler.unmanaged)"
+WAITS = frozenset({HELD, LOADING, UNMANAGED})
+"""Messages of operations that the gate holds back, in place of missing configuration."""
+
 
 def missing_members(state: StateReader, version: Version, slots: int) -> int:
     """The number of slots of one operation that must find places at the same time, so that the application reaches its

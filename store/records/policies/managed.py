@@ -12,6 +12,8 @@ from store.records.version import Version
 
 PLACEHOLDER_ANNOTATION = "bcs.scheduler/placeholder-of"
 """Annotation of an application that is a placeholder: the name of the application that it holds room for."""
+TASK_ANNOTATION = "bcs.scheduler/task-of"
+"""Annotation of an application that runs a task of an application manager: the name of the managed application."""
 
 
 class StateChange(Part, frozen=True, kw_only=True):

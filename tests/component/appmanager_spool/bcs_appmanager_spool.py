@@ -4,8 +4,9 @@
      "parameters": "gangSchedulingStyle=Hard",
      "tasks": [{"id": "w0", "group": "w", "cpus": 1, "command": "sleep 60"}]}
 
-Each task has 32 MB of memory, and sleeps for an hour without a command. The name of the file without its end is the identifier. A task with ``"done": true`` has ended. An application whose
-file is removed has ended. Units of work have the labels ``spool/application`` and ``spool/task``.
+Each task has 32 MB of memory, and sleeps for an hour without a command. The name of the file without its end is the
+identifier. A task with ``"done": true`` has ended. An application whose file is removed has ended. Units of work have
+the labels ``spool/application`` and ``spool/task``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from offers.policy.applications.interface import (
     TaskGroupRef,
 )
 from offers.policy.applications.metadata import ApplicationMetadata, TaskGroup, TaskMetadata, parameters_of
-
 
 log = logging.getLogger(__name__)
 MEM = 32

@@ -12,11 +12,8 @@ from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import Way
 from offers.policy.applications.tables import PlaceholderState, TaskState
 from store.records import Transaction
-from transactions.base import Slot, Step, Waits
-
-HELD = Waits("for the room of its gang, which placeholders are to hold")
-LOADING = Waits("for the recovery of its reservation")
-UNNAMED = Waits("for a managed application: work without one may not be placed (scheduler.unmanaged)")
+from transactions.base import Slot, Step
+from transactions.rules.gangs import HELD, LOADING
 
 
 class SlotGate:
@@ -60,5 +57,5 @@ def _of_gang(unit: Unit, gang: Gang, step: Step) -> Step:
     return step._replace(slots=tuple(free)) if free else _held(step, HELD)
 
 
-def _held(step: Step, why: Waits) -> Step:
+def _held(step: Step, why: str) -> Step:
     return step._replace(slots=(), missing=(*step.missing, why) if step.missing else (why,))

@@ -8,11 +8,17 @@ from __future__ import annotations
 
 import msgspec
 
-from store.records import PLACEHOLDER_ANNOTATION, Application, ManagedApplication, ManagedTask, Placeholder, Version
+from store.records import (
+    PLACEHOLDER_ANNOTATION,
+    TASK_ANNOTATION,
+    Application,
+    ManagedApplication,
+    ManagedTask,
+    Placeholder,
+    Version,
+)
 from store.records.definition import Amounts, Container, KillPolicy, RestartPolicy, UnreachablePolicy
 
-TASK_ANNOTATION = "bcs.scheduler/task-of"
-"""Annotation of an application that runs a task of an application manager: the name of the managed application."""
 SLEEP = ("/bin/sleep", ("infinity",))
 """Command and arguments of a placeholder. One that is left over holds its room until it is released."""
 
