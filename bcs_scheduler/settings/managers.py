@@ -50,5 +50,5 @@ def _settings_of(name: str, given: object, names: Sequence[str], path: str) -> M
         raise ConfigError(f"{where}: {name}: must be settings by name")
     namespace = str(found.get("namespace", name))
     if not _NAMESPACE.match(namespace):
-        raise ConfigError(f"{where}: {name}.namespace: {namespace!r} is no name of a namespace")
+        raise ConfigError(f"{where}: {name}.namespace: {namespace!r} cannot be the name of a namespace")
     return found

@@ -72,7 +72,8 @@ def is_placeholder(application: Application) -> bool:
 
 
 def is_ours(application: Application | None) -> bool:
-    """True if the application carries out a placeholder or a task, and was not created by a user."""
+    """True if the application carries out a placeholder or a task, and was not created by a user. None: no application
+    exists."""
     return application is not None and (is_placeholder(application) or TASK_ANNOTATION in application.annotations)
 
 
