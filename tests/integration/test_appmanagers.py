@@ -37,8 +37,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cluster() -> Iterator[LocalCluster]:
-    """Two agents, each with room for one task of a core and a task of half a core."""
-    with LocalCluster(ClusterSettings(agents=2, cpus=1.7, mem=2048, synthetic=True)) as cluster:
+    """Two agents that run real programs, each with room for one task of a core and a task of half a core."""
+    with LocalCluster(ClusterSettings(agents=2, cpus=1.7, mem=2048)) as cluster:
         yield cluster
 
 
