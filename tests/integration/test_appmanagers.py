@@ -106,7 +106,7 @@ def test_applications_of_a_manager_start_end_and_survive_the_leader(scheduler: S
     put(spool, "last", {"queue": "root.q", "tasks": [{"id": "t", "cpus": 0.5, "command": "true"}]})
     wait_for(
         lambda: any(
-            event["reason"] == "TaskGroupFinished" and "last-t" in event["key"]
+            event["reason"] == "TaskGroupFinished" and "last-t" in str(event)
             for event in scheduler.call("GET", "/namespaces/batch/events")
         ),
         PATIENCE,
