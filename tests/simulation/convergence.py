@@ -225,7 +225,9 @@ class Convergence:
             application = self.store.durable.get(("application", key))
             if promise.exists is not None and promise.exists != (application is not None):
                 return "C5", f"{key}: promised to {'exist' if promise.exists else 'be gone'}", key
-            if isinstance(application, Application) and promise.instances not in (None, application.instances):
+            stopped = key in self.invariants.reservations.failed  # a Hard reservation that did not find its room
+            wanted = (None, application.instances) if isinstance(application, Application) else ()
+            if isinstance(application, Application) and not stopped and promise.instances not in wanted:
                 return "C5", f"{key}: promised x{promise.instances}, is x{application.instances}", key
         for key, promise in self.users.deployments.items():
             deployment = self.store.durable.get(("deployment", key))

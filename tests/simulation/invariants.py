@@ -14,7 +14,7 @@ daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownersh
 in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
-groups (I47) in tests.simulation.podgroups. That
+groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations. That
 statuses follow each other as their tables say (I33) is checked by the core itself (transactions.transitions). What must
 hold once faults have stopped is in tests.simulation.convergence.
 """
@@ -42,6 +42,7 @@ from tests.simulation.ownership import Ownership
 from tests.simulation.podgroups import PodGroups
 from tests.simulation.queueing import Queueing
 from tests.simulation.readiness import is_ready, ready
+from tests.simulation.reservations import Reservations
 from tests.simulation.room import Room
 from tests.simulation.sessions import Sessions
 from tests.simulation.store import Store
@@ -64,6 +65,7 @@ class Invariants:
         self.queueing = Queueing()
         self.sessions = Sessions(world, options)
         self.pod_groups = PodGroups(world)
+        self.reservations = Reservations(world, options)
         self.orphans = Orphans(world, store, master)
         self.timekeeping = Timekeeping(world, store, options)
         self.keeping = Keeping(world, options, store.durable, users.unwanted, self.timekeeping)
@@ -91,6 +93,7 @@ class Invariants:
         self.ownership.decided(before, unit)
         self.timekeeping.decided(before, unit)
         self.sessions.decided(before, unit)
+        self.reservations.decided(term, unit)
 
     def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
         old, new = before.get((change.kind, change.key)), change.record
@@ -115,6 +118,7 @@ class Invariants:
         self.ownership.turned(term)
         self.sessions.turned(term)
         self.pod_groups.turned(term)
+        self.reservations.turned(term)
 
     def updates_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I5: an update never ends a ready taskgroup if that makes more than its max_unavailable unavailable."""

@@ -36,6 +36,7 @@ from tests.simulation import (
     mutantgroups,
     mutantkeeping,
     mutantowners,
+    mutantreservations,
     mutantsessions,
     mutantstandbys,
     store,
@@ -384,3 +385,13 @@ OF_GROUPS = (
     Mutant("match members alone", mutantgroups.match_members_alone, ("I47",), range(2, 60, 2)),
 )
 """Mutants that are looked for in worlds with groups."""
+
+OF_RESERVATIONS = (
+    Mutant("leave placeholders", mutantreservations.leave_placeholders, ("I49",)),
+    Mutant("open the gate", mutantreservations.open_the_gate, ("I51", "I40")),
+    Mutant("give up without counting", mutantreservations.give_up_without_counting, ("I48",)),
+    Mutant("link twice", mutantreservations.link_twice, ("I50", "I48", "I51")),
+    Mutant("keep the records", mutantreservations.keep_records, ("I49", "I48")),
+    Mutant("save placeholders only", mutantreservations.save_placeholders_only, ("I48",)),
+)
+"""Mutants that are looked for in worlds with reservations."""

@@ -151,7 +151,8 @@ class Sessions:
                 if group.id not in self._known:
                     fresh.add(key)
         for key in fresh:
-            if key not in self._there and not self._ended_members(term, key):
+            reserved = key in state.managed_applications  # its taskgroups take over room that is held for all of them
+            if key not in self._there and not self._ended_members(term, key) and not reserved:
                 self._is_whole(term, key, there[key])
         self._there, self._known = there, set(state.taskgroups)
         self._instances = {key: application.instances for key, application in state.applications.items()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
-from tests.simulation import podgroups
+from tests.simulation import podgroups, reservations
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
 from tests.simulation.executors import Prober, sends_output
@@ -47,21 +47,25 @@ class Result:
 
 
 class Simulation:
-    def __init__(self, seed: int, sessions: bool = False, groups: bool = False) -> None:
+    def __init__(self, seed: int, sessions: bool = False, groups: bool = False, reserving: bool = False) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
-        groups (tests.simulation.podgroups)."""
+        groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations)."""
         self.groups = groups
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
         self.master = Master(world, watch)
         self.users = Users(world, self.store.durable)
-        options = with_sessions(_options(world)) if sessions or (groups and seed % 2) else _options(world)
+        odd = (groups or reserving) and seed % 2
+        options = with_sessions(_options(world)) if sessions or odd else _options(world)
         if sessions:
             self.users.asked = asked
             self.users.queues = QueueOperators(world, self.store.durable)
         elif groups:
             self.users.asked = podgroups.asked
+        elif reserving:
+            options = reservations.with_reservations(options)
+            self.users.asked = reservations.asked
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
@@ -168,11 +172,18 @@ def _options(world: World) -> CoreOptions:
 
 
 def simulate(
-    seed: int, steps: int, *, trace: bool = False, verbose: bool = False, sessions: bool = False, groups: bool = False
+    seed: int,
+    steps: int,
+    *,
+    trace: bool = False,
+    verbose: bool = False,
+    sessions: bool = False,
+    groups: bool = False,
+    reservations: bool = False,
 ) -> Result:
     """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
-    `groups`: as in `Simulation`."""
-    simulation = Simulation(seed, sessions, groups)
+    `groups`, `reservations`: as in `Simulation`."""
+    simulation = Simulation(seed, sessions, groups, reservations)
     violation = None
     began = simulation.world.now
     try:

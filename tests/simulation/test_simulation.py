@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, OF_GROUPS, OF_SESSIONS, Mutant
+from tests.simulation.mutants import MUTANTS, OF_GROUPS, OF_RESERVATIONS, OF_SESSIONS, Mutant
 from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -140,6 +140,26 @@ def test_mutants_of_groups_are_caught(mutant: Mutant, monkeypatch: pytest.Monkey
     mutant.breaks(monkeypatch)
     for seed in mutant.seeds:
         violation = simulate(seed, STEPS, groups=True).violation
+        if violation is not None:
+            assert violation.number in mutant.caught_by, str(violation)
+            return
+    pytest.fail(f"nobody noticed: {mutant.name}")
+
+
+def test_reservations_hold_their_room_and_leave_nothing() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 9):
+        result = simulate(seed, STEPS, reservations=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["reservations"] and counts["swaps"]
+
+
+@pytest.mark.parametrize("mutant", OF_RESERVATIONS, ids=lambda mutant: mutant.name)
+def test_mutants_of_reservations_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    for seed in mutant.seeds:
+        violation = simulate(seed, STEPS, reservations=True).violation
         if violation is not None:
             assert violation.number in mutant.caught_by, str(violation)
             return

@@ -42,6 +42,8 @@ class Kind:
     such a transaction and begins it again some time after it has failed; a newer number supersedes it."""
     deletes: bool = False
     """True if the application does not exist any more when the transaction has succeeded."""
+    reserves: bool = False
+    """True if the room for the taskgroups of the transaction may be gathered by placeholders."""
     in_place: bool = False
     """Taskgroups it ends are replaced under the same index, so a plan counts places for them."""
     scans_all: bool = False

@@ -60,6 +60,7 @@ class Launch(Kind):
     type: ClassVar[TransactionKind] = "LAUNCH"
     can_be_superseded = True
     sizes = True
+    reserves = True
     only_removals_matter = True
 
     def life(self, periods: Periods, *, inner: bool) -> float:

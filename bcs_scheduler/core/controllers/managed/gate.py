@@ -13,6 +13,7 @@ from offers.policy.applications.gangs.records import Way
 from offers.policy.applications.tables import PlaceholderState, TaskState
 from store.records import Transaction
 from transactions.base import Slot, Step
+from transactions.kinds.registry import kind_of
 from transactions.rules.gangs import HELD, LOADING
 
 
@@ -29,7 +30,7 @@ class SlotGate:
         unit = self._gangs.units.get(transaction.application_key)
         if unit is None:
             return step
-        if unit.kind == "own" and transaction.type != "LAUNCH":
+        if unit.kind == "own" and not kind_of(self._turn.state, transaction).reserves:
             return step
         gang = self._gangs.loaded.get(unit.gang)
         if gang is None:

@@ -59,8 +59,8 @@ class Reservations:
         kind_of(turn.state, launch).cancelled(turn.context, launch)
 
     def _launch(self, key: str) -> Transaction | None:
-        active = self._turn.state.active_of(key).values()
-        return next((transaction for transaction in active if transaction.type == "LAUNCH"), None)
+        state = self._turn.state
+        return next((one for one in state.active_of(key).values() if kind_of(state, one).reserves), None)
 
     def _begin(self, application: Application, version: Version) -> None:
         turn = self._turn
