@@ -194,6 +194,7 @@ def core_options(settings: Settings) -> CoreOptions:
         policy=policy_of_settings(scheduler.policy, scheduler.policy_file),
         hierarchy=queues_of_settings(scheduler.policy, scheduler.policy_file),
         placeholders=scheduler.placeholders,
+        unmanaged=scheduler.unmanaged,
         session_period=scheduler.session_period,
         session_clock=None if scheduler.policy == "simple" else time.monotonic,
         offer_hold=scheduler.offer_hold,

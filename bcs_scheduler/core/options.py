@@ -27,6 +27,9 @@ class CoreOptions:
     """The tree of queues that decides who gets room; None: another policy decides."""
     placeholders: Literal["off", "sleep"] = "off"
     """Form of the placeholders that hold room for gangs whose documents ask for a reservation; off: none do."""
+    unmanaged: Literal["bypass", "wait", "refuse"] = "bypass"
+    """Treatment of work that neither an application manager nor a reservation admits: bypass, it is placed; wait, its
+    new taskgroups wait; refuse, new applications and deployments are refused. Daemonsets are always placed."""
     session_period: float = 1.0
     """Seconds from a session to the next one at least (the period of the original)."""
     session_clock: Callable[[], float] | None = None

@@ -140,6 +140,10 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
         Literal["off", "sleep"],
         Help("Placeholders of gangs with a reservation: off, or sleep."),
     ] = _CORE.placeholders
+    unmanaged: Annotated[
+        Literal["bypass", "wait", "refuse"],
+        Help("Work without manager and reservation: bypass, wait or refuse."),
+    ] = _CORE.unmanaged
     app_managers: Annotated[
         tuple[Name, ...], Help("Application managers of installed packages that run beside the leader.")
     ] = ()

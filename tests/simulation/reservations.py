@@ -16,8 +16,8 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
-from bcs_scheduler.core.controllers.managed.reservations import PARAMETERS
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.records import PLACEHOLDER_ANNOTATION, ManagedApplication, Placeholder, Transaction
 from store.state import State
 from store.state.unit_of_work import Unit

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
-from bcs_scheduler.core.controllers.managed.reservations import PARAMETERS
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.records import PLACEHOLDER_ANNOTATION, Application, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint
 from store.state.validation import validate
 from tests.unit.lab import KEY, Lab, version
+from transactions import explain
 
 WHOLE = 150
 """Thousandths of a core of an agent with room for one taskgroup and not for two."""
@@ -204,3 +205,59 @@ def test_placeholders_do_not_count_for_the_quota_of_the_namespace() -> None:
     assert len(lab.holders) == 2
     one = msgspec.structs.replace(version(1), application="one")
     assert not lab.ask(requests.CreateApplication(version=one)).error
+
+
+# --- the gate -------------------------------------------------------------------------------------------------
+
+
+def gated(unmanaged: str) -> GangLab:
+    return GangLab(options=CoreOptions(strict=True, placeholders="sleep", unmanaged=unmanaged))  # type: ignore[arg-type]
+
+
+def test_work_without_a_managed_application_waits_and_reservations_pass() -> None:
+    lab = gated("wait")
+    lab.create(1)
+    lab.offer("a")
+    assert lab.groups == []
+    diagnosis = lab.core.diagnosis(lab.transaction("LAUNCH").id)
+    assert diagnosis is not None
+    assert explain.reasons(diagnosis).startswith("waiting for a managed application: ")
+    lab.delete()
+    lab.wait(1.0)
+    lab.gang(2, 2)
+    for agent in ("b", "c"):
+        lab.offer(agent, cpus=WHOLE)
+    lab.start()
+    for group in lab.stop_ending():
+        lab.offer(group.agent_id, cpus=WHOLE)
+    assert len(lab.groups) == 2
+
+
+def test_taskgroups_that_ran_are_replaced_behind_a_closed_gate() -> None:
+    lab = GangLab()
+    lab.create(1)
+    lab.offer("a")
+    lab.start()
+    lab = GangLab(lab.records(), lab.now, options=CoreOptions(strict=True, unmanaged="wait"))
+    lab._serial = 1000
+    before = lab.group()
+    lab.report(before, "FAILED")
+    lab.wait(15.0)
+    lab.offer("a")
+    assert lab.group().id != before.id
+
+
+def test_work_without_a_managed_application_is_refused() -> None:
+    lab = gated("refuse")
+    reply = lab.create(1)
+    assert (reply.error, KEY in lab.core.state.applications) == ("conflict", False)
+    assert "scheduler.unmanaged" in reply.message
+    lab.gang(2, 2)
+    assert len(lab.holders) == 2
+
+
+def test_the_gate_passes_everything_by_default() -> None:
+    lab = gated("bypass")
+    lab.create(1)
+    lab.offer("a")
+    assert len(lab.groups) == 1

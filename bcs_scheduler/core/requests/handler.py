@@ -102,6 +102,7 @@ class RequestHandler:
         return self._turn.quotas.check_after(partial(self._work, command))
 
     def _work(self, command: requests.Request) -> Data:
+        managed.refuse_unmanaged(self._turn, command)
         handler = self._handlers.get(type(command))
         if handler is None:
             raise Refused("invalid", f"{type(command).__name__} is not a known request")

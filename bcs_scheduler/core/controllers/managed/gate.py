@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
+from bcs_scheduler.core.requests.policies.managed import is_admitted
 from offers.policy.applications.gangs.gang import Gang
 from offers.policy.applications.gangs.records import Way
 from offers.policy.applications.tables import PlaceholderState, TaskState
 from store.records import Transaction
 from transactions.base import Slot, Step
 from transactions.kinds.registry import kind_of
-from transactions.rules.gangs import HELD, LOADING
+from transactions.rules.gangs import HELD, LOADING, UNMANAGED
 
 
 class SlotGate:
@@ -29,7 +30,7 @@ class SlotGate:
             return step
         unit = self._gangs.units.get(transaction.application_key)
         if unit is None:
-            return step
+            return self._unmanaged(transaction, step)
         if unit.kind == "own" and not kind_of(self._turn.state, transaction).reserves:
             return step
         gang = self._gangs.loaded.get(unit.gang)
@@ -40,6 +41,16 @@ class SlotGate:
             wanted = holder is not None and holder.life.state != PlaceholderState.RELEASING
             return step if wanted else _held(step, HELD)
         return _of_gang(unit, gang, step)
+
+    def _unmanaged(self, transaction: Transaction, step: Step) -> Step:
+        """Replacements of taskgroups that ran are always placed."""
+        if self._turn.options.unmanaged != "wait":
+            return step
+        application = self._turn.state.applications.get(transaction.application_key)
+        if application is None or application.type == "daemonset" or is_admitted(application.annotations):
+            return step
+        slots = tuple(slot for slot in step.slots if slot.replaces)
+        return step._replace(slots=slots) if slots else _held(step, UNMANAGED)
 
 
 def _of_gang(unit: Unit, gang: Gang, step: Step) -> Step:

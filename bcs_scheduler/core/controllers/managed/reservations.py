@@ -9,13 +9,12 @@ from __future__ import annotations
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.managed import units
 from bcs_scheduler.core.controllers.managed.gangs import Gangs
+from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from offers.policy.applications.metadata import parameters_of
 from store.records import Application, ManagedApplication, ManagedTask, MemberGroup, Transaction, Version
 from transactions.kinds.registry import kind_of
 from transactions.text import duration
 
-PARAMETERS = "yunikorn.apache.org/schedulingPolicyParameters"
-"""Annotation that asks for a reservation, with its parameters; empty = the defaults. The name is that of YuniKorn."""
 MOST = 500
 """Greatest number of taskgroups of a reservation: its records change in one unit."""
 CAUSES = {

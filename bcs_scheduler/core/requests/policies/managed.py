@@ -12,15 +12,33 @@ from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.requests.answers import refuse_oversized
 from offers.policy.applications.tables import TERMINATED
 from store.ids import object_key, part_key
-from store.records import ManagedApplication
+from store.records import PLACEHOLDER_ANNOTATION, TASK_ANNOTATION, ManagedApplication
 from store.state import State
 from transactions import injection
 from transactions.base import Refused
 
+PARAMETERS = "yunikorn.apache.org/schedulingPolicyParameters"
+"""Annotation that asks for a reservation, with its parameters; empty = the defaults. The name is that of YuniKorn."""
 MOST_MEMBERS = 500
 """Greatest number of members of all task groups of an application: its placeholders change in one unit."""
 NAMED = 3
 """Number of tasks that a message names, the first ones."""
+
+
+def is_admitted(annotations: Mapping[str, str]) -> bool:
+    """True for work that the gate admits by itself: placeholders, tasks of managers, and reservations."""
+    return any(key in annotations for key in (PLACEHOLDER_ANNOTATION, TASK_ANNOTATION, PARAMETERS))
+
+
+def refuse_unmanaged(turn: TurnContext, command: requests.Request) -> None:
+    """Raises Refused for new work that nothing admits, if the setting says so."""
+    if turn.options.unmanaged != "refuse":
+        return
+    creates = isinstance(command, requests.CreateApplication | requests.CreateDeployment)
+    version = command.version if isinstance(command, requests.CreateApplication | requests.CreateDeployment) else None
+    if creates and version is not None and not is_admitted(version.annotations):
+        words = "work without a managed application or a reservation is refused (scheduler.unmanaged)"
+        raise Refused("conflict", words)
 
 
 def add_application(turn: TurnContext, command: managed.AddManagedApplication) -> dict[str, Any]:
