@@ -158,9 +158,7 @@ class Term:
         self._thread.start()
         framework = self.core.state.framework
         self.driver.start(framework.id, framework.cluster, self._lead_check)
-        if self._prober is not None:
-            self._prober.start()
-        for other in (self._publisher, self._managers):
+        for other in (self._prober, self._publisher, self._managers):
             if other is not None:
                 other.start()
 
