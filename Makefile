@@ -27,7 +27,7 @@ PYMESOS := pymesos>=0.3.15
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv ready demo test check coverage release-check soak haproxy chromium lint format bench executor proto mesos clean
+.PHONY: help venv ready debian demo test check coverage release-check soak haproxy chromium lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -35,22 +35,38 @@ help:
 
 venv: $(READY)
 
-$(READY): setup.cfg pyproject.toml
+define make_environment
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "Python 3.11 or newer is needed; $(PYTHON) is $$($(PYTHON) -V 2>&1). Set PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "Python's venv module is missing. Install it: apt-get install python3-venv" >&2; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+endef
+
+$(READY): setup.cfg pyproject.toml
+	$(make_environment)
 	$(BIN)/python -m pip install --quiet -e '.[test]'
 	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
 	@touch $@
 
-$(DEV_READY): $(READY)
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
-	@touch $@
+# Installs the packages of $(READY) too: one run of pip for both.
+$(DEV_READY): setup.cfg pyproject.toml
+	$(make_environment)
+	$(BIN)/python -m pip install --quiet -e '.[test,dev]'
+	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
+	@touch $(READY) $@
 
-# All that lint and tests need.
-ready: $(DEV_READY) mesos haproxy chromium
+# All that lint and tests need. `make -j2 ready` installs packages of Python and of Debian at the same time.
+ready: $(DEV_READY) debian
+	@$(MAKE) --no-print-directory mesos haproxy chromium
+
+# Missing packages of Debian, all at once. Its targets below install what they need by themselves.
+debian:
+	@need=; for name in $$($(MESOS)/setup.sh packages) haproxy chromium chromium-driver; do \
+		dpkg -s $$name >/dev/null 2>&1 || need="$$need $$name"; done; \
+	test -z "$$need" || { mkdir -p build; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$need; } >build/debian.log 2>&1 || \
+		{ cat build/debian.log; echo "Debian packages are missing and can be installed by root only:$$need" >&2; exit 1; }; }
 
 demo: $(READY)
 	@$(BIN)/python -m bcs_scheduler.demo
