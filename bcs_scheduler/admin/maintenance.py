@@ -19,7 +19,9 @@ from store.zookeeper.store import ZooKeeperStore
 from transactions.text import counted
 
 ELECTION_PATIENCE = 30.0
-"""Seconds to wait for leadership: longer than the session of a scheduler that was killed."""
+"""Seconds to wait for leadership in ZooKeeper: longer than the session of a scheduler that was killed."""
+LOCK_PATIENCE = 3.0
+"""The same in other stores: the end of a scheduler releases its lock at once."""
 COMMIT_PATIENCE = 30.0
 """Seconds to wait until one commit is durable."""
 LONGEST_ID = 255
@@ -40,7 +42,7 @@ def leading(store: Store) -> Iterator[int]:
         store.open()
         elected: Future[Term] = Future()
         store.campaign("maintenance", elected.set_result, lambda reason: None)
-        yield elected.result(ELECTION_PATIENCE).epoch
+        yield elected.result(ELECTION_PATIENCE if isinstance(store, ZooKeeperStore) else LOCK_PATIENCE).epoch
     except FutureTimeout:
         leader = store.leader()
         raise MaintenanceError(

@@ -112,7 +112,7 @@ def test_not_while_somebody_leads(url: str, monkeypatch: pytest.MonkeyPatch) -> 
     elected: Future[Term] = Future()
     leader.campaign("http://127.0.0.1:1", elected.set_result, lambda reason: None)
     elected.result(30)
-    monkeypatch.setattr("bcs_scheduler.admin.maintenance.ELECTION_PATIENCE", 0.3)
+    monkeypatch.setattr("bcs_scheduler.admin.maintenance.LOCK_PATIENCE", 0.3)
     try:
         with pytest.raises(MaintenanceError, match="leads; stop every scheduler first"):
             forget_framework(open_store(url), force=False)

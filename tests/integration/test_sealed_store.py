@@ -170,7 +170,7 @@ def test_keys_rotate(place: Place) -> None:
 
 
 def test_a_scheduler_that_leads_is_not_disturbed(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bcs_scheduler.admin.maintenance.ELECTION_PATIENCE", 1.0)
+    monkeypatch.setattr("bcs_scheduler.admin.maintenance.LOCK_PATIENCE", 1.0)
     key = new_key()
     scheduler = place.scheduler(key)
     flags = ["--store", f"sqlite:///{place.state}", "--store-secret-key-file", str(place.keys)]

@@ -89,10 +89,12 @@ def test_a_crash_after_it_ran_ends_a_stable_wait(server: StandIn, bcs: Any, work
     assert "taskgroup web-0 failed and was replaced: exit code 3" in result.err
 
 
-def test_what_stays_up_is_stable(bcs: Any, workload: Workload) -> None:
+def test_what_stays_up_is_stable(server: StandIn, bcs: Any, workload: Workload) -> None:
+    """No request waits for a change meanwhile: a server would answer after 30 seconds, because nothing changes."""
     workload.becomes(True)
     workload.has([taskgroup()])
     assert bcs("apply", "-f", workload.file, "--wait", "--stable", "200ms", "--timeout", "60s").code == 0
+    assert not [request for request in server.seen if "watch" in request.query]
 
 
 def test_a_time_out_says_how_far_it_is(bcs: Any, workload: Workload) -> None:

@@ -190,8 +190,9 @@ def _raise_if_halted(name: str, deployment: Json) -> None:
 
 
 def _next_state(session: Session, namespace: str, name: str, last: Json, left: float) -> Json:
-    """The deployment: at once for the first poll, then after its next change, at the latest after `left` seconds."""
-    if not last:
+    """The deployment: at once for the first poll, then after its next change, at the latest after `left` seconds. At
+    once also when the update is complete: then the time of --stable passes, in which nothing need change."""
+    if not last or is_complete(last):
         return session.client.deployment(namespace, name)
     return session.client.watch_deployment(namespace, name, last["resourceVersion"], timeout=max(0.0, left))
 
