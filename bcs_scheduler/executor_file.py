@@ -71,7 +71,7 @@ def build(package: Path) -> ExecutorFile:
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, EPOCH)
     entry.external_attr = 0o644 << 16
-    archive.writestr(entry, content, zipfile.ZIP_DEFLATED, compresslevel=9)
+    archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
 
 
 def _byte_code(name: str, source: bytes) -> bytes:

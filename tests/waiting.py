@@ -8,16 +8,21 @@ from typing import TypeVar
 
 T = TypeVar("T")
 
-POLL = 0.02
+LEAST, MOST = 0.01, 0.1
+"""Seconds between two looks at a condition."""
+SHARE = 0.1
+"""The same as a part of the time waited so far. Conditions are often requests to a program under test: asked fifty
+times a second for seconds, they would take the processors from the programs that the tests wait for."""
 
 
 def wait_for(condition: Callable[[], T], seconds: float = 60.0, what: str | Callable[[], str] = "the condition") -> T:
     """The first true value of `condition`. Fails the test after `seconds`, saying `what` was waited for."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while True:
         value = condition()
         if value:
             return value
-        if time.monotonic() > deadline:
+        waited = time.monotonic() - began
+        if waited > seconds:
             raise AssertionError(f"waited {seconds} s in vain for {what if isinstance(what, str) else what()}")
-        time.sleep(POLL)
+        time.sleep(min(MOST, max(LEAST, SHARE * waited)))

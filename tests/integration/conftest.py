@@ -45,11 +45,7 @@ def zookeeper_ensemble(shared_ensemble: ZooKeeperEnsemble) -> Iterator[ZooKeeper
 def real_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
     """A master and three agents, shared by all tests of a run: use frameworks of your own, and leave the processes
     alone or bring them back before the test ends."""
-    cluster = RealMesos(tmp_path_factory.mktemp("mesos"), environment={"MESOS_CLUSTER": "integration"})
-    try:
-        yield cluster.start()
-    finally:
-        cluster.stop()
+    yield from _started(RealMesos(tmp_path_factory.mktemp("mesos"), environment={"MESOS_CLUSTER": "integration"}))
 
 
 @pytest.fixture(scope="session")
@@ -68,10 +64,17 @@ def mesos_for_the_next(request: pytest.FixtureRequest) -> Iterator[None]:
         cluster.end_abandoned()
 
 
-@pytest.fixture
-def ha_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
-    """ZooKeeper, three masters and three agents, for one test."""
-    cluster = RealMesos(tmp_path_factory.mktemp("mesos-ha"), kind="ha")
+@pytest.fixture(scope="module")
+def module_ha_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
+    yield from _started(RealMesos(tmp_path_factory.mktemp("mesos-ha"), kind="ha"))
+
+
+@pytest.fixture(scope="module")
+def module_own_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
+    yield from _started(RealMesos(tmp_path_factory.mktemp("mesos-own")))
+
+
+def _started(cluster: RealMesos) -> Iterator[RealMesos]:
     try:
         yield cluster.start()
     finally:
@@ -79,21 +82,22 @@ def ha_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
 
 
 @pytest.fixture
-def own_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
-    """A master and three agents for one test, which may kill what it likes."""
-    cluster = RealMesos(tmp_path_factory.mktemp("mesos-own"))
-    try:
-        yield cluster.start()
-    finally:
-        cluster.stop()
+def ha_mesos(module_ha_mesos: RealMesos) -> RealMesos:
+    """ZooKeeper, three masters and three agents, which the test may kill and suspend as it likes. The tests of a file
+    have them one after the other: all processes run at the begin of a test, and no framework is left."""
+    module_ha_mesos.heal()
+    return module_ha_mesos
+
+
+@pytest.fixture
+def own_mesos(module_own_mesos: RealMesos) -> RealMesos:
+    """A master and three agents, likewise."""
+    module_own_mesos.heal()
+    return module_own_mesos
 
 
 @pytest.fixture
 def big_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
     """Agents that claim to be large: room for hundreds of small taskgroups."""
     environment = {"REALMESOS_SCALARS": "cpus:40;mem:60000;disk:60000"}
-    cluster = RealMesos(tmp_path_factory.mktemp("mesos-big"), environment=environment)
-    try:
-        yield cluster.start()
-    finally:
-        cluster.stop()
+    yield from _started(RealMesos(tmp_path_factory.mktemp("mesos-big"), environment=environment))

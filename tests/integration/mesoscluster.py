@@ -141,6 +141,13 @@ class RealMesos:
                 found |= {int(process.name), *living_descendants(int(process.name))}
         return sorted(found)
 
+    def _tasks_ended(self, agent: str) -> bool:
+        """Ends what runs on the agent; False if nothing did."""
+        pids = self.task_pids(agent)
+        for pid in pids:
+            send_signal(pid, signal.SIGKILL)
+        return bool(pids)
+
     def processes(self) -> dict[int, str]:
         """All that was started by the cluster or runs in a folder of it: command lines by pid."""
         root, found = f"{self.directory}/", {}
@@ -167,6 +174,19 @@ class RealMesos:
         """Ends the framework with all its tasks, as an operator would."""
         address = self.masters[self.leader()]
         urllib.request.urlopen(f"http://{address}/teardown", f"frameworkId={framework_id}".encode(), timeout=60).close()
+
+    def heal(self) -> None:
+        """All processes of the cluster run again, all agents are registered, and neither a framework nor a process of a
+        task is left: as after `start`, but for what the master remembers."""
+        names = [*(["zk"] if self.kind == "ha" else []), *self.masters, *self.agents]
+        for name in names:
+            self.resume_process(name)
+        self.start_process(*[name for name in names if self.pid_of(name) is None])
+        self.wait_for_leader()
+        self.wait_for_agents(len(self.agents))
+        for framework in self.state()["frameworks"]:
+            self.teardown(framework["id"])
+        wait_for(lambda: not any([self._tasks_ended(agent) for agent in self.agents]), 60, "the end of all tasks")
 
     def end_abandoned(self) -> None:
         """Ends the frameworks that no scheduler is connected for."""

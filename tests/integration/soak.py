@@ -76,10 +76,11 @@ class Soak(Faults):
                 user.stop()
         self.stop_processes()
 
-    def run(self, minutes: float) -> list[str]:
-        """Rounds until the time is over; what is wrong, as lines: empty if all is well."""
+    def run(self, minutes: float, rounds: int = 1) -> list[str]:
+        """Rounds until the time is over and there were at least so many; what is wrong, as lines: empty if all is
+        well."""
         end = time.monotonic() + 60 * minutes
-        while time.monotonic() < end:
+        while time.monotonic() < end or self.rounds < rounds:
             found = self.round()
             if found:
                 return found

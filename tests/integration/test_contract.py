@@ -31,12 +31,13 @@ from schemathesis.specs.openapi.checks import (
 from bcs_scheduler.api.http.operation import BASE, Operation
 from bcs_scheduler.api.routes import operations
 from bcs_scheduler.api.streams.sse import MEDIA_TYPE as EVENT_STREAM
+from tests.effort import share
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess, document
 
 pytestmark = pytest.mark.slow
 SEED = 20_240_101
-GOOD, BAD = 5, 3
+GOOD, BAD = share(5, 2), share(3, 2)
 """Requests per operation: as its schema allows, and as it does not."""
 EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"
 FILES = (

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.slow
 
 PATIENCE = 90.0
 INSTANCES, BOUND = 6, 1
+PAUSE = 0.05
+"""Seconds between two looks at all that serves: what is ended is away for longer, until its place is filled."""
 SERVE = (
     'mkdir -p page && echo ok > page/health && cd page && exec python3 -m http.server "$PORT_http" '
     '--bind "$BCS_NODE_IP"'
@@ -79,7 +81,7 @@ class Observer:
         self._thread.start()
 
     def _observe(self) -> None:
-        while not self._stop.is_set():
+        while not self._stop.wait(PAUSE):
             self.seen.append(self._count())
 
     def close(self) -> list[int]:

@@ -20,7 +20,7 @@ from bcs_scheduler.publishing import publisher as publishing
 from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import Target
 from store.records import Endpoint, Member, MemberPort, Record, Service, ServicePort
-from tests.integration.zookeeper import ZooKeeperServer
+from tests.integration.zookeeper import SHORT_LIVED, ZooKeeperServer
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -301,7 +301,7 @@ def test_what_is_too_large_is_left_out_until_it_is_smaller(begin: Begin, nodes: 
 
 
 def test_a_server_that_takes_less_holds_up_nobody_else(tmp_path: Path) -> None:
-    server = ZooKeeperServer(tmp_path, java=("-Xmx128m", "-Djute.maxbuffer=100000"))
+    server = ZooKeeperServer(tmp_path, java=("-Xmx128m", SHORT_LIVED, "-Djute.maxbuffer=100000"))
     server.start()
     nodes = Nodes(server.hosts)
     large = msgspec.structs.replace(SERVICE, annotations={"text": "x" * 150_000})

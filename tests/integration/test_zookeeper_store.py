@@ -27,7 +27,7 @@ from store.zookeeper.session import Session
 from store.zookeeper.store import ZooKeeperStore
 from store.zookeeper.tree import TERMS_KEPT, Address, Tree
 from tests.integration.storeplaces import PATIENCE, Candidate, ZooKeeperPlace, done, puts
-from tests.integration.zookeeper import ZooKeeperServer
+from tests.integration.zookeeper import SHORT_LIVED, ZooKeeperServer
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.zookeeper
@@ -355,7 +355,7 @@ def test_only_the_counters_of_the_last_terms_are_kept(place: ZooKeeperPlace, lea
 
 def test_many_large_records_are_loaded_from_a_server_with_a_small_heap(tmp_path: Path) -> None:
     """Answers to reads of many nodes once overflowed the heap of the server: it ended the connection each time."""
-    server = ZooKeeperServer(tmp_path / "server", java=("-Xmx192m",))
+    server = ZooKeeperServer(tmp_path / "server", java=("-Xmx192m", SHORT_LIVED))
     server.start()
     stores = [ZooKeeperStore(server.hosts, "/large", session_timeout=10.0) for _ in range(2)]
     try:

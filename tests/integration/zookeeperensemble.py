@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.integration.zookeeper import ZooKeeperServer, free_ports
+from tests.integration.zookeeper import SHORT_LIVED, ZooKeeperServer, free_ports
 from tests.waiting import wait_for
 
 _MEMBERS = 3
-_JAVA = ("-Xmx192m", "-XX:TieredStopAtLevel=1")
-"""Small, and quickly up: they are restarted often."""
+_JAVA = ("-Xmx192m", SHORT_LIVED)
 
 
 class ZooKeeperEnsemble:
