@@ -141,12 +141,12 @@ class RealMesos:
                 found |= {int(process.name), *living_descendants(int(process.name))}
         return sorted(found)
 
-    def _tasks_ended(self, agent: str) -> bool:
-        """Ends what runs on the agent; False if nothing did."""
+    def _end_tasks(self, agent: str) -> int:
+        """Ends what runs on the agent; the number of its processes."""
         pids = self.task_pids(agent)
         for pid in pids:
             send_signal(pid, signal.SIGKILL)
-        return bool(pids)
+        return len(pids)
 
     def processes(self) -> dict[int, str]:
         """All that was started by the cluster or runs in a folder of it: command lines by pid."""
@@ -186,7 +186,7 @@ class RealMesos:
         self.wait_for_agents(len(self.agents))
         for framework in self.state()["frameworks"]:
             self.teardown(framework["id"])
-        wait_for(lambda: not any([self._tasks_ended(agent) for agent in self.agents]), 60, "the end of all tasks")
+        wait_for(lambda: sum(map(self._end_tasks, self.agents)) == 0, 60, "the end of all tasks")
 
     def end_abandoned(self) -> None:
         """Ends the frameworks that no scheduler is connected for."""

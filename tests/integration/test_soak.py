@@ -1,4 +1,5 @@
-"""A minute of `make soak`, two with all random cases: faults on a real Mesos with three masters, a real ensemble and three schedulers."""
+"""A minute of `make soak`, two with all random cases: faults on a real Mesos with three masters, a real ensemble and
+three schedulers."""
 
 from __future__ import annotations
 
