@@ -171,6 +171,7 @@ def api_options(settings: Settings) -> ApiSettings:
 
 def core_options(settings: Settings) -> CoreOptions:
     scheduler, periods = settings.scheduler, settings.transactions
+    tree = queues_of_settings(scheduler.policy, scheduler.policy_file)
     return CoreOptions(
         transactions=Options(
             periods=Periods(
@@ -192,9 +193,10 @@ def core_options(settings: Settings) -> CoreOptions:
         ),
         scoring=scheduler.scoring,
         policy=policy_of_settings(scheduler.policy, scheduler.policy_file),
-        hierarchy=queues_of_settings(scheduler.policy, scheduler.policy_file),
         placeholders=scheduler.placeholders,
         unmanaged=scheduler.unmanaged,
+        hierarchy=tree.partition if tree is not None else None,
+        hierarchy_document=tree.document if tree is not None else "",
         session_period=scheduler.session_period,
         session_clock=None if scheduler.policy == "simple" else time.monotonic,
         offer_hold=scheduler.offer_hold,

@@ -171,6 +171,9 @@ class HeldBack(NamedTuple):
     policies."""
     applications: int | None = None
     """The number of applications that a limit admits; None if no such limit holds the demand back."""
+    whose: str = ""
+    """The user or group of a limit (``user alice``), or the reason for which no queue takes the application; else
+    empty."""
 
 
 class GroupGap(NamedTuple):

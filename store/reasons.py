@@ -31,6 +31,7 @@ EventReason = Literal[
     "DaemonsetStuck", "DaemonsetDeleted",
     "ServiceCreated", "ServiceUpdated", "ServiceDeleted", "ServiceAvailable", "ServiceUnavailable", "ServiceTruncated",
     "NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted", "QueueCreated", "QueueUpdated", "QueueDeleted",
+    "QueueTreeUpdated", "QueueHalted", "QueueStarted", "QueueTreeFileIgnored", "QueueTreeUnreadable",
     "PodGroupCreated", "PodGroupUpdated", "PodGroupDeleted",
     "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted",
     "ReservationStarted", "ReservationComplete", "ReservationTimedOut", "ReservationRejected",
@@ -215,6 +216,19 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
     )
     yield from _kept("namespace", "NamespaceCreated", "NamespaceUpdated", "NamespaceDeleted", "The namespace document")
     yield from _kept("queue", "QueueCreated", "QueueUpdated", "QueueDeleted", "The queue")
+    yield from _of(
+        "queuetree",
+        ("QueueTreeUpdated", "The tree of queues has another revision, which counts from now on.", ""),
+        ("QueueHalted", "A queue of the tree was stopped, or drains.", ""),
+        ("QueueStarted", "A queue of the tree takes applications again.", ""),
+        (
+            "QueueTreeFileIgnored",
+            "The stored tree counts, and the file of the settings differs from it.",
+            "",
+            "warning",
+        ),
+        ("QueueTreeUnreadable", "A stored revision of the tree cannot be read by this version.", "", "error"),
+    )
     yield from _kept(
         "priorityclass", "PriorityClassCreated", "PriorityClassUpdated", "PriorityClassDeleted", "The priority class"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from offers.dimensions import recorded
 from offers.model import Diagnosis, GroupGap, HeldBack
@@ -49,6 +49,14 @@ def group_gap(gap: GroupGap) -> str:
     return f"group {gap.group}: {words}" + (f"; missing by member: {short}" if short else "")
 
 
+REFUSALS: Mapping[str, str] = {
+    "AccessDenied": "the creator of the application may not submit to the queue that a placement rule gives",
+    "QueueNotActive": "the queue that a placement rule gives is stopped or draining",
+    "QueueNotALeaf": "the queue that a placement rule gives has queues below",
+}
+"""Reasons of `offers.policy.hierarchy.Refusal` for which no queue takes an application."""
+
+
 def held_back(found: HeldBack) -> str:
     """Returns the message for a demand that its queue holds back, with the amounts of the queue."""
     has, deserves = (
@@ -65,19 +73,21 @@ def held_back(found: HeldBack) -> str:
 
 
 def _hierarchical(found: HeldBack, has: str, most: str) -> str:
+    whose = found.whose or "a user"
     match found.hold:
         case Hold.QUEUE_MAXIMUM:
             return f"queue {found.queue} has no room below its maximum; used: {has}; maximum: {most}"
         case Hold.QUEUE_APPLICATIONS:
             return f"queue {found.queue} runs as many applications as it may: {found.applications}"
         case Hold.LIMIT_APPLICATIONS:
-            return f"a limit of queue {found.queue} admits {counted(found.applications or 0, 'application')} of a user"
+            return f"a limit of queue {found.queue} admits {counted(found.applications or 0, 'application')} of {whose}"
         case Hold.LIMIT_RESOURCES:
-            return f"a limit of queue {found.queue} admits no more resources of a user"
+            return f"a limit of queue {found.queue} admits no more resources of {whose}"
         case Hold.QUEUE_STOPPED:
             return f"queue {found.queue} is stopped"
         case Hold.NO_QUEUE:
-            return f"no placement rule gives a queue for the application; its namespace names {found.queue}"
+            why = REFUSALS.get(found.whose, "no placement rule gives a queue for the application")
+            return f"{why}; its namespace names {found.queue}"
         case _:
             return f"queue {found.queue} waits for room that is promised to a taskgroup or being freed"
 

@@ -30,6 +30,8 @@ class CoreOptions:
     unmanaged: Literal["bypass", "wait", "refuse"] = "bypass"
     """Treatment of work that neither an application manager nor a reservation admits: bypass, it is placed; wait, its
     new taskgroups wait; refuse, new applications and deployments are refused. Daemonsets are always placed."""
+    hierarchy_document: str = ""
+    """The file of `hierarchy` as canonical JSON, which becomes the first stored revision; empty: there is no file."""
     session_period: float = 1.0
     """Seconds from a session to the next one at least (the period of the original)."""
     session_clock: Callable[[], float] | None = None

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.watching.hub import Hub
 from offers.agents import ListedAgent
@@ -76,6 +77,9 @@ class Gateway(Protocol):
 
     def queues(self) -> list[QueueFigures]:
         """Figures of all queues, by name; none on a slave."""
+
+    def queue_tree(self) -> TreeFigures | None:
+        """The tree of hierarchical queues; None with another policy, and on a slave."""
 
     def mesos_master(self) -> str:
         """host:port of the Mesos master this scheduler has subscribed with; empty if there is none, and on a slave."""

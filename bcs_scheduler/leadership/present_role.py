@@ -9,6 +9,7 @@ from concurrent.futures import Future
 
 from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.requests import Request
+from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.checks import readiness
 from bcs_scheduler.leadership.checks.eligibility import Obstacle
@@ -99,6 +100,10 @@ class PresentRole:
     def queues(self) -> list[QueueFigures]:
         term = self._term
         return term.core.turn_context.queues.figures() if term is not None else []
+
+    def queue_tree(self) -> TreeFigures | None:
+        term = self._term
+        return term.core.turn_context.queues.tree() if term is not None else None
 
     def mesos_master(self) -> str:
         term = self._term

@@ -26,6 +26,14 @@ class Caller:
     namespaces: frozenset[str] | None
     programs: frozenset[ProgramRight] = frozenset(PROGRAM_RIGHTS)
     """The sessions that they may open, if their role goes so far."""
+    groups: tuple[str, ...] = ()
+    """Groups of the caller, for the limits of queues; a caller of more than one group counts for the first that a limit
+    names."""
+
+    @property
+    def user(self) -> str:
+        """The name by which queues know the caller; empty for a caller without credentials."""
+        return "" if self.means == "anonymous" else self.name
 
     @property
     def everywhere(self) -> bool:

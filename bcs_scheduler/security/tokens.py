@@ -6,6 +6,7 @@
     role = "operator"                      # viewer, operator, admin
     namespaces = ["shop", "shop-test"]     # or "*": all, and the objects of the cluster
     programs = ["attach", "copy"]          # optional: these sessions only; false = none, and no commands
+    groups = ["payments"]                  # optional: for limits and rules of hierarchical queues
     expires = 2027-01-01T00:00:00Z         # optional
 
 An entry with `certificate` in place of `hash` is for clients that show a certificate of `api.tls_client_ca` with this
@@ -34,7 +35,7 @@ PREFIX = "bcs_"
 BITS = 256
 _HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._@-]{0,62}[A-Za-z0-9])?")
-_KNOWN = frozenset({"name", "hash", "certificate", "role", "namespaces", "expires", "programs"})
+_KNOWN = frozenset({"name", "hash", "certificate", "role", "namespaces", "expires", "programs", "groups"})
 
 
 class Denied(Exception):
@@ -53,6 +54,7 @@ class Entry:
     expires: float = 0.0
     programs: frozenset[ProgramRight] = frozenset(PROGRAM_RIGHTS)
     """The sessions with tasks that operators and admins may open."""
+    groups: tuple[str, ...] = ()
 
 
 class Tokens:
@@ -87,7 +89,7 @@ def _caller(entry: Entry, means: Any, now: float) -> Caller:
     if entry.expires and now >= entry.expires:
         when = datetime.fromtimestamp(entry.expires, UTC).isoformat()
         raise Denied(f"the {means} of {entry.name} expired at {when}")
-    return Caller(entry.name, means, entry.role, entry.namespaces, entry.programs)
+    return Caller(entry.name, means, entry.role, entry.namespaces, entry.programs, entry.groups)
 
 
 def new_token() -> str:
@@ -150,7 +152,7 @@ def _entry(where: str, item: Any) -> Entry:
     if hash and not _HASH.fullmatch(hash):
         raise Broken(f"{where}: hash must be sha256: and 64 hexadecimal digits, as `bcs-scheduler token new` prints it")
     namespaces, expires = _namespaces(where, item), _expires(where, item)
-    return Entry(name, role, namespaces, hash, certificate, expires, _programs(where, item))
+    return Entry(name, role, namespaces, hash, certificate, expires, _programs(where, item), _groups(where, item))
 
 
 def _programs(where: str, item: dict[str, Any]) -> frozenset[ProgramRight]:
@@ -160,6 +162,13 @@ def _programs(where: str, item: dict[str, Any]) -> frozenset[ProgramRight]:
     if not isinstance(given, list) or not all(name in PROGRAM_RIGHTS for name in given):
         raise Broken(f"{where}: programs must be true, false, or a list of {', '.join(PROGRAM_RIGHTS)}")
     return frozenset(given)
+
+
+def _groups(where: str, item: dict[str, Any]) -> tuple[str, ...]:
+    given = item.get("groups", [])
+    if not isinstance(given, list) or not all(isinstance(name, str) and _NAME.fullmatch(name) for name in given):
+        raise Broken(f"{where}: groups must be a list of names: letters, digits, '.', '_', '@' or '-', at most 64")
+    return tuple(dict.fromkeys(given))
 
 
 def _namespaces(where: str, item: dict[str, Any]) -> frozenset[str] | None:

@@ -7,15 +7,15 @@ class of such objects without arguments, or, for node orders, a function of temp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import yaml
 
 from bcs_scheduler.settings.sections import ConfigError
 from offers.policy.hierarchy import BadQueues, Partition, partition_of
+from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, canonical
 from offers.policy.session.configuration.document import BadPolicy, Problem, default_policy, policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.configuration.registry import Registry
@@ -27,7 +27,6 @@ NODE_ORDERS = "bcs_scheduler.policy_node_orders"
 Kind = Literal["simple", "session", "hierarchical"]
 RESOURCES = ("cpus", "mem")
 """The resources that queues of the policy `hierarchical` count: cores, and MB."""
-DEFAULT_QUEUES: Mapping[str, Any] = {"queues": [{"name": "default"}]}
 
 
 class BadPlugin(Exception):
@@ -69,13 +68,21 @@ def _document(path: Path) -> Any:
         raise BadPolicy([Problem(str(path), f"not YAML: {' '.join(str(error).split())}")]) from None
 
 
-def queues_of_settings(kind: Kind, path: str) -> Partition | None:
+class TreeOfSettings(NamedTuple):
+    """The tree of queues that the settings name. `document`: the file as canonical JSON; empty without a file."""
+
+    partition: Partition
+    document: str
+
+
+def queues_of_settings(kind: Kind, path: str) -> TreeOfSettings | None:
     """The tree of queues that the settings name; None for other policies than `hierarchical`. `path`: the YAML file of
     the tree; empty = one queue, `root.default`. Raises ConfigError, with every problem of the file."""
     if kind != "hierarchical":
         return None
     try:
-        return partition_of(_document(Path(path)) if path else DEFAULT_QUEUES, RESOURCES)
+        document = _document(Path(path)) if path else DEFAULT_QUEUES
+        return TreeOfSettings(partition_of(document, RESOURCES), canonical(document) if path else "")
     except (BadQueues, BadPolicy) as error:
         problems = "\n".join(f"  {problem}" for problem in error.problems)
         raise ConfigError(f"scheduler.policy_file: {path} is refused:\n{problems}") from None

@@ -28,6 +28,7 @@ OPEN_KINDS = frozenset(
         "endpoint",
         "namespace",
         "queue",
+        "queuetree",
         "priorityclass",
         "podgroup",
         "managedapplication",

@@ -45,6 +45,8 @@ PAST: Mapping[str, tuple[str, ...]] = {
     "Endpoint": ("created_at", "updated_at"),
     "Namespace": ("created_at", "updated_at"),
     "Queue": ("created_at", "updated_at"),
+    "QueueTree": ("created_at", "updated_at"),
+    "QueueHalt": ("since",),
     "PodGroup": ("created_at", "updated_at"),
     "PriorityClass": ("created_at", "updated_at"),
     "ManagedApplication": ("created_at", "timer", "completing", "ended"),
@@ -76,6 +78,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "ManagedApplication": ("core_history", "history"),
     "ManagedTask": ("history", "version"),
     "Placeholder": ("history",),
+    "QueueTree": ("halts",),
 }
 """Fields, by struct, with structs that hold times."""
 

@@ -28,6 +28,8 @@ from store.records.objects import Namespace as Namespace
 from store.records.objects import PodGroup as PodGroup
 from store.records.objects import PriorityClass as PriorityClass
 from store.records.objects import Queue as Queue
+from store.records.objects import QueueHalt as QueueHalt
+from store.records.objects import QueueTree as QueueTree
 from store.records.objects import Quota as Quota
 from store.records.objects import Webhook as Webhook
 from store.records.policies.managed import PLACEHOLDER_ANNOTATION as PLACEHOLDER_ANNOTATION
@@ -102,6 +104,7 @@ KINDS: dict[str, type[Record]] = {
         Endpoint,
         Namespace,
         Queue,
+        QueueTree,
         PriorityClass,
         PodGroup,
         ManagedApplication,

@@ -78,6 +78,39 @@ class Queue(Record, frozen=True, kw_only=True):
         return self.name
 
 
+class QueueHalt(Part, frozen=True, kw_only=True):
+    """A queue of the tree that an operator has halted: `Draining` takes no applications, `Stopped` places nothing."""
+
+    queue: str
+    """Full name of the queue."""
+    state: Literal["Stopped", "Draining"] = "Stopped"
+    since: float = 0.0
+    """Unix seconds. Applications that are older are in the queue, younger ones are not taken."""
+
+
+class QueueTree(Record, frozen=True, kw_only=True):
+    """A revision of the tree of queues of the policy `hierarchical`. The revision with the greatest number counts."""
+
+    kind: ClassVar[str] = "queuetree"
+
+    number: int
+    document: str = ""
+    """The tree as JSON, in the shape of YuniKorn's queue configuration."""
+    halts: tuple[QueueHalt, ...] = ()
+    """The queues that are halted, by name. Changes without a new revision; the next revision takes it over."""
+    author: str = ""
+    """Name of the caller who has made the revision; empty = the scheduler, from the file of the settings."""
+    why: str = ""
+    """Origin of the revision, for users: from the file, applied, rolled back to revision 3."""
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def key(self) -> str:
+        """The number as a text."""
+        return str(self.number)
+
+
 class PriorityClass(Record, frozen=True, kw_only=True):
     """A named priority. Versions hold the value that the class had when they were
     made, so a class may be deleted while it is used."""

@@ -88,6 +88,10 @@ class Application(Record, frozen=True, kw_only=True):
     message: str = ""
     operation: str = ""
     """Id of the transaction that owns the application while it is Operating."""
+    user: str = ""
+    """Name of the caller who has created the application or its deployment; empty = not known."""
+    user_groups: tuple[str, ...] = ()
+    """The groups of that caller at that time."""
     created_at: float = 0.0
     updated_at: float = 0.0
 

@@ -31,6 +31,7 @@ from store.records import (
     PodGroup,
     PriorityClass,
     Queue,
+    QueueTree,
     Record,
     Revision,
     Secret,
@@ -62,6 +63,7 @@ TABLES = {
     "endpoint": "endpoints",
     "namespace": "namespaces",
     "queue": "queues",
+    "queuetree": "queue_trees",
     "priorityclass": "priority_classes",
     "podgroup": "pod_groups",
     "managedapplication": "managed_applications",
@@ -165,6 +167,10 @@ class StateReader(Protocol):
     @property
     def queues(self) -> Mapping[Key, Queue]:
         """Queues with settings, by name. The queue `default` exists without a record."""
+
+    @property
+    def queue_trees(self) -> Mapping[Key, QueueTree]:
+        """Kept revisions of the tree of queues by number."""
 
     @property
     def priority_classes(self) -> Mapping[Key, PriorityClass]:

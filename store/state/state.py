@@ -36,6 +36,7 @@ from store.records import (
     PodGroup,
     PriorityClass,
     Queue,
+    QueueTree,
     Record,
     Revision,
     Secret,
@@ -89,6 +90,7 @@ class State:
         self.endpoints: dict[Key, Endpoint] = {}
         self.namespaces: dict[Key, Namespace] = {}
         self.queues: dict[Key, Queue] = {}
+        self.queue_trees: dict[Key, QueueTree] = {}
         self.pod_groups: dict[Key, PodGroup] = {}
         self.priority_classes: dict[Key, PriorityClass] = {}
         self.managed_applications: dict[Key, Any] = {}

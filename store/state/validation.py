@@ -74,7 +74,8 @@ def _references(state: State) -> Iterator[Reference]:
     for thing in state.custom_objects.values():
         yield f"custom resource {thing.key}", "customkind", thing.type
     for namespace in state.namespaces.values():
-        if namespace.queue:
+        # Queues of a tree are no records, and a tree may lose the queue that a namespace names.
+        if namespace.queue and not state.queue_trees:
             yield f"namespace {namespace.name}", "queue", namespace.queue
     for application in state.applications.values():
         if application.group:

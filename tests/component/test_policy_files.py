@@ -55,10 +55,12 @@ def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
 
 def test_the_tree_of_queues_that_is_shipped_can_be_used() -> None:
     found = queues_of_settings("hierarchical", str(ROOT / "conf" / "queues.yaml"))
-    assert found is not None and [queue.name for queue in found.root.queues] == ["default", "batch", "online"]
+    assert found is not None and [queue.name for queue in found.partition.root.queues] == ["default", "batch", "online"]
     assert queues_of_settings("session", "") is None and queues_of_settings("simple", "") is None
+    assert json.loads(found.document)["queues"][0] == {"name": "default"}
     alone = queues_of_settings("hierarchical", "")
-    assert alone is not None and [queue.name for queue in alone.root.queues] == ["default"]
+    assert alone is not None and alone.document == ""
+    assert alone is not None and [queue.name for queue in alone.partition.root.queues] == ["default"]
 
 
 def test_a_tree_of_queues_is_refused_with_all_its_mistakes(tmp_path: Path) -> None:

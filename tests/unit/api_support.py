@@ -15,6 +15,7 @@ from bcs_scheduler.core.interface.inputs import Input
 from bcs_scheduler.core.interface.leased import OffersArrived
 from bcs_scheduler.core.interface.requests import Request
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy.figures import TreeFigures
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.leadership.gateway import Check, NotLeading, Role
@@ -103,6 +104,9 @@ class CoreGateway:
 
     def agents(self) -> list[ListedAgent]:
         return self.listed
+
+    def queue_tree(self) -> TreeFigures | None:
+        return self.core.turn_context.queues.tree()
 
     def queues(self) -> list[QueueFigures]:
         return self.core.turn_context.queues.figures()

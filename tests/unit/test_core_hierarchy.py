@@ -201,9 +201,9 @@ def test_the_kept_tree_equals_one_that_is_made_from_nothing(seed: int) -> None:
         steps()
         placing = steps.lab.core._offer_manager.placing
         assert isinstance(placing, HierarchyPass)
-        for role, kept in placing._trees.items():
+        for role, kept in placing.trees.roles.items():
             snapshot = placing._snapshots._roles[role]._snapshot
             kept.follow(snapshot, (), (), lambda template, agent: True)
-            fresh = RoleTree(placing._partition)
+            fresh = RoleTree(placing.trees.partition, placing.trees.halts, placing.trees._submission)
             fresh.follow(snapshot, snapshot.rank, snapshot.jobs, lambda template, agent: True)
             assert figures(kept) == figures(fresh)

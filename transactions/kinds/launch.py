@@ -15,9 +15,11 @@ from transactions.resources import resource_request
 from transactions.text import counted
 
 
-def create(ctx: Context, version: Version, kind: str) -> tuple[Application, Transaction]:
+def create(
+    ctx: Context, version: Version, kind: str, user: str = "", user_groups: tuple[str, ...] = ()
+) -> tuple[Application, Transaction]:
     """Writes application, version and transaction in one unit. `version` has no name yet. `kind`: the kind of the
-    document. Raises Refused (exists, invalid)."""
+    document. `user`, `user_groups`: as in the record of the application. Raises Refused (exists, invalid)."""
     key = version.application_key
     if key in ctx.state.applications:
         raise Refused("exists", f"application {key} exists already", "$.metadata.name")
@@ -32,6 +34,8 @@ def create(ctx: Context, version: Version, kind: str) -> tuple[Application, Tran
         annotations=version.annotations,
         instances=version.instances,
         version=version.name,
+        user=user,
+        user_groups=user_groups,
         created_at=ctx.now,
     )
     terms = Terms(target=version.instances, version=version.name, note="application in launching")

@@ -45,6 +45,7 @@ TAGS = {
     "pod groups": "Applications whose taskgroups start together.",
     "priority classes": "Names for priorities, which documents of workloads use.",
     "processes": "Applications whose tasks are processes of the host.",
+    "queue trees": "Hierarchical queues with the policy `hierarchical`: revisions, use, halted queues.",
     "queues": "Parts of the cluster that namespaces share with the policy `session`.",
     "service": "The scheduler itself: liveness, readiness, metrics, this description.",
     "services": "Names for taskgroups, with their endpoints.",

@@ -136,6 +136,11 @@ class Call:
         return whole if self.caller.everywhere else VisibleState(whole, self.caller)
 
     @property
+    def submitter(self) -> dict[str, Any]:
+        """The fields of a request that creates a workload for the caller (core.interface.requests.Creation)."""
+        return {"user": self.caller.user, "user_groups": self.caller.groups}
+
+    @property
     def dry_run(self) -> bool:
         return bool(self.query.get("dryRun", False))
 

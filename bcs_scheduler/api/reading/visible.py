@@ -106,6 +106,7 @@ class VisibleState:
         self.agent_settings = whole.agent_settings
         self.custom_kinds = whole.custom_kinds
         self.queues = whole.queues
+        self.queue_trees = whole.queue_trees
         self.priority_classes = whole.priority_classes
         self.indexes = _VisibleIndexes(whole.indexes, caller)
         self.latest_of = whole.latest_of

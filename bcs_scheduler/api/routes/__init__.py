@@ -11,6 +11,7 @@ from bcs_scheduler.api.routes.objects import (
     namespaces,
     priorities,
     queues,
+    queuetrees,
     services,
     webhooks,
 )
@@ -50,6 +51,7 @@ MODULES = (
     groups,
     priorities,
     queues,
+    queuetrees,
     webhooks,
     custom,
     executor,

@@ -14,6 +14,7 @@ from bcs_scheduler.cli.client.requests.daemonsets import Daemonsets
 from bcs_scheduler.cli.client.requests.deployments import Deployments
 from bcs_scheduler.cli.client.requests.events import Events
 from bcs_scheduler.cli.client.requests.extensions import Extensions
+from bcs_scheduler.cli.client.requests.queuetrees import QueueTrees
 from bcs_scheduler.cli.client.requests.services import Services
 from bcs_scheduler.cli.client.types import PREFIX, Accepted, Download, Json, Piece, SentMessages
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from bcs_scheduler.cli.client.sessions import SessionLine
 
 
-class Client(Deployments, Daemonsets, Services, Extensions, Events):
+class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events):
     """A client of one server. A client must not be used by several threads at the same time."""
 
     # --- applications -----------------------------------------------------------------------------------------

@@ -17,15 +17,18 @@ RESOURCES = ("cpus", "mem", "disk", "gpus")
 USED, ABOVE, UNUSED, FREE, LIMIT = "█", "▓", "░", " ", "|"
 SHORTEST, LONGEST = 20, 60
 """Places of a bar without its brackets: enough for a column beside the bar, and on the widest terminal."""
-TITLES = ("QUEUE", "USED/DESERVED/CAPABILITY", "WAITING", "WAITING")
+AMOUNTS, TREE_AMOUNTS = "USED/DESERVED/CAPABILITY", "USED/GUARANTEED/MAX"
+"""Titles of the numbers, for queues of the policies `session` and `hierarchical`."""
 GAP = "  "
 
 
 class Bars:
     """The bars of queues, as `Client.queue_usage` gives them."""
 
-    def __init__(self, queues: Sequence[Json], *, headers: bool = True) -> None:
+    def __init__(self, queues: Sequence[Json], *, headers: bool = True, amounts: str = AMOUNTS) -> None:
+        """`amounts`: the title of the numbers."""
         self._headers = headers
+        self._titles = ("QUEUE", amounts, "WAITING", "WAITING")
         shown = [name for name in RESOURCES if any(_matters(queue, name) for queue in queues)] or ["cpus"]
         self._rows = [(queue, name) for queue in queues for name in shown]
 
@@ -51,7 +54,7 @@ class Bars:
     def _columns(self) -> tuple[list[str], list[str], list[str], list[str]]:
         """Names with resources; amounts; waiting taskgroups by reason; their number."""
         size = max((len(queue["name"]) for queue, _ in self._rows), default=0)
-        names, amounts, reasons, numbers = ([title] if self._headers else [] for title in TITLES)
+        names, amounts, reasons, numbers = ([title] if self._headers else [] for title in self._titles)
         last = None
         for queue, resource in self._rows:
             first, last = queue["name"] != last, queue["name"]

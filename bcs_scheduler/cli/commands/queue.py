@@ -1,14 +1,16 @@
-"""`bcs queue`: the queues that share the cluster with the policy `session`."""
+"""`bcs queue`: the queues that share the cluster with the policy `session`, or those of the tree of `hierarchical`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, TypeVar
 
 import click
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import queue_names
+from bcs_scheduler.cli.commands.queuetree import COMMANDS
 from bcs_scheduler.cli.errors import NotFound, UsageError
 from bcs_scheduler.cli.options import (
     WholeHelp,
@@ -23,6 +25,7 @@ from bcs_scheduler.cli.session import Session
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 RESOURCES = ("cpus", "mem", "disk", "gpus")
+TREE_RESOURCES = ("cpus", "mem")
 name_argument = click.argument("name", metavar="QUEUE", shell_complete=queue_names)
 names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
 
@@ -32,15 +35,27 @@ def setting_options(command: Command) -> Command:
     amounts = f"RESOURCE is {', '.join(RESOURCES)}. May be repeated."
     for flags, extra in (
         (
+            ("--max-applications", "most"),
+            {"type": click.IntRange(0), "metavar": "N", "help": "Of the tree: applications that run at most; 0 = any."},
+        ),
+        (
+            ("--property", "properties"),
+            {
+                "multiple": True,
+                "metavar": "NAME=VALUE",
+                "help": "Of the tree: a property; NAME- removes it. May be repeated.",
+            },
+        ),
+        (
             ("--reclaimable/--no-reclaimable",),
             {"default": None, "help": "Whether other queues may take back amounts above the deserved share."},
         ),
         (
-            ("--capability",),
+            ("--capability", "--max", "capability"),
             {"multiple": True, "metavar": "RESOURCE=AMOUNT", "help": f"The most that the queue may have. {amounts}"},
         ),
         (
-            ("--guarantee",),
+            ("--guarantee", "--guaranteed", "guarantee"),
             {"multiple": True, "metavar": "RESOURCE=AMOUNT", "help": f"Amount that others cannot have. {amounts}"},
         ),
         (
@@ -56,8 +71,13 @@ def setting_options(command: Command) -> Command:
 def queue() -> None:
     """List, show and change queues.
 
-    With the policy `session`, queues share the cluster by weight. A namespace names its queue.
+    With the policy `session`, queues share the cluster by weight. A namespace names its queue. With the policy
+    `hierarchical`, the same commands show and change the tree of queues, by full names: root.batch.night.
     """
+
+
+for command in COMMANDS:
+    queue.add_command(command)
 
 
 @queue.command("list", epilog=examples("bcs queue list", "bcs queue list -o wide"))
@@ -65,9 +85,16 @@ def queue() -> None:
 @connection_options
 @pass_session
 def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool) -> None:
-    """List the queues, with their namespaces."""
+    """List the queues, with their namespaces or, of the tree, with their amounts and their use."""
     from bcs_scheduler.cli.commands.reading.lists import show
+    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, tree_of
+    from bcs_scheduler.cli.listing import chosen_shape, print_list
 
+    if tree_of(session) is not None:
+        shape = chosen_shape(output=output, sort_by=sort_by, no_headers=no_headers)
+        found = session.client.tree_queues()
+        print_list(session, shape, found, TREE_COLUMNS, lambda item: f"queue/{item['name']}")
+        return
     show(
         session,
         ("queues",),
@@ -89,12 +116,17 @@ def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool
 def describe_queues(session: Session, names: tuple[str, ...], output: str | None) -> None:
     """Show queues in detail."""
     from bcs_scheduler.cli.kinds.policies.queues import describe_queue
+    from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, tree_of
 
+    hierarchical = tree_of(session) is not None
     form = output if output in ("json", "yaml") else ""
     for number, name in enumerate(names):
         if number and form != "json":
             session.say("---" if form else "")
-        describe_queue(session, name, "", form)
+        if hierarchical:
+            describe_tree_queue(session, name, form)
+        else:
+            describe_queue(session, name, "", form)
 
 
 @queue.command("top", epilog=examples("bcs queue top", "bcs queue top batch online -w", "bcs queue top -o json"))
@@ -107,31 +139,40 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **liste
     """Show used amounts, deserved shares and capabilities of queues as bars.
 
     A bar stands for the whole cluster: █ is used, ▓ is used above the deserved share, ░ is deserved and not used, | is
-    the capability. WAITING counts taskgroups without a place, by reason.
+    the capability. WAITING counts taskgroups without a place, by reason. With the policy `hierarchical`, the bars are a
+    tree, with the guaranteed amounts in place of the deserved share, and the maximum in place of the capability.
     """
-    from bcs_scheduler.cli.commands.bars import Bars
+    from bcs_scheduler.cli.commands.bars import TREE_AMOUNTS, Bars
     from bcs_scheduler.cli.commands.refreshing import Lines, refresh
     from bcs_scheduler.cli.kinds.policies.queues import USAGE_COLUMNS
+    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, bars_of, full_name, tree_of
     from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 
-    shape = chosen_shape(**listed)
+    shape, hierarchical = chosen_shape(**listed), tree_of(session) is not None
+    columns = TREE_COLUMNS if hierarchical else USAGE_COLUMNS
 
     def look() -> list[Json]:
-        found = {each["name"]: each for each in session.client.queue_usage()}
-        for name in names:
+        usage = session.client.tree_queues() if hierarchical else session.client.queue_usage()
+        found = {each["name"]: each for each in usage}
+        wanted = [full_name(name) if hierarchical else name for name in names]
+        for name in wanted:
             if name not in found:
                 raise NotFound(f"queue {name} does not exist")
-        return sorted_by(shape, [found[name] for name in names or found], USAGE_COLUMNS)
+        return sorted_by(shape, [found[name] for name in wanted or found], columns)
+
+    def bars(found: list[Json]) -> Bars:
+        if hierarchical:
+            return Bars(bars_of(found), headers=shape.headers, amounts=TREE_AMOUNTS)
+        return Bars(found, headers=shape.headers)
 
     def show(session: Session, found: list[Json], shape: Shape) -> None:
         if shape.form.name == "table":
-            session.out.print_lines(Bars(found, headers=shape.headers).lines(session.out.width))
+            session.out.print_lines(bars(found).lines(session.out.width))
         else:
-            print_list(session, shape, found, USAGE_COLUMNS, lambda item: f"queue/{item['name']}")
+            print_list(session, shape, found, columns, lambda item: f"queue/{item['name']}")
 
     def drawn(found: list[Json]) -> Lines:
-        bars = shape.form.name == "table"
-        return Bars(found, headers=shape.headers) if bars else grid_of(shape, found, USAGE_COLUMNS)
+        return bars(found) if shape.form.name == "table" else grid_of(shape, found, columns)
 
     if watch:
         refresh(session, shape, look, drawn, show)
@@ -152,6 +193,15 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **liste
 @reporting
 def create_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> None:
     """Create a queue. `bcs create namespace NAME --queue QUEUE` puts a namespace into the queue."""
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, created_queue, full_name, tree_of
+
+    if tree_of(session) is not None:
+        settings: Json = {}
+        _change_entry(settings, **given)
+        change_tree(
+            session, full_name(name), "created", lambda document: created_queue(document, name, settings), dry_run
+        )
+        return
     _put(session, {"kind": "queue", "metadata": {"name": name}, "spec": _changed({}, **given)}, True, dry_run)
 
 
@@ -169,6 +219,15 @@ def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> No
     """Change settings of a queue. Settings that are not given remain; RESOURCE- removes an amount."""
     if not any(value not in (None, ()) for value in given.values()):
         raise UsageError("give --weight, --guarantee, --capability or --reclaimable")
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, tree_of
+
+    if tree_of(session) is not None:
+
+        def change(document: Json) -> None:
+            changed_queue(document, name, lambda entry: _change_entry(entry, **given))
+
+        change_tree(session, full_name(name), "updated", change, dry_run)
+        return
     found = session.client.queue(name)
     head = {key: found["metadata"][key] for key in ("name", "labels", "annotations", "resourceVersion")}
     _put(session, {"kind": "queue", "metadata": head, "spec": _changed(found["spec"], **given)}, False, dry_run)
@@ -181,10 +240,15 @@ def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> No
 @pass_session
 @reporting
 def delete_queues(session: Session, names: tuple[str, ...], dry_run: bool) -> None:
-    """Delete queues. A queue that namespaces belong to is not deleted."""
+    """Delete queues. A queue that namespaces belong to is not deleted; a queue of the tree with applications drains."""
     from bcs_scheduler.cli.kinds.policies.queues import QUEUE_OPERATIONS
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, full_name, removed_queue, tree_of
 
+    hierarchical = tree_of(session) is not None
     for name in names:
+        if hierarchical:
+            change_tree(session, full_name(name), "deleted", partial(removed_queue, name=name), dry_run)
+            continue
         QUEUE_OPERATIONS.delete(session, session.namespace, name, False, dry_run)
 
 
@@ -195,10 +259,55 @@ def _put(session: Session, body: Json, create: bool, dry_run: bool) -> None:
     put_queue(session, Document("command line", body), create, dry_run)
 
 
+def _change_entry(
+    entry: Json,
+    weight: int | None,
+    guarantee: Iterable[str],
+    capability: Iterable[str],
+    reclaimable: bool | None,
+    most: int | None,
+    properties: Iterable[str],
+) -> None:
+    """Changes the entry of a queue of the tree. Raises UsageError."""
+    if weight is not None or reclaimable is not None:
+        raise UsageError("queues of the tree have no --weight and no --reclaimable")
+    resources = dict(entry.get("resources") or {})
+    for field, option, given in (("guaranteed", "--guarantee", guarantee), ("max", "--capability", capability)):
+        found = _amounts(resources.get(field) or {}, option, given)
+        for name in found:
+            if name not in TREE_RESOURCES:
+                raise UsageError(f"{option}: queues of the tree count {' and '.join(TREE_RESOURCES)}, not {name}")
+        resources[field] = found
+    resources = {field: found for field, found in resources.items() if found}
+    if resources or "resources" in entry:
+        entry["resources"] = resources
+    if most is not None:
+        entry["maxapplications"] = most
+    kept = dict(entry.get("properties") or {})
+    for setting in properties:
+        name, equals, value = setting.partition("=")
+        if not equals and setting.endswith("-"):
+            kept.pop(setting[:-1], None)
+        elif equals:
+            kept[name] = value
+        else:
+            raise UsageError(f"--property takes NAME=VALUE or NAME-, not {setting!r}")
+    if kept or "properties" in entry:
+        entry["properties"] = kept
+
+
 def _changed(
-    spec: Json, weight: int | None, guarantee: Iterable[str], capability: Iterable[str], reclaimable: bool | None
+    spec: Json,
+    weight: int | None,
+    guarantee: Iterable[str],
+    capability: Iterable[str],
+    reclaimable: bool | None,
+    most: int | None,
+    properties: Iterable[str],
 ) -> Json:
     """The settings with the given changes. Raises UsageError."""
+    if most is not None or list(properties):
+        raise UsageError("--max-applications and --property are for the tree of the policy hierarchical")
     changed = {
         **spec,
         "guarantee": _amounts(spec.get("guarantee", {}), "--guarantee", guarantee),

@@ -86,12 +86,7 @@ def _files(path: str) -> list[str]:
 
 def _read(path: str) -> list[tuple[str, Any]]:
     """(file and number of the document, content) of each document."""
-    try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: is not UTF-8 text") from None
+    text = text_of(path)
     source = "standard input" if path == "-" else path
     if path.endswith(".json") or (path == "-" and text.lstrip().startswith("{")):
         return [(source, _parse_json(source, text))]
@@ -99,6 +94,16 @@ def _read(path: str) -> list[tuple[str, Any]]:
     if len(bodies) == 1:
         return [(source, bodies[0])]
     return [(f"{source} (document {number})", body) for number, body in enumerate(bodies, 1)]
+
+
+def text_of(path: str) -> str:
+    """The text of a file; - is standard input. Raises UsageError."""
+    try:
+        return sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: is not UTF-8 text") from None
 
 
 def parsed(source: str, given: str) -> list[Any]:

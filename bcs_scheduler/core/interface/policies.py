@@ -1,6 +1,8 @@
-"""Requests of users about priority classes and groups of applications."""
+"""Requests of users about priority classes, groups of applications, and the tree of queues."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 from bcs_scheduler.core.interface.requests import Put, Request
 from store.records import PodGroup, PriorityClass
@@ -29,3 +31,32 @@ class DeletePodGroup(Request, frozen=True, kw_only=True):
 
     namespace: str
     name: str
+
+
+class ChangeTree(Request, frozen=True, kw_only=True):
+    """A change of the tree of queues. `author`: name of the caller. `expected`: number of the revision that must count
+    at present; None = any."""
+
+    author: str = ""
+    expected: int | None = None
+
+
+class PutQueueTree(ChangeTree, frozen=True, kw_only=True):
+    """Makes a document the next revision. `document`: JSON in the shape of YuniKorn's queue configuration."""
+
+    document: str
+    why: str = "applied"
+    """Origin of the revision, for users."""
+
+
+class RollbackQueueTree(ChangeTree, frozen=True, kw_only=True):
+    """Makes the document of a kept revision the next revision; None = that of the one before the present one."""
+
+    revision: int | None = None
+
+
+class SetQueueState(ChangeTree, frozen=True, kw_only=True):
+    """Stops, drains or starts a queue, by its full name."""
+
+    queue: str
+    state: Literal["Stopped", "Draining", "Active"]

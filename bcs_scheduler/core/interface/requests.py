@@ -38,7 +38,15 @@ class Request(Input, frozen=True, kw_only=True):
     dry_run: bool = False
 
 
-class CreateApplication(Request, frozen=True, kw_only=True):
+class Creation(Request, frozen=True, kw_only=True):
+    """A request that creates a workload. `user`: name of the caller, empty = not known; `user_groups`: the groups of
+    the caller."""
+
+    user: str = ""
+    user_groups: tuple[str, ...] = ()
+
+
+class CreateApplication(Creation, frozen=True, kw_only=True):
     """Creates an application. `version` comes from the document and has no name yet."""
 
     version: Version
@@ -195,7 +203,7 @@ class ReportHealth(Request, frozen=True, kw_only=True):
 # --- deployments ----------------------------------------------------------------------------------------------
 
 
-class CreateDeployment(Request, frozen=True, kw_only=True):
+class CreateDeployment(Creation, frozen=True, kw_only=True):
     """Creates a deployment. `version` None: the deployment adopts the one application that its selector matches."""
 
     deployment: Deployment
@@ -260,7 +268,7 @@ class DeleteDeployment(Request, frozen=True, kw_only=True):
 # --- daemonsets -----------------------------------------------------------------------------------------------
 
 
-class CreateDaemonset(Request, frozen=True, kw_only=True):
+class CreateDaemonset(Creation, frozen=True, kw_only=True):
     """Creates a daemonset. `version` comes from the same document as `daemonset` and has no name yet."""
 
     daemonset: Daemonset

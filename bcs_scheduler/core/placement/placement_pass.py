@@ -114,6 +114,9 @@ class PlacementPass:
             if kind == PodGroup.kind:
                 self._try(list(self._turn.engine.by_group.get(key, ())))
 
+    def recover(self) -> None:
+        """A term begins: takes over what is stored for the policy."""
+
     def void(self) -> None:
         """All offers are gone, and with them everything that is planned."""
         self._launcher.void()

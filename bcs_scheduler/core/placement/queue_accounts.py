@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol, cast
 
+from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, TreeReason, queue_figures
+from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE, Queue
 from store.state.census import TASKGROUPS
 from store.state.reader import StateReader
 from transactions.engine.demands import Demands
-from transactions.rules.queues import queue_of
+from transactions.rules.queues import present_tree, queue_of
 
-Waiting = Literal["queue_limit", "queue_overused", "gang", "room_promised", "no_room"]
+Waiting = TreeReason | Literal["queue_limit", "queue_overused", "gang", "room_promised", "no_room"]
 """The reasons for which a taskgroup waits: the queue has its limit; the queue has its deserved share; the gang needs
 more places at the same time; promised room is being freed; no agent has room, or the room is kept for others."""
 
@@ -46,12 +48,26 @@ class _Outcome(NamedTuple):
     promised: Container[str]
 
 
+class QueueTrees(Protocol):
+    """The trees of hierarchical queues."""
+
+    @property
+    def roles(self) -> Mapping[str, RoleQueues]:
+        """The trees by role."""
+
+    @property
+    def document(self) -> str:
+        """The tree that counts, as JSON."""
+
+
 class QueueAccounts:
     """Belongs to the thread that owns the state; any thread may call `figures`."""
 
     def __init__(self, state: StateReader, engine: Demands) -> None:
         self._state = state
         self._engine = engine
+        self.trees: QueueTrees | None = None
+        """The trees of hierarchical queues; None with another policy."""
         self._outcomes: dict[str, _Outcome] = {}
         """Outcomes of the latest sessions, by role."""
 
@@ -81,19 +97,35 @@ class QueueAccounts:
             found.append(QueueFigures(queue, groups, by_role, deserved, waiting.get(name, {})))
         return found
 
+    def tree(self) -> TreeFigures | None:
+        """The tree of queues with all its queues; None with another policy."""
+        trees = self.trees
+        if trees is None:
+            return None
+        return TreeFigures(trees.document, present_tree(self._state), queue_figures(trees.roles, self._waiting()))
+
+    def _queue_of(self, role: str, application: str) -> str:
+        if self.trees is None:
+            return queue_of(self._state, namespace_of(application))
+        tree_of = self.trees.roles.get(role)
+        found = tree_of.tree.applications.get(application) if tree_of is not None else None
+        return found.queue if found is not None else ROOT
+
     def _waiting(self) -> dict[str, Counter[Waiting]]:
         engine = self._engine
         demands = (engine.demands.get(identity) for identity in list(engine.gangs))
         gangs = {(demand.role, demand.application) for demand in demands if demand is not None}
         found: dict[str, Counter[Waiting]] = {}
         for (role, application), number in list(engine.wanted.items()):
-            counts = found.setdefault(queue_of(self._state, namespace_of(application)), Counter())
+            counts = found.setdefault(self._queue_of(role, application), Counter())
             counts[self._reason(role, application, (role, application) in gangs)] += number
         return found
 
     def _reason(self, role: str, application: str, gang: bool) -> Waiting:
         outcome = self._outcomes.get(role)
         held_back = outcome.held_back.get(application) if outcome is not None else None
+        if held_back in REASONS:
+            return cast(Waiting, REASONS[held_back])
         if held_back is not None:
             return "queue_limit" if held_back == QUEUE_LIMIT else "queue_overused"
         if outcome is not None and application in outcome.promised:

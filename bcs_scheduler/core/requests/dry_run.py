@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.placement.placer import SLICE, Mode
 from bcs_scheduler.core.requests.handler import RequestHandler
 from offers.model import Demand, MatchResult, Placement
@@ -42,6 +42,9 @@ PLACING = (
     requests.UpdateDaemonset,
     requests.RollbackDaemonset,
     requests.RestartDaemonset,
+    policies.PutQueueTree,
+    policies.RollbackQueueTree,
+    policies.SetQueueState,
 )
 """Requests whose dry runs need offers."""
 

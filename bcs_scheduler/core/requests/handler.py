@@ -27,7 +27,7 @@ from bcs_scheduler.core.requests.kinds import (
     services,
 )
 from bcs_scheduler.core.requests.kinds.agents import AgentRequests
-from bcs_scheduler.core.requests.policies import groups, managed, priorities
+from bcs_scheduler.core.requests.policies import groups, managed, priorities, trees
 from store.ids import object_key
 from store.records import Application, TaskGroup, Transaction
 from transactions import base
@@ -75,6 +75,7 @@ class RequestHandler:
             requests.CancelTransaction: self._cancel,
             requests.ReportHealth: health.reported,
             **self.agents.handlers,
+            **trees.TreeRequests(turn, offer_manager.placing).handlers,
         }
         for module in MODULES:
             for kind, work in module.HANDLERS.items():
@@ -111,7 +112,7 @@ class RequestHandler:
     def _create(self, command: requests.CreateApplication) -> Data:
         refuse_oversized(command.version)
         version = priorities.resolved(self._turn.state, command.version)
-        _, transaction = launch.create(self._turn.context, version, command.type)
+        _, transaction = launch.create(self._turn.context, version, command.type, command.user, command.user_groups)
         return accepted(transaction)
 
     def _update(self, command: requests.UpdateApplication) -> Data:

@@ -164,6 +164,8 @@ def _successor(turn: TurnContext, old: Application, version: Version, owner: str
         labels=version.labels,
         annotations=version.annotations,
         version=version.name,
+        user=old.user,
+        user_groups=old.user_groups,
         created_at=turn.now,
     )
 

@@ -174,7 +174,13 @@ async def create(call: Call, kinds: tuple[str, ...]) -> Answer:
     """Creates an application from a document of one of the kinds."""
     document = _read(call, None, kinds, creating=True)
     return await call.submit(
-        CreateApplication(version=to_version(document, 0), type=document.kind, dry_run=call.dry_run, cause=call.cause)
+        CreateApplication(
+            version=to_version(document, 0),
+            type=document.kind,
+            dry_run=call.dry_run,
+            cause=call.cause,
+            **call.submitter,
+        )
     )
 
 

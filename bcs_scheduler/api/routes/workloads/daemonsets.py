@@ -163,6 +163,7 @@ async def create_daemonset(call: Call) -> Answer:
             version=to_definition(document),
             dry_run=call.dry_run,
             cause=call.cause,
+            **call.submitter,
         )
     )
 

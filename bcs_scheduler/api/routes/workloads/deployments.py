@@ -217,6 +217,7 @@ async def create_deployment(call: Call) -> Answer:
             type="process" if application is not None and application.kind == "process" else "application",
             dry_run=call.dry_run,
             cause=call.cause,
+            **call.submitter,
         ),
     )
 

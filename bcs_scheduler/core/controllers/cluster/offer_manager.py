@@ -66,7 +66,8 @@ class OfferManager:
         self._revived_at = 0.0
 
     def recover(self) -> None:
-        """Takes over the settings of all agents."""
+        """Takes over the settings of all agents, and the tree of queues."""
+        self.placing.recover()
         for setting in self._turn.state.agent_settings.values():
             self.override(setting.agent)
 

@@ -12,24 +12,30 @@ import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, Admits, RoleTree
+from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.structures.time_budget import TimeBudget
+from offers.dimensions import Amounts, amounts
 from offers.model import HeldBack
 from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_of, maintain
+from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.holds import Hold
 from offers.policy.session.columns import Array
 from offers.policy.session.configuration.document import default_policy
-from offers.policy.session.decisions import QUEUE_LIMIT, Bind, Decisions, Eviction
+from offers.policy.session.decisions import Bind, Decisions, Eviction
 from offers.policy.session.model import Template
 from store.ids import namespace_of
+from store.records import DEFAULT_QUEUE
 from transactions.rules import evictions
-from transactions.rules.queues import queue_of
 
 MAINTENANCE = 5.0
 """Seconds after which the queues look for victims again while taskgroups wait."""
+FOLLOWED = 5.0
+"""Seconds between two looks at records that have changed while no session runs, for the figures of queues."""
+FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 QUEUE_HOLDS = frozenset(
     {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
 )
@@ -40,10 +46,19 @@ class HierarchyPass(SessionPass):
 
     def __init__(self, turn: TurnContext, partition: Partition) -> None:
         super().__init__(turn, default_policy())
-        self._partition = partition
-        self._trees: dict[str, RoleTree] = {}
+        self.trees = Trees(turn, partition)
+        turn.queues.trees = self.trees
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
+        self._followed_at = 0.0
+        """Unix seconds at which the trees have followed the state the last time."""
+        self._outdated = True
+        """Records have changed since then."""
+
+    def recover(self) -> None:
+        """Makes the file of the settings the first revision of the stored tree."""
+        self.trees.seed()
+        self.trees.of(self._turn.options.transactions.role)
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the queues decide again; None: nothing waits for them."""
@@ -56,8 +71,41 @@ class HierarchyPass(SessionPass):
         """Like `SessionPass.place`; while taskgroups wait, the queues decide from time to time."""
         if self._again and self._turn.now >= self._again:
             self._again = 0.0
+            if self._turn.engine.demands:
+                self._waiting = True
+            else:
+                self._turn.attempt("core", "queues", self._give_back)
+        launched = super().place(pace)
+        if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
+            self._turn.attempt("core", "queues", self.follow)
+        return launched
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Like `SessionPass.notice`; the stored tree of queues is followed."""
+        changed = list(changed)
+        kinds = {kind for kind, _ in changed}
+        self._outdated = self._outdated or not kinds.isdisjoint(FOLLOWED_KINDS)
+        super().notice(changed)
+        if "queuetree" in kinds:
+            self._turn.attempt("core", "queues", self._change)
+
+    def _change(self) -> None:
+        """Takes over the stored tree; taskgroups that wait, and queues above a lowered maximum, are looked at."""
+        if self.trees.load():
+            self._outdated = True
+            self._followed_at = 0.0
             self._waiting = self._waiting or bool(self._turn.engine.demands)
-        return super().place(pace)
+            self._again = self._turn.now
+
+    def follow(self) -> None:
+        """Brings the trees of all roles up to date, without decisions: for figures and trials. Costs with the objects
+        that wait, and with those that have changed."""
+        turn = self._turn
+        demands = [demand for demand in turn.engine.demands.values() if not demand.per_agent]
+        roles = dict.fromkeys((turn.options.transactions.role, *(role for _, role in turn.state.held())))
+        for role in dict.fromkeys((*roles, *(demand.role for demand in demands), *self.trees.roles)):
+            self._follow(role, self._input(role, [demand for demand in demands if demand.role == role], {}))
+        self._followed_at, self._outdated = turn.now, False
 
     def void(self) -> None:
         """Like `SessionPass.void`; maintenance waits for offers."""
@@ -65,13 +113,7 @@ class HierarchyPass(SessionPass):
         self._again = 0.0
 
     def _decided(self, role: str, found: SessionInput) -> Decisions:
-        known = self._trees.get(role)
-        tree_of = self._trees.setdefault(role, RoleTree(self._partition)) if known is None else known
-        snapshot = found.snapshot
-        agents, jobs = (snapshot.rank, snapshot.jobs) if known is None else (found.agents, found.jobs)
-        tree_of.follow(snapshot, agents, jobs, self._admits(found))
-        found.agents.clear()
-        found.jobs.clear()
+        tree_of = self._follow(role, found)
         tree = tree_of.tree
         binds = [Bind(*names) for names in tree_of.run(found.missing)]
         tree.allowance = self._remaining(tree)
@@ -86,8 +128,19 @@ class HierarchyPass(SessionPass):
             (),
             tuple(binds),
             {},
-            held_back={name: QUEUE_LIMIT for name in waiting if self._hold(role, name) is not None},
+            held_back={name: hold.hold for name in waiting if (hold := self._hold(role, name)) is not None},
         )
+
+    def _follow(self, role: str, found: SessionInput) -> RoleTree:
+        """The tree of a role, as the state is now."""
+        is_new = role not in self.trees.roles
+        tree_of, snapshot = self.trees.of(role), found.snapshot
+        agents, jobs = (snapshot.rank, snapshot.jobs) if is_new else (found.agents, found.jobs)
+        tree_of.follow(snapshot, agents, jobs, self._admits(found))
+        tree_of.tree.allowance = self._remaining(tree_of.tree)
+        found.agents.clear()
+        found.jobs.clear()
+        return tree_of
 
     def _admits(self, found: SessionInput) -> Admits:
         """The tests of the matcher, and the resources that queues do not count."""
@@ -131,11 +184,23 @@ class HierarchyPass(SessionPass):
 
     def _maintain(self, tree: Tree) -> list[Eviction]:
         if not any(application.asks for application in tree.applications.values()):
-            return [_eviction(victim, "") for victim in give_back(tree, self._turn.now)]
+            found = [_eviction(victim, "") for victim in give_back(tree, self._turn.now)]
+            if any(queue.above_since is not None for queue in tree.queues.values()):
+                self._again = self._turn.now + MAINTENANCE
+            return found
         self._again = self._turn.now + MAINTENANCE
-        found = maintain(tree, self._turn.now)
-        decided = [_eviction(victim, one.ask.application) for one in found.preemptions for victim in one.victims]
-        return [*decided, *(_eviction(victim, "") for victim in found.given_back)]
+        done = maintain(tree, self._turn.now)
+        decided = [_eviction(victim, one.ask.application) for one in done.preemptions for victim in one.victims]
+        return [*decided, *(_eviction(victim, "") for victim in done.given_back)]
+
+    def _give_back(self) -> None:
+        """Looks at queues above their maximum while nothing waits for a place."""
+        self.follow()
+        for tree_of in self.trees.roles.values():
+            tree = tree_of.tree
+            self._evict([_eviction(victim, "") for victim in give_back(tree, self._turn.now)])
+            if any(queue.above_since is not None for queue in tree.queues.values()):
+                self._again = self._turn.now + MAINTENANCE
 
     def _evict(self, decided: Iterable[Eviction]) -> None:
         decided = list(decided)
@@ -150,7 +215,7 @@ class HierarchyPass(SessionPass):
             self._keep(eviction)
 
     def _keep(self, eviction: Eviction) -> None:
-        for tree_of in self._trees.values():
+        for tree_of in self.trees.roles.values():
             application = tree_of.tree.applications.get(eviction.job)
             victim = application.allocations.get(eviction.task) if application is not None else None
             if victim is not None and victim.ask.id in tree_of.tree.leaving:
@@ -164,21 +229,37 @@ class HierarchyPass(SessionPass):
 
     def _hold(self, role: str, name: str) -> HeldBack | None:
         """The queue that holds an application back; None if no queue does."""
-        tree_of = self._trees[role]
+        tree_of = self.trees.roles[role]
         tree = tree_of.tree
         if name in tree_of.unplaced:
-            return HeldBack(queue_of(self._turn.state, namespace_of(name)), True, (), (), Hold.NO_QUEUE)
+            refusal = str(tree_of.unplaced[name])
+            return HeldBack(self._named_queue(name), True, (), (), Hold.NO_QUEUE, whose=refusal)
         application = tree.applications.get(name)
         if application is None or not application.asks:
             return None
         cause = cause_of(tree, name, next(iter(application.asks)))
-        return _held(tree, cause) if cause.kind in QUEUE_HOLDS else None
+        if cause.kind not in QUEUE_HOLDS:
+            return None
+        queue = tree.queues[cause.where]
+        return held_back(cause, amounts(queue.allocated), amounts(queue.max))
+
+    def _queue_of(self, application: str) -> str:
+        """The full name of the queue of an application; that of root for an application without a queue."""
+        for tree_of in self.trees.roles.values():
+            found = tree_of.tree.applications.get(application)
+            if found is not None:
+                return found.queue
+        return ROOT
+
+    def _named_queue(self, application: str) -> str:
+        settings = self._turn.state.namespaces.get(namespace_of(application))
+        return (settings.queue if settings is not None else "") or DEFAULT_QUEUE
 
 
-def _held(tree: Tree, cause: Cause) -> HeldBack:
-    queue = tree.queues[cause.where]
-    used = tuple(sorted((name, amount) for name, amount in queue.allocated.items() if amount))
-    return HeldBack(cause.where, True, used, tuple(sorted(queue.max.items())), cause.kind, cause.limit)
+def held_back(cause: Cause, used: Amounts, most: Amounts) -> HeldBack:
+    """The cause as the diagnosis of a demand has it. `used`, `most`: usage and maximum of the queue."""
+    held = tuple(entry for entry in used if entry[1])
+    return HeldBack(cause.where, True, held, most, cause.kind, cause.limit, cause.whose)
 
 
 def _eviction(victim: Allocation, beneficiary: str) -> Eviction:

@@ -6,19 +6,23 @@ asks, and taskgroups and planned placements become allocations. Other resources 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
 from offers.policy.hierarchy import (
     Allocation,
     Ask,
+    CannotChange,
     NotPlaced,
     Partition,
+    QueueState,
     Refusal,
     Submission,
     Tree,
     add_node,
+    apply,
     finish,
     node_changed,
     occupy,
@@ -28,7 +32,7 @@ from offers.policy.hierarchy import (
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
 from store import ids
-from store.records import DEFAULT_QUEUE
+from store.records import QueueHalt
 
 COUNTED = ("cpus", "mem")
 """The resources that queues and nodes count, in thousandths."""
@@ -40,10 +44,14 @@ Admits = Callable[[Template, str], bool]
 class RoleTree:
     """Follows one snapshot."""
 
-    def __init__(self, partition: Partition) -> None:
-        self._partition = partition
+    def __init__(
+        self, partition: Partition, halts: tuple[QueueHalt, ...], submission: Callable[[str], Submission]
+    ) -> None:
+        """`submission`: the properties of an application, by its key, that placement rules and limits look at."""
+        self._partition, self._halts, self._submission_of = partition, halts, submission
         self._admits: Admits = lambda template, agent: True
         self.tree = Tree(partition, (), self._admitted)
+        self._set_states()
         self.unplaced: dict[str, Refusal] = {}
         """Applications that no queue takes, by name."""
         self._agents: dict[str, Agent] = {}
@@ -51,11 +59,39 @@ class RoleTree:
         """The properties with which an application was placed."""
         self._tasks: dict[str, dict[str, Task]] = {}
         """The tasks that the tree knows, by application and name."""
+        self._again: set[str] = set()
+        """Applications that are to be placed anew."""
+        self._is_new = False
+        """The tree was made anew, and does not have the applications."""
         self._doubtful: set[str] = set()
         """Applications whose asks the latest run has placed in the tree. They may have no place in the cluster."""
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
         return not isinstance(constraint, Template) or self._admits(constraint, node)
+
+    def change(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
+        """Gives the tree another configuration. Applications that no queue has taken are tried again when the tree
+        follows the snapshot the next time."""
+        self._halts = halts
+        if partition is not self._partition:
+            self._partition = partition
+            try:
+                apply(self.tree, partition)
+            except CannotChange:
+                # The request was checked. Applications that have come since then are placed by the new rules.
+                self._new_tree([(node.name, node.total) for node in self.tree.nodes])
+                self._is_new = True
+        self._set_states()
+        again = {*self.unplaced, *(name for name, given in self._given.items() if given.forced)}
+        self._again |= again
+        self._doubtful |= again
+
+    def _set_states(self) -> None:
+        halted = {halt.queue: QueueState(halt.state) for halt in self._halts}
+        for name, queue in list(self.tree.queues.items()):
+            wanted = halted.get(name, QueueState.ACTIVE)
+            if not queue.is_temporary and queue.state is not wanted:
+                self.tree.set_state(name, wanted)
 
     def follow(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits) -> None:
         """Takes over agents and jobs that may have changed. `admits` judges the conditions of a template on an agent,
@@ -66,7 +102,7 @@ class RoleTree:
         moved = [name for name in agents if (name in known) is not (name in rank) or self._resized(snapshot, name)]
         changed = {*jobs, *self._doubtful}
         self._doubtful = set()
-        if len(moved) > MOST_MOVES or any(name in known and name in rank for name in moved):
+        if self._is_new or len(moved) > MOST_MOVES or any(name in known and name in rank for name in moved):
             self._renew(snapshot)
             return
         for name in agents:
@@ -87,17 +123,23 @@ class RoleTree:
         return after is not before and _counted(after.total) != _counted(before.total)
 
     def _renew(self, snapshot: Snapshot) -> None:
-        nodes = [(agent.name, dict(_counted(agent.total))) for agent in snapshot.agents]
-        allowance = self.tree.allowance
-        self.tree = Tree(self._partition, nodes, self._admitted)
-        self.tree.allowance = allowance
+        self._new_tree([(agent.name, dict(_counted(agent.total))) for agent in snapshot.agents])
+        self._is_new = False
         self._agents = {agent.name: agent for agent in snapshot.agents}
         for agent in snapshot.agents:
             if any(amount for _, amount in agent.foreign):
                 occupy(self.tree, agent.name, _counted(agent.foreign), 1)
-        self.unplaced, self._given, self._tasks = {}, {}, {}
         for name, job in sorted(snapshot.jobs.items()):
             self._set_job(name, job)
+
+    def _new_tree(self, nodes: Iterable[tuple[str, Mapping[str, int]]]) -> None:
+        """A tree without applications in place of the present one."""
+        allowance = self.tree.allowance
+        self.tree = Tree(self._partition, nodes, self._admitted)
+        self.tree.allowance = allowance
+        self._set_states()
+        self.unplaced, self._given, self._tasks = {}, {}, {}
+        self._again = set()
 
     def _set_agent(self, agent: Agent) -> None:
         before = self._agents.get(agent.name)
@@ -113,9 +155,11 @@ class RoleTree:
     # --- applications -----------------------------------------------------------------------------------------
 
     def _set_job(self, name: str, job: Job | None) -> None:
-        given = None if job is None else self._submission(name, job)
-        if given is None or given != self._given.get(name):
+        given = None if job is None else self._submission(name)
+        if given is None or given != self._given.get(name) or name in self._again:
             self._remove(name)
+            if given is not None:
+                given = given._replace(forced=False)
         if job is None or given is None:
             return
         if name not in self._given and not self._place(name, job, given):
@@ -141,18 +185,19 @@ class RoleTree:
     def _is_placed(self, name: str, identity: str) -> bool:
         return _safe(identity) in self.tree.applications[name].allocations
 
-    def _submission(self, name: str, job: Job) -> Submission:
+    def _submission(self, name: str) -> Submission:
         """Properties for placement rules. An application that runs and has no queue counts in the recovery queue."""
-        queue = "" if job.queue == DEFAULT_QUEUE else job.queue
-        given = Submission(queue=queue, tags={"namespace": ids.namespace_of(name)})
+        given = self._submission_of(name)
         forced = self._given.get(name)
         if forced is not None and forced == given._replace(forced=True):
             return forced
         return given
 
     def _place(self, name: str, job: Job, given: Submission) -> bool:
+        self._again.discard(name)
         try:
-            place(self.tree, name, job.created, given)
+            with self._as_before_halts(job.created):
+                place(self.tree, name, job.created, given)
         except NotPlaced as refused:
             self.unplaced[name] = refused.reason
             if given.forced or not any(task.status in ON_AGENT for task in job.tasks):
@@ -165,7 +210,26 @@ class RoleTree:
         self._tasks[name] = {}
         return True
 
+    @contextmanager
+    def _as_before_halts(self, created: float) -> Iterator[None]:
+        """Queues that were halted later than an application was created still take the application: it was in the
+        queue before. `created`: Unix seconds."""
+        later = [
+            (queue, queue.state)
+            for halt in self._halts
+            if halt.since > created and (queue := self.tree.queues.get(halt.queue)) is not None
+        ]
+        for queue, _ in later:
+            queue.state = QueueState.ACTIVE
+        try:
+            yield
+        finally:
+            for queue, state in later:
+                queue.state = state
+                queue.place_path()
+
     def _remove(self, name: str) -> None:
+        self._again.discard(name)
         self.unplaced.pop(name, None)
         if self._given.pop(name, None) is None:
             return

@@ -182,13 +182,16 @@ class SessionPass(PlacementPass):
         """Decisions that are not carried out, because the session is repeated."""
 
     def _session(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
-        turn = self._turn
+        found = self._input(role, demands, caps)
+        return found, self._decided(role, found)
+
+    def _input(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> SessionInput:
+        """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
         most = {demand.id: self._most(demand) for demand in demands if demand.rules.live}
         most.update((identity, min(most.get(identity, cap), cap)) for identity, cap in caps.items())
         planned = self._launcher.placements()
         promises = Promises(self._nominations, self._leaving)
-        found = self._snapshots.take(role, demands, most, planned, promises, turn.now)
-        return found, self._decided(role, found)
+        return self._snapshots.take(role, demands, most, planned, promises, self._turn.now)
 
     def _decided(self, role: str, found: SessionInput) -> Decisions:  # noqa: ARG002
         """The decisions of the policy."""

@@ -44,6 +44,8 @@ def create(turn: TurnContext, command: requests.CreateDaemonset) -> Data:
         annotations=version.annotations,
         version=version.name,
         instances=len(Admitted(turn, version).open),
+        user=command.user,
+        user_groups=command.user_groups,
         created_at=turn.now,
     )
     turn.uow.put(version)

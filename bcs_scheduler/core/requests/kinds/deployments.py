@@ -48,7 +48,7 @@ def create(turn: TurnContext, asked: requests.CreateDeployment) -> Data:
     deployment_checks.check_number(wanted.instances)
     version = priorities.resolved(turn.state, asked.version)
     definition = msgspec.structs.replace(revisions.definition_of(version, wanted), instances=wanted.instances)
-    application, transaction = launch.create(turn.context, definition, asked.type)
+    application, transaction = launch.create(turn.context, definition, asked.type, asked.user, asked.user_groups)
     turn.uow.put(msgspec.structs.replace(application, deployment=wanted.name))
     revision = revisions.new(turn, wanted, 1, definition, "created")
     turn.uow.put(revision)

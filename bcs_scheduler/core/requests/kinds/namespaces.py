@@ -8,6 +8,7 @@ from typing import Any
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.concurrency import revised
+from bcs_scheduler.core.requests.policies import trees
 from offers.dimensions import recorded
 from offers.resources import SCALARS
 from store.records import DEFAULT_QUEUE, Namespace, Queue
@@ -40,7 +41,7 @@ def put_namespace(turn: TurnContext, command: requests.PutNamespace) -> dict[str
         raise Refused("exists", f"namespace {wanted.name} has settings already", "$.metadata.name")
     if command.create is False and before is None:
         raise Refused("not_found", f"namespace {wanted.name} has no settings", "$.metadata.name")
-    if wanted.queue and wanted.queue not in turn.state.queues:
+    if wanted.queue and wanted.queue not in turn.state.queues and not trees.has_queue(turn.state, wanted.queue):
         raise Refused("invalid", f"queue {wanted.queue} does not exist", "$.spec.queue")
     record = revised(wanted, before, command.expected, f"namespace {wanted.name}", turn.now)
     if record is None:

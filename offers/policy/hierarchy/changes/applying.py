@@ -27,7 +27,7 @@ def apply(tree: Tree, partition: Partition) -> list[str]:
     """Gives a tree another configuration. Returns the full names of the queues that drain from now on. Raises
     CannotChange, with the tree unchanged, if a queue with applications would become a parent, or a queue above
     applications a leaf."""
-    problems = list(_conflicts(partition.root, tree.root))
+    problems = list(conflicts(partition.root, tree.root))
     if problems:
         raise CannotChange(problems)
     _forget_order(tree)
@@ -45,7 +45,8 @@ def apply(tree: Tree, partition: Partition) -> list[str]:
     return [name for name in draining if name in tree.queues]
 
 
-def _conflicts(config: QueueConfig, queue: Queue) -> list[Problem]:
+def conflicts(config: QueueConfig, queue: Queue) -> list[Problem]:
+    """The reasons for which a configuration does not suit the applications of a queue and of those below."""
     found: list[Problem] = []
     if queue.is_leaf and config.is_parent and queue.applications:
         found.append(Problem(queue.name, f"becomes a parent, but has {len(queue.applications)} applications"))
@@ -53,7 +54,7 @@ def _conflicts(config: QueueConfig, queue: Queue) -> list[Problem]:
         found.append(Problem(queue.name, "becomes a leaf, but queues below have applications"))
     for child in config.queues:
         if child.name in queue.children:
-            found += _conflicts(child, queue.children[child.name])
+            found += conflicts(child, queue.children[child.name])
     return found
 
 

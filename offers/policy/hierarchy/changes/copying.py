@@ -13,6 +13,7 @@ from offers.policy.hierarchy.tree import Tree
 def copied(tree: Tree) -> Tree:
     """A tree in the same state. Decisions in the copy do not change the original."""
     copy = Tree(tree.partition, [(node.name, node.total) for node in tree.nodes], tree.nodes.admits)
+    copy.allowance = tree.allowance
     for node in tree.nodes:
         other = copy.nodes.by_name[node.name]
         other.is_schedulable = node.is_schedulable

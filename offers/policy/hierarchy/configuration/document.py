@@ -19,6 +19,7 @@ preemption: {enabled: true, quotapreemptionenabled: true}
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -43,6 +44,8 @@ from offers.policy.hierarchy.configuration.partition import (
     Template,
 )
 
+DEFAULT_QUEUES: Mapping[str, Any] = {"queues": [{"name": "default"}]}
+"""The document that counts where no other is given."""
 NAME = re.compile(r"[A-Za-z0-9_@#/:\-]{1,64}")
 """Names of queues: up to 64 characters, no dot."""
 QUEUE_FIELDS = frozenset(
@@ -90,6 +93,11 @@ def partition_of(
     amount and raises ValueError if the value is no amount.
     """
     return _Reader(Fields(resources, quantity)).read(document)
+
+
+def canonical(document: object) -> str:
+    """A document as JSON: documents with the same content have the same text."""
+    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class _Reader:

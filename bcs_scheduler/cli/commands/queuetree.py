@@ -1,0 +1,177 @@
+"""The commands of `bcs queue` for the tree of queues of the policy `hierarchical`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.completing import queue_names
+from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.options import (
+    connection_options,
+    dry_run_option,
+    examples,
+    list_options,
+    pass_session,
+    reporting,
+)
+from bcs_scheduler.cli.session import Session
+
+names_argument = click.argument("names", nargs=-1, required=True, metavar="QUEUE...", shell_complete=queue_names)
+expected_option = click.option(
+    "--expected", type=click.IntRange(0), metavar="N", help="Refuse the change unless revision N counts at present."
+)
+
+
+@click.command(
+    "apply",
+    epilog=examples("bcs queue apply -f queues.yaml --dry-run", "bcs queue apply -f queues.yaml --expected 7"),
+)
+@click.option(
+    "-f", "--filename", "file", required=True, metavar="FILE", help="The tree, YAML or JSON; - is standard input."
+)
+@expected_option
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def apply_tree(session: Session, /, file: str, expected: int | None, dry_run: bool) -> None:
+    """Make a file the next revision of the tree of queues.
+
+    The file has the shape of YuniKorn's queues.yaml. It is validated as a whole, and takes effect without a restart.
+    With --dry-run, the taskgroups that would wait and those that would be preempted are shown.
+    """
+    from bcs_scheduler.cli.kinds.policies.queuetrees import report_tree
+
+    answer = session.client.put_queue_tree(_document(file), expected=expected, dry_run=dry_run)
+    report_tree(session, "root", "applied", answer, dry_run)
+
+
+@click.command("rollback", epilog=examples("bcs queue rollback", "bcs queue rollback --to-revision 3 --dry-run"))
+@click.option(
+    "--to-revision", "revision", type=click.IntRange(1), metavar="N", help="Default: the one before the present."
+)
+@expected_option
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def roll_back(session: Session, /, revision: int | None, expected: int | None, dry_run: bool) -> None:
+    """Make the tree of an earlier revision the next revision."""
+    from bcs_scheduler.cli.kinds.policies.queuetrees import report_tree
+
+    answer = session.client.roll_back_queue_tree(revision, expected=expected, dry_run=dry_run)
+    report_tree(session, "root", "rolled back", answer, dry_run)
+
+
+@click.command(
+    "history",
+    epilog=examples("bcs queue history", "bcs queue history --revision 3", "bcs queue history --diff 3 5"),
+)
+@click.option("--revision", type=click.IntRange(1), metavar="N", help="Show the tree of this revision as YAML.")
+@click.option(
+    "--diff", "compared", type=click.IntRange(1), nargs=2, metavar="N M", help="Show the changes from N to M."
+)
+@list_options
+@connection_options
+@pass_session
+def history(session: Session, /, revision: int | None, compared: tuple[int, int] | None, **listed: Any) -> None:
+    """List the kept revisions of the tree of queues. A * marks the present one."""
+    from bcs_scheduler.cli.kinds.policies.queuetrees import REVISION_COLUMNS
+    from bcs_scheduler.cli.listing import chosen_shape, print_list
+    from bcs_scheduler.cli.output.data import print_data
+
+    if revision is not None and compared is not None:
+        raise UsageError("give --revision or --diff, not both")
+    if revision is not None:
+        print_data(session.out, session.client.tree_revision(revision)["spec"], "yaml")
+    elif compared is not None:
+        _show_difference(session, *compared)
+    else:
+        found = session.client.tree_revisions()
+        shape = chosen_shape(**listed)
+        print_list(session, shape, found, REVISION_COLUMNS, lambda one: f"revision/{one['metadata']['revision']}")
+
+
+@click.command("export", epilog=examples("bcs queue export > queues.yaml"))
+@click.option("-o", "--output", type=click.Choice(("yaml", "json")), default="yaml", help="Default: yaml.")
+@connection_options
+@pass_session
+def export(session: Session, output: str) -> None:
+    """Print the tree of queues that counts, as `bcs queue apply` takes it."""
+    from bcs_scheduler.cli.output.data import print_data
+
+    print_data(session.out, session.client.queue_tree()["spec"], output)
+
+
+def _set(session: Session, names: tuple[str, ...], action: str, done: str, dry_run: bool) -> None:
+    from bcs_scheduler.cli.kinds.policies.queuetrees import full_name, report_tree
+
+    for name in names:
+        answer = session.client.set_tree_queue(full_name(name), action, dry_run=dry_run)
+        report_tree(session, full_name(name), done, answer, dry_run)
+
+
+@click.command("stop", epilog=examples("bcs queue stop root.batch", "bcs queue stop root.batch --dry-run"))
+@names_argument
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def stop(session: Session, /, names: tuple[str, ...], dry_run: bool) -> None:
+    """Stop queues of the tree: they place nothing and take no applications. Running taskgroups stay."""
+    _set(session, names, "stop", "stopped", dry_run)
+
+
+@click.command("drain", epilog=examples("bcs queue drain root.batch"))
+@names_argument
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def drain(session: Session, /, names: tuple[str, ...], dry_run: bool) -> None:
+    """Let queues of the tree drain: they take no applications, and place those that they have."""
+    _set(session, names, "drain", "draining", dry_run)
+
+
+@click.command("start", epilog=examples("bcs queue start root.batch"))
+@names_argument
+@dry_run_option
+@connection_options
+@pass_session
+@reporting
+def start(session: Session, /, names: tuple[str, ...], dry_run: bool) -> None:
+    """Start queues of the tree that are stopped or drain."""
+    _set(session, names, "start", "started", dry_run)
+
+
+def _document(file: str) -> Json:
+    """The tree in a file. Raises UsageError."""
+    from bcs_scheduler.cli.documents.loading import parsed, text_of
+
+    bodies = parsed(file, text_of(file))
+    if len(bodies) != 1 or not isinstance(bodies[0], dict):
+        raise UsageError(f"{file}: holds {len(bodies)} documents; one object with the field queues is needed")
+    found: Json = bodies[0]
+    return found
+
+
+def _show_difference(session: Session, before: int, after: int) -> None:
+    import difflib
+
+    import yaml
+
+    from bcs_scheduler.cli.commands.changing.diff import STYLES
+    from bcs_scheduler.cli.output.terminal import Styled
+
+    texts = [
+        yaml.safe_dump(session.client.tree_revision(number)["spec"], sort_keys=False, allow_unicode=True).splitlines()
+        for number in (before, after)
+    ]
+    for line in difflib.unified_diff(*texts, f"revision {before}", f"revision {after}", lineterm=""):
+        session.out.print(Styled(line, style=STYLES.get(line[:1], "")))
+
+
+COMMANDS = (apply_tree, roll_back, history, export, stop, drain, start)

@@ -1,0 +1,158 @@
+"""The trees of queues of all roles with one configuration: the stored tree, or that of the settings.
+
+The newest stored revision counts. The file of the settings becomes the first revision, and counts by itself only while
+nothing is stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, RoleTree
+from offers.policy.hierarchy import (
+    BadQueues,
+    CannotChange,
+    Partition,
+    Problem,
+    QueueState,
+    Submission,
+    Trial,
+    partition_of,
+    trial,
+)
+from offers.policy.hierarchy.changes.applying import conflicts
+from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, canonical
+from offers.policy.hierarchy.configuration.partition import QueueConfig
+from store.ids import namespace_of
+from store.records import QueueHalt, QueueTree
+from transactions.rules.queues import present_tree
+
+KEPT = 20
+"""Revisions of the tree that are kept."""
+NOBODY = "nobody"
+"""The user of applications whose creator is not known, as in YuniKorn."""
+
+
+def read_tree(document: str) -> Partition:
+    """The configuration that a document (JSON) describes. Raises BadQueues with every problem."""
+    try:
+        found = json.loads(document)
+    except ValueError as error:
+        raise BadQueues([Problem("$", f"not JSON: {error}")]) from None
+    return partition_of(found, COUNTED)
+
+
+def full_names(config: QueueConfig, above: str = "") -> Iterator[tuple[str, QueueConfig]]:
+    """All queues of a configuration with their full names, parents first."""
+    name = f"{above}.{config.name}" if above else config.name
+    yield name, config
+    for child in config.queues:
+        yield from full_names(child, name)
+
+
+class Trees:
+    """Belongs to the thread that owns the state. Any thread may read `roles` and the figures of queues."""
+
+    def __init__(self, turn: TurnContext, configured: Partition) -> None:
+        """`configured`: the tree of the settings, for the time before a revision is stored."""
+        self._turn, self._configured = turn, configured
+        self.partition: Partition = configured
+        self.halts: tuple[QueueHalt, ...] = ()
+        self.roles: dict[str, RoleTree] = {}
+        self._document = ""
+        self.load()
+
+    @property
+    def document(self) -> str:
+        """The tree that counts, as canonical JSON."""
+        return self._document or self._turn.options.hierarchy_document or canonical(DEFAULT_QUEUES)
+
+    def seed(self) -> None:
+        """Makes the file of the settings the first revision. A stored tree counts, and a file that differs is named."""
+        turn, document = self._turn, self._turn.options.hierarchy_document
+        if not document:
+            return
+        present = present_tree(turn.state)
+        if present is None and not any(kind == "queuetree" for kind, _ in turn.state.unreadable):
+            why = "from scheduler.policy_file"
+            turn.uow.put(QueueTree(number=1, document=document, why=why, created_at=turn.now, updated_at=turn.now))
+            turn.record_event("queuetree", "1", "QueueTreeUpdated", f"revision 1, {why}")
+            self.load()
+        elif present is not None and present.document != document:
+            words = f"scheduler.policy_file differs from the stored tree; revision {present.number} of the tree counts"
+            turn.record_event("queuetree", present.key, "QueueTreeFileIgnored", words)
+        turn.cut()
+
+    def load(self) -> bool:
+        """Takes over the newest stored revision that can be read. Returns True if anything is different."""
+        record = self._readable()
+        halts = record.halts if record is not None else ()
+        document = record.document if record is not None else ""
+        if (document, halts) == (self._document, self.halts):
+            return False
+        if document != self._document:
+            self.partition = read_tree(document) if document else self._configured
+        self._document, self.halts = document, halts
+        for tree_of in self.roles.values():
+            tree_of.change(self.partition, halts)
+        return True
+
+    def _readable(self) -> QueueTree | None:
+        newest = present_tree(self._turn.state)
+        if newest is None or newest.document == self._document:
+            return newest
+        for record in sorted(self._turn.state.queue_trees.values(), key=lambda one: -one.number):
+            try:
+                read_tree(record.document)
+            except BadQueues as error:
+                words = (
+                    f"revision {record.number} cannot be read by this version: {'; '.join(map(str, error.problems))}"
+                )
+                self._turn.record_event("queuetree", record.key, "QueueTreeUnreadable", words)
+            else:
+                return record
+        return None
+
+    def of(self, role: str) -> RoleTree:
+        """The tree of a role, which is made if there is none."""
+        found = self.roles.get(role)
+        if found is None:
+            found = self.roles[role] = RoleTree(self.partition, self.halts, self._submission)
+        return found
+
+    def _submission(self, application: str) -> Submission:
+        """The properties of an application that placement rules and limits look at."""
+        state, namespace = self._turn.state, namespace_of(application)
+        record, settings = state.applications.get(application), state.namespaces.get(namespace)
+        user, groups = (record.user, record.user_groups) if record is not None else ("", ())
+        queue = settings.queue if settings is not None else ""
+        return Submission(user or NOBODY, groups, queue, {"namespace": namespace})
+
+    # --- changes ----------------------------------------------------------------------------------------------
+
+    def refuse(self, partition: Partition) -> None:
+        """Raises CannotChange if the applications of a role do not suit a configuration."""
+        found: dict[Problem, None] = {}
+        for tree_of in self.roles.values():
+            found.update(dict.fromkeys(conflicts(partition.root, tree_of.tree.root)))
+        if found:
+            raise CannotChange(list(found))
+
+    def tried(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> Mapping[str, Trial]:
+        """The effect of a configuration by role. Costs with all applications, taskgroups and agents. Raises
+        CannotChange."""
+        self.refuse(partition)
+        states = {name: QueueState.ACTIVE for name, _ in full_names(partition.root)}
+        states |= {halt.queue: QueueState(halt.state) for halt in halts if halt.queue in states}
+        return {
+            role: trial(tree_of.tree, partition, self._turn.now, states=states)
+            for role, tree_of in sorted(self.roles.items())
+        }
+
+
+def halts_in(partition: Partition, halts: tuple[QueueHalt, ...]) -> tuple[QueueHalt, ...]:
+    """The halted queues that a configuration has."""
+    names = {name for name, _ in full_names(partition.root)}
+    return tuple(halt for halt in halts if halt.queue in names)

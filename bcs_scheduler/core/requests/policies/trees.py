@@ -1,0 +1,210 @@
+"""Requests about the tree of queues of the policy `hierarchical`: new revisions, roll back, halted queues, dry trials.
+
+A request is validated as a whole before anything is stored. The placement pass takes the stored tree over in the same
+turn. The states of halted queues belong to the present, and not to a revision: a roll back does not bring them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import QUEUE_HOLDS, HierarchyPass, held_back
+from bcs_scheduler.core.placement.hierarchy.trees import KEPT, full_names, halts_in, read_tree
+from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from offers.policy.hierarchy import BadQueues, CannotChange, Partition, Problem, Trial, Wait
+from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.hierarchy.configuration.partition import ROOT
+from store.records import QueueHalt, QueueTree
+from store.state.reader import StateReader
+from transactions import explain
+from transactions.base import Refused
+from transactions.rules.queues import present_tree
+from transactions.text import counted
+
+Data = dict[str, Any]
+LISTED = 1000
+"""Applications and taskgroups that a trial lists at most; the numbers count all."""
+
+
+def has_queue(state: StateReader, name: str) -> bool:
+    """True if the stored tree has a queue of this name, full or below root."""
+    tree = present_tree(state)
+    if tree is None:
+        return False
+    wanted = name.lower() if name.lower().startswith(f"{ROOT}.") else f"{ROOT}.{name.lower()}"
+    return any(known == wanted for known, _ in full_names(read_tree(tree.document).root))
+
+
+class TreeRequests:
+    """Handles requests about the tree of queues."""
+
+    def __init__(self, turn: TurnContext, placing: PlacementPass) -> None:
+        self._turn, self._placing = turn, placing
+        self.handlers: Mapping[type[requests.Request], Callable[[Any], Data]] = {
+            policies.PutQueueTree: self._put,
+            policies.RollbackQueueTree: self._roll_back,
+            policies.SetQueueState: self._set_state,
+        }
+
+    def _put(self, command: policies.PutQueueTree) -> Data:
+        self._expect(command)
+        return self._store(command, command.document, command.why)
+
+    def _roll_back(self, command: policies.RollbackQueueTree) -> Data:
+        present = self._expect(command)
+        kept = sorted(tree.number for tree in self._turn.state.queue_trees.values() if tree.number != present)
+        wanted = command.revision if command.revision is not None else max(kept, default=0)
+        if wanted == present:
+            raise Refused("conflict", f"revision {wanted} of the queues is the present one", "$.revision")
+        found = self._turn.state.queue_trees.get(str(wanted))
+        if found is None:
+            listed = ", ".join(map(str, kept)) or "none"
+            raise Refused(
+                "not_found", f"revision {wanted} of the queues is not kept; kept beside the present: {listed}"
+            )
+        return self._store(command, found.document, f"rolled back to revision {wanted}")
+
+    def _set_state(self, command: policies.SetQueueState) -> Data:
+        self._expect(command)
+        placing = self._pass()
+        trees, name = placing.trees, command.queue.lower()
+        if name not in dict(full_names(trees.partition.root)):
+            created = any(name in tree_of.tree.queues for tree_of in list(trees.roles.values()))
+            more = "; a placement rule has created it: stop or drain a queue above" if created else ""
+            raise Refused("not_found", f"queue {name} is not configured{more}")
+        if name == ROOT and command.state == "Draining":
+            raise Refused("invalid", "root cannot drain; stop root, or drain the queues below", "$.state")
+        before = next((halt for halt in trees.halts if halt.queue == name), None)
+        answer: Data = {"queue": name, "state": command.state}
+        if command.state == (before.state if before is not None else "Active"):
+            return answer | {"unchanged": True}
+        others = tuple(halt for halt in trees.halts if halt.queue != name)
+        halts = others
+        if command.state != "Active":
+            halts = (*others, QueueHalt(queue=name, state=command.state, since=self._turn.now))
+        if command.dry_run:
+            answer["trial"] = self._trial(placing, trees.partition, halts)
+        record = present_tree(self._turn.state)
+        if record is None:  # the tree of the settings counts, and becomes the first revision
+            record = self._next(placing.trees.document, (), "from the settings", "")
+        self._turn.uow.put(msgspec.structs.replace(record, halts=halts, updated_at=self._turn.now))
+        words = f"{name}: {command.state}" + (f", by {command.author}" if command.author else "")
+        self._turn.record_event(
+            "queuetree", record.key, "QueueStarted" if command.state == "Active" else "QueueHalted", words
+        )
+        return answer
+
+    # --- parts ------------------------------------------------------------------------------------------------
+
+    def _pass(self) -> HierarchyPass:
+        """Raises Refused with another policy."""
+        if not isinstance(self._placing, HierarchyPass):
+            raise Refused("conflict", "the scheduler has no tree of queues: scheduler.policy is not hierarchical")
+        return self._placing
+
+    def _expect(self, command: policies.ChangeTree) -> int:
+        """The number of the present revision; 0 while nothing is stored. Raises Refused (conflict)."""
+        self._pass()
+        present = present_tree(self._turn.state)
+        number = present.number if present is not None else 0
+        if command.expected not in (None, number):
+            words = f"the queues have been changed: the present revision is {number}, not {command.expected}"
+            raise Refused("conflict", f"{words}; read the queues again, or leave out the revision", "$.revision")
+        return number
+
+    def _store(self, command: policies.ChangeTree, document: str, why: str) -> Data:
+        placing, present = self._pass(), present_tree(self._turn.state)
+        try:
+            partition = read_tree(document)
+        except BadQueues as error:
+            raise _refused("invalid", "the queues are refused", error.problems) from None
+        document = canonical(msgspec.json.decode(document))
+        if document == (present.document if present is not None else placing.trees.document):
+            return {"revision": present.number if present is not None else 0, "unchanged": True}
+        placing.follow()
+        try:
+            placing.trees.refuse(partition)
+        except CannotChange as error:
+            raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
+        halts = halts_in(partition, placing.trees.halts)
+        record = self._next(document, halts, why, command.author)
+        answer: Data = {"revision": record.number}
+        if command.dry_run:
+            answer["trial"] = self._trial(placing, partition, halts)
+        self._turn.uow.put(record)
+        for old in sorted(self._turn.state.queue_trees.values(), key=lambda tree: tree.number)[:-KEPT]:
+            self._turn.uow.delete(old)
+        words = f"revision {record.number}, {why}" + (f", by {record.author}" if record.author else "")
+        self._turn.record_event("queuetree", record.key, "QueueTreeUpdated", words)
+        return answer
+
+    def _next(self, document: str, halts: tuple[QueueHalt, ...], why: str, author: str) -> QueueTree:
+        present, now = present_tree(self._turn.state), self._turn.now
+        number = present.number + 1 if present is not None else 1
+        return QueueTree(
+            number=number, document=document, halts=halts, author=author, why=why, created_at=now, updated_at=now
+        )
+
+    def _trial(self, placing: HierarchyPass, partition: Partition, halts: tuple[QueueHalt, ...]) -> Data:
+        placing.follow()
+        try:
+            tried = placing.trees.tried(partition, halts)
+        except CannotChange as error:
+            raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
+        waits = [one for found in tried.values() for one in _waits(found)]
+        preempted = [one for found in tried.values() for one in _victims(found)]
+        moved = sorted({name for found in tried.values() for name in found.moved_on})
+        return {
+            "waiting": sum(one["taskgroups"] - one["before"] for one in waits),
+            "waits": waits[:LISTED],
+            "preempting": len(preempted),
+            "preempted": preempted[:LISTED],
+            "movedOn": moved[:LISTED],
+            "draining": sorted({name for found in tried.values() for name in found.draining}),
+        }
+
+
+def _waits(found: Trial) -> list[Data]:
+    return [
+        {
+            "application": one.application,
+            "taskgroups": one.asks,
+            "before": one.before,
+            "reason": str(one.cause.kind),
+            "queue": one.cause.where,
+            "whose": one.cause.whose,
+            "message": _message(one),
+        }
+        for one in found.waits
+    ]
+
+
+def _message(one: Wait) -> str:
+    if one.cause.kind in QUEUE_HOLDS:
+        return explain.held_back(held_back(one.cause, one.used, one.most))
+    return "no agent has room for the taskgroup"
+
+
+def _victims(found: Trial) -> list[Data]:
+    return [
+        {
+            "application": one.allocation.ask.application,
+            "taskgroup": one.allocation.ask.name,
+            "beneficiary": one.beneficiary.application if one.beneficiary is not None else "",
+        }
+        for one in found.preempted
+    ]
+
+
+def _refused(reason: Any, words: str, problems: tuple[Problem, ...]) -> Refused:
+    listed = tuple((_path(problem.path), problem.text) for problem in problems)
+    return Refused(reason, f"{words}: {counted(len(problems), 'problem')}", problems=listed)
+
+
+def _path(path: str) -> str:
+    return path if path.startswith("$") else f"$.{path}"

@@ -1,0 +1,159 @@
+"""`bcs queue` with the tree of the policy `hierarchical`, against the real API."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from bcs_scheduler.cli.commands.bars import TREE_AMOUNTS, Bars
+from bcs_scheduler.cli.kinds.policies.queuetrees import bars_of
+from bcs_scheduler.core.options import CoreOptions
+from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy.configuration.document import canonical
+from tests.component.cli.test_extensions import bcs as bcs
+from tests.component.cli.test_extensions import done
+from tests.unit.api_support import CoreGateway
+
+QUEUES = Path(__file__).parents[3] / "conf" / "queues.yaml"
+TREE = yaml.safe_load(QUEUES.read_text())
+
+
+@pytest.fixture
+def gateway() -> CoreGateway:
+    return CoreGateway(options=options())
+
+
+def options() -> CoreOptions:
+    return CoreOptions(
+        strict=True, hierarchy=partition_of(TREE, ("cpus", "mem")), hierarchy_document=canonical(TREE), validate=True
+    )
+
+
+def exported(bcs: Any) -> Any:
+    return yaml.safe_load(bcs("queue", "export").out)
+
+
+def rows(bcs: Any, *command: str) -> list[list[str]]:
+    return [line.split() for line in bcs("queue", *command, "-o", "table").out.splitlines()]
+
+
+def test_the_tree_is_exported_changed_and_applied(bcs: Any, tmp_path: Path) -> None:
+    tree = exported(bcs)
+    assert tree == TREE
+    tree["queues"].append({"name": "fresh"})
+    path = tmp_path / "queues.yaml"
+    path.write_text(yaml.safe_dump(tree))
+    assert done(bcs("queue", "apply", "-f", str(path), "--dry-run")) == [("queue", "root", "applied")]
+    assert exported(bcs) == TREE
+    assert done(bcs("queue", "apply", "-f", str(path), "--expected", "1")) == [("queue", "root", "applied")]
+    assert exported(bcs) == tree
+    refused = bcs("queue", "apply", "-f", str(QUEUES), "--expected", "1")
+    assert refused.code != 0 and "the present revision is 2, not 1" in refused.err
+    assert done(bcs("queue", "apply", "-f", str(path))) == [("queue", "root", "unchanged")]
+    path.write_text("queues: [{name: a.b}, {name: c, resources: {max: {gold: 1}}}]")
+    bad = bcs("queue", "apply", "-f", str(path))
+    assert bad.code != 0 and "$.queues[0].name" in bad.err and "$.queues[1].resources.max.gold" in bad.err
+    path.write_text("- queues")
+    assert "one object with the field queues is needed" in bcs("queue", "apply", "-f", str(path)).err
+
+
+def test_a_dry_run_prints_its_effect(bcs: Any) -> None:
+    said = bcs("queue", "apply", "-f", str(QUEUES), "--dry-run", "-o", "text").out
+    assert "unchanged" in said
+    said = bcs("queue", "stop", "batch", "--dry-run", "-o", "text").out
+    assert "0 more taskgroups would wait" in said and "0 taskgroups would be preempted" in said
+
+
+def test_queues_are_created_set_and_deleted(bcs: Any) -> None:
+    assert done(bcs("queue", "create", "batch.weekly", "--max", "cpus=3", "--max-applications", "2")) == [
+        ("queue", "root.batch.weekly", "created")
+    ]
+    assert bcs("queue", "create", "root.batch.weekly").code != 0
+    assert "queue root.none is not configured" in bcs("queue", "create", "none.below").err
+    done(bcs("queue", "set", "root.batch.weekly", "--guaranteed", "cpus=1", "--property", "priority.offset=5"))
+    entry = exported(bcs)["queues"][1]["queues"][-1]
+    assert entry == {
+        "name": "weekly",
+        "resources": {"guaranteed": {"cpus": "1"}, "max": {"cpus": "3"}},
+        "maxapplications": 2,
+        "properties": {"priority.offset": "5"},
+    }
+    done(bcs("queue", "set", "batch.weekly", "--max", "cpus-", "--property", "priority.offset-"))
+    described = json.loads(bcs("queue", "describe", "batch.weekly", "-o", "json").out)
+    assert described["spec"]["max"] == {} and described["spec"]["guaranteed"] == {"cpus": 1.0}
+    assert described["spec"]["maxApplications"] == 2
+    refused = bcs("queue", "set", "batch.weekly", "--max", "cpus=0.5")
+    assert refused.code != 0 and "resources" in refused.err
+    assert "no --weight" in bcs("queue", "set", "batch.weekly", "--weight", "3").err
+    assert "count cpus and mem, not gpus" in bcs("queue", "set", "batch.weekly", "--max", "gpus=1").err
+    assert done(bcs("queue", "delete", "batch.weekly")) == [("queue", "root.batch.weekly", "deleted")]
+    assert bcs("queue", "describe", "batch.weekly").code != 0
+    assert "is not configured" in bcs("queue", "delete", "batch.weekly").err
+
+
+def test_queues_are_listed_and_described_with_their_state(bcs: Any) -> None:
+    assert done(bcs("queue", "drain", "online")) == [("queue", "root.online", "draining")]
+    assert done(bcs("queue", "stop", "root.batch.night")) == [("queue", "root.batch.night", "stopped")]
+    listed = rows(bcs, "list")
+    assert listed[0][:4] == ["NAME", "STATE", "GUARANTEED", "USED"]
+    assert [row[0] for row in listed[1:]] == [
+        "root", "root.batch", "root.batch.night", "root.batch.reports", "root.default", "root.online",
+    ]  # fmt: skip
+    assert {row[0]: row[1] for row in listed[1:]} | {"root.online": "Draining", "root.batch.night": "Stopped"} == {
+        row[0]: row[1] for row in listed[1:]
+    }
+    described = bcs("queue", "describe", "online", "-o", "text").out
+    assert "Draining" in described and "cpus=6" in described and "preemption.delay=5.0" in described
+    assert done(bcs("queue", "start", "online")) == [("queue", "root.online", "started")]
+    assert "Active" in bcs("queue", "describe", "online", "-o", "text").out
+    assert "root cannot drain" in bcs("queue", "drain", "root").err
+
+
+def test_revisions_are_listed_compared_and_brought_back(bcs: Any) -> None:
+    bcs("queue", "create", "fresh")
+    bcs("queue", "delete", "online")
+    assert [row[0] for row in rows(bcs, "history")[1:]] == ["3*", "2", "1"]
+    assert yaml.safe_load(bcs("queue", "history", "--revision", "1").out) == TREE
+    compared = bcs("queue", "history", "--diff", "1", "2").out
+    assert "+- name: fresh" in compared and "revision 1" in compared
+    assert done(bcs("queue", "rollback", "--dry-run")) == [("queue", "root", "rolled back")]
+    assert done(bcs("queue", "rollback", "--to-revision", "1")) == [("queue", "root", "rolled back")]
+    assert exported(bcs) == TREE
+    assert "rolled back to revision 1" in bcs("queue", "history", "-o", "table").out
+    assert bcs("queue", "rollback", "--to-revision", "99").code != 0
+    assert bcs("queue", "history", "--revision", "1", "--diff", "1", "2").code == 2
+
+
+def test_the_bars_are_a_tree(bcs: Any) -> None:
+    drawn = bcs("queue", "top", "-o", "table").out.splitlines()
+    assert TREE_AMOUNTS in drawn[0]
+    assert [line.split("cpus")[0].rstrip() for line in drawn[1:]] == [
+        "root", "├─ batch", "│  ├─ night", "│  └─ reports", "├─ default", "└─ online",
+    ]  # fmt: skip
+    assert [row["name"] for row in json.loads(bcs("queue", "top", "online", "-o", "json").out)] == ["root.online"]
+    assert "queue root.none does not exist" in bcs("queue", "top", "none").err
+
+
+def test_the_bar_of_a_queue_shows_guarantee_and_maximum() -> None:
+    rest = {"mem": 0.0, "disk": 0.0, "gpus": 0.0}
+    queue = {
+        "name": "root.a",
+        "spec": {"guaranteed": {"cpus": 4.0}, "max": {"cpus": 10.0}},
+        "status": {"used": {"cpus": 2.0}, "pending": {"queue_limit": 3}},
+        "total": {"cpus": 20.0, **rest},
+    }
+    (line,) = Bars(bars_of([queue]), headers=False).lines(60)
+    assert "2/4/10" in str(line) and "3 queue limit" in str(line)
+
+
+def test_other_policies_have_queues_of_their_own(
+    bcs: Any, gateway: CoreGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gateway, "queue_tree", lambda: None)
+    assert rows(bcs, "list")[0][:2] == ["NAME", "WEIGHT"]
+    assert "are for the tree" in bcs("queue", "create", "x", "--max-applications", "1").err
+    assert "scheduler.policy is not hierarchical" in bcs("queue", "export").err
