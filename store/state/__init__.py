@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
+from store.state.census import Census as Census
 from store.state.state import TABLES as TABLES
-from store.state.state import Census as Census
 from store.state.state import Key as Key
 from store.state.state import State as State

@@ -46,8 +46,7 @@ from store.records import (
     Version,
     Webhook,
 )
-from store.state.census import Census as Census
-from store.state.census import add
+from store.state.census import Census, add
 from store.state.indexes import Indexes, discard, put
 from store.state.ordered import ORDERINGS, Order, Orders
 from store.state.reader import TABLES as TABLES

@@ -42,7 +42,11 @@ RUNS = 7
 ROUNDS = 4
 """How often a turn is measured anew while the ratio is above its bound: processes beside this one push its memory out
 of the caches, which costs the large core more. The least times count."""
-UNSEEN = {inputs.Input, requests.Request, requests.Put, cluster_manager.Superseded}
+UNSEEN = {
+    inputs.Input, requests.Request, requests.Creation, requests.Put, policies.ChangeTree, cluster_manager.Superseded,
+    # A change of the tree of queues is about all applications that the tree has.
+    policies.PutQueueTree, policies.RollbackQueueTree, policies.SetQueueState,
+}  # fmt: skip
 """Bases, and what is for the term only."""
 Worlds = tuple[World, World]
 

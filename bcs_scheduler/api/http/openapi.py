@@ -17,7 +17,8 @@ REF = "#/components/schemas/{name}"
 _KINDS = {"text": "string", "int": "integer", "bool": "boolean", "float": "number"}
 _PATH_PARAMETERS = {
     "ns": "Namespace.",
-    "queue": "Name of the queue.",
+    "queue": "Name of the queue; of the tree, its full name.",
+    "revision": "Number of the revision.",
     "name": "Name.",
     "id": "Id.",
     "instances": "Desired number of taskgroups.",

@@ -40,7 +40,7 @@ expected_option = click.option(
 def apply_tree(session: Session, /, file: str, expected: int | None, dry_run: bool) -> None:
     """Make a file the next revision of the tree of queues.
 
-    The file has the shape of YuniKorn's queues.yaml. It is validated as a whole, and takes effect without a restart.
+    The file has the shape of YuniKorn's queues.yaml. The whole file is validated, and takes effect without a restart.
     With --dry-run, the taskgroups that would wait and those that would be preempted are shown.
     """
     from bcs_scheduler.cli.kinds.policies.queuetrees import report_tree
@@ -49,10 +49,8 @@ def apply_tree(session: Session, /, file: str, expected: int | None, dry_run: bo
     report_tree(session, "root", "applied", answer, dry_run)
 
 
-@click.command("rollback", epilog=examples("bcs queue rollback", "bcs queue rollback --to-revision 3 --dry-run"))
-@click.option(
-    "--to-revision", "revision", type=click.IntRange(1), metavar="N", help="Default: the one before the present."
-)
+@click.command("rollback", epilog=examples("bcs queue rollback", "bcs queue rollback --to 3 --dry-run"))
+@click.option("--to", "revision", type=click.IntRange(1), metavar="N", help="Default: the one before the present.")
 @expected_option
 @dry_run_option
 @connection_options

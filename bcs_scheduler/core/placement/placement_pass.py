@@ -115,7 +115,7 @@ class PlacementPass:
                 self._try(list(self._turn.engine.by_group.get(key, ())))
 
     def recover(self) -> None:
-        """A term begins: takes over what is stored for the policy."""
+        """A term begins: takes over the records of the policy."""
 
     def void(self) -> None:
         """All offers are gone, and with them everything that is planned."""

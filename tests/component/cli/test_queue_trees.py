@@ -116,15 +116,16 @@ def test_queues_are_listed_and_described_with_their_state(bcs: Any) -> None:
 def test_revisions_are_listed_compared_and_brought_back(bcs: Any) -> None:
     bcs("queue", "create", "fresh")
     bcs("queue", "delete", "online")
+    assert bcs("queue", "history", "-o", "table").err == ""
     assert [row[0] for row in rows(bcs, "history")[1:]] == ["3*", "2", "1"]
     assert yaml.safe_load(bcs("queue", "history", "--revision", "1").out) == TREE
     compared = bcs("queue", "history", "--diff", "1", "2").out
     assert "+- name: fresh" in compared and "revision 1" in compared
     assert done(bcs("queue", "rollback", "--dry-run")) == [("queue", "root", "rolled back")]
-    assert done(bcs("queue", "rollback", "--to-revision", "1")) == [("queue", "root", "rolled back")]
+    assert done(bcs("queue", "rollback", "--to", "1")) == [("queue", "root", "rolled back")]
     assert exported(bcs) == TREE
     assert "rolled back to revision 1" in bcs("queue", "history", "-o", "table").out
-    assert bcs("queue", "rollback", "--to-revision", "99").code != 0
+    assert bcs("queue", "rollback", "--to", "99").code != 0
     assert bcs("queue", "history", "--revision", "1", "--diff", "1", "2").code == 2
 
 

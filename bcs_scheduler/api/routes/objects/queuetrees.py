@@ -36,7 +36,8 @@ CHANGE: tuple[errors.ApiReason, ...] = (Reason.NOT_FOUND, Reason.CONFLICT, Reaso
 def _tree(call: Call) -> TreeFigures:
     found = call.gateway.queue_tree()
     if found is None:
-        raise errors.ApiError(Reason.NOT_FOUND, "there is no tree of queues: scheduler.policy is not hierarchical")
+        words = "the scheduler has no tree of queues: scheduler.policy is not hierarchical"
+        raise errors.ApiError(Reason.NOT_FOUND, words)
     return found
 
 
@@ -94,12 +95,19 @@ async def roll_back_queue_tree(call: Call) -> Answer:
     )
 
 
-@table.read("/queuetree/revisions", "List the kept revisions of the tree, the newest first", answer=list[RevisionView])
+@table.read(
+    "/queuetree/revisions",
+    "List the kept revisions of the tree, the newest first",
+    query=(LIMIT, CONTINUE),
+    answer=list[RevisionView],
+    reasons=(errors.BAD_PARAMETER,),
+)
 def list_tree_revisions(call: Call) -> Answer:
     state = call.state()
-    present = present_tree(state)
-    kept = sorted(state.queue_trees.values(), key=lambda record: -record.number)
-    return Answer([show_short(record, present.number if present is not None else 0) for record in kept])
+    newest = present_tree(state)
+    present = newest.number if newest is not None else 0
+    kept = list(state.queue_trees.values())
+    return page(kept, lambda record: (-record.number,), call.query, lambda record: show_short(record, present))
 
 
 @table.read("/queuetree/revisions/{revision}", "Fetch a kept revision of the tree", answer=QueueTreeView)

@@ -70,7 +70,7 @@ class TreeQueueFigures(NamedTuple):
     applications: int
     """Applications in the queue or below."""
     running: int
-    """Those that have taskgroups."""
+    """Number of these applications that have taskgroups."""
     pending: Mapping[str, int]
     """Taskgroups that wait for a place, by reason, in the queue or below."""
     limits: tuple[LimitFigures, ...]
