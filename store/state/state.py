@@ -233,8 +233,7 @@ class State:
         for order in self._orders.of(kind).before((*prefix, math.inf)):
             if order[:length] != prefix:
                 return
-            record = table.get(key_of(order))
-            if record is not None:  # removed meanwhile
+            if (record := table.get(key_of(order))) is not None:  # removed meanwhile
                 yield record
 
     def records(self) -> list[Record]:
