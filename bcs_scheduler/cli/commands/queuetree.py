@@ -164,11 +164,11 @@ def _show_difference(session: Session, before: int, after: int) -> None:
     from bcs_scheduler.cli.commands.changing.diff import STYLES
     from bcs_scheduler.cli.output.terminal import Styled
 
-    texts = [
+    old, new = (
         yaml.safe_dump(session.client.tree_revision(number)["spec"], sort_keys=False, allow_unicode=True).splitlines()
         for number in (before, after)
-    ]
-    for line in difflib.unified_diff(*texts, f"revision {before}", f"revision {after}", lineterm=""):
+    )
+    for line in difflib.unified_diff(old, new, f"revision {before}", f"revision {after}", lineterm=""):
         session.out.print(Styled(line, style=STYLES.get(line[:1], "")))
 
 

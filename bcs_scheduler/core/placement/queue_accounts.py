@@ -124,7 +124,7 @@ class QueueAccounts:
     def _reason(self, role: str, application: str, gang: bool) -> Waiting:
         outcome = self._outcomes.get(role)
         held_back = outcome.held_back.get(application) if outcome is not None else None
-        if held_back in REASONS:
+        if held_back is not None and held_back in REASONS:
             return cast(Waiting, REASONS[held_back])
         if held_back is not None:
             return "queue_limit" if held_back == QUEUE_LIMIT else "queue_overused"

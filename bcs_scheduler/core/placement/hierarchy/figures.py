@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.partition import Limit, QueueConfig
@@ -86,7 +86,7 @@ class TreeFigures(NamedTuple):
 
 
 def queue_figures(
-    roles: Mapping[str, RoleQueues], pending: Mapping[str, Mapping[str, int]]
+    roles: Mapping[str, RoleQueues], pending: Mapping[str, Mapping[Any, int]]
 ) -> tuple[TreeQueueFigures, ...]:
     """The figures of all queues, parents first. `pending`: taskgroups that wait by leaf and reason."""
     found: dict[str, dict[str, Queue]] = {}
@@ -106,7 +106,8 @@ def queue_figures(
             )
             limits.setdefault(queue, []).append(one)
     return tuple(
-        _figures(name, by_role, waiting.get(name, {}), tuple(limits.get(name, ()))) for name, by_role in found.items()
+        _figures(name, by_role, dict(waiting.get(name, {})), tuple(limits.get(name, ())))
+        for name, by_role in found.items()
     )
 
 
