@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
-from tests.integration.schedulerprocess import SchedulerProcess, document
+from tests.integration.policyparts import PREEMPTING, application
+from tests.integration.schedulerprocess import SchedulerProcess
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
@@ -19,12 +19,6 @@ pytestmark = pytest.mark.slow
 APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 60.0
 AGENTS = 3
-PREEMPTING = """
-actions: "reclaim, allocate, backfill, preempt"
-tiers:
-  - plugins: [{name: priority}, {name: gang}, {name: conformance}]
-  - plugins: [{name: drf}, {name: predicates}, {name: proportion}, {name: nodeorder}]
-"""
 
 
 @pytest.fixture
@@ -51,17 +45,6 @@ def scheduler(tmp_path: Path, cluster: LocalCluster, policy: str) -> Iterator[Sc
         yield process.start().wait_ready()
     finally:
         process.stop()
-
-
-def application(name: str, instances: int, least: int = 0, priority: int = 0) -> dict[str, Any]:
-    """Taskgroups of one core."""
-    made = document(name, instances, ["/bin/sleep", "1000"])
-    (container,) = made["spec"]["template"]["spec"]["containers"]
-    container["resources"] = {"limits": {"cpu": "1", "memory": "64"}}
-    made["spec"]["template"]["spec"]["priority"] = priority
-    if least:
-        made["spec"]["minAvailable"] = least
-    return made
 
 
 @pytest.mark.parametrize("policy", ["simple", "session"])
@@ -140,9 +123,7 @@ def test_a_queue_takes_back_its_share_within_the_budget_and_both_sides_know(sche
     report["updatePolicy"] = {"maxUnavailable": 3}
     scheduler.call("POST", APPLICATIONS, report)
     scheduler.wait_running("report", 12)
-    web = application("web", 6)
-    web["metadata"]["namespace"] = "shop"
-    scheduler.call("POST", "/namespaces/shop/applications", web)
+    scheduler.call("POST", "/namespaces/shop/applications", application("web", 6, namespace="shop"))
 
     def running(name: str, namespace: str) -> int:
         return [group["Status"] for group in scheduler.taskgroups(name, namespace)].count("Running")
