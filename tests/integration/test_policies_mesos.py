@@ -70,8 +70,8 @@ def wait_running(scheduler: SchedulerProcess, name: str, count: int, namespace: 
 
 def test_two_queues_with_guarantees_compete(scheduler: SchedulerProcess, policy: str) -> None:
     """One queue has as much of the cluster as the policy admits, and gives the other queue its part, within the
-    disruption budget. A session leaves guarantees unused and then divides the cluster by weight; the tree uses the whole
-    cluster and then gives the guarantee back."""
+    disruption budget. A session leaves guarantees unused and then divides the cluster by weight; the tree uses the
+    whole cluster and then gives the guarantee back."""
     most, part = (ROOM - GUARANTEED, ROOM // 2) if policy == "session" else (ROOM, GUARANTEED)
     for queue, namespace in (("batch", "default"), ("online", "shop")):
         spec = {"weight": 1, "guarantee": {"cpus": 2}} if policy == "session" else {}
