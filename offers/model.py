@@ -137,8 +137,9 @@ class Demand(NamedTuple, Generic[SlotT]):
     """Priority, greater = more urgent. It does not change the order yet: demands are placed in the given order."""
     group: str = ""
     """Key of the group of applications that the demand belongs to; empty = none."""
-    promised: bool = False
-    """Room was freed for the slots on `only_agents`: they are placed before all other demands."""
+    promised: tuple[tuple[SlotT, str], ...] = ()
+    """Slots for which room was freed, each with the id of its agent: they are placed there, before all other
+    demands."""
     min_members: int = 0
     """Size of the gang: if fewer slots than this find a place, none of them is placed. 0 = every slot counts alone."""
 

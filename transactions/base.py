@@ -163,8 +163,8 @@ class Step(NamedTuple):
     except_agents: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
     """Messages about missing configuration without which the transaction cannot continue (transactions.injection)."""
-    promised: bool = False
-    """The slots have room that was freed for them: they are placed before all others."""
+    promised: tuple[tuple[Slot, str], ...] = ()
+    """The agents on which room was freed for the slots: these are placed there, before all others."""
 
 
 IDLE = Step()

@@ -109,6 +109,21 @@ def test_freed_room_goes_to_the_gang_before_older_demands_of_others() -> None:
     assert len(lab.core.state.groups_of("aaa/other")) == 1
 
 
+def test_each_task_gets_the_room_of_its_own_placeholder() -> None:
+    """The agent with room for two is offered first. A task of another agent there would leave one task without room."""
+    lab = GangLab()
+    lab.gang(3, 3)
+    lab.offer("a", cpus=WHOLE)
+    lab.offer("b", cpus=2 * WHOLE)
+    lab.start()
+    ended = lab.stop_ending()
+    assert sorted(group.agent_id for group in ended) == ["a", "b", "b"]
+    lab.offer("b", cpus=2 * WHOLE)
+    assert [group.agent_id for group in lab.groups] == ["b", "b"]
+    lab.offer("a", cpus=WHOLE)
+    assert sorted(group.agent_id for group in lab.groups) == ["a", "b", "b"]
+
+
 def test_what_exceeds_the_minimum_is_placed_like_any_other() -> None:
     lab = GangLab()
     lab.gang(3, 2)

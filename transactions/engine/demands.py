@@ -95,6 +95,11 @@ class Demands:
         else:
             self._close(identity)
 
+    def put_first(self, identity: str, slot: Slot) -> None:
+        """Moves a slot of an open demand to the front, so that it is the next one that `plan` takes."""
+        demand = self.demands[identity]
+        self.demands[identity] = demand._replace(slots=(slot, *(one for one in demand.slots if one != slot)))
+
     def planned(self, identity: str) -> int:
         """Number of slots of a transaction that are matched and not launched yet."""
         plan = self._plans.get(identity)

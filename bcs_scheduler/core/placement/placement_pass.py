@@ -125,21 +125,29 @@ class PlacementPass:
     # --- matching -----------------------------------------------------------------------------------------------
 
     def _match_promised(self) -> None:
-        """Matches the demands for which room was freed, before any other demand can take the room."""
+        """Matches the slots for which room was freed, each on its agent, before any other demand can take the room."""
         engine = self._turn.engine
         for identity in list(engine.promised):
             demand = engine.demands[identity]
             namespace = ids.namespace_of(demand.application)
-            if self._untried.holds(namespace, identity):
-                self._untried.discard(namespace, identity)
-                self._match_alone(demand)
+            if not self._untried.holds(namespace, identity):
+                continue
+            self._untried.discard(namespace, identity)
+            for slot, agent in demand.promised:
+                if any(self._turn.pool.room(agent, demand.role)) and slot in engine.demands[identity].slots:
+                    part = demand._replace(slots=(slot,), only_agents=frozenset({agent}))
+                    engine.put_first(identity, slot)
+                    self._match_alone(part)
+                if identity not in engine.demands:
+                    break
+            self._launcher.settle(demand)
 
     def _match_slice(self) -> None:
         parts: list[Demand[Slot]] = []
         room = SLICE
         while room > 0 and (item := self._untried.pop()) is not None:
             demand = self._turn.engine.demands.get(item[2])
-            if demand is not None and not self._match_group(demand.group):
+            if demand is not None and not demand.promised and not self._match_group(demand.group):
                 part = first_slots(demand, min(room, PROMPT_SLICE) if _prompt(demand) else room)
                 parts.append(part)
                 room -= len(part.slots)

@@ -65,7 +65,9 @@ def _of_gang(unit: Unit, gang: Gang, step: Step) -> Step:
         elif member.life.state not in (TaskState.NEW, TaskState.PENDING) and member.way is Way.ORDINARY:
             free.append(slot)
     if pinned:
-        return step._replace(slots=tuple(pinned), only_agents=frozenset(pinned.values()), promised=True)
+        return step._replace(
+            slots=tuple(pinned), only_agents=frozenset(pinned.values()), promised=tuple(pinned.items())
+        )
     return step._replace(slots=tuple(free)) if free else _held(step, HELD)
 
 
