@@ -18,7 +18,15 @@ from typing import Any
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS
-from store.records import PLACEHOLDER_ANNOTATION, ManagedApplication, Placeholder, Transaction
+from store.ids import namespace_of, object_key
+from store.records import (
+    PLACEHOLDER_ANNOTATION,
+    TASK_ANNOTATION,
+    Application,
+    ManagedApplication,
+    Placeholder,
+    Transaction,
+)
 from store.state import State
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
@@ -68,6 +76,10 @@ class Reservations:
             if change.kind != "taskgroup" or group is None or ("taskgroup", change.key) in term.mirror:
                 continue
             key = group.application_key  # type: ignore[attr-defined]
+            application = term.mirror.get(("application", key))
+            annotations = application.annotations if isinstance(application, Application) else {}
+            if TASK_ANNOTATION in annotations:
+                key = object_key(namespace_of(key), annotations[TASK_ANNOTATION])
             record = term.mirror.get(("managedapplication", key))
             if isinstance(record, ManagedApplication) and record.state in ("Reserving", "Accepted", "Submitted"):
                 raise Violation("I51", f"{change.key} is placed before its reservation is complete", change.key, key)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.options import CoreOptions
-from tests.simulation import podgroups, reservations
+from tests.simulation import managers, podgroups, reservations
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
 from tests.simulation.executors import Prober, sends_output
@@ -50,7 +51,7 @@ class Simulation:
     def __init__(self, seed: int, sessions: bool = False, groups: bool = False, reserving: bool = False) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations)."""
-        self.groups = groups
+        self.groups, self.reserving = groups, reserving
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
@@ -109,6 +110,9 @@ class Simulation:
         leaders = [node for node in self.nodes if node.term is not None]
         if leaders and self.groups and self.world.chance(0.15):
             self.users.ask_for(podgroups.change, lambda command: self._send(self.world.pick(leaders), command))
+        elif leaders and self.reserving and self.world.chance(0.3):
+            make = partial(managers.change, self.users.version)
+            self.users.ask_for(make, lambda command: self._send(self.world.pick(leaders), command))
         elif leaders:
             self.users.ask(lambda command: self._send(self.world.pick(leaders), command))
 
