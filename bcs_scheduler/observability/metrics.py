@@ -35,6 +35,7 @@ LAG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 SESSION = "policy_session"
+SUMS = "managed_sums_wrong"
 """The name under which the core counts sessions."""
 
 
@@ -87,6 +88,9 @@ class Metrics:
             COMMIT_MS,
         )
 
+        self._sums_wrong = self._counter(
+            "managed_sums_wrong", "Numbers of managed applications that contradict their placeholders"
+        )
         self._manager_starts = self._counter(
             "app_manager_starts", "Starts of application managers that have ended", "manager", "result"
         )
@@ -172,6 +176,8 @@ class Metrics:
             return
         if observed.name == SESSION:
             self._policy_sessions.observe(observed.value)
+        elif observed.name == SUMS:
+            self._sums_wrong.inc()
         elif observed.name in QUEUES:
             self._queues.observe(observed)
         elif self._objects.observe(observed):

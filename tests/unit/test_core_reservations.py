@@ -8,10 +8,11 @@ import msgspec
 import pytest
 
 from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
-from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.controllers.managed.sums import METRIC
+from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS
-from store.records import PLACEHOLDER_ANNOTATION, Application, Namespace, Quota, TaskGroup
+from store.records import PLACEHOLDER_ANNOTATION, Application, ManagedApplication, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint
 from store.state.validation import validate
 from tests.unit.lab import KEY, Lab, version
@@ -276,3 +277,30 @@ def test_the_gate_passes_everything_by_default() -> None:
     lab.create(1)
     lab.offer("a")
     assert len(lab.groups) == 1
+
+
+# --- the check of sums ----------------------------------------------------------------------------------------
+
+
+def wrong_sums(lab: Lab) -> list[str]:
+    return [line.message for line in lab.sent(effects.LogLine) if line.reason == "ManagedSumsWrong"]
+
+
+def test_numbers_that_contradict_their_placeholders_are_reported_once() -> None:
+    lab = GangLab()
+    lab.gang(2, 2)
+    lab.wait(200.0)
+    assert wrong_sums(lab) == []
+    records = [
+        msgspec.structs.replace(
+            record, task_groups=tuple(msgspec.structs.replace(one, total=one.total + 1) for one in record.task_groups)
+        )
+        if isinstance(record, ManagedApplication)
+        else record
+        for record in lab.records()
+    ]
+    lab = GangLab(records, lab.now)
+    lab.wait(200.0)
+    words = "task group web: 3 placeholders were asked for, but 0 were replaced, 0 given up, and 2 serve"
+    assert wrong_sums(lab) == [words]
+    assert [one.name for one in lab.sent(effects.Observed) if one.name == METRIC] == [METRIC]

@@ -18,6 +18,7 @@ from bcs_scheduler.core.controllers.managed.gangs import Gangs, Unit
 from bcs_scheduler.core.controllers.managed.gate import SlotGate
 from bcs_scheduler.core.controllers.managed.observing import Observing
 from bcs_scheduler.core.controllers.managed.reservations import Reservations
+from bcs_scheduler.core.controllers.managed.sums import SumsCheck
 from bcs_scheduler.core.structures.work_queue import WorkQueue
 from offers.policy.applications.gangs.effects import NoticeCode
 from offers.policy.applications.gangs.gang import Gang
@@ -49,6 +50,7 @@ class ManagedApplications:
         self._reservations = Reservations(turn, self._gangs)
         self._observing = Observing(turn, self._gangs)
         self._carrying = Carrying(turn, self._gangs)
+        self._sums = SumsCheck(turn)
         self._work = WorkQueue()
         self._touched: dict[str, dict[tuple[Unit, int], None]] = {}
         """Units whose taskgroups have changed, with the index of the taskgroup, by managed application."""
@@ -66,6 +68,7 @@ class ManagedApplications:
         """Takes up all managed applications, and the placeholders that belong to none."""
         self._turn.context.gate = self.gate
         self._outstanding = OutstandingApplications(self._turn.now)
+        self._sums.begin()
         for key, record in self._turn.state.managed_applications.items():
             self._gangs.follow(record)
             self._work.mark(key)
@@ -77,7 +80,7 @@ class ManagedApplications:
             return None
         times = [self._work.first(), self._turn.now if self._carrying.busy else None]
         if self._turn.state.managed_applications:
-            times.append(self._outstanding.next_wake)
+            times += [self._outstanding.next_wake, self._sums.next_wake]
         return min((at for at in times if at is not None), default=None)
 
     def tick(self) -> None:
@@ -88,6 +91,7 @@ class ManagedApplications:
         self._work.mark_due(self._turn.now)
         self._look_at_marked()
         self._look_for_work()
+        self._sums.go_on()
 
     def notice(self, changed: Sequence[tuple[str, str]]) -> None:
         """Looks at the managed applications that the changes concern."""
