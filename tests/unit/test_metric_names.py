@@ -55,6 +55,7 @@ def known_names() -> set[str]:
     metrics.published("endpoint", "written", 1)
     metrics.alarmed("sent")
     metrics.webhook_asked("ns/hooks/check", "allowed", 0.1)
+    metrics.manager_runs("spool", runs=True)
     core.state.apply("endpoint", "ns/web", Endpoint(namespace="ns", name="web"))
     core.state.apply("queue", "batch", Queue(name="batch", guarantee=Amounts(cpus=1), capability=Limits(cpus=2)))
     core.turn_context.options = replace(core.turn_context.options, policy=default_policy())
