@@ -5,6 +5,7 @@
     policy-gang-N-A       one gang of N tasks on A agents that are half full
     policy-session-N-A    N pending tasks of N/10 jobs in 5 queues, beside 50 running jobs, on A agents; all actions
     policy-hopeless-N-A   the same with 1,000 pending tasks, without and with N tasks that fit no agent
+    policy-evict-N-A      N tasks in gangs of 10 of ten templates that must evict, on A full agents; all actions
     policy-preempt-N-A    one task that must evict, among N running tasks on A full agents
 
 Timed is `decide`, from a snapshot to its decisions: processor time of one thread, the median of several runs, so that
@@ -33,7 +34,15 @@ from offers.policy.session.snapshot import Snapshot
 PLACING = policy_of(DEFAULT)
 EVERYTHING = policy_of({**DEFAULT, "actions": "reclaim, allocate, backfill, preempt"})
 REPEATS = 7
-KINDS = ("policy-gangs", "policy-drf", "policy-gang", "policy-session", "policy-hopeless", "policy-preempt")
+KINDS = (
+    "policy-gangs",
+    "policy-drf",
+    "policy-gang",
+    "policy-session",
+    "policy-hopeless",
+    "policy-evict",
+    "policy-preempt",
+)
 CASES = (
     "policy-gangs-10000-1000",
     "policy-gangs-10000-5000",
@@ -42,11 +51,12 @@ CASES = (
     "policy-gang-50-5000",
     "policy-session-1000-1000",
     "policy-hopeless-10000-1000",
+    "policy-evict-10000-1000",
     "policy-preempt-50000-5000",
 )
 FASTEST = {"policy-gangs": 100_000.0, "policy-drf": 20_000.0}
 """Decisions a second that a case must reach."""
-LONGEST = {"policy-gang": 0.020, "policy-session": 0.050, "policy-preempt": 0.050}
+LONGEST = {"policy-gang": 0.020, "policy-session": 0.050, "policy-evict": 1.0, "policy-preempt": 0.050}
 """Seconds that a case may take."""
 SLOWER = 1.10
 """A session may take so many times as long with hopeless tasks."""
@@ -79,17 +89,17 @@ def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
             parts = {"without": without.session, "slower": timing.session / without.session}
             if parts["slower"] > SLOWER:
                 raise Failure(f"{case}: {parts['slower']:.2f} times as long with hopeless tasks, {SLOWER} at most")
+        case "policy-evict":
+            timing = evicting(case, lambda: crowded(tasks // 10, agents), agents, tasks)
         case _:
-            timing = measured(lambda: full(tasks, agents), everything=True)
-            if len(timing.decisions.evictions) != 1:
-                raise Failure(f"{case}: {len(timing.decisions.evictions)} evictions instead of 1")
+            timing = evicting(case, lambda: full(tasks, agents), 1, 1)
     if kind in ARRIVALS:
         policy = EVERYTHING if kind == "policy-preempt" else PLACING
         parts["following"] = following(lambda: ARRIVALS[kind](tasks, agents), policy)
         if parts["following"] > LONGEST[kind]:
             raise Failure(f"{case}: {parts['following']:.4f} s with the snapshot, {LONGEST[kind]} at most")
     binds = len(timing.decisions.binds)
-    if kind != "policy-preempt" and binds < min(tasks, 1000):
+    if kind not in ("policy-evict", "policy-preempt") and binds < min(tasks, 1000):
         raise Failure(f"{case}: only {binds} tasks are placed")
     per_second = max(binds, 1) / timing.session
     if per_second < FASTEST.get(kind, 0.0):
@@ -106,6 +116,15 @@ def policies(case: str, kind: str, tasks: int, agents: int) -> Result:
         cpu_us=timing.session / max(binds, 1) * 1e6,
         parts={"session": timing.session, "snapshot": timing.snapshot, **parts},
     )
+
+
+def evicting(case: str, make: Callable[[], Snapshot], least: int, most: int) -> Timing:
+    """Times sessions with all actions. Raises Failure if the number of evictions is not within the bounds."""
+    timing = measured(make, everything=True)
+    number = len(timing.decisions.evictions)
+    if not least <= number <= most:
+        raise Failure(f"{case}: {number} evictions, {least} to {most} expected")
+    return timing
 
 
 def following(make: Callable[[], Snapshot], policy: Policy) -> float:
@@ -230,3 +249,22 @@ def gang_arrives(tasks: int, agents: int) -> Snapshot:
 
 ARRIVALS = {"policy-gang": gang_arrives, "policy-preempt": full}
 """Clusters in which the last job arrives."""
+
+
+def crowded(gangs: int, agents: int) -> Snapshot:
+    """Full agents of 10 tasks, and gangs of 10 tasks of ten templates and a higher priority that no agent has room
+    for."""
+    machines = [Agent(f"a{number:05}", (("cpus", 10_000), ("mem", 100_000))) for number in range(agents)]
+    running, jobs = Template((("cpus", 1000), ("mem", 1000))), []
+    for number in range(agents // 5):
+        tasks = tuple(
+            Task(f"r{number}-{n}", running, Status.RUNNING, agent=machines[number * 5 + n // 10].name)
+            for n in range(50)
+        )
+        jobs.append(Job(f"run{number:05}", QUEUES[number % 5].name, tasks, created=1.0))
+    for number in range(gangs):
+        template = Template((("cpus", 1000 + number % 10 * 100), ("mem", 1000)))
+        tasks = tuple(Task(f"g{number}-{n}", template, Status.PENDING) for n in range(10))
+        queue = QUEUES[number % 5].name
+        jobs.append(Job(f"gang{number:05}", queue, tasks, min_available=10, priority=5, created=2.0 + number))
+    return Snapshot(machines, QUEUES, jobs)

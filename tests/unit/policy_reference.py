@@ -175,6 +175,12 @@ class Reference:
                 found[name][d] = rows[name]
         return found
 
+    def least(self, queue: str, dimension: str) -> Fraction:
+        """The guarantee, in proportion if there is less than all guarantees together."""
+        promised = sum(dict(q.guarantee).get(dimension, 0) for q in self.queues.values())
+        own = dict(self.queues[queue].guarantee).get(dimension, 0)
+        return Fraction(own) * min(Fraction(1), Fraction(self.total[dimension], promised or 1))
+
     def limit(self, queue: str) -> dict[str, int]:
         others = [q for q in self.queues.values() if q.name != queue]
         capability = dict(self.queues[queue].capability)
@@ -459,8 +465,10 @@ class Reference:
         above = []
         for key in candidates:
             queue = self.jobs[key[0]].queue
-            if any(tally[queue][d] > self.deserved[queue][d] for d in self.request(self.tasks[claim])):
+            request = self.request(self.tasks[key])
+            kept = all(tally[queue][d] - amount >= self.least(queue, d) for d, amount in request.items())
+            if kept and any(tally[queue][d] > self.deserved[queue][d] for d in self.request(self.tasks[claim])):
                 above.append(key)
-                for d, amount in self.request(self.tasks[key]).items():
+                for d, amount in request.items():
                     tally[queue][d] -= amount
         return [key for key in candidates if key in surplus and key in above and not self.tasks[key].critical]

@@ -24,7 +24,7 @@ from offers.policy.session.snapshot import Snapshot
 from offers.policy.session.state.agents import AgentTable
 from offers.policy.session.state.candidates import Candidates
 from offers.policy.session.state.jobs import JobState, QueueState
-from offers.policy.session.state.ranking import Ranking
+from offers.policy.session.state.ranking import Ranking, Search
 from offers.policy.session.state.statements import Changes, Statement
 from offers.policy.session.state.templates import Need, Needs
 
@@ -237,6 +237,15 @@ class Session:
         if found is None:
             found = self._rankings[need.number] = Ranking(self.candidates(need))
         return found
+
+    def search(self, need: Need) -> Search:
+        """A new ranking for a template, from which agents without victims are set aside."""
+        return Search(self.candidates(need), self.changes)
+
+    @property
+    def decides_alone(self) -> bool:
+        """True if no third party takes part."""
+        return self._ours
 
     def pending(self, job: JobState, *, best_effort: bool | None = None) -> list[int]:
         """Positions of the tasks of a job that nothing was decided for, in task order; none of a job that `enqueue` did

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from offers.policy.session.plugins.interface import Claim, Victim
+from offers.policy.session.state.ranking import Search
 from offers.policy.session.state.statements import EVICT, PIPELINE, RELEASE_PROMISE, Statement
 from offers.policy.session.state.templates import Need
 
@@ -16,28 +17,36 @@ Choose = Callable[[Claim, list[Victim]], list[Victim]]
 
 
 def make_room(
-    session: Session, statement: Statement, claim: Claim, may_leave: Callable[[Victim], bool], choose: Choose
+    session: Session,
+    statement: Statement,
+    claim: Claim,
+    may_leave: Callable[[Victim], bool],
+    choose: Choose,
+    search: Search | None = None,
 ) -> bool:
     """Pipelines a task on the best agent on which it fits after evictions, and evicts no more than that needs.
 
     `may_leave` says which running tasks are candidates, `choose` which candidates are victims. Candidates are in the
-    order of their importance, the least important first: so they are counted, and so they are evicted. False, and
-    nothing is changed, if there is no such agent."""
+    order of their importance, the least important first: so they are counted, and so they are evicted. `search`: the
+    search that all tasks like this one share; None if there are none. False, and nothing is changed, if there is no
+    such agent."""
     job, position, need = claim
     before = statement.savepoint()
     table, order = session.agents, _Importance(session)
     promised = session.changes.promised.get((job.number, position))
     if promised is not None:
         statement.apply(RELEASE_PROMISE, job, need, position, promised)
-    for rank in _ranks(session, need, promised):
+    for rank in _ranks(session, need, promised, search if search is not None else session.ranking(need)):
         if not table.fits_later(rank, need):
             short = {d: q - table.future[d][rank] for d, q in need.row if q > table.future[d][rank]}
             candidates = [victim for victim in session.running_on(rank) if may_leave(victim)]
-            if not _enough(session, short, candidates):
-                continue
-            candidates.sort(key=order.key, reverse=True)
-            victims = choose(claim, candidates)
+            victims: list[Victim] = []
+            if _enough(session, short, candidates):
+                candidates.sort(key=order.key, reverse=True)
+                victims = choose(claim, candidates)
             if not _enough(session, short, victims):
+                if search is not None and rank != promised:
+                    search.set_aside(rank)
                 continue
             for victim in victims:
                 row = session.needs.of(victim.task.template)
@@ -56,12 +65,12 @@ def make_room(
     return False
 
 
-def _ranks(session: Session, need: Need, first: int | None) -> Iterator[int]:
+def _ranks(session: Session, need: Need, first: int | None, ranking: Iterable[int]) -> Iterator[int]:
     """Agents that pass the predicates, best first; the one with promised room before all others."""
     candidates = session.candidates(need)
     if first is not None and candidates.accepts(first):
         yield first
-    for rank in session.ranking(need):
+    for rank in ranking:
         if rank != first:
             yield rank
 

@@ -13,6 +13,7 @@ from offers.policy.session.actions.eviction import make_room
 from offers.policy.session.actions.ordering import BestJobs
 from offers.policy.session.plugins.interface import Argument, Claim
 from offers.policy.session.state.jobs import JobState, QueueState
+from offers.policy.session.state.ranking import Search
 from offers.policy.session.state.statements import Statement
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:
 def _between_jobs(session: Session, queue: QueueState) -> None:
     if not queue.running:
         return  # Without evictions every statement would be undone.
+    searches: dict[tuple[int, int], Search] = {}
     starving = BestJobs(
         (job for job in queue.jobs if job.starving and job.job.preempts), session.rules.job_key, session.changes.job_log
     )
@@ -52,7 +54,12 @@ def _between_jobs(session: Session, queue: QueueState) -> None:
             need = session.needs.of(job.job.tasks[position].template)
             if failed.get(need.number) == session.changes.version:
                 continue
-            if not _find(session, queue, job, Claim(job, position, need), statement):
+            search = None
+            if attempt is not None and session.decides_alone:
+                search = searches.get((need.number, job.priority))
+                if search is None:
+                    search = searches[need.number, job.priority] = session.search(need)
+            if not _find(session, queue, Claim(job, position, need), statement, search):
                 failed[need.number] = session.changes.version
         if session.rules.pipelined(job) and statement.evictions:
             statement.commit()
@@ -71,14 +78,15 @@ def _attempt(session: Session, job: JobState, tasks: int) -> tuple[Hashable, ...
     return (name, job.queue.name, need.number, job.priority, missing, tasks)
 
 
-def _find(session: Session, queue: QueueState, job: JobState, claim: Claim, statement: Statement) -> bool:
+def _find(session: Session, queue: QueueState, claim: Claim, statement: Statement, search: Search | None) -> bool:
     """`make_room` for one task, with victims of other jobs of the queue."""
     return make_room(
         session,
         statement,
         claim,
-        lambda victim: victim.job.queue is queue and victim.job is not job,
+        lambda victim: victim.job.queue is queue and victim.job is not claim.job,
         session.rules.preempt_victims,
+        search,
     )
 
 

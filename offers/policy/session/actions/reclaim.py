@@ -9,6 +9,7 @@ from offers.policy.session.actions.eviction import make_room
 from offers.policy.session.actions.ordering import BestJobs
 from offers.policy.session.plugins.interface import Argument, Claim
 from offers.policy.session.state.jobs import JobState, QueueState
+from offers.policy.session.state.ranking import Search
 from offers.policy.session.state.statements import Statement
 
 if TYPE_CHECKING:
@@ -31,11 +32,12 @@ def run(session: Session, arguments: Mapping[str, Any]) -> None:  # noqa: ARG001
         jobs = BestJobs(
             (job for job in queue.jobs if job.pending and job.job.preempts), rules.job_key, session.changes.job_log
         )
+        searches: dict[int, Search] = {}
         while not rules.overused(queue) and (job := jobs.take()) is not None:
-            _take_back(session, queue, job)
+            _take_back(session, queue, job, searches)
 
 
-def _take_back(session: Session, queue: QueueState, job: JobState) -> None:
+def _take_back(session: Session, queue: QueueState, job: JobState, searches: dict[int, Search]) -> None:
     rules = session.rules
     tasks = session.pending(job)
     attempt = _attempt(session, job, len(tasks))
@@ -52,7 +54,12 @@ def _take_back(session: Session, queue: QueueState, job: JobState) -> None:
             job.over_limit = True
             failed[need.number] = session.changes.version
             continue
-        if not _find(session, queue, Claim(job, position, need), statement):
+        search = None
+        if attempt is not None and session.decides_alone:
+            search = searches.get(need.number)
+            if search is None:
+                search = searches[need.number] = session.search(need)
+        if not _find(session, queue, Claim(job, position, need), statement, search):
             failed[need.number] = session.changes.version
         elif rules.pipelined(job):
             _end(statement)
@@ -77,7 +84,7 @@ def _end(statement: Statement, complete: bool = True) -> None:
         statement.undo()
 
 
-def _find(session: Session, queue: QueueState, claim: Claim, statement: Statement) -> bool:
+def _find(session: Session, queue: QueueState, claim: Claim, statement: Statement, search: Search | None) -> bool:
     """`make_room` for one task, with victims of other queues that give room back."""
     return make_room(
         session,
@@ -85,4 +92,5 @@ def _find(session: Session, queue: QueueState, claim: Claim, statement: Statemen
         claim,
         lambda victim: victim.job.queue is not queue and victim.job.queue.queue.reclaimable,
         session.rules.reclaim_victims,
+        search,
     )

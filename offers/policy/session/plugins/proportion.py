@@ -2,7 +2,8 @@
 
 The deserved share of a queue is computed per dimension (`waterfilling`). A queue that has its deserved share in every
 dimension is overused, and `allocate` passes it over; with ``strict`` no task may exceed the deserved share in any
-dimension that it requests. Capabilities, and guarantees of other queues, are hard limits.
+dimension that it requests. Capabilities, and guarantees of other queues, are hard limits. `reclaim` takes no task that
+brings its queue below the guarantee in any dimension.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ class Shares:
                 d = snapshot.index[dimension]
                 limit[d] = min(limit[d], amount)
             self.limits[queue.name] = limit
+        cuts = [min(Fraction(1), Fraction(total, promised[d] or 1)) for d, total in enumerate(totals)]
+        self._least = {name: [int(row[d] * cut) for d, cut in enumerate(cuts)] for name, row in guarantees.items()}
+        """The guarantees, cut in proportion where their sum exceeds the cluster."""
         self.deserved: dict[str, list[Fraction]] = {queue.name: [] for queue in queues}
         for d, total in enumerate(totals):
             found = fill(
@@ -135,7 +139,8 @@ class Shares:
         return max(0, number)
 
     def reclaimable(self, claim: Claim, candidates: list[Victim]) -> list[Victim]:
-        """Tasks of queues that are above their deserved share in a dimension that is wanted, with a tally per queue."""
+        """Tasks of queues that are above their deserved share in a dimension that is wanted, with a tally per queue.
+        The rest of a queue is at least its guarantee in every dimension of the task."""
         tallies: dict[str, list[int]] = {}
         victims = []
         for victim in candidates:
@@ -143,9 +148,12 @@ class Shares:
             tally = tallies.get(queue.name)
             if tally is None:
                 tally = tallies[queue.name] = queue.allocated.copy()
-            floors = self._floors[queue.name]
-            if any(tally[d] > floors[d] for d, _ in claim.need.row):
-                for d, amount in self._needs.of(victim.task.template).row:
+            floors, least = self._floors[queue.name], self._least[queue.name]
+            row = self._needs.of(victim.task.template).row
+            if any(tally[d] > floors[d] for d, _ in claim.need.row) and all(
+                tally[d] - amount >= least[d] for d, amount in row
+            ):
+                for d, amount in row:
                     tally[d] -= amount
                 victims.append(victim)
         return victims

@@ -43,6 +43,8 @@ class Changes:
         self.version = 0
         """Names the present state: a state that is reached again by undoing has its number again."""
         self._versions = 0
+        self.undone: list[int] = []
+        """The versions that were reached by undoing, in the order of time."""
         self.job_log: list[JobState] = []
         """Every job whose figures changed outside its own turn."""
         self.promised: dict[tuple[int, int], int] = {}
@@ -136,9 +138,12 @@ class Statement:
 
     def undo(self, to: int = 0) -> None:
         """Undoes everything after a savepoint, the latest first."""
+        if len(self.operations) <= to:
+            return
         while len(self.operations) > to:
             self._changes.account(self.operations.pop(), -1)
             self._changes.version = self._versions.pop()
+        self._changes.undone.append(self._changes.version)
 
     def commit(self, *, ready: bool = False) -> None:
         """Makes launches and evictions final. Pipelined tasks stay held. The statement is empty afterwards.

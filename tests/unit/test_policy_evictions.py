@@ -1,0 +1,118 @@
+"""Searches for victims: guarantees hold, and the cost of many gangs without room is bounded."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from benchmarks.policies import EVERYTHING, crowded
+from offers.policy.session.decisions import Decisions
+from offers.policy.session.model import Agent, Job, Queue, Status, Task, Template
+from offers.policy.session.session import Session, decide
+from offers.policy.session.snapshot import Snapshot
+from tests.effort import share
+
+SMALL, LARGE = (("cpus", 1000), ("mem", 1000)), (("cpus", 2000), ("mem", 500))
+
+
+def crowd(seed: int) -> Snapshot:
+    """Full agents, running jobs of several sizes, and gangs of few templates that wait."""
+    chance = random.Random(seed)
+    agents = [Agent(f"a{number}", (("cpus", 4000), ("mem", 4000))) for number in range(chance.randint(2, 5))]
+    queues = [
+        Queue(
+            f"q{number}",
+            weight=chance.randint(1, 3),
+            guarantee=tuple((name, 1000 * chance.randint(0, 4)) for name in ("cpus", "mem"))
+            if chance.random() < 0.6
+            else (),
+            reclaimable=chance.random() > 0.1,
+        )
+        for number in range(3)
+    ]
+    places = [agent.name for agent in agents for _ in range(4)]
+    chance.shuffle(places)
+    jobs = []
+    while places:
+        taken, places = places[: chance.randint(1, 4)], places[4:]
+        name = f"run{len(jobs)}"
+        tasks = tuple(
+            Task(f"{name}-{n}", Template(SMALL), Status.RUNNING, agent=place) for n, place in enumerate(taken)
+        )
+        least = chance.randint(1, len(taken))
+        jobs.append(
+            Job(name, f"q{chance.randrange(3)}", tasks, min_available=least, priority=chance.randint(0, 1), created=1.0)
+        )
+    for number in range(12):
+        template, size = Template(chance.choice((SMALL, LARGE))), chance.randint(1, 3)
+        tasks = tuple(Task(f"gang{number}-{n}", template, Status.PENDING) for n in range(size))
+        queue, priority = f"q{chance.randrange(3)}", chance.randint(0, 2)
+        jobs.append(Job(f"gang{number}", queue, tasks, min_available=size, priority=priority, created=2.0 + number))
+    return Snapshot(agents, queues, jobs)
+
+
+def used(snapshot: Snapshot, decisions: Decisions) -> dict[str, Counter[str]]:
+    """The amounts of each queue that are left after the evictions, without what the session launches."""
+    gone = {(eviction.job, eviction.task) for eviction in decisions.evictions}
+    found: dict[str, Counter[str]] = {queue.name: Counter() for queue in snapshot.queues}
+    for job in snapshot.jobs.values():
+        for task in job.tasks:
+            if task.status is Status.RUNNING and (job.name, task.name) not in gone:
+                found[job.queue].update(dict(task.template.request))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(share(300)))
+def test_no_queue_is_pushed_below_its_guarantee(seed: int) -> None:
+    """Not by work of other queues. Within a queue, `preempt` exchanges the owner of the room only."""
+    snapshot = crowd(seed)
+    decisions = decide(snapshot, EVERYTHING)
+    queue_of = {job.name: job.queue for job in snapshot.jobs.values()}
+    theirs = [one for one in decisions.evictions if queue_of[one.beneficiary] != queue_of[one.job]]
+    before, after = (
+        used(snapshot, decisions._replace(evictions=())),
+        used(snapshot, decisions._replace(evictions=tuple(theirs))),
+    )
+    for queue in snapshot.queues:
+        for name, amount in queue.guarantee:
+            promised = sum(dict(one.guarantee).get(name, 0) for one in snapshot.queues)
+            total = snapshot.totals[snapshot.index[name]]
+            least = amount * min(Fraction(1), Fraction(total, promised or 1))
+            assert after[queue.name][name] >= min(before[queue.name][name], int(least))
+
+
+def test_reclaim_takes_no_task_that_is_within_the_guarantee_of_another_resource() -> None:
+    """The queue has more cores than it deserves. All its memory is guaranteed."""
+    agents = [Agent("a1", (("cpus", 4000), ("mem", 4000)))]
+    holds = Job("run", "low", tuple(Task(f"r{n}", Template(SMALL), Status.RUNNING, agent="a1") for n in range(4)))
+    wants = Job("new", "high", (Task("n0", Template(SMALL), Status.PENDING),), created=1.0)
+    for guarantee, evicted in (((("mem", 4000),), 0), ((("mem", 3000),), 1)):
+        queues = [Queue("low", guarantee=guarantee), Queue("high", weight=3)]
+        decisions = decide(Snapshot(agents, queues, [holds, wants]), EVERYTHING)
+        assert len(decisions.evictions) == evicted
+
+
+@pytest.mark.parametrize("seed", range(share(300)))
+def test_agents_that_are_set_aside_change_no_decision(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_searches = decide(crowd(seed), EVERYTHING)
+    monkeypatch.setattr(Session, "decides_alone", False)
+    assert decide(crowd(seed), EVERYTHING) == with_searches
+
+
+def test_waiting_gangs_do_not_multiply_the_walk_over_running_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks at the tasks of an agent, by number of gangs: agents without victims are not looked at again."""
+    looks = Counter[int]()
+    plain = Session.running_on
+    for gangs in (25, 200):
+
+        def counted(session: Session, rank: int, gangs: int = gangs) -> object:
+            looks[gangs] += 1
+            return plain(session, rank)
+
+        monkeypatch.setattr(Session, "running_on", counted)
+        decide(crowded(gangs, 60), EVERYTHING)
+    assert looks[200] < 2500
+    assert looks[200] < 2 * looks[25] + 600
