@@ -177,6 +177,30 @@ def test_a_placeholder_that_ends_by_itself_is_replaced() -> None:
     assert len(lab.groups) == 2
 
 
+@pytest.mark.parametrize("how", ["moved", "deleted"])
+def test_a_placeholder_that_users_move_or_delete_is_replaced(how: str) -> None:
+    """A task would otherwise wait for room on the agent where the placeholder was."""
+    lab = GangLab()
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    (first,) = lab.sleeping
+    if how == "moved":
+        lab.ask(requests.RescheduleTaskGroup(taskgroup=first.id))
+    else:
+        lab.ask(requests.DeleteApplication(namespace="default", name=first.application))
+    lab.wait(1.0)
+    for agent in ("b", "c", "d"):
+        lab.offer(agent, cpus=WHOLE)
+        lab.start()
+    while ended := lab.stop_ending():
+        for group in ended:
+            lab.offer(group.agent_id, cpus=WHOLE)
+    lab.wait(1.0)
+    assert len(lab.groups) == 2
+    assert not (lab.sleeping or lab.core.state.placeholders or lab.core.state.managed_applications)
+
+
 def test_a_task_whose_room_is_taken_by_another_framework_asks_like_any_other() -> None:
     lab = GangLab()
     lab.gang(2, 2)

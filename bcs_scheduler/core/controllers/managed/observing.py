@@ -56,6 +56,8 @@ class Observing:
             return
         group, now = self._newest(gang, name), self._turn.now
         there = group is not None and not group.ended and not group.unreachable_since
+        if group is not None and holder.node and group.agent_id != holder.node:
+            there = False  # a drain or a user has moved it: the room on its node is not held any more
         state = holder.life.state
         if state == PlaceholderState.ASKED and there and group is not None:
             gang.allocated(name, group.agent_id, now)
