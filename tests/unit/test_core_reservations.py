@@ -15,6 +15,7 @@ from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.records import PLACEHOLDER_ANNOTATION, Application, ManagedApplication, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint
 from store.state.validation import validate
+from tests.counting import Calls
 from tests.unit.lab import KEY, Lab, version
 from transactions import explain
 
@@ -328,3 +329,32 @@ def test_numbers_that_contradict_their_placeholders_are_reported_once() -> None:
     words = "task group web: 3 placeholders were asked for, but 0 were replaced, 0 given up, and 2 serve"
     assert wrong_sums(lab) == [words]
     assert [one.name for one in lab.sent(effects.Observed) if one.name == METRIC] == [METRIC]
+
+
+# --- costs ----------------------------------------------------------------------------------------------------
+
+
+def calls_of_a_report(others: int) -> int:
+    """Calls for a report about a placeholder beside so many other reservations, whose placeholders run or wait."""
+    lab = GangLab()
+    for number in range(others):
+        other = version(2, min_available=2, annotations={PARAMETERS: ""})
+        lab.ask(requests.CreateApplication(version=msgspec.structs.replace(other, application=f"other-{number}")))
+        lab.offer(f"agent-{number}", cpus=WHOLE)
+    lab.wait(2.0)
+    lab.start()
+    lab.gang(2, 2)
+    lab.wait(10.0)
+    for number in range(2 * others):
+        lab.offer(f"more-{number}", cpus=WHOLE)
+    lab.offer("last", cpus=WHOLE)
+    lab.wait(1.0)
+    staged = [group for group in lab.sleeping if group.application.startswith("tg-web") and not group.started]
+    with Calls() as counted:
+        lab.report(staged[0], "RUNNING")
+    return counted.number
+
+
+def test_a_report_costs_the_same_beside_many_other_reservations() -> None:
+    few, many = calls_of_a_report(3), calls_of_a_report(60)
+    assert many <= 1.1 * few
