@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.controllers.managed.observing import PROMISE_SECONDS
 from bcs_scheduler.core.controllers.managed.sums import METRIC
 from bcs_scheduler.core.interface import effects, requests
@@ -88,6 +89,22 @@ def test_placeholders_gather_room_one_by_one_and_the_gang_takes_it_over() -> Non
     state = lab.core.state
     assert not (lab.holders or state.placeholders or state.managed_tasks or state.managed_applications)
     assert validate(state) == []
+
+
+def test_the_explanation_counts_the_placeholders_that_hold_room() -> None:
+    lab = GangLab()
+    lab.gang(3, 3, "placeholderTimeoutInSeconds=60")
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    lab.offer("b", cpus=WHOLE // 2)
+    found = explain_application(lab.core.state, lab.application, lab.core.diagnosis, lab.now).reservation
+    assert found is not None
+    assert (found.state, found.needed, found.holding) == ("Reserving", 3, 1)
+    assert found.left_seconds is not None and 50 < found.left_seconds <= 60
+    assert "not enough cpus" in found.waiting
+    text = explain_application(lab.core.state, lab.application, lab.core.diagnosis, lab.now).text
+    assert any(line.startswith("reservation: 1 of 3 placeholders hold room, ") for line in text)
+    assert any(line.startswith("the next placeholder has no place: ") for line in text)
 
 
 def test_freed_room_goes_to_the_gang_before_older_demands_of_others() -> None:

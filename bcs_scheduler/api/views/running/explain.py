@@ -10,7 +10,8 @@ import msgspec
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
 from offers.model import Diagnosis, GroupGap, HeldBack
-from store.records import Application, TaskGroup, Transaction, Version
+from offers.policy.applications.metadata import PLACEHOLDER_SECONDS
+from store.records import Application, Placeholder, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
 from transactions import explain, text
 from transactions.progress import progress
@@ -82,6 +83,18 @@ class Placing(msgspec.Struct, frozen=True, kw_only=True):
     queue: QueueHold | None
 
 
+class ReservationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The room that placeholders gather for the application. `state` is that of the reservation; `needed`: placeholders
+    that are to hold room at the same time, `holding`: of these, `waiting`: reason of the first one without a place,
+    empty if all have places; `leftSeconds`: until it times out, null before the first placeholder has a place."""
+
+    state: str
+    needed: int
+    holding: int
+    waiting: str
+    left_seconds: float | None
+
+
 class OperationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A transaction in progress. `placing` is null while no taskgroup of the transaction has failed to find a place."""
 
@@ -118,6 +131,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     text: list[str]
     transactions: list[OperationState]
     taskgroups: list[Waiting]
+    reservation: ReservationState | None
 
 
 def explain_application(
@@ -138,6 +152,7 @@ def explain_application(
         )
         for group in unready[:TASKGROUPS_SHOWN]
     ]
+    reservation = _reservation(state, application, diagnosis, now)
     return Explanation(
         namespace=application.namespace,
         name=application.name,
@@ -146,10 +161,45 @@ def explain_application(
         instances=application.instances,
         existing=len(groups),
         ready=len(groups) - len(unready),
-        text=_sentences(application, groups, operations, waiting, len(unready)),
+        text=[*_sentences(application, groups, operations, waiting, len(unready)), *_reserved(reservation)],
         transactions=operations,
         taskgroups=waiting,
+        reservation=reservation,
     )
+
+
+def _reservation(
+    state: StateReader, application: Application, diagnosis: Callable[[str], Diagnosis | None], now: float
+) -> ReservationState | None:
+    record = state.managed_applications.get(application.key)
+    if record is None or record.manager:
+        return None
+    keys = list(state.indexes.managed_by(Placeholder.kind, record.key))
+    holders = [holder for key in keys if (holder := state.placeholders.get(key)) is not None]
+    asking = [operation.id for holder in holders if not holder.node for operation in _operations(state, holder)]
+    found = next((one for identity in asking if (one := diagnosis(identity)) is not None), None)
+    return ReservationState(
+        state=record.state,
+        needed=sum(group.min_member for group in record.task_groups),
+        holding=sum(holder.state == "Bound" for holder in holders),
+        waiting=explain.reasons(found) if found is not None else "",
+        left_seconds=round(max(0.0, record.timer + (record.timeout or PLACEHOLDER_SECONDS) - now), 1)
+        if record.timer
+        else None,
+    )
+
+
+def _operations(state: StateReader, holder: Placeholder) -> list[Transaction]:
+    return list(state.active_of(holder.key).values())
+
+
+def _reserved(found: ReservationState | None) -> list[str]:
+    """Sentences about a reservation that is not complete."""
+    if found is None or found.holding >= found.needed or found.state != "Reserving":
+        return []
+    left = f", {duration(found.left_seconds)} left" if found.left_seconds is not None else ""
+    lines = [f"reservation: {found.holding} of {counted(found.needed, 'placeholder')} hold room{left}"]
+    return [*lines, f"the next placeholder has no place: {found.waiting}"] if found.waiting else lines
 
 
 def _operation(state: StateReader, transaction: Transaction, diagnosis: Diagnosis | None, now: float) -> OperationState:

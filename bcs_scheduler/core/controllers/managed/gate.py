@@ -15,6 +15,7 @@ from offers.policy.applications.tables import PlaceholderState, TaskState
 from store.records import Transaction
 from transactions.base import Slot, Step
 from transactions.kinds.registry import kind_of
+from transactions.rules.application_types import bound_to_agents
 from transactions.rules.gangs import HELD, LOADING, UNMANAGED
 
 
@@ -47,7 +48,7 @@ class SlotGate:
         if self._turn.options.unmanaged != "wait":
             return step
         application = self._turn.state.applications.get(transaction.application_key)
-        if application is None or application.type == "daemonset" or is_admitted(application.annotations):
+        if application is None or bound_to_agents(application) or is_admitted(application.annotations):
             return step
         slots = tuple(slot for slot in step.slots if slot.replaces)
         return step._replace(slots=slots) if slots else _held(step, UNMANAGED)
