@@ -22,7 +22,7 @@ import requests
 
 from bcs_scheduler.settings.sections import SchedulerSettings
 from store.records import Executor
-from tests.integration.chaosusers import User
+from tests.integration.chaosusers import MOST_INSTANCES, User
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.schedulerprocess import SchedulerProcess
 from tests.integration.zookeeper import ZooKeeperServer
@@ -30,6 +30,8 @@ from tests.waiting import wait_for
 
 Record = dict[str, Any]
 SESSION_SECONDS = 1.5
+MOST = 3
+"""Taskgroups of an application on our executor, each of which starts two processes of Python."""
 AGENTS = ("agent-1", "agent-2", "agent-3")
 KEPT = SchedulerSettings().transaction_keep
 """Ended transactions that users have begun, of each application: older ones may be gone."""
@@ -57,7 +59,8 @@ class Chaos:
         self.cluster = LocalMesosProcess(folder, "--ports=21000-21099", "--cpus=4")
         self.cluster.start()
         self.schedulers = [self._scheduler(folder / name, store) for name in ("first", "second")]
-        self.users = [User(seed, number, self._servers) for number in range(users)]
+        most = MOST if executor == "bcs" else MOST_INSTANCES
+        self.users = [User(seed, number, self._servers, most=most) for number in range(users)]
         self._away: set[str] = set()
         """Agents that are cut off or dead."""
 
