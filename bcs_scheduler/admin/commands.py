@@ -124,6 +124,3 @@ def reseal(store: Store) -> str:
 def protect_store(store: Store) -> str:
     """Close all nodes in ZooKeeper to everybody but store.user. Stop every scheduler first."""
     return f"{maintenance.protect(store)} nodes are now accessible to store.user only"
-
-
-COMMANDS = (token, key, forget_framework, set_framework, reseal, protect_store)

@@ -79,6 +79,8 @@ class LazyGroup(click.Group):
                 titles = list(groups)
                 groups[titles[isinstance(parameter, ConnectionOption)]].append(record)
         for title, rows in groups.items():
+            if not rows:
+                continue
             with formatter.section(title):
                 formatter.write_dl(rows)
         self.format_commands(ctx, formatter)

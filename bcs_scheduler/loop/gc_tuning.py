@@ -14,6 +14,12 @@ THRESHOLDS = (20_000, 20, 50)
 tenth less of all processor time."""
 
 
+def tune_imports() -> None:
+    """Sets the thresholds before modules are imported: hardly anything that imports make is garbage, and the default
+    passes cost a tenth of the start."""
+    gc.set_threshold(*THRESHOLDS)
+
+
 def tune_process() -> None:
     """Sets the thresholds at the start of the process, and excludes everything that was imported, because it is never
     garbage."""

@@ -1,4 +1,4 @@
-"""bcs_scheduler.main.EndSignal: no signal is lost, however early it comes."""
+"""bcs_scheduler.foreground.EndSignal: no signal is lost, however early it comes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 PROGRAM = """
 import os, signal, threading
-from bcs_scheduler.main import EndSignal
+from bcs_scheduler.foreground import EndSignal
 
 end = EndSignal()
 {send}

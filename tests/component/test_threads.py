@@ -24,12 +24,12 @@ from bcs_scheduler.executor import threads as executor_threads
 from bcs_scheduler.executor.agent import messages as executor_messages
 from bcs_scheduler.executor.health.checks import Checks
 from bcs_scheduler.executor.model import Check, Detail
+from bcs_scheduler.foreground import EndSignal
 from bcs_scheduler.leadership import runtime
 from bcs_scheduler.leadership.handover import Handover
 from bcs_scheduler.leadership.standby import Standby
 from bcs_scheduler.leadership.watching.hub import Hub, Watch
 from bcs_scheduler.leadership.watching.items import WatchEnded
-from bcs_scheduler.main import EndSignal
 from bcs_scheduler.mesos.transport import connection
 from bcs_scheduler.mesos.transport.connection import CallConnection
 from bcs_scheduler.mesos.transport.http import Master
