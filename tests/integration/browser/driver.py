@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,10 @@ ARGUMENTS = (
 
 
 class Browser:
-    """One browser with one window. `folder`: for its profile and the output of the driver."""
+    """One browser with one window. `folder`: for its profile and the output of the driver. `trace`: categories of the
+    events that the browser records, separated by commas."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, trace: str = "") -> None:
         self._log = (folder / "chromedriver.log").open("w+")
         self._process = subprocess.Popen(
             [str(CHROMEDRIVER), "--port=0", "--allowed-ips=127.0.0.1"], stdout=self._log, stderr=subprocess.STDOUT
@@ -36,8 +38,13 @@ class Browser:
         self._http = requests.Session()
         self._http.trust_env = False
         self._url = f"http://127.0.0.1:{port}/session"
-        chrome = {"binary": str(CHROMIUM), "args": [*ARGUMENTS, f"--user-data-dir={folder / 'profile'}"]}
-        wanted = {"browserName": "chrome", "goog:chromeOptions": chrome, "goog:loggingPrefs": {"browser": "ALL"}}
+        arguments = [*ARGUMENTS, f"--user-data-dir={folder / 'profile'}"]
+        chrome: dict[str, Any] = {"binary": str(CHROMIUM), "args": arguments}
+        logs = {"browser": "ALL"}
+        if trace:
+            chrome["perfLoggingPrefs"] = {"traceCategories": trace, "enableNetwork": False, "enablePage": False}
+            logs["performance"] = "ALL"
+        wanted = {"browserName": "chrome", "goog:chromeOptions": chrome, "goog:loggingPrefs": logs}
         made = self._call("POST", "", {"capabilities": {"alwaysMatch": wanted}})
         self._url += f"/{made['sessionId']}"
 
@@ -107,6 +114,12 @@ class Browser:
         """Messages of the browser's console since the last call, warnings and errors."""
         entries = self._call("POST", "/se/log", {"type": "browser"})
         return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]
+
+    def events(self) -> list[dict[str, Any]]:
+        """The events that the browser has traced since the last call."""
+        entries = self._call("POST", "/se/log", {"type": "performance"})
+        messages = [json.loads(entry["message"])["message"] for entry in entries]
+        return [message["params"] for message in messages if message["method"] == "Tracing.dataCollected"]
 
     def cookies(self) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self._call("GET", "/cookie")

@@ -3,7 +3,7 @@
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
 import { age, badge, command, fill, h, quoted, table } from "../../dom.js";
-import { dialog } from "../../parts/dialog.js";
+import { dialog } from "../../parts/changing/dialog.js";
 import { STATES, stateOf } from "../../parts/map/draw.js";
 import { attribute } from "../../parts/map/layout.js";
 import { capacity, meter } from "../../parts/meter.js";

@@ -3,18 +3,25 @@
 import { to } from "../../address.js";
 import { get, part } from "../../api.js";
 import { age, badge, command, fill, h, quoted } from "../../dom.js";
-import { rollBack, scale, update as change } from "../../parts/actions.js";
+import { rollBack, scale, update as change } from "../../parts/changing/actions.js";
+import { endpoints } from "../../parts/application/endpoints.js";
+import { logs } from "../../parts/application/logs.js";
 import { events as history, taskgroups } from "../../parts/rows.js";
+import { versions } from "../../parts/application/versions.js";
 
 const GATHER = 400;
 const TASKGROUPS = 200;
+const ENDPOINTS = 500;
 
 export function application(place, { store, mayChange }, namespace, name) {
-  const [top, why, groups, events] = [0, 1, 2, 3].map(() => h("section", {}));
+  const [top, why, groups, places, events] = [0, 1, 2, 3, 4].map(() => h("section", {}));
   const problem = h("p", { class: "problem", role: "alert" });
-  place.append(top, problem, why, groups, events);
   const key = `${namespace}/${name}`;
   const base = `/namespaces/${part(namespace)}/applications/${part(name)}`;
+  const stored = versions(base);
+  const output = logs(namespace);
+  const parts = h("div", { hidden: true }, groups, places, output.element, stored.element, events);
+  place.append(top, problem, why, parts);
   let shown = null;
   let timer = 0;
   let left = false;
@@ -26,11 +33,13 @@ export function application(place, { store, mayChange }, namespace, name) {
     if (!app) {
       shown = null;
       fill(top, h("h1", {}, name), h("p", {}, `The namespace ${namespace} has no application of this name.`));
-      for (const section of [why, groups, events]) fill(section);
+      fill(why);
+      parts.hidden = true;
       return;
     }
     if (app === shown) return;
     shown = app;
+    parts.hidden = false;
     const buttons = [
       ["Scale", scale],
       ["Update", change],
@@ -51,19 +60,25 @@ export function application(place, { store, mayChange }, namespace, name) {
   async function load() {
     timer = 0;
     const ask = (path) => get(path).catch(() => null);
-    const [explained, found, told] = await Promise.all([
+    stored.load();
+    const [explained, found, served, told] = await Promise.all([
       ask(`${base}/explain`),
       ask(`${base}/taskgroups?limit=${TASKGROUPS}`),
+      ask(`/namespaces/${part(namespace)}/endpoints?limit=${ENDPOINTS}`),
       ask(`/namespaces/${part(namespace)}/events?owner=${part(name)}&last=30`),
     ]);
     if (left || !shown) return;
     if (explained) fill(why, ...explanation(explained));
     if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store }));
-    if (told) fill(events, h("h2", {}, "Events"), history(told));
+    if (found) output.show(found);
+    if (served) fill(places, h("h2", {}, "Endpoints"), endpoints(served, name));
+    if (told) fill(events, h("h2", {}, "Events"), history(told), h("p", {}, h("a", { href: to.events({ namespace, owner: name }), "data-key": "all events" }, "All events of this application")));
   }
 
   update.leave = () => {
     left = true;
+    stored.stop();
+    output.stop();
     clearTimeout(timer);
   };
   return update;

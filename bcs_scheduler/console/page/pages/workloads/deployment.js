@@ -4,7 +4,7 @@ import { get, part } from "../../api.js";
 import { to } from "../../address.js";
 import { age, badge, command, fill, h, quoted, table } from "../../dom.js";
 import { events, taskgroups } from "../../parts/rows.js";
-import * as steer from "../../parts/steering.js";
+import * as steer from "../../parts/changing/steering.js";
 
 const GATHER = 300;
 const MOST = 200;

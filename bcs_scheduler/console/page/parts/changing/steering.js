@@ -1,7 +1,7 @@
 // Dialogs that steer a deployment: pause, resume, undo, roll back, scale, replace.
 
-import { get, part } from "../api.js";
-import { h, quoted } from "../dom.js";
+import { get, part } from "../../api.js";
+import { h, quoted } from "../../dom.js";
 import { dialog, plan } from "./dialog.js";
 
 const path = ({ namespace, name }) => `/namespaces/${part(namespace)}/deployments/${part(name)}`;

@@ -1,7 +1,7 @@
 // Dialogs that change an application. The plan of a dry run is shown before the button acts.
 
-import { get, part } from "../api.js";
-import { h, quoted } from "../dom.js";
+import { get, part } from "../../api.js";
+import { h, quoted } from "../../dom.js";
 import { dialog } from "./dialog.js";
 
 const path = (namespace, name) => `/namespaces/${part(namespace)}/applications/${part(name)}`;

@@ -1,0 +1,132 @@
+"""The console in a real browser beside a large cluster: `python -m benchmarks.console [AGENTS] [TASKGROUPS]`.
+
+The cluster map is opened in a headless Chromium, with a scheduler and `local-mesos --synthetic` as processes. Prints
+the times until the first paint and until all tiles are drawn, for a first visit and for a second one, then what a
+frame costs while the map is panned and zoomed: frames per second, the time of a frame in scripts (the map's own, and
+all scripts as the trace of the browser has them), and the share of frames that take longer than 17.7 ms.
+
+A headless Chromium paints with the processor. On a machine with a graphics card the browser does this part elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from benchmarks.load import APPLICATION, document
+from benchmarks.processes import Bench, Tasks, await_
+from tests.integration.browser.driver import Browser
+
+AGENTS, TASKGROUPS = 5_000, 10_000
+APPLICATIONS = 20
+SECONDS = 4.0
+TIMEOUT = 300.0
+LATE = 17.7
+"""Milliseconds: a frame of 60 Hz, and one more for the clock of the browser."""
+TRACE = "devtools.timeline"
+TIMES = """
+const paint = performance.getEntriesByName('first-contentful-paint')[0];
+const map = performance.getEntriesByName('map')[0];
+return map && paint && { paint: paint.startTime, map: map.startTime,
+  tiles: Number(document.querySelector('.map').dataset.tiles) };
+"""
+MOVE = """
+const [how, seconds, done] = arguments;
+const map = document.querySelector('.map');
+const box = map.getBoundingClientRect();
+const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
+const send = (type, dx, dy) => map.dispatchEvent(new PointerEvent(type,
+  { clientX: x + dx, clientY: y + dy, pointerId: 1, isPrimary: true, bubbles: true }));
+map.setPointerCapture = () => {};
+const before = { frames: Number(map.dataset.frames), spent: Number(map.dataset.spent) };
+const times = [];
+let start = 0;
+if (how === 'pan') send('pointerdown', 0, 0);
+const step = (now) => {
+  start ||= now;
+  times.push(now);
+  const at = (now - start) / 1000;
+  if (how === 'pan') send('pointermove', 150 * Math.sin(3 * at), 60 * Math.sin(5 * at));
+  else map.dispatchEvent(new WheelEvent('wheel',
+    { deltaY: at % 2 < 1 ? -25 : 25, clientX: x, clientY: y, cancelable: true }));
+  if (at < seconds) requestAnimationFrame(step);
+  else {
+    if (how === 'pan') send('pointerup', 0, 0);
+    requestAnimationFrame(() => done({ times, drawn: Number(map.dataset.frames) - before.frames,
+      spent: Number(map.dataset.spent) - before.spent, shown: Number(map.dataset.shown) }));
+  }
+};
+requestAnimationFrame(step);
+"""
+
+
+def main(agents: int, taskgroups: int) -> None:
+    per_agent = -(-taskgroups * 2 // agents) + 2
+    size = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder, Bench(Path(folder), "sqlite", agents, **size) as bench:
+        each = taskgroups // APPLICATIONS
+        for number in range(APPLICATIONS):
+            bench.call("POST", APPLICATION, document(each, f"load-{number}"))
+        total = each * APPLICATIONS
+        await_("all taskgroups", lambda: bench.tasks() == Tasks(total, total, 0), TIMEOUT, 1.0)
+        print(f"{agents} agents, {total} taskgroups run; load average {os.getloadavg()[0]:.1f}")
+        await_("all agents", lambda: len(bench.call("GET", "/agents")) >= agents, 60)
+        address = f"{bench.scheduler.url}/#/agents"
+        with opened(Path(folder) / "plain") as browser:
+            for visit in ("first visit", "second visit"):
+                browser.open("about:blank")
+                browser.open(address)
+                times: dict[str, float] = await_("the map", lambda: browser.run(TIMES), 60, looking=1)
+                tiles = f"{times['tiles']:.0f} tiles drawn after {times['map'] / 1000:.2f} s"
+                print(f"{visit}: first paint after {times['paint'] / 1000:.2f} s, {tiles}")
+            for how in ("pan", "zoom"):
+                report(how, browser.run_async(MOVE, how, SECONDS))
+        with opened(Path(folder) / "traced", TRACE) as browser:  # a trace costs time of its own
+            browser.open(address)
+            await_("the map", lambda: browser.run(TIMES), 60, looking=1)
+            browser.run_async(MOVE, "pan", SECONDS)
+            trace(browser.events())
+
+
+@contextmanager
+def opened(folder: Path, trace: str = "") -> Iterator[Browser]:
+    folder.mkdir()
+    browser = Browser(folder, trace)
+    try:
+        browser.resize(1920, 1080)
+        yield browser
+    finally:
+        browser.close()
+
+
+def report(how: str, found: dict[str, Any]) -> None:
+    times = found["times"]
+    gaps = [after - before for before, after in pairwise(times)]
+    rate = 1000 * len(gaps) / (times[-1] - times[0])
+    late = sum(gap > LATE for gap in gaps) / len(gaps)
+    print(
+        f"{how}: {rate:.1f} frames per second, {100 * late:.0f} % later than {LATE} ms, longest {max(gaps):.0f} ms; "
+        f"the map's own script {found['spent'] / max(1, found['drawn']):.2f} ms per frame ({found['shown']} tiles)"
+    )
+
+
+def trace(events: list[dict[str, Any]]) -> None:
+    """Scripts of frames in the trace of the browser, those of the measurement included."""
+    scripts = [event["dur"] / 1000 for event in events if event.get("name") == "FireAnimationFrame" and "dur" in event]
+    worst = statistics.quantiles(scripts, n=100)[98]
+    print(
+        f"trace of a pan: {len(scripts)} scripts of frames, median {statistics.median(scripts):.2f} ms, "
+        f"99 % below {worst:.2f} ms"
+    )
+
+
+if __name__ == "__main__":
+    given = [int(word) for word in sys.argv[1:]]
+    main(*(given + [AGENTS, TASKGROUPS][len(given) :]))
