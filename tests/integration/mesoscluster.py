@@ -164,7 +164,7 @@ class RealMesos:
         """Name of the leading master; empty while there is none."""
         for name, address in self.masters.items():
             try:
-                if get_json(address, "/master/state").get("elected_time"):
+                if get_json(address, "/master/state", 5.0).get("elected_time"):
                     return name
             except (OSError, ValueError):
                 continue
@@ -172,7 +172,7 @@ class RealMesos:
 
     def teardown(self, framework_id: str) -> None:
         """Ends the framework with all its tasks, as an operator would."""
-        address = self.masters[self.leader()]
+        address = self.masters[self.wait_for_leader()]
         urllib.request.urlopen(f"http://{address}/teardown", f"frameworkId={framework_id}".encode(), timeout=60).close()
 
     def heal(self) -> None:
@@ -190,6 +190,7 @@ class RealMesos:
 
     def end_abandoned(self) -> None:
         """Ends the frameworks that no scheduler is connected for."""
+        self.wait_for_leader()
         for framework in self.state()["frameworks"]:
             if not framework["connected"]:
                 self.teardown(framework["id"])
@@ -255,9 +256,9 @@ class _KeepRedirects(urllib.request.HTTPRedirectHandler):
 _OPENER = urllib.request.build_opener(_KeepRedirects)
 
 
-def get_json(address: str, path: str) -> dict[str, Any]:
-    """Raises OSError (redirects included) or ValueError."""
-    with _OPENER.open(f"http://{address}{path}", timeout=5) as answer:
+def get_json(address: str, path: str, seconds: float = 60.0) -> dict[str, Any]:
+    """Raises OSError (redirects and no answer within `seconds` included) or ValueError."""
+    with _OPENER.open(f"http://{address}{path}", timeout=seconds) as answer:
         document = json.load(answer)
     return document if isinstance(document, dict) else {}
 

@@ -30,7 +30,9 @@ def dev(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Dev]:
     folder = tmp_path_factory.mktemp("dev")
     running = Dev(folder, BCS_EXECUTOR_LOG_MAX_BYTES="4096", BCS_EXECUTOR_LOG_FILES=str(FILES))
     try:
-        container = {"container": {"env": [{"name": "COLOUR", "value": "green"}]}}
+        # Room for all commands that run beside the program at the same time: a task above its limit is ended.
+        resources = {"limits": {"cpu": "0.1", "memory": "64", "storage": "1"}}
+        container = {"container": {"env": [{"name": "COLOUR", "value": "green"}], "resources": resources}}
         listener = document("listener", 2, ["sh", "-c", LISTENER], **container)
         running.done("apply", "-f", "-", "--wait", given=yaml.safe_dump(listener).encode())
         yield running

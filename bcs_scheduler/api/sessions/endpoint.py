@@ -31,7 +31,7 @@ from bcs_scheduler.security.caller import Caller
 from transactions.text import duration
 
 log = structlog.get_logger("bcs_scheduler.api")
-FIRST = 15.0
+FIRST = 30.0
 """Seconds in which the document of the session must have come."""
 FAREWELL = 10.0
 """Seconds for the messages that end a session at the agent, and for the last message to the user."""
