@@ -283,3 +283,9 @@ def reporting(command: Command) -> Command:
     words = "Output format; table is the same as text. Environment: BCS_OUTPUT. Default: text."
     option = click.option("-o", "--output", type=forms, help=words)
     return cast(Command, option(wrapped))
+
+
+def changing_command(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that all commands share which change objects and may wait for the end of the change, and the
+    session as the first argument."""
+    return dry_run_option(wait_option(connection_options(pass_session(reporting(command)))))

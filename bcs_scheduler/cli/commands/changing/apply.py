@@ -17,15 +17,11 @@ from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_
 from bcs_scheduler.cli.kinds.registry import DELETABLE, OPERATIONS, operations_of
 from bcs_scheduler.cli.options import (
     RenamedOption,
-    connection_options,
-    dry_run_option,
+    changing_command,
     examples,
     file_option,
     on_conflict_option,
-    pass_session,
-    reporting,
     validate_option,
-    wait_option,
 )
 from bcs_scheduler.cli.output.text import counted
 from bcs_scheduler.cli.session import Session
@@ -95,11 +91,7 @@ def _named(document: Document, error: CliError) -> CliError:
 @file_option
 @validate_option
 @on_conflict_option
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -> None:
     """Create the objects of documents, or update and scale existing objects to match.
 
@@ -128,11 +120,7 @@ def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -
     help="Allow at most K taskgroups to be unavailable at the same time.",
 )
 @click.option("--resources-only", is_flag=True, help="Change only resource limits, without a restart of tasks.")
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def update(
     session: Session,
     files: tuple[str, ...],
@@ -159,11 +147,7 @@ def update(
 @click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
 @click.argument("instances", type=click.IntRange(0))
 @on_conflict_option
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool) -> None:
     """Change the number of taskgroups of a deployment or application to INSTANCES. With 0 it is stopped, and kept."""
     kind, name = find_owner(session.client, session.namespace, name)
@@ -186,11 +170,7 @@ def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool
     help="Version or revision to return to. Default: the previous one.",
 )
 @on_conflict_option
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def rollback(session: Session, name: str, version: str | None, dry_run: bool, wait: bool) -> None:
     """Return a deployment, daemonset or application to an earlier version.
 
@@ -224,11 +204,7 @@ def rollback(session: Session, name: str, version: str | None, dry_run: bool, wa
     help="Delete the objects of these documents. May be repeated.",
 )
 @click.option("--force", cls=RenamedOption, former=("--enforce",), is_flag=True, help="Do not wait for lost agents.")
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def delete(
     session: Session, names: tuple[str, ...], files: tuple[str, ...], force: bool, dry_run: bool, wait: bool
 ) -> None:

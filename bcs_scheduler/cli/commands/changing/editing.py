@@ -20,14 +20,10 @@ from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.kinds.registry import COLUMNS, DOCUMENT_KINDS, operations_of
 from bcs_scheduler.cli.kinds.selection import one_object, queries_of
 from bcs_scheduler.cli.options import (
-    connection_options,
-    dry_run_option,
+    changing_command,
     examples,
     on_conflict_option,
-    pass_session,
-    reporting,
     validate_option,
-    wait_option,
 )
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.wire.redaction import HIDDEN
@@ -81,11 +77,7 @@ def _apply(session: Session, body: Json, source: str, *, dry_run: bool, wait: bo
 @words_argument
 @validate_option
 @on_conflict_option
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def edit(session: Session, words: tuple[str, ...], dry_run: bool, wait: bool) -> None:
     """Edit the document of an object in $VISUAL or $EDITOR, and apply it.
 
@@ -146,11 +138,7 @@ def _kept(name: str, content: str) -> Path:
 @click.option("--type", "form", type=click.Choice(("merge",)), default="merge", help="Form of the patch (RFC 7386).")
 @validate_option
 @on_conflict_option
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def patch(
     session: Session, words: tuple[str, ...], text: str, file: str | None, form: str, dry_run: bool, wait: bool
 ) -> None:
@@ -196,11 +184,7 @@ def merged(document: Any, changes: Any) -> Any:
 @click.option("--overwrite", is_flag=True, help="Change labels that have another value.")
 @validate_option
 @on_conflict_option
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def label(session: Session, words: tuple[str, ...], overwrite: bool, dry_run: bool, wait: bool) -> None:
     """Set (KEY=VALUE) or remove (KEY-) labels of objects.
 

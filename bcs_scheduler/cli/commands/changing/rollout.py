@@ -20,6 +20,7 @@ from bcs_scheduler.cli.kinds.workloads.deployments import REVISIONS, print_versi
 from bcs_scheduler.cli.listing import chosen_shape, print_list
 from bcs_scheduler.cli.options import (
     WholeHelp,
+    changing_command,
     connection_options,
     dry_run_option,
     examples,
@@ -151,11 +152,7 @@ def status(session: Session, name: str, no_wait: bool) -> None:
 @name_argument
 @click.option("--to-revision", "revision", metavar="N", help="Revision to return to. Default: the previous one.")
 @on_conflict_option
-@dry_run_option
-@wait_option
-@connection_options
-@pass_session
-@reporting
+@changing_command
 def undo(session: Session, name: str, revision: str | None, dry_run: bool, wait: bool) -> None:
     """Old name of `bcs rollback`: return to an earlier revision."""
     kind, name, able = _found(session, name)
