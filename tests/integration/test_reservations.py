@@ -11,11 +11,14 @@ import pytest
 
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
+from tests.integration.policyparts import PREEMPTING, application
 from tests.integration.schedulerprocess import SchedulerProcess
-from tests.integration.test_policies import APPLICATIONS, PATIENCE, PREEMPTING, application
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
+
+APPLICATIONS = "/namespaces/default/applications"
+PATIENCE = 60.0
 
 
 @pytest.fixture
