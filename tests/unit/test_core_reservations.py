@@ -247,6 +247,22 @@ def test_deleting_the_application_releases_its_placeholders() -> None:
     assert not (lab.holders or lab.core.state.placeholders or lab.core.state.managed_applications)
 
 
+def test_a_placeholder_whose_deletion_a_user_cancels_is_deleted_again() -> None:
+    lab = GangLab()
+    lab.gang(2, 2)
+    lab.offer("a", cpus=WHOLE)
+    lab.start()
+    (sleeping,) = lab.sleeping
+    lab.delete()
+    lab.wait(0.1)
+    (deletion,) = lab.core.state.active_of(sleeping.application_key).values()
+    lab.cancel(deletion)
+    lab.wait(1.0)
+    lab.stop_ending()
+    lab.wait(1.0)
+    assert lab.holders == []
+
+
 def test_without_the_setting_the_annotation_means_nothing() -> None:
     lab = GangLab(options=CoreOptions(strict=True))
     lab.gang(2, 2)

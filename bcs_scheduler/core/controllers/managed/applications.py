@@ -105,6 +105,7 @@ class ManagedApplications:
                     self._touch(unit, ids.index_of(key))
             elif kind == "application":
                 self._reservations.consider(key)
+                self._carrying.discard_if_surplus(key)
                 unit = units_.get(key)
                 if unit is not None:
                     self._touch(unit, 0)

@@ -69,6 +69,14 @@ class Carrying:
         """The application (``namespace/name``) is that of a placeholder that is not wanted any more."""
         self._surplus[application] = None
 
+    def discard_if_surplus(self, key: str) -> None:
+        """Deletes the application (``namespace/name``) of a placeholder that has no record: a user may have cancelled
+        its deletion."""
+        state = self._turn.state
+        application = state.applications.get(key)
+        if application is not None and units.is_placeholder(application) and key not in state.placeholders:
+            self._surplus[key] = None
+
     def go_on(self) -> Iterable[str]:
         """Carries out a slice. Returns the managed applications whose tasks turned out to be impossible."""
         impossible: dict[str, None] = {}
