@@ -215,6 +215,8 @@ def core_options(settings: Settings) -> CoreOptions:
         output_keep=scheduler.output_keep,
         output_keep_total=scheduler.output_keep_total,
         output_retention=scheduler.output_retention,
+        loss_share=scheduler.loss_share,
+        loss_pause=scheduler.loss_pause,
         queue_requests=scheduler.queue_requests,
         queue_total=scheduler.queue_total,
         command_open=scheduler.command_open,

@@ -43,6 +43,7 @@ EventReason = Literal[
     "AgentSettingsForgotten", "AgentSettingsTooLarge", "DrainStarted", "DrainFinished", "DrainFailed",
     "DrainCancelled",
     "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved", "TimesMoved",
+    "ReplacementsHalted", "ReplacementsResumed",
     "PolicyPluginFailed",
 ]  # fmt: skip
 Level = Literal["info", "warning", "error"]
@@ -267,6 +268,13 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("FrameworkSubscribed", "The scheduler is connected to the cluster manager.", "subscribed"),
         ("FrameworkDisconnected", "The connection to the cluster manager was lost.", "disconnected", "warning"),
         ("FrameworkRemoved", "The cluster manager has removed the framework.", "removed", "error"),
+        (
+            "ReplacementsHalted",
+            "A large part of the cluster was lost at once; lost taskgroups are not replaced.",
+            "",
+            "error",
+        ),
+        ("ReplacementsResumed", "Lost taskgroups are replaced again.", ""),
         ("TimesMoved", "Records were far ahead of the clock; their times were moved.", "times-moved", "warning"),
         ("PolicyPluginFailed", "A plug-in of the policy failed or was too slow.", "", "warning"),
     )

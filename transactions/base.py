@@ -267,8 +267,8 @@ class Context:
     agents: Directory = field(default_factory=Directory)
     """The agents the cluster manager lists."""
     cause: str = ""
-    gate: Gate | None = None
-    """Decides which slots may ask for a place; None: every slot may."""
+    gates: tuple[Gate, ...] = ()
+    """Decide which slots may ask for a place, one after the other; without gates, every slot may."""
     queued: Transaction | None = None
     """The transaction whose turn has come: the operation that it asks for begins under its id."""
     record_event: RecordEvent = _record_nothing
@@ -282,6 +282,12 @@ class Context:
     time_is_up: Callable[[], bool] = lambda: False
     """The time of this turn for steps is used up: a step over many taskgroups stops at a consistent point and says
     `Step.unfinished`."""
+
+    def admitted(self, transaction: Transaction, step: Step) -> Step:
+        """The step with the slots that may ask for a place now, by all gates."""
+        for gate in self.gates:
+            step = gate.admitted(transaction, step)
+        return step
 
     def application(self, transaction: Transaction) -> Application | None:
         """The application of the transaction; None if it has been removed."""

@@ -66,6 +66,7 @@ COMMANDS: Sections = {
         "uncordon": Entry(f"{AGENTS}.scheduling", "uncordon", "Place taskgroups on agents again."),
         "drain": Entry(f"{AGENTS}.drain", "drain", "Move all taskgroups away from agents."),
         "taint": Entry(f"{AGENTS}.scheduling", "taint", "Set or remove taints of agents."),
+        "resume": Entry(f"{AGENTS}.scheduling", "resume", "Replace lost taskgroups again after a large loss."),
         "set": Entry(f"{AGENTS}.settings", "settings", "Set attributes and extended resources of agents."),
         "enable": Entry(f"{AGENTS}.scheduling", "enable", "Old name of uncordon.", hidden=True),
         "disable": Entry(f"{AGENTS}.scheduling", "disable", "Old name of cordon.", hidden=True),

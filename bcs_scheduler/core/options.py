@@ -86,6 +86,10 @@ class CoreOptions:
     """Size in kB of all requests that may wait, of all objects. A document counts twice, as text and as definition."""
     traits: Traits = field(default_factory=Traits)
     """Abilities of the cluster manager. The program knows them before there is a connection, and on a standby."""
+    loss_share: float = 0.3
+    """Part of the agents or taskgroups whose loss at once stops the replacement of lost taskgroups; 0 = no guard."""
+    loss_pause: float = 1800.0
+    """Seconds after which lost taskgroups are replaced although no operator has resumed; 0 = never."""
     agent_return: float = 900.0
     """Seconds for which an agent may be missing from the list before ended taskgroups of a daemonset on it are removed:
     after a change of masters it takes agents some time to register again."""

@@ -3,8 +3,7 @@
 Pure: no I/O, no clock, no randomness; the time is an argument, ids are made from it. One thread calls the core. `turn`
 handles a batch of inputs, lets timers and transactions take their steps, runs the placement pass, and returns the units
 in the order in which they must become durable. The effects of a unit may leave only then, and only while the epoch
-still holds, also if the unit changes nothing: a deposed leader that kills unknown tasks would kill work of its
-successor.
+still holds, also if the unit changes nothing: a deposed leader that kills unknown tasks kills work of its successor.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import msgspec
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.drains import Drains
+from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
@@ -99,8 +99,10 @@ class Core:
         self._offer_manager = OfferManager(self.turn_context)
         self._garbage_collector = GarbageCollector(self.turn_context)
         self._services = Services(self.turn_context)
-        self._request_handler = RequestHandler(self.turn_context, self._offer_manager, self._health)
+        guard = LossGuard(self.turn_context)
+        self._request_handler = RequestHandler(self.turn_context, self._offer_manager, self._health, guard.resume)
         self._controllers: tuple[Controller, ...] = (
+            guard,
             self._task_killer,
             self._orphaned_tasks,
             self._reconciler,

@@ -69,6 +69,8 @@ SORTS: Mapping[str, AlarmKind] = {
     "FrameworkDisconnected": AlarmKind("connection to Mesos lost", "Warn", "-connection"),
     "FrameworkSubscribed": AlarmKind("connected to Mesos again", "Info", "-connected", ends="-connection"),
     "FrameworkRemoved": AlarmKind("framework removed", "Error", "-removed"),
+    "ReplacementsHalted": AlarmKind("large loss, replacements halted", "Error", "-halted"),
+    "ReplacementsResumed": AlarmKind("replacements resumed", "Info", "-resumed", ends="-halted"),
     "UpdateSuspended": AlarmKind("update suspended", "Warn", "-suspended"),
     "DaemonsetStuck": AlarmKind("update stuck", "Warn", "-stuck"),
     "UpdateGoingBack": AlarmKind("update rolled back", "Warn", "-back"),

@@ -194,6 +194,16 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
     output_retention: Annotated[Positive, Help("Seconds that the output of a failed task stays readable.")] = (
         _CORE.output_retention
     )
+    loss_share: Annotated[
+        float,
+        msgspec.Meta(ge=0, le=1),
+        Help("Part of the cluster whose loss stops replacements; 0 = no guard."),
+    ] = _CORE.loss_share
+    loss_pause: Annotated[
+        float,
+        msgspec.Meta(ge=0),
+        Help("Seconds until replacements continue after such a loss; 0 = never."),
+    ] = _CORE.loss_pause
     queue_requests: Annotated[
         int, msgspec.Meta(ge=0, le=1000), Help("Number of requests that may wait for one object; 0 = none.")
     ] = _CORE.queue_requests

@@ -51,6 +51,7 @@ from store.records.running import CheckResult as CheckResult
 from store.records.running import Drain as Drain
 from store.records.running import FailedOutput as FailedOutput
 from store.records.running import Framework as Framework
+from store.records.running import LossHalt as LossHalt
 from store.records.running import OrphanedTask as OrphanedTask
 from store.records.running import Task as Task
 from store.records.running import TaskGroup as TaskGroup

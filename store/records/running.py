@@ -37,6 +37,19 @@ GROUP_ANNOTATION = "scheduling.k8s.io/group-name"
 """Annotation with the name of the group that a workload belongs to."""
 
 
+class LossHalt(Part, frozen=True, kw_only=True):
+    """A large loss, which stops the replacement of lost taskgroups."""
+
+    since: float
+    """Unix seconds."""
+    agents: int
+    """Agents whose taskgroups were lost together."""
+    taskgroups: int
+    """Taskgroups that were lost together."""
+    total: int
+    """Taskgroups that had not ended before, in the whole cluster."""
+
+
 class Framework(Record, frozen=True, kw_only=True):
     """The registration with the cluster manager. There is one framework record, and every new leader uses the same
     id."""
@@ -52,6 +65,10 @@ class Framework(Record, frozen=True, kw_only=True):
     forgotten: bool = False
     """An operator has dropped the id (forget-framework): the next leader registers a new framework, although taskgroups
     of the old one may be recorded as alive."""
+    halt: LossHalt | None = None
+    """The loss that stops the replacement of lost taskgroups; None: they are replaced."""
+    losses_accepted_at: float = 0.0
+    """Unix seconds. Losses up to this time are replaced, however many there are."""
 
     @property
     def key(self) -> str:

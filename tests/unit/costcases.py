@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from bcs_scheduler.core.interface import cluster_manager, inputs, leased, policies, requests
+import msgspec
+
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, losses, policies, requests
 from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
 from store.records import (
+    LossHalt,
     GROUP_ANNOTATION,
     ConfigItem,
     ConfigMap,
@@ -417,6 +420,15 @@ def drain_agent(world: World, name: str) -> Batch:
         ask(world, requests.DeleteAgentSetting(agent="10.0.0.5")),
     )
     return one(requests.DrainAgent(agent="10.0.0.5"))
+
+
+@case(losses.ResumeReplacements)
+def resume_replacements(world: World, name: str) -> Batch:
+    """No taskgroup is lost any more."""
+    halt = LossHalt(since=world.now, agents=9, taskgroups=90, total=100)
+    framework = world.core.state.framework
+    world.core.state.apply("framework", "framework", msgspec.structs.replace(framework, halt=halt))
+    return one(losses.ResumeReplacements())
 
 
 # --- deployments ----------------------------------------------------------------------------------------------

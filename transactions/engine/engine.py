@@ -344,7 +344,7 @@ class Engine(Demands):
         self._timers.add(at, identity)
 
     def _demand(self, ctx: Context, transaction: Transaction, step: Step) -> None:
-        step = step if ctx.gate is None else ctx.gate.admitted(transaction, step)
+        step = ctx.admitted(transaction, step)
         version = ctx.state.version(transaction.application_key, step.version)
         missing, sources = step.missing, frozenset[injection.Source]()
         if version is not None and (missing or step.slots):

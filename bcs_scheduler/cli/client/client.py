@@ -254,6 +254,10 @@ class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events):
         path = "/agentsettings/enable" if enabled else "/agentsettings/disable"
         return list(self._command("POST", path, {"ips": ",".join(agents)}).data or ())
 
+    def resume_replacements(self) -> int:
+        """Ends the halt after a large loss. Returns the number of taskgroups that wait for a replacement."""
+        return int(self._command("POST", "/cluster/resume").data["taskgroups"])
+
     def set_taints(self, taints: dict[str, dict[str, str]]) -> list[Json]:
         """Replaces all taints of agents, by the key of their settings. Returns the results by agent."""
         body = [{"innerIP": agent, "noSchedule": given} for agent, given in taints.items()]

@@ -14,7 +14,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
-from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.interface import losses, requests
 from bcs_scheduler.core.requests import queue
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
@@ -61,7 +61,13 @@ MODULES: tuple[Module, ...] = (
 class RequestHandler:
     """One method per command; each returns the data of its reply."""
 
-    def __init__(self, turn: TurnContext, offer_manager: OfferManager, health: Health) -> None:
+    def __init__(
+        self,
+        turn: TurnContext,
+        offer_manager: OfferManager,
+        health: Health,
+        resume: Callable[[losses.ResumeReplacements], Data],
+    ) -> None:
         self._turn = turn
         self.queue = queue.RequestQueue(turn)
         self.agents = AgentRequests(turn, offer_manager)
@@ -74,6 +80,7 @@ class RequestHandler:
             requests.RescheduleTaskGroup: self._reschedule,
             requests.CancelTransaction: self._cancel,
             requests.ReportHealth: health.reported,
+            losses.ResumeReplacements: resume,
             **self.agents.handlers,
             **trees.TreeRequests(turn, offer_manager.placing).handlers,
         }

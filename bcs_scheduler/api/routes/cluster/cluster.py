@@ -23,7 +23,10 @@ from bcs_scheduler.api.views.cluster.agents import (
     show_offer,
     walk_agents,
 )
+from bcs_scheduler.core.interface.effects import Reason
+from bcs_scheduler.core.interface.losses import ResumeReplacements
 from bcs_scheduler.leadership.gateway import Gateway
+from bcs_scheduler.wire.times import rfc3339
 from offers.model import Offer
 from store.state.ordered import Order
 
@@ -68,6 +71,41 @@ class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
 
     mesosscheduler: list[ServerInfo]
     mesosmaster: list[ServerInfo]
+
+
+class HaltView(msgspec.Struct, frozen=True, kw_only=True):
+    """A large loss, during which lost taskgroups are not replaced. Without a halt, `halted` is false, and the other
+    fields are empty."""
+
+    halted: bool
+    since: str = ""
+    agents: int = 0
+    taskgroups: int = 0
+    total: int = 0
+
+
+@table.read(
+    "/cluster/halt", "Show whether a large loss stops the replacement of taskgroups", answer=HaltView, reasons=()
+)
+def get_halt(call: Call) -> Answer:
+    halt = call.state().framework.halt
+    if halt is None:
+        return Answer(HaltView(halted=False))
+    view = HaltView(
+        halted=True, since=rfc3339(halt.since), agents=halt.agents, taskgroups=halt.taskgroups, total=halt.total
+    )
+    return Answer(view)
+
+
+@table.write(
+    "POST",
+    "/cluster/resume",
+    "Replace lost taskgroups again after a large loss",
+    reasons=(Reason.CONFLICT,),
+    status=200,
+)
+async def resume_replacements(call: Call) -> Answer:
+    return await call.submit(ResumeReplacements(dry_run=call.dry_run, cause=call.cause))
 
 
 @table.read("/cluster/resources", "Fetch the resources of the cluster", answer=ClusterResource, reasons=())

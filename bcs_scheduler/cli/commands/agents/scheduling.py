@@ -1,4 +1,4 @@
-"""`bcs cordon`, `uncordon` and `taint`."""
+"""`bcs cordon`, `uncordon`, `taint` and `resume`."""
 
 from __future__ import annotations
 
@@ -60,6 +60,20 @@ def taint(session: Session, words: tuple[str, ...]) -> None:
     for key, taints in wanted.items():
         shown = ", ".join(f"{name}={value}" for name, value in taints.items())
         session.report("agent", key, "tainted" if taints else "without taints", shown, taints=taints)
+
+
+@click.command(epilog=examples("bcs resume"))
+@connection_options
+@pass_session
+@reporting
+def resume(session: Session) -> None:
+    """Replace lost taskgroups again after a large loss.
+
+    If a large part of the cluster is lost (setting scheduler.loss_share), lost taskgroups are not replaced until the
+    loss is over, until this command, or until scheduler.loss_pause has passed.
+    """
+    count = session.client.resume_replacements()
+    session.report("cluster", "replacements", "resumed", f"{count} lost", taskgroups=count)
 
 
 def _tainted(present: dict[str, str], marks: list[str]) -> dict[str, str]:

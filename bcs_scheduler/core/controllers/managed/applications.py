@@ -66,7 +66,7 @@ class ManagedApplications:
 
     def recover(self) -> None:
         """Takes up all managed applications, and the placeholders that belong to none."""
-        self._turn.context.gate = self.gate
+        self._turn.context.gates = (*self._turn.context.gates, self.gate)
         self._outstanding = OutstandingApplications(self._turn.now)
         self._sums.begin()
         for key, record in self._turn.state.managed_applications.items():

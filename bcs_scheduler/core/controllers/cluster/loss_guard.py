@@ -1,0 +1,201 @@
+"""The guard against large losses: if a large part of the cluster is lost at once, lost taskgroups are not replaced.
+
+Such a loss is often one of the connection: the tasks still run, and their agents come back. Replacing a third of the
+cluster at once would overload the rest, and would run all of it twice.
+
+The halt is a record, so that it outlives the leader. It ends when the loss is over, on request, or by time. Losses up
+to the end of a halt never cause another one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface.losses import ResumeReplacements
+from store.reasons import EventReason
+from store.records import LossHalt, Record, TaskGroup, Transaction
+from transactions.base import Refused, Step
+from transactions.rules.taskgroups.losses import HALTED, is_lost
+from transactions.text import counted, duration
+
+WINDOW = 600.0
+"""Seconds within which losses count as one. A master notices agents of one rack, and takes them off its list, within
+minutes (`agent_ping_timeout`, `max_agent_ping_timeouts` and the limit of removals of Mesos)."""
+LEAST_AGENTS = 5
+"""A loss of fewer agents is never large: in a small cluster, one agent is a large part."""
+
+
+class _Loss(NamedTuple):
+    agent: str
+    at: float
+    """Unix seconds."""
+
+
+class LossGuard:
+    """Follows losses, and holds back the slots that replace lost taskgroups while there is a halt. Also a
+    `transactions.base.Gate`. The cost of a loss does not depend on other objects."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._live = 0
+        """Taskgroups that have not ended."""
+        self._lost: dict[str, bool] = {}
+        """All lost taskgroups that still have no replacement, and whether they have ended."""
+        self._ended = 0
+        """Number of lost taskgroups that have ended."""
+        self._recent: OrderedDict[str, _Loss] = OrderedDict()
+        """The lost taskgroups whose loss is within WINDOW, and after the last halt."""
+        self._agents: Counter[str] = Counter()
+        """Number of recent losses by agent."""
+        self._changed = False
+        turn.state.watch(("taskgroup",), self._follow)
+
+    # --- controller -------------------------------------------------------------------------------------------
+
+    def recover(self) -> None:
+        """Derives the recent losses from the records."""
+        turn = self._turn
+        turn.context.gates = (*turn.context.gates, self)
+        self._live, lost = 0, []
+        for group in turn.state.taskgroups.values():
+            self._live += not group.ended
+            if is_lost(group):
+                self._lost[group.id] = group.ended
+                self._ended += group.ended
+                lost.append((group.unreachable_since or group.updated_at, group.id, group.agent_id))
+        accepted = turn.state.framework.losses_accepted_at
+        for at, identity, agent in sorted(lost):
+            if at > max(accepted, turn.now - WINDOW):
+                self._add(identity, agent, at)
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:  # noqa: ARG002 (the state tells it of taskgroups)
+        """Begins a halt if the losses since the last call are too large."""
+        if self._changed:
+            self._changed = False
+            self._begin_if_large()
+
+    def next_timer(self) -> float | None:
+        """Unix seconds of the end of a halt by time; None if there is none."""
+        halt, pause = self._turn.state.framework.halt, self._turn.options.loss_pause
+        return halt.since + pause if halt is not None and pause else None
+
+    def tick(self) -> None:
+        """Ends a halt whose time is over, or whose loss is over."""
+        self._expire()
+        halt = self._turn.state.framework.halt
+        if halt is None:
+            return
+        end = self.next_timer()
+        if not self._turn.options.loss_share:
+            self._end("the guard is switched off (scheduler.loss_share)")
+        elif end is not None and self._turn.now >= end:
+            self._end(f"{duration(self._turn.options.loss_pause)} have passed (scheduler.loss_pause)")
+        elif self._turn.connected and len(self._lost) <= self._turn.options.loss_share * self._total / 2:
+            self._end(f"{counted(len(self._lost), 'taskgroup')} of {self._total} left without contact")
+
+    # --- requests and slots -----------------------------------------------------------------------------------
+
+    def resume(self, request: ResumeReplacements) -> dict[str, Any]:
+        """Ends the halt. Raises Refused (conflict) if there is none."""
+        halt = self._turn.state.framework.halt
+        if halt is None:
+            raise Refused("conflict", "lost taskgroups are replaced already: there is no halt")
+        self._end("on request", dry_run=request.dry_run)
+        return {"taskgroups": len(self._lost)}
+
+    def admitted(self, transaction: Transaction, step: Step) -> Step:  # noqa: ARG002 (the slots name the taskgroups)
+        """Implements `Gate`: the step without the slots that replace lost taskgroups, while there is a halt. Slots that
+        belong to one agent pass: they follow the return of this agent."""
+        if self._turn.state.framework.halt is None or step.per_agent or not step.slots:
+            return step
+        slots = tuple(slot for slot in step.slots if slot.replaces not in self._lost)
+        if len(slots) == len(step.slots):
+            return step
+        return step._replace(slots=slots) if slots else step._replace(slots=(), missing=(*step.missing, HALTED))
+
+    # --- losses -----------------------------------------------------------------------------------------------
+
+    @property
+    def _total(self) -> int:
+        """Taskgroups that have not ended, and lost ones."""
+        return self._live + self._ended
+
+    def _follow(self, key: str, before: Record | None, after: Record | None) -> None:
+        """Called for each change of a taskgroup, undone ones included."""
+        was = before if isinstance(before, TaskGroup) else None
+        now = after if isinstance(after, TaskGroup) else None
+        self._live += (now is not None and not now.ended) - (was is not None and not was.ended)
+        known = self._lost.get(key)
+        if now is not None and is_lost(now):
+            self._lost[key] = now.ended
+            self._ended += now.ended - (known or False)
+            if known is None:
+                self._add(key, now.agent_id, self._turn.now)
+                self._changed = True
+        elif known is not None:
+            del self._lost[key]
+            self._ended -= known
+            self._remove(key)
+
+    def _add(self, identity: str, agent: str, at: float) -> None:
+        self._recent[identity] = _Loss(agent, at)
+        self._agents[agent] += 1
+
+    def _remove(self, identity: str) -> None:
+        loss = self._recent.pop(identity, None)
+        if loss is not None:
+            self._agents[loss.agent] -= 1
+            if not self._agents[loss.agent]:
+                del self._agents[loss.agent]
+
+    def _expire(self) -> None:
+        while self._recent:
+            identity, loss = next(iter(self._recent.items()))
+            if loss.at > self._turn.now - WINDOW:
+                return
+            self._remove(identity)
+
+    # --- the halt ---------------------------------------------------------------------------------------------
+
+    def _begin_if_large(self) -> None:
+        self._expire()
+        turn, share = self._turn, self._turn.options.loss_share
+        framework, agents, taskgroups = turn.state.framework, len(self._agents), len(self._recent)
+        if not share or framework.halt is not None or agents < LEAST_AGENTS:
+            return
+        total = self._total
+        if taskgroups <= share * total and agents <= share * len(turn.state.agent_ids()):
+            return
+        halt = LossHalt(since=turn.now, agents=agents, taskgroups=taskgroups, total=total)
+        turn.uow.put(msgspec.structs.replace(framework, halt=halt))
+        words = (
+            f"{counted(taskgroups, 'taskgroup')} of {total} on {counted(agents, 'agent')} were lost within "
+            f"{duration(WINDOW)}; lost taskgroups are not replaced until the loss is over or until `bcs resume`"
+        )
+        self._record("ReplacementsHalted", words)
+        self._look_again()
+
+    def _end(self, words: str, *, dry_run: bool = False) -> None:
+        turn = self._turn
+        framework = msgspec.structs.replace(turn.state.framework, halt=None, losses_accepted_at=turn.now)
+        turn.uow.put(framework)
+        self._record("ReplacementsResumed", words)
+        if not dry_run:
+            self._recent.clear()
+            self._agents.clear()
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Has the replacements of all lost taskgroups ask the gate again."""
+        state = self._turn.state
+        applications = {state.taskgroups[identity].application_key for identity in self._lost}
+        replacing = [t for key in sorted(applications) for t in state.active_of(key).values()]
+        self._turn.engine.queue_steps([t.id for t in replacing if t.taskgroup in self._lost])
+
+    def _record(self, reason: EventReason, words: str) -> None:
+        self._turn.record_event("framework", self._turn.state.framework.id, reason, words)

@@ -1,0 +1,13 @@
+"""Lost taskgroups: those that ended with their agent, and those on unreachable agents."""
+
+from __future__ import annotations
+
+from store.records import TaskGroup
+
+HALTED = "for the end of a large loss: lost taskgroups are not replaced now (bcs resume)"
+"""Message of a replacement that a large loss stops."""
+
+
+def is_lost(group: TaskGroup) -> bool:
+    """True if the agent of the taskgroup is unreachable or gone, and the taskgroup has no replacement yet."""
+    return bool(group.unreachable_since) or group.status == "Lost"
