@@ -47,7 +47,7 @@ from offers.agents import ListedAgent
 from offers.model import Diagnosis, Offer
 from store.encoding.times import moved_back
 from store.ids import UNNAMED, safe_cluster
-from store.records import Framework, Record
+from store.records import Record
 from store.state import State
 from store.state.unit_of_work import Unit
 from store.state.validation import validate
@@ -286,8 +286,8 @@ class Core:
             )
             return
         cluster = known.cluster if known.id and known.cluster != UNNAMED else safe_cluster(event.cluster)
-        created = known.created_at or turn.now
-        turn.uow.put(Framework(id=event.framework_id, cluster=cluster, created_at=created, seen_at=turn.now))
+        known = msgspec.structs.replace(known, id=event.framework_id, cluster=cluster, forgotten=False)
+        turn.uow.put(msgspec.structs.replace(known, created_at=known.created_at or turn.now, seen_at=turn.now))
         turn.record_event("framework", event.framework_id, "FrameworkSubscribed", f"with {event.master}")
         turn.connected = True
         self.fatal = ""

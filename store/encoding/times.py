@@ -15,7 +15,8 @@ import msgspec
 from store.records.record import Record
 
 PAST: Mapping[str, tuple[str, ...]] = {
-    "Framework": ("created_at", "seen_at"),
+    "Framework": ("created_at", "seen_at", "losses_accepted_at"),
+    "LossHalt": ("since",),
     "Application": ("created_at", "updated_at"),
     "Version": ("created_at",),
     "OrphanedTask": ("since",),

@@ -16,7 +16,6 @@ from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
 from store.records import (
-    LossHalt,
     GROUP_ANNOTATION,
     ConfigItem,
     ConfigMap,
@@ -24,6 +23,7 @@ from store.records import (
     CustomObject,
     Daemonset,
     Deployment,
+    LossHalt,
     Namespace,
     PodGroup,
     PriorityClass,

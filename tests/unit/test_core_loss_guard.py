@@ -151,7 +151,7 @@ def test_a_new_leader_finds_the_halt_and_what_was_accepted() -> None:
     lost = world.lose(range(LARGE))
     world.rest()
     successor = Core(world.core.state.records(), world.options, world.now + 5)
-    successor.turn([], world.now + 6)
+    successor.turn([cluster_manager.Connected(framework_id="framework", cluster="cluster")], world.now + 6)
     assert successor.state.framework.halt is not None
     successor.turn([losses.ResumeReplacements(token=1)], world.now + 7)
     third = Core(successor.state.records(), world.options, world.now + 8)

@@ -13,9 +13,9 @@ from bcs_scheduler.api.views.cluster.queues import cluster_total
 from bcs_scheduler.api.views.objects.queuetrees import (
     QueueStateAnswer,
     QueueTreeView,
-    RevisionView,
     TreeAnswer,
     TreeQueueView,
+    TreeRevisionView,
     show_revision,
     show_short,
     show_tree,
@@ -99,7 +99,7 @@ async def roll_back_queue_tree(call: Call) -> Answer:
     "/queuetree/revisions",
     "List the kept revisions of the tree, the newest first",
     query=(LIMIT, CONTINUE),
-    answer=list[RevisionView],
+    answer=list[TreeRevisionView],
     reasons=(errors.BAD_PARAMETER,),
 )
 def list_tree_revisions(call: Call) -> Answer:

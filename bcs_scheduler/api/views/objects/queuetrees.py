@@ -34,7 +34,7 @@ class RevisionMeta(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     creation_timestamp: str = ""
 
 
-class RevisionView(msgspec.Struct, frozen=True, kw_only=True):
+class TreeRevisionView(msgspec.Struct, frozen=True, kw_only=True):
     """A revision without its document. `present`: the revision counts."""
 
     kind: str = "queuetree"
@@ -170,8 +170,8 @@ def show_revision(record: QueueTree) -> QueueTreeView:
     )
 
 
-def show_short(record: QueueTree, present: int) -> RevisionView:
-    return RevisionView(metadata=_meta(record), present=record.number == present)
+def show_short(record: QueueTree, present: int) -> TreeRevisionView:
+    return TreeRevisionView(metadata=_meta(record), present=record.number == present)
 
 
 def _meta(record: QueueTree) -> RevisionMeta:
