@@ -70,6 +70,7 @@ COMING: Mapping[str, tuple[str, ...]] = {
 FOREIGN: Mapping[str, tuple[str, ...]] = {"Task": ("started_at", "finished_at")}
 """Fields, by struct, with times of other clocks."""
 PARTS: Mapping[str, tuple[str, ...]] = {
+    "Framework": ("halt",),
     "TaskGroup": ("tasks",),
     "Task": ("checks",),
     "Transaction": ("history", "payload"),
