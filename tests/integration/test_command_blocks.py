@@ -30,6 +30,8 @@ ITSELF = "is the run of the tests itself"
 MEASUREMENT = "takes minutes: it measures"
 OWN_CLUSTER = "starts a cluster of its own; test_policies.py plays the example"
 OWN_TREE = "starts a cluster of its own; tests/unit/test_core_hierarchy.py has the preemption towards a guarantee"
+RESERVING = "starts a cluster of its own; test_reservations.py and test_appmanagers.py have reservations"
+MANAGER = "installs a package beside the program; test_appmanagers.py has the manager of the example"
 """The only reasons for which a block is not executed."""
 
 
@@ -66,6 +68,8 @@ TABLE: dict[str, Excluded | Executed] = {
     "docs/policies.md: BCS_SCHEDULER_POLICY=session BCS_SCHEDULER_POLICY_FILE=preempt.yaml bcs-scheduler": Excluded(
         OWN_CLUSTER
     ),
+    "docs/policies.md: BCS_SCHEDULER_PLACEHOLDERS=sleep bcs-scheduler dev": Excluded(RESERVING),
+    "docs/policies.md: pip install tests/component/appmanager_spool": Excluded(MANAGER),
     "docs/operations.md: bcs-scheduler serve --store": Excluded(OTHER_HOSTS),
     "docs/operations.md: bcs logs web": WEB,
     "docs/operations.md: bcs follow -n": Excluded(ROOT_ONLY),
