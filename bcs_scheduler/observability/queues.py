@@ -16,6 +16,7 @@ from bcs_scheduler.core.interface.effects import Observed
 from bcs_scheduler.core.placement.queue_accounts import QueueFigures
 from bcs_scheduler.leadership.listeners import Leading
 from bcs_scheduler.observability.exposition import PREFIX
+from bcs_scheduler.observability.queuetrees import tree_series
 from bcs_scheduler.observability.series import Labels
 from offers.dimensions import THOUSANDTHS
 from store.records import DEFAULT_QUEUE
@@ -45,7 +46,14 @@ class QueueSeries(Collector):
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         leading = self.leading
-        if leading is None or leading.core.turn_context.options.policy is None:
+        if leading is None:
+            return
+        tree = leading.core.turn_context.queues.tree()
+        if tree is not None:
+            yield from self._counters({each.name for each in tree.queues})
+            yield from tree_series(tree)
+            return
+        if leading.core.turn_context.options.policy is None:
             return
         figures = leading.core.turn_context.queues.figures()
         existing = {DEFAULT_QUEUE, *(each.queue.name for each in figures)}

@@ -1,4 +1,4 @@
-"""``python -m tests.simulation --seeds N --steps N [--seed S] [--jobs 2] [--policy session] [--verbose]``
+"""``python -m tests.simulation --seeds N --steps N [--seed S] [--jobs 2] [--policy POLICY] [--verbose]``
 
 Runs seeds and says what happened in them; exits 1 at the first violation, with its story and how to replay it.
 """
@@ -25,34 +25,36 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=None, help="run this one seed only")
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
-    parser.add_argument("--policy", choices=("simple", "session"), default="simple", help="policy of the scheduler")
+    parser.add_argument(
+        "--policy", choices=("simple", "session", "hierarchical"), default="simple", help="policy of the scheduler"
+    )
     parser.add_argument("--verbose", action="store_true", help="print the whole story of a single seed")
     arguments = parser.parse_args()
-    sessions = arguments.policy == "session"
+    policy = arguments.policy
     if arguments.seed is not None:
-        return _one(arguments.seed, arguments.steps, arguments.verbose, sessions)
-    return _many(range(arguments.first, arguments.first + arguments.seeds), arguments.steps, arguments.jobs, sessions)
+        return _one(arguments.seed, arguments.steps, arguments.verbose, policy)
+    return _many(range(arguments.first, arguments.first + arguments.seeds), arguments.steps, arguments.jobs, policy)
 
 
-def _one(seed: int, steps: int, verbose: bool, sessions: bool) -> int:
-    result = simulate(seed, steps, trace=True, verbose=verbose, sessions=sessions)
+def _one(seed: int, steps: int, verbose: bool, policy: str) -> int:
+    result = simulate(seed, steps, trace=True, verbose=verbose, **_world(policy))
     print("\n".join(result.story))
     print(summary(result.counts, [result.simulated]))
     print(f"digest {result.digest}")
-    return _report(result, sessions) if result.violation is not None else 0
+    return _report(result, policy) if result.violation is not None else 0
 
 
-def _many(seeds: range, steps: int, jobs: int, sessions: bool) -> int:
+def _many(seeds: range, steps: int, jobs: int, policy: str) -> int:
     began = said = time.perf_counter()
     counts: Counter[str] = Counter()
     simulated: list[float] = []
     with multiprocessing.Pool(jobs) as pool:
-        for result in pool.imap_unordered(_Run(steps, sessions), seeds):
+        for result in pool.imap_unordered(_Run(steps, policy), seeds):
             counts.update(result.counts)
             simulated.append(result.simulated)
             if result.violation is not None:
                 pool.terminate()
-                return _report(result, sessions)
+                return _report(result, policy)
             if time.perf_counter() - said > PROGRESS_EVERY:
                 said = time.perf_counter()
                 rate = len(simulated) * steps / (said - began)
@@ -64,21 +66,26 @@ def _many(seeds: range, steps: int, jobs: int, sessions: bool) -> int:
     return 0
 
 
+def _world(policy: str) -> dict[str, bool]:
+    """The arguments of `simulate` for a policy."""
+    return {"sessions": policy == "session", "trees": policy == "hierarchical"}
+
+
 class _Run:
     """A call that can be sent to another process."""
 
-    def __init__(self, steps: int, sessions: bool) -> None:
-        self._steps, self._sessions = steps, sessions
+    def __init__(self, steps: int, policy: str) -> None:
+        self._steps, self._policy = steps, policy
 
     def __call__(self, seed: int) -> Result:
-        return simulate(seed, self._steps, sessions=self._sessions)
+        return simulate(seed, self._steps, **_world(self._policy))
 
 
-def _report(result: Result, sessions: bool) -> int:
+def _report(result: Result, policy: str) -> int:
     print("\n".join(result.story))
     print(f"\nseed {result.seed}: VIOLATION of {result.violation}")
-    policy = " --policy session" if sessions else ""
-    print(f"replay: python -m tests.simulation --seed {result.seed} --steps {result.steps}{policy} --verbose")
+    more = "" if policy == "simple" else f" --policy {policy}"
+    print(f"replay: python -m tests.simulation --seed {result.seed} --steps {result.steps}{more} --verbose")
     return 1
 
 

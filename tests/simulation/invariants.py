@@ -47,6 +47,7 @@ from tests.simulation.room import Room
 from tests.simulation.sessions import Sessions
 from tests.simulation.store import Store
 from tests.simulation.timekeeping import Timekeeping
+from tests.simulation.trees import TreeRules
 from tests.simulation.users import Users, setting_of
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -66,6 +67,7 @@ class Invariants:
         self.sessions = Sessions(world, options)
         self.pod_groups = PodGroups(world)
         self.reservations = Reservations(world, options)
+        self.trees = TreeRules(world, options)
         self.orphans = Orphans(world, store, master)
         self.timekeeping = Timekeeping(world, store, options)
         self.keeping = Keeping(world, options, store.durable, users.unwanted, self.timekeeping)
@@ -94,6 +96,7 @@ class Invariants:
         self.timekeeping.decided(before, unit)
         self.sessions.decided(before, unit)
         self.reservations.decided(term, unit)
+        self.trees.decided(term, unit)
 
     def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
         old, new = before.get((change.kind, change.key)), change.record
@@ -119,6 +122,7 @@ class Invariants:
         self.sessions.turned(term)
         self.pod_groups.turned(term)
         self.reservations.turned(term)
+        self.trees.turned(term)
 
     def updates_keep_bounds(self, before: Records, unit: Unit) -> None:
         """I5: an update never ends a ready taskgroup if that makes more than its max_unavailable unavailable."""

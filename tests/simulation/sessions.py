@@ -22,7 +22,7 @@ from store.records import Application, Deployment, Record, ReschedulePayload, Ta
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
 from tests.simulation.queues import Queues, queue_of
-from tests.simulation.readiness import is_ready
+from tests.simulation.readiness import is_ready, ready
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
 from tests.snapshots import outdated
@@ -60,7 +60,8 @@ class Sessions:
 
     def __init__(self, world: World, options: CoreOptions) -> None:
         self.world = world
-        self._asked = options.policy is not None
+        self._asked = options.policy is not None or options.hierarchy is not None
+        self._hierarchical = options.hierarchy is not None
         self._queues = Queues(world)
         self._there: dict[str, int] = {}
         """Taskgroups that run or are planned, by application, after the turn before."""
@@ -83,7 +84,8 @@ class Sessions:
                 continue
             if isinstance(old, TaskGroup) and old.end_cause != "Evicted":
                 evicted.setdefault(new.application_key, []).append(old)
-        self._queues.decided(unit)
+        if not self._hierarchical:
+            self._queues.decided(unit)
         if not evicted:
             return
         records: Records = {**before, **{name: record for name, record in after.items() if record is not None}}
@@ -92,13 +94,16 @@ class Sessions:
             self._budget_holds(before, key, groups)
             for group in groups:
                 self._is_looked_after(records, key, group)
-        self._queues.evicted(before, records, [group for groups in evicted.values() for group in groups])
+        if not self._hierarchical:
+            self._queues.evicted(before, records, [group for groups in evicted.values() for group in groups])
 
     def _budget_holds(self, before: Records, key: str, evicted: list[TaskGroup]) -> None:
         application = before[("application", key)]
         assert isinstance(application, Application)
         members = [g for g in before.values() if isinstance(g, TaskGroup) and g.application_key == key]
-        left = sum(map(is_ready, members)) - sum(map(is_ready, evicted))
+        # A finished taskgroup is no disruption, except of deployments and daemonsets.
+        counted = is_ready if application.deployment or application.type == "daemonset" else ready
+        left = sum(map(counted, members)) - sum(map(counted, evicted))
         least = application.instances - self._bound(before, application)
         if left < least:
             words = f"evictions leave {left} of {application.instances} of {key} ready, {least} must stay"
@@ -117,6 +122,8 @@ class Sessions:
         found = [t for t in records.values() if isinstance(t, Transaction) and t.active and t.taskgroup == group.id]
         if len(found) != 1 or not isinstance(found[0].payload, ReschedulePayload):
             raise Violation("I42", f"{group.id} is evicted, and no transaction looks for another place", group.id)
+        if self._hierarchical:
+            return  # the tree has rules of its own (tests.simulation.trees)
         beneficiary = found[0].payload.beneficiary
         if queue_of(records, group.namespace) != queue_of(records, beneficiary.partition("/")[0]):
             return  # priorities do not matter between queues
@@ -156,7 +163,8 @@ class Sessions:
                 self._is_whole(term, key, there[key])
         self._there, self._known = there, set(state.taskgroups)
         self._instances = {key: application.instances for key, application in state.applications.items()}
-        self._queues.turned(term, fresh)
+        if not self._hierarchical:
+            self._queues.turned(term, fresh)
         self._turns += 1
         if self._turns % COMPARED == 0 and term.core.turn_context.connected:
             self._kept_is_fresh(term)

@@ -18,6 +18,7 @@ from tests.simulation.mesos import Master, Watch
 from tests.simulation.queues import QueueOperators
 from tests.simulation.sessions import asked, with_sessions
 from tests.simulation.store import Store
+from tests.simulation.trees import TreeOperators, created_by, with_trees
 from tests.simulation.users import Users
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -48,10 +49,13 @@ class Result:
 
 
 class Simulation:
-    def __init__(self, seed: int, sessions: bool = False, groups: bool = False, reserving: bool = False) -> None:
+    def __init__(
+        self, seed: int, sessions: bool = False, groups: bool = False, reserving: bool = False, trees: bool = False
+    ) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
-        groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations)."""
-        self.groups, self.reserving = groups, reserving
+        groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
+        `trees`: with the policy `hierarchical` (tests.simulation.trees)."""
+        self.groups, self.reserving, self.trees = groups, reserving, trees
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
@@ -67,6 +71,10 @@ class Simulation:
         elif reserving:
             options = reservations.with_reservations(options)
             self.users.asked = reservations.asked
+        elif trees:
+            options = with_trees(options)
+            self.users.asked = asked
+            self.users.queues = TreeOperators(world, self.store.durable)
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
@@ -117,6 +125,8 @@ class Simulation:
             self.users.ask(lambda command: self._send(self.world.pick(leaders), command))
 
     def _send(self, node: Node, command: requests.Request) -> None:
+        if self.trees:
+            command = created_by(command)
         if not command.dry_run:
             node.receive(command)
             return
@@ -184,10 +194,11 @@ def simulate(
     sessions: bool = False,
     groups: bool = False,
     reservations: bool = False,
+    trees: bool = False,
 ) -> Result:
     """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
-    `groups`, `reservations`: as in `Simulation`."""
-    simulation = Simulation(seed, sessions, groups, reservations)
+    `groups`, `reservations`, `trees`: as in `Simulation`."""
+    simulation = Simulation(seed, sessions, groups, reservations, trees)
     violation = None
     began = simulation.world.now
     try:

@@ -29,21 +29,32 @@ def create(tree: Tree, name: str) -> Queue:
     above = nearest(tree.queues, name)
     if above.is_leaf:
         raise ValueError(f"queue {name}: {above.name} is a leaf")
-    template = next((one.config.template for one in above.path if one.config.template is not None), Template())
     missing = name.removeprefix(f"{above.name}.").split(".")
     for part in missing[:-1]:
         above = tree.grow(QueueConfig(part, is_parent=True), above)
         above.is_temporary = True
-    config = QueueConfig(
-        missing[-1],
+    leaf = tree.grow(_templated(missing[-1], above), above)
+    leaf.is_temporary = True
+    return leaf
+
+
+def _templated(name: str, above: Queue) -> QueueConfig:
+    """The configuration of a created leaf below a queue."""
+    template = next((one.config.template for one in above.path if one.config.template is not None), Template())
+    return QueueConfig(
+        name,
         guaranteed=template.guaranteed,
         max=template.max,
         max_applications=template.max_applications,
         properties=template.properties,
     )
-    leaf = tree.grow(config, above)
-    leaf.is_temporary = True
-    return leaf
+
+
+def renew(queue: Queue) -> None:
+    """Gives a created leaf the present child template of the queues above; does nothing for other queues."""
+    if queue.is_temporary and queue.is_leaf and queue.state is not QueueState.DRAINING and queue.parent is not None:
+        queue.config = _templated(queue.config.name, queue.parent)
+        queue.guaranteed, queue.max = queue.config.guaranteed, queue.config.max
 
 
 def finish(tree: Tree, name: str) -> None:

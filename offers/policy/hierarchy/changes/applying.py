@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from offers.policy.hierarchy.configuration.fields import Problem
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
-from offers.policy.hierarchy.queues import prune, retire
+from offers.policy.hierarchy.queues import prune, renew, retire
 from offers.policy.hierarchy.state.limits import Trackers
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.tree import Tree
@@ -39,6 +39,7 @@ def apply(tree: Tree, partition: Partition) -> list[str]:
         if queue.name in tree.queues:
             prune(tree, queue)
     for queue in tree.queues.values():
+        renew(queue)
         queue.resize(tree.total)
     _renew_limits(tree)
     _renew_order(tree)

@@ -1,0 +1,353 @@
+"""Worlds with the policy `hierarchical`: operators change, roll back and halt the tree of queues; rules of the tree.
+
+I52  no launch takes a queue above its maximum
+I53  no launch takes a user above a limit
+I54  preemption leaves queues of others their guarantee, and lowered maxima leave every queue its guarantee
+I55  every application is in a queue or has no queue for a reason, and the figures of queues are sums
+I56  nothing is placed in a stopped queue, and a draining queue gets no applications that are younger
+I57  the tree of a leader is the newest revision that is stored, with its halted queues
+
+These worlds have seeds of their own (`simulate(..., trees=True)`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
+from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, read_tree
+from offers.policy.hierarchy import Queue, Tree
+from offers.policy.hierarchy.configuration.document import canonical
+from store.records import Application, QueueTree, Record, ReschedulePayload, TaskGroup, Transaction
+from store.state.unit_of_work import Unit
+from tests.simulation.driver import Term
+from tests.simulation.operators import NAMESPACES
+from tests.simulation.queues import QueueOperators
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+from transactions.rules.queues import present_tree
+
+Records = dict[tuple[str, str], Record]
+USERS = ("ann", "bea", "")
+RULES = [
+    {"name": "tag", "value": "namespace", "parent": {"name": "fixed", "value": "work"}},
+    {"name": "user", "create": True, "parent": {"name": "fixed", "value": "teams"}},
+]
+CALM: dict[str, Any] = {
+    "queues": [
+        {"name": "default"},
+        {"name": "work", "queues": [{"name": name} for name in NAMESPACES]},
+        {"name": "teams", "parent": True},
+    ],
+    "placementrules": RULES,
+}
+"""The tree without limits."""
+HALTED = ("root.work", *(f"root.work.{name}".lower() for name in NAMESPACES), "root.teams", "root.default")
+
+
+def with_trees(options: CoreOptions) -> CoreOptions:
+    text = canonical(CALM)
+    return replace(options, hierarchy=read_tree(text), hierarchy_document=text, session_period=0.5)
+
+
+def created_by(command: requests.Request) -> requests.Request:
+    """The command with a user, by the name of the object: no chance is drawn."""
+    if not isinstance(command, requests.Creation):
+        return command
+    version = getattr(command, "version", None)
+    user = USERS[sum(map(ord, version.application)) % len(USERS)] if version is not None else ""
+    return msgspec.structs.replace(command, user=user, user_groups=(f"of-{user}",) if user else ())
+
+
+class TreeOperators(QueueOperators):
+    """Operators of the tree."""
+
+    def ask(self, token: int, dry: bool) -> requests.Request:
+        """One command at random."""
+        world = self.world
+        common: dict[str, Any] = {"token": token, "dry_run": dry, "cause": f"user-{token}", "author": "ops"}
+        present = self._present()
+        if world.chance(0.3):
+            state = world.pick(("Stopped", "Draining", "Active", "Active"))
+            return policies.SetQueueState(queue=world.pick(HALTED), state=state, **common)
+        if world.chance(0.2):
+            kept = [number for kind, number in self._durable if kind == "queuetree"]
+            revision = int(world.pick(sorted(kept))) if kept and world.chance(0.7) else None
+            return policies.RollbackQueueTree(revision=revision, **common)
+        expected = present.number if present is not None and world.chance(0.5) else None
+        return policies.PutQueueTree(document=json.dumps(self._document()), expected=expected, **common)
+
+    def _document(self) -> dict[str, Any]:
+        world = self.world
+        leaves = [self._queue(name) for name in NAMESPACES if world.chance(0.85)]
+        work: dict[str, Any] = {"name": "work", "parent": True, "queues": leaves}
+        if world.chance(0.3):
+            work["resources"] = {"max": {"cpus": world.pick((2, 4, 8))}}
+        teams: dict[str, Any] = {"name": "teams", "parent": True}
+        if world.chance(0.3):
+            teams["childtemplate"] = {"resources": {"max": {"cpus": world.pick((1, 2))}}}
+        queues = [work, teams]
+        if world.chance(0.7):
+            queues.append({"name": "default"})
+        return {"queues": queues, "placementrules": RULES if world.chance(0.8) else RULES[:1]}
+
+    def _queue(self, name: str) -> dict[str, Any]:
+        world = self.world
+        queue: dict[str, Any] = {"name": name}
+        least, most = world.pick((0, 0, 0.4, 1)), world.pick((None, None, 1, 2, 4))
+        resources = {"guaranteed": {"cpus": least}} if least else {}
+        if most is not None and most >= least:
+            resources["max"] = {"cpus": most}
+        queue["resources"] = resources
+        queue["properties"] = {
+            "preemption.delay": "2s",
+            "quota.preemption.delay": world.pick(("0s", "3s")),
+            "application.sort.policy": world.pick(("fifo", "fair")),
+            "preemption.policy": world.pick(("default", "default", "fence", "disabled")),
+        }
+        if world.chance(0.3):
+            limit = world.pick(({"maxapplications": 2}, {"maxresources": {"cpus": 1}}))
+            queue["limits"] = [{"users": [world.pick(("*", "ann", NOBODY))], **limit}]
+        if world.chance(0.2):
+            queue["maxapplications"] = 3
+        return queue
+
+    def _present(self) -> QueueTree | None:
+        found = [record for record in self._durable.values() if isinstance(record, QueueTree)]
+        return max(found, key=lambda record: record.number, default=None)
+
+    def repair(self, token: int) -> requests.Request | None:
+        """The next change towards the tree without limits; None if nothing is to be changed."""
+        common: dict[str, Any] = {"token": token, "cause": f"user-{token}"}
+        present = self._present()
+        if present is None:
+            return None
+        if present.halts:
+            return policies.SetQueueState(queue=present.halts[0].queue, state="Active", **common)
+        if present.document != canonical(CALM):
+            return policies.PutQueueTree(document=canonical(CALM), **common)
+        return None
+
+
+class TreeRules:
+    """Looks at nothing in worlds with another policy."""
+
+    def __init__(self, world: World, options: CoreOptions) -> None:
+        self.world = world
+        self._asked = options.hierarchy is not None
+        self._planned: set[str] = set()
+        """Applications with placements that were not launched after the turn before."""
+        self._known: set[str] = set()
+        """Taskgroups after the turn before."""
+        self._running: set[str] = set()
+        """Applications with taskgroups or placements after the turn before."""
+
+    # --- I54 --------------------------------------------------------------------------------------------------
+
+    def decided(self, term: Term, unit: Unit) -> None:
+        if not self._asked:
+            return
+        before = term.mirror
+        evicted: dict[str, list[TaskGroup]] = {}
+        for change in unit.changes:
+            old, new = before.get((change.kind, change.key)), change.record
+            if not isinstance(new, TaskGroup) or new.end_cause != "Evicted" or new.ended:
+                continue
+            if isinstance(old, TaskGroup) and old.end_cause != "Evicted":
+                evicted.setdefault(old.role, []).append(old)
+        changed = {change.key: change.record for change in unit.changes if change.kind == "transaction"}
+        for role, groups in evicted.items():
+            tree_of = _pass(term).trees.roles.get(role)
+            if tree_of is not None:
+                self.world.count("taskgroups evicted by queues")
+                self._guarantees_stay(before, tree_of.tree, role, groups, changed)
+
+    def _guarantees_stay(
+        self, before: Records, tree: Tree, role: str, evicted: list[TaskGroup], changed: dict[str, Record | None]
+    ) -> None:
+        lost: dict[str, Counter[str]] = {}
+        for group in evicted:
+            beneficiary = next(
+                (
+                    one.payload.beneficiary
+                    for one in changed.values()
+                    if isinstance(one, Transaction)
+                    and one.taskgroup == group.id
+                    and isinstance(one.payload, ReschedulePayload)
+                ),
+                "",
+            )
+            gains = {queue.name for queue in _path(tree, beneficiary)}
+            for queue in _path(tree, group.application_key):
+                if queue.name not in gains:
+                    lost.setdefault(queue.name, Counter()).update(_amounts(group))
+        for name, amounts in lost.items():
+            queue = tree.queues[name]
+            held = Counter[str]()
+            for one in before.values():
+                if not isinstance(one, TaskGroup) or one.role != role or one.ended or one.killing_since:
+                    continue
+                if any(above.name == name for above in _path(tree, one.application_key)):
+                    held.update(_amounts(one))
+            for resource, least in queue.guaranteed.items():
+                left = held[resource] - amounts[resource] + queue.promised.get(resource, 0)
+                if amounts[resource] and left < least:
+                    words = f"evictions leave queue {name} {left} of {least} guaranteed {resource}"
+                    raise Violation("I54", words, *(group.id for group in evicted))
+
+    # --- after a turn -----------------------------------------------------------------------------------------
+
+    def turned(self, term: Term) -> None:
+        if not self._asked:
+            return
+        placing, state = _pass(term), term.core.state
+        self._tree_is_stored(term)
+        planned: dict[str, Counter[str]] = {}
+        running: set[str] = set()
+        for demand, _ in placing._launcher.placements():
+            amounts = {"cpus": demand.request.cpus, "mem": demand.request.mem}
+            planned.setdefault(demand.application, Counter()).update(amounts)
+        fresh = {name for name in planned if name not in self._planned}
+        for group in state.taskgroups.values():
+            if not group.ended:
+                running.add(group.application_key)
+                if group.id not in self._known and group.application_key not in self._planned:
+                    fresh.add(group.application_key)
+        fresh = {name for name in fresh if not self._is_daemonset(term, name)}
+        if fresh:
+            for role, tree_of in placing.trees.roles.items():
+                self._bounds_hold(term, role, tree_of, fresh, planned)
+        started = {name for name in fresh if name not in self._running}
+        for name in fresh:
+            self._is_not_halted(term, name, is_new=name in started)
+        for tree_of in placing.trees.roles.values():
+            self._sums_are_true(tree_of)
+        self._planned, self._known = set(planned), set(state.taskgroups)
+        self._running = running | set(planned)
+
+    @staticmethod
+    def _is_daemonset(term: Term, name: str) -> bool:
+        application = term.core.state.applications.get(name)
+        return application is None or application.type == "daemonset"
+
+    # --- I57 --------------------------------------------------------------------------------------------------
+
+    def _tree_is_stored(self, term: Term) -> None:
+        trees, newest = _pass(term).trees, present_tree(term.core.state)
+        if newest is not None and (trees.document, trees.halts) != (newest.document, newest.halts):
+            raise Violation("I57", f"revision {newest.number} is stored, and another tree counts", newest.key)
+        if newest is not None and newest.number > 1:
+            self.world.count("turns with a changed tree")
+
+    # --- I52, I53 ---------------------------------------------------------------------------------------------
+
+    def _bounds_hold(
+        self, term: Term, role: str, tree_of: RoleTree, fresh: set[str], planned: dict[str, Counter[str]]
+    ) -> None:
+        tree, state = tree_of.tree, term.core.state
+        used: dict[str, Counter[str]] = {}
+        placed = {demand.application for demand, _ in _pass(term)._launcher.placements() if demand.role == role}
+        for group in state.taskgroups.values():
+            if group.role == role and not (group.ended or group.killing_since or group.unreachable_since):
+                used.setdefault(group.application_key, Counter()).update(_amounts(group))
+                if group.id not in self._known:
+                    placed.add(group.application_key)
+        for name in planned.keys() & placed:
+            used.setdefault(name, Counter()).update(planned[name])
+        touched = {queue.name for name in fresh & placed for queue in _path(tree, name)}
+        sums: dict[str, Counter[str]] = {}
+        users: dict[tuple[str, str], Counter[str]] = {}
+        for name, amounts in used.items():
+            for queue in _path(tree, name):
+                sums.setdefault(queue.name, Counter()).update(amounts)
+                users.setdefault((queue.name, _user(state.applications.get(name))), Counter()).update(amounts)
+        for name in touched:
+            queue = tree.queues[name]
+            if any(self._is_daemonset(term, one) for one in used if queue in _path(tree, one)):
+                continue  # daemonsets do not wait for queues
+            self.world.count("queues of the tree judged")
+            for resource, most in queue.config.max.items():
+                if sums[name][resource] > most:
+                    words = f"queue {name} has {sums[name][resource]} {resource} of at most {most} in role {role}"
+                    raise Violation("I52", words, *fresh)
+            for (where, user), amounts in users.items():
+                if where == name:
+                    self._limits_hold(queue, user, amounts, {_user(state.applications.get(one)) for one in fresh})
+
+    def _limits_hold(self, queue: Queue, user: str, used: Counter[str], fresh: set[str]) -> None:
+        if user not in fresh:
+            return
+        named = [limit for limit in queue.config.limits if user in limit.users]
+        for limit in named or [limit for limit in queue.config.limits if "*" in limit.users]:
+            self.world.count("limits judged")
+            for resource, most in limit.max_resources.items():
+                if used[resource] > most:
+                    words = f"user {user} has {used[resource]} {resource} of at most {most} in queue {queue.name}"
+                    raise Violation("I53", words)
+
+    # --- I56 --------------------------------------------------------------------------------------------------
+
+    def _is_not_halted(self, term: Term, name: str, *, is_new: bool) -> None:
+        newest = present_tree(term.core.state)
+        halts = {halt.queue: halt for halt in newest.halts} if newest is not None else {}
+        application = term.core.state.applications[name]
+        for tree_of in _pass(term).trees.roles.values():
+            for queue in _path(tree_of.tree, name):
+                halt = halts.get(queue.name)
+                if halt is None or halt.since >= term.core.turn_context.now:
+                    continue
+                if halt.state == "Stopped":
+                    raise Violation("I56", f"{name} is placed in the stopped queue {queue.name}", name)
+                if is_new and application.created_at > halt.since:
+                    raise Violation("I56", f"{name} begins in the draining queue {queue.name}", name)
+
+    # --- I55 --------------------------------------------------------------------------------------------------
+
+    def _sums_are_true(self, tree_of: RoleTree) -> None:
+        tree = tree_of.tree
+        lost = [name for name in tree_of._given if name not in tree.applications]
+        if lost:
+            raise Violation("I55", f"{lost[0]} is in no queue of the tree", *lost)
+        known = {name for queue in tree.queues.values() for name in queue.applications}
+        if known != set(tree.applications):
+            odd = sorted(known ^ set(tree.applications))
+            raise Violation("I55", f"queues and tree do not have the same applications: {odd[0]}", *odd)
+        sums: dict[str, Counter[str]] = {}
+        for application in tree.applications.values():
+            for queue in tree.queues[application.queue].path:
+                for allocation in application.allocations.values():
+                    sums.setdefault(queue.name, Counter()).update(dict(allocation.ask.request))
+        for name, queue in tree.queues.items():
+            found = {resource: amount for resource, amount in queue.allocated.items() if amount}
+            wanted = {resource: amount for resource, amount in sums.get(name, Counter()).items() if amount}
+            if found != wanted:
+                raise Violation("I55", f"queue {name} has {found}, its taskgroups have {wanted}")
+        self.world.count("trees judged")
+
+
+def _pass(term: Term) -> HierarchyPass:
+    found = term.core._offer_manager.placing
+    assert isinstance(found, HierarchyPass)
+    return found
+
+
+def _path(tree: Tree, application: str) -> Iterable[Queue]:
+    found = tree.applications.get(application)
+    return tree.queues[found.queue].path if found is not None else ()
+
+
+def _amounts(group: TaskGroup) -> dict[str, int]:
+    return {"cpus": group.resources.cpus, "mem": group.resources.mem}
+
+
+def _user(application: Application | None) -> str:
+    return (application.user if application is not None else "") or NOBODY
