@@ -26,9 +26,7 @@ def tree_series(tree: TreeFigures) -> Iterator[GaugeMetricFamily]:
     guarantee = _family("queue_guarantee", "Amounts towards which a queue may preempt", "queue", "resource")
     most = _family("queue_capability", "The most that a queue may have; none: not limited", "queue", "resource")
     groups = _family("queue_taskgroups", "Taskgroups of a queue that have not ended", "queue")
-    pending = _family(
-        "queue_pending_taskgroups", "Taskgroups that wait for a place, by the reason", "queue", "reason"
-    )
+    pending = _family("queue_pending_taskgroups", "Taskgroups that wait for a place, by the reason", "queue", "reason")
     applications = _family("queue_running_applications", "Applications of a queue that have taskgroups", "queue")
     halted = _family("queue_halted", "1 if an operator has stopped the queue or lets it drain, else 0", "queue")
     for each in tree.queues:

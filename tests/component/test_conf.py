@@ -99,7 +99,7 @@ def test_alerting_rules_name_metrics_that_exist() -> None:
     rules = yaml.safe_load((ROOT / "conf/prometheus-rules.yaml").read_text())["groups"][0]["rules"]
     sources = "".join(
         (ROOT / f"bcs_scheduler/observability/{name}.py").read_text()
-        for name in ("metrics", "gauges", "series", "queues")
+        for name in ("metrics", "gauges", "series", "queues", "queuetrees")
     )
     assert len({rule["alert"] for rule in rules}) == len(rules) > 0
     for rule in rules:

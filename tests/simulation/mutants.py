@@ -39,6 +39,7 @@ from tests.simulation import (
     mutantreservations,
     mutantsessions,
     mutantstandbys,
+    mutanttrees,
     store,
 )
 from transactions import groups, injection
@@ -385,6 +386,9 @@ OF_GROUPS = (
     Mutant("match members alone", mutantgroups.match_members_alone, ("I47",), range(2, 60, 2)),
 )
 """Mutants that are looked for in worlds with groups."""
+
+OF_TREES = tuple(Mutant(name, breaks, caught_by, seeds) for name, breaks, caught_by, seeds in mutanttrees.PLANTED)
+"""Mutants that are looked for in worlds with the policy `hierarchical`."""
 
 OF_RESERVATIONS = (
     Mutant("leave placeholders", mutantreservations.leave_placeholders, ("I49",)),

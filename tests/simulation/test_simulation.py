@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, OF_GROUPS, OF_RESERVATIONS, OF_SESSIONS, Mutant
+from tests.simulation.mutants import MUTANTS, OF_GROUPS, OF_RESERVATIONS, OF_SESSIONS, OF_TREES, Mutant
 from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -166,7 +166,28 @@ def test_mutants_of_reservations_are_caught(mutant: Mutant, monkeypatch: pytest.
     pytest.fail(f"nobody noticed: {mutant.name}")
 
 
-@pytest.mark.parametrize("policy", ["simple", "session"])
+def test_the_tree_of_queues_changes_while_it_decides() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 9):
+        result = simulate(seed, STEPS, trees=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["turns with a changed tree"] and counts["queues of the tree judged"] and counts["limits judged"]
+    assert counts["taskgroups evicted by queues"] and counts["snapshots compared"]
+
+
+@pytest.mark.parametrize("mutant", OF_TREES, ids=lambda mutant: mutant.name)
+def test_mutants_of_trees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutant.breaks(monkeypatch)
+    for seed in mutant.seeds:
+        violation = simulate(seed, STEPS, trees=True).violation
+        if violation is not None:
+            assert violation.number in mutant.caught_by, str(violation)
+            return
+    pytest.fail(f"nobody noticed: {mutant.name}")
+
+
+@pytest.mark.parametrize("policy", ["simple", "session", "hierarchical"])
 def test_the_program_reports_the_events_and_exits_with_zero(policy: str) -> None:
     command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "80", "--policy", policy]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)

@@ -76,7 +76,7 @@ class TreeOperators(QueueOperators):
         world = self.world
         common: dict[str, Any] = {"token": token, "dry_run": dry, "cause": f"user-{token}", "author": "ops"}
         present = self._present()
-        if world.chance(0.3):
+        if world.chance(0.25):
             state = world.pick(("Stopped", "Draining", "Active", "Active"))
             return policies.SetQueueState(queue=world.pick(HALTED), state=state, **common)
         if world.chance(0.2):
@@ -103,14 +103,14 @@ class TreeOperators(QueueOperators):
     def _queue(self, name: str) -> dict[str, Any]:
         world = self.world
         queue: dict[str, Any] = {"name": name}
-        least, most = world.pick((0, 0, 0.4, 1)), world.pick((None, None, 1, 2, 4))
+        least, most = world.pick((0, 0, 1, 2)), world.pick((None, None, 1, 2, 4))
         resources = {"guaranteed": {"cpus": least}} if least else {}
         if most is not None and most >= least:
             resources["max"] = {"cpus": most}
         queue["resources"] = resources
         queue["properties"] = {
             "preemption.delay": "2s",
-            "quota.preemption.delay": world.pick(("0s", "3s")),
+            "quota.preemption.delay": world.pick(("0s", "1s", "1s")),
             "application.sort.policy": world.pick(("fifo", "fair")),
             "preemption.policy": world.pick(("default", "default", "fence", "disabled")),
         }

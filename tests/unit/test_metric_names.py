@@ -14,9 +14,11 @@ import yaml
 
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.effects import LogLine
+from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.leadership.standby import FollowerStatus
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.prober.probe import Verdict
+from offers.policy.hierarchy import partition_of
 from offers.policy.session.configuration.document import default_policy
 from store.base import Change, Position
 from store.records import Daemonset, Endpoint, Limits, Queue
@@ -64,6 +66,15 @@ def known_names() -> set[str]:
     core.turn_context.engine.wanted["*", "ns/web"] = 1
     core.state.apply("daemonset", "ns/probe", Daemonset(namespace="ns", name="probe"))
     metrics.stand_by(lambda: FollowerStatus(0.2, Position(1, 1), 1, 0))
+    return {name for name, _ in samples(metrics)} | tree_names()
+
+
+def tree_names() -> set[str]:
+    """The names of the series of hierarchical queues."""
+    metrics, tree = Metrics(), {"queues": [{"name": "a", "resources": {"guaranteed": {"cpus": 1}, "max": {"cpus": 2}}}]}
+    core = lead(metrics)
+    core.turn_context.queues.trees = Trees(core.turn_context, partition_of(tree))
+    core.turn_context.queues.trees.of("*")
     return {name for name, _ in samples(metrics)}
 
 

@@ -1,0 +1,124 @@
+"""Faults put into the tree of queues on purpose (tests.simulation.mutants); they are looked for in worlds with the
+policy `hierarchical`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, role_tree, trees
+from offers.policy.hierarchy import Allocation, Partition, Queue, Tree, maintenance
+from offers.policy.hierarchy.preemption import victims
+from offers.policy.hierarchy.state.limits import Trackers
+from store.records import QueueHalt
+from transactions.rules import evictions
+
+
+def exceed_maxima(patch: pytest.MonkeyPatch) -> None:
+    """The maximum of a queue bounds nothing."""
+    patch.setattr(Queue, "exceeded", lambda self, request: False)
+
+
+def forget_limits(patch: pytest.MonkeyPatch) -> None:
+    """No application has a limit of its user."""
+    patch.setattr(Trackers, "of", lambda self, leaf, application: ())
+
+
+def lose_applications(patch: pytest.MonkeyPatch) -> None:
+    """A changed configuration makes the tree anew, without its applications."""
+
+    def hasty(self: role_tree.RoleTree, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
+        self._halts, self._partition = halts, partition
+        given = self._given
+        self._new_tree([(node.name, node.total) for node in self.tree.nodes])
+        self._given = given
+
+    patch.setattr(role_tree.RoleTree, "change", hasty)
+
+
+def ignore_halts(patch: pytest.MonkeyPatch) -> None:
+    """Halted queues work as others do."""
+    patch.setattr(role_tree.RoleTree, "_set_states", lambda self: None)
+
+
+def admit_the_young(patch: pytest.MonkeyPatch) -> None:
+    """A halted queue takes every application."""
+    honest = role_tree.RoleTree._as_before_halts
+
+    @contextmanager
+    def hasty(self: role_tree.RoleTree, created: float) -> Iterator[None]:
+        del created
+        with honest(self, 0.0):
+            yield
+
+    patch.setattr(role_tree.RoleTree, "_as_before_halts", hasty)
+
+
+def keep_the_present_tree(patch: pytest.MonkeyPatch) -> None:
+    """A leader does not take new revisions over."""
+    patch.setattr(hierarchy_pass.HierarchyPass, "_change", lambda self: None)
+
+
+def begin_with_the_oldest(patch: pytest.MonkeyPatch) -> None:
+    """The oldest revision counts."""
+    patch.setattr(
+        trees, "present_tree", lambda state: min(state.queue_trees.values(), key=lambda one: one.number, default=None)
+    )
+
+
+def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:
+    """A lowered maximum takes guaranteed amounts, too."""
+    honest: Callable[[Tree, float], list[Allocation]] = maintenance.give_back
+
+    def hasty(tree: Tree, now: float) -> list[Allocation]:
+        kept = {queue: queue.guaranteed for queue in tree.queues.values()}
+        for queue in kept:
+            queue.guaranteed = {}
+        found = honest(tree, now)
+        for queue, guaranteed in kept.items():
+            queue.guaranteed = guaranteed
+        return found
+
+    patch.setattr(maintenance, "give_back", hasty)
+    patch.setattr(hierarchy_pass, "give_back", hasty)
+
+
+def preempt_guarantees(patch: pytest.MonkeyPatch) -> None:
+    """Preemption takes from queues that have no more than their guarantee."""
+    patch.setattr(victims._Taken, "may_lose", lambda self, request, spares: True)
+
+
+def ignore_the_budget_of_victims(patch: pytest.MonkeyPatch) -> None:
+    """Preemption ends as many taskgroups of an application as it likes."""
+    patch.setattr(evictions, "allowance", lambda ctx, key: 1_000)
+
+
+def forget_the_sums(patch: pytest.MonkeyPatch) -> None:
+    """Amounts of ended taskgroups stay in the figures of parents."""
+    honest = Tree.release
+
+    def hasty(self: Tree, application: str, name: str) -> Allocation:
+        before = dict(self.root.allocated)
+        found = honest(self, application, name)
+        self.root.allocated = before
+        return found
+
+    patch.setattr(Tree, "release", hasty)
+
+
+PLANTED: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("exceed maxima", exceed_maxima, ("I52",)),
+    ("forget limits", forget_limits, ("I53",)),
+    ("lose applications", lose_applications, ("I55",)),
+    ("ignore halts", ignore_halts, ("I56",)),
+    ("admit the young", admit_the_young, ("I56",)),
+    ("keep the present tree", keep_the_present_tree, ("I57",)),
+    ("begin with the oldest", begin_with_the_oldest, ("I57",)),
+    ("give guarantees back", give_guarantees_back, ("I54",)),
+    ("preempt guarantees", preempt_guarantees, ("I54",)),
+    ("ignore the budget of victims", ignore_the_budget_of_victims, ("I41",)),
+    ("forget the sums", forget_the_sums, ("I55",)),
+)
