@@ -65,3 +65,14 @@ def test_workloads_have_their_creator(api: Api, gateway: CoreGateway) -> None:
     made = [one for one in gateway.commands if isinstance(one, CreateApplication | CreateDeployment | CreateDaemonset)]
     assert len(made) == 2
     assert {(one.user, one.user_groups) for one in made} == {("", ())}
+
+
+def test_a_namespace_names_a_queue_of_the_tree(api: Api) -> None:
+    settings = {"kind": "namespace", "metadata": {"name": "nightly"}, "spec": {"queue": "batch.night"}}
+    assert data(api.call("POST", "/namespaces", json=settings))["name"] == "nightly"
+    settings["spec"] = {"queue": "root.batch.reports"}
+    assert data(api.call("PUT", "/namespaces/nightly", json=settings))["name"] == "nightly"
+    for wrong in ("batch.none", "batch..night"):
+        settings["spec"] = {"queue": wrong}
+        refused = api.call("PUT", "/namespaces/nightly", json=settings)
+        assert (refused.status_code, refused.json()["data"]["problems"][0]["path"]) == (422, "$.spec.queue")

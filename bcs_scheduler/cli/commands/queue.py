@@ -277,7 +277,7 @@ def _change_entry(
         for name in found:
             if name not in TREE_RESOURCES:
                 raise UsageError(f"{option}: queues of the tree count {' and '.join(TREE_RESOURCES)}, not {name}")
-        resources[field] = found
+        resources[field] = {name: _number(amount) for name, amount in found.items()}
     resources = {field: found for field, found in resources.items() if found}
     if resources or "resources" in entry:
         entry["resources"] = resources
@@ -294,6 +294,17 @@ def _change_entry(
             raise UsageError(f"--property takes NAME=VALUE or NAME-, not {setting!r}")
     if kept or "properties" in entry:
         entry["properties"] = kept
+
+
+def _number(amount: Any) -> Any:
+    """The amount as documents of trees have it: a number, or a text with a unit."""
+    if not isinstance(amount, str):
+        return amount
+    try:
+        number = float(amount)
+    except ValueError:
+        return amount
+    return int(number) if number.is_integer() else number
 
 
 def _changed(

@@ -78,7 +78,7 @@ def test_queues_are_created_set_and_deleted(bcs: Any) -> None:
     entry = exported(bcs)["queues"][1]["queues"][-1]
     assert entry == {
         "name": "weekly",
-        "resources": {"guaranteed": {"cpus": "1"}, "max": {"cpus": "3"}},
+        "resources": {"guaranteed": {"cpus": 1}, "max": {"cpus": 3}},
         "maxapplications": 2,
         "properties": {"priority.offset": "5"},
     }

@@ -28,7 +28,8 @@ def read_namespace(raw: object, name: str | None = None, problems: Problems | No
     names.check_labels(metadata.labels, "$.metadata.labels", problems)
     names.check_labels(metadata.annotations, "$.metadata.annotations", problems)
     queue = document.spec.queue
-    names.check_name(queue, "$.spec.queue", problems)
+    for part in queue.split("."):  # a queue of the tree may be named by its full name
+        names.check_name(part, "$.spec.queue", problems)
     bounds = Quota(
         cpus=_bound(quota.cpus, "cpus", cores, problems),
         mem=_bound(quota.mem, "mem", memory, problems),
