@@ -420,3 +420,21 @@ def test_a_namespace_may_name_a_queue_of_the_tree() -> None:
     create(lab, "mall", 1)
     arrive(lab, *agents(2))
     assert trees(lab).of("*").tree.queues["root.two"].allocated["cpus"] == 200
+
+
+def test_created_queues_get_the_child_template_of_the_present_revision() -> None:
+    def tree(most: float | None) -> dict[str, Any]:
+        template = {"childtemplate": {"resources": {"max": {"cpus": most}}}} if most is not None else {}
+        teams = {"name": "teams", "parent": True, **template}
+        return {"queues": [{"name": "default"}, teams], "placementrules": [TREE["placementrules"][1]]}
+
+    lab = Lab(options(tree(0.1)))
+    create(lab, "elsewhere", 3, user="bea")
+    arrive(lab, *agents(3))
+    assert len(groups(lab, "elsewhere")) == 1
+    put(lab, json.dumps(tree(0.2)))
+    lab.wait(1.0)
+    assert len(groups(lab, "elsewhere")) == 2
+    put(lab, json.dumps(tree(None)))
+    lab.wait(1.0)
+    assert len(groups(lab, "elsewhere")) == 3
