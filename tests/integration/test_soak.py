@@ -1,5 +1,4 @@
-"""A minute of `make soak`, two with all random cases: faults on a real Mesos with three masters, a real ensemble and
-three schedulers."""
+"""Two minutes of `make soak`: faults on a real Mesos with three masters, a real ensemble and three schedulers."""
 
 from __future__ import annotations
 
@@ -7,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.effort import FULL
 from tests.integration.soak import Soak
 
 pytestmark = [pytest.mark.slow, pytest.mark.mesos, pytest.mark.zookeeper, pytest.mark.timeout(600)]
 SEED = 8
-MINUTES = 2.0 if FULL else 1.0
+MINUTES = 2.0
 ROUNDS = 2
 
 
