@@ -23,6 +23,7 @@ from typing import Any
 from benchmarks.load import APPLICATION, document
 from benchmarks.processes import Bench, Tasks, await_
 from tests.integration.browser.driver import Browser
+from tests.integration.browser.motion import Motion, move
 
 AGENTS, TASKGROUPS = 5_000, 10_000
 APPLICATIONS = 20
@@ -36,34 +37,6 @@ const paint = performance.getEntriesByName('first-contentful-paint')[0];
 const map = performance.getEntriesByName('map')[0];
 return map && paint && { paint: paint.startTime, map: map.startTime,
   tiles: Number(document.querySelector('.map').dataset.tiles) };
-"""
-MOVE = """
-const [how, seconds, done] = arguments;
-const map = document.querySelector('.map');
-const box = map.getBoundingClientRect();
-const [x, y] = [box.left + box.width / 2, box.top + box.height / 2];
-const send = (type, dx, dy) => map.dispatchEvent(new PointerEvent(type,
-  { clientX: x + dx, clientY: y + dy, pointerId: 1, isPrimary: true, bubbles: true }));
-map.setPointerCapture = () => {};
-const before = { frames: Number(map.dataset.frames), spent: Number(map.dataset.spent) };
-const times = [];
-let start = 0;
-if (how === 'pan') send('pointerdown', 0, 0);
-const step = (now) => {
-  start ||= now;
-  times.push(now);
-  const at = (now - start) / 1000;
-  if (how === 'pan') send('pointermove', 150 * Math.sin(3 * at), 60 * Math.sin(5 * at));
-  else map.dispatchEvent(new WheelEvent('wheel',
-    { deltaY: at % 2 < 1 ? -25 : 25, clientX: x, clientY: y, cancelable: true }));
-  if (at < seconds) requestAnimationFrame(step);
-  else {
-    if (how === 'pan') send('pointerup', 0, 0);
-    requestAnimationFrame(() => done({ times, drawn: Number(map.dataset.frames) - before.frames,
-      spent: Number(map.dataset.spent) - before.spent, shown: Number(map.dataset.shown) }));
-  }
-};
-requestAnimationFrame(step);
 """
 
 
@@ -87,11 +60,11 @@ def main(agents: int, taskgroups: int) -> None:
                 tiles = f"{times['tiles']:.0f} tiles drawn after {times['map'] / 1000:.2f} s"
                 print(f"{visit}: first paint after {times['paint'] / 1000:.2f} s, {tiles}")
             for how in ("pan", "zoom"):
-                report(how, browser.run_async(MOVE, how, SECONDS))
+                report(how, move(browser, how, SECONDS))
         with opened(Path(folder) / "traced", TRACE) as browser:  # a trace costs time of its own
             browser.open(address)
             await_("the map", lambda: browser.run(TIMES), 60, looking=1)
-            browser.run_async(MOVE, "pan", SECONDS)
+            move(browser, "pan", SECONDS)
             trace(browser.events())
 
 
@@ -106,14 +79,13 @@ def opened(folder: Path, trace: str = "") -> Iterator[Browser]:
         browser.close()
 
 
-def report(how: str, found: dict[str, Any]) -> None:
-    times = found["times"]
-    gaps = [after - before for before, after in pairwise(times)]
-    rate = 1000 * len(gaps) / (times[-1] - times[0])
+def report(how: str, found: Motion) -> None:
+    gaps = [after - before for before, after in pairwise(found.times)]
+    rate = 1000 * len(gaps) / (found.times[-1] - found.times[0])
     late = sum(gap > LATE for gap in gaps) / len(gaps)
     print(
         f"{how}: {rate:.1f} frames per second, {100 * late:.0f} % later than {LATE} ms, longest {max(gaps):.0f} ms; "
-        f"the map's own script {found['spent'] / max(1, found['drawn']):.2f} ms per frame ({found['shown']} tiles)"
+        f"the map's own script {found.spent / max(1, found.drawn):.2f} ms per frame ({found.shown} tiles)"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from collections.abc import Iterator
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -136,6 +137,16 @@ def test_modules_of_the_page_import_files_that_exist(console: Console) -> None:
         for target in re.findall(r'from "(\.[^"]+)"', asset.content.decode()):
             found = str((Path("/") / name).parent.joinpath(target).resolve().relative_to("/"))
             assert found in assets().files, (version, name, target)
+
+
+def test_packages_have_all_files_of_the_page() -> None:
+    root = Path(__file__).resolve().parents[2]
+    settings = ConfigParser()
+    settings.read(root / "setup.cfg")
+    patterns = settings["options.package_data"]["bcs_scheduler.console"].split(", ")
+    folder = root / "bcs_scheduler" / "console"
+    packed = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
+    assert {path for path in (folder / "page").rglob("*") if path.is_file()} == packed
 
 
 def test_the_first_load_is_small_and_its_modules_too() -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from offers.agents import ListedAgent
+from tests.integration.browser.motion import move
 from tests.integration.browser.stage import PICTURES, Console, buttons, create, examine, violations
+from tests.unit.api_support import listed_agent
 from tests.waiting import wait_for
 
 AGENTS = 60
+LARGE = 5_000
+FRAME = 1000 / 60
+"""Milliseconds."""
 MAP = "document.querySelector('.map').dataset"
 LEFT, RIGHT, DOWN, ENTER = "\ue012", "\ue014", "\ue015", "\ue007"
 
@@ -54,6 +59,29 @@ def test_the_map_shows_every_agent_and_follows_changes(console: Console) -> None
     report(console, console.gateway.listed[:-1])
     browser.shows(f"{AGENTS - 1} agents")
     wait_for(lambda: browser.run(f"return {MAP}.tiles") == str(AGENTS - 1), what="one tile less")
+    console.sign_out()
+
+
+def test_the_map_of_a_large_cluster_is_smooth(console: Console) -> None:
+    """5,000 tiles: a frame leaves most of its 16 ms to the browser, and nothing is drawn while nothing changes."""
+    browser = console.browser
+    listed = [listed_agent(number, 8, 8192) for number in range(1, LARGE + 1)]
+    report(console, [agent._replace(attributes={"zone": f"z{i % 5}"}) for i, agent in enumerate(listed)])
+    console.sign_in("viewer")
+    browser.open(f"{console.api.url}/#/agents")
+    browser.shows(f"{LARGE} agents", "the table has the first 100")
+    wait_for(lambda: browser.run(f"return {MAP}.tiles") == str(LARGE), what="the tiles")
+    for how in ("pan", "zoom"):
+        found = move(browser, how, 1.0)
+        assert found.drawn >= 5, found
+        assert how == "zoom" or found.shown > LARGE / 2, found
+        assert found.spent / found.drawn < FRAME, found
+    still = browser.run(f"return {MAP}.frames")
+    browser.run_async("const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()))")
+    assert browser.run(f"return {MAP}.frames") == still
+    lose(console, 7)
+    browser.shows("1 away")
+    assert 0 < int(browser.run(f"return {MAP}.frames")) - int(still) < 20
     console.sign_out()
 
 

@@ -5,7 +5,8 @@ import { h, svg } from "../dom.js";
 const WIDTH = 600;
 const HEIGHT = 90;
 
-export function chart(title, samples, used, total, unit) {
+export function chart(title, given, used, total, unit) {
+  const samples = given.length > 1 ? given : [given[0], { ...given[0], at: given[0].at + 1 }];
   const last = samples.at(-1);
   const most = Math.max(...samples.map(total), 1e-9);
   const [first, end] = [samples[0].at, Math.max(last.at, samples[0].at + 1)];

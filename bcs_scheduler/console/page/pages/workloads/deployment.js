@@ -104,7 +104,7 @@ function progress(found, updating) {
   return [
     h("h2", {}, updating ? (found.rolling_back ? "Update, going back" : `Update to revision ${found.revision}`) : "State"),
     h("div", { class: "card rollout" }, h("div", { class: "between" }, h("span", {}, words), h("span", { class: "figure" }, `disruption budget: ${Math.max(0, spare)} left`)), stacked(parts, least / width, `${words}; old ${counts.old}, new ${counts.new}, ready ${counts.ready}`), legend(updating), h("p", { class: "quiet small" }, settings.join(" · "))),
-    h("div", { class: "tiles" }, tiles.map(([title, value]) => h("div", { class: "card tile" }, h("span", { class: "quiet" }, title), h("strong", {}, String(value))))),
+    h("div", { class: "tiles narrow" }, tiles.map(([title, value]) => h("div", { class: "card tile" }, h("span", { class: "quiet" }, title), h("strong", {}, String(value))))),
     updating && sides.length > 1
       ? h("p", { class: "quiet" }, "Applications: ", ...sides.flatMap((side, i) => [i ? ", " : "", h("a", { href: to.application(found.namespace, side.name), "data-key": side.name }, side.name), ` (${side.CurrentRollingInstances} to ${side.curr_target_instances})`]))
       : null,
