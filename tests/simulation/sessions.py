@@ -186,6 +186,9 @@ class Sessions:
         application = term.core.state.applications[key]
         version = term.core.state.version(key, application.version)
         wanted = min(application.instances, self._instances.get(key, application.instances))
+        # A user may ask for the update of fewer taskgroups than the application wants.
+        active = term.core.state.active_of(key).values()
+        wanted = min(wanted, *(update.target for update in active if update.type == "UPDATE"), wanted)
         least = min(version.min_available, wanted) if version is not None else 0
         if least > 1:
             self.world.count("gangs planned")
