@@ -168,3 +168,14 @@ def _key(node: Node, order: NodeOrder) -> tuple[Fraction, str]:
     shares = [Fraction(total - node.free[name], total) for name, total in node.total.items() if total]
     share = sum(shares, Fraction(0)) / len(shares) if shares else Fraction(0)
     return (share if order is NodeOrder.FAIR else -share, node.name)
+
+
+def test_placements_on_the_first_node_do_not_measure_its_block() -> None:
+    """Each placement changes the first node of a block. The nodes after it are not looked at again."""
+    partition = partition_of({"queues": [{"name": "default"}]})
+    tree = Tree(partition, [(f"n{index:05}", {"vcore": 100}) for index in range(640)])
+    tree.submit(Application("a", "root.default", 0.0))
+    tree.ask_all([Ask("a", f"t{index:05}", (("vcore", 10),)) for index in range(320)])
+    tree.nodes.ordered.judged = 0
+    assert len(list(tree.run())) == 320
+    assert tree.nodes.ordered.judged <= 3 * 321 + 10

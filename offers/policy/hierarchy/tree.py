@@ -15,7 +15,7 @@ from offers.policy.amounts import Vector, added
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.state.application import Alternative, Application, Group, RequestClass, alternative_of
 from offers.policy.hierarchy.state.limits import Trackers
-from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
+from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add_to
 from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.state.waiting import Waiting
@@ -29,8 +29,7 @@ class Tree:
         if two nodes have one name or an amount is negative."""
         self.partition = partition
         self.nodes = Nodes(partition.node_order, partition.weights, admits)
-        for name, total in nodes:
-            self.nodes.add(Node(name, total))
+        self.nodes.fill(Node(name, total) for name, total in nodes)
         self.total = added(*[node.total for node in self.nodes])
         self.queues: dict[str, Queue] = {}
         self.applications: dict[str, Application] = {}
@@ -83,19 +82,26 @@ class Tree:
         del self.applications[name], self.queues[application.queue].applications[name]
 
     def ask(self, ask: Ask) -> None:
-        """Adds a pending ask. Raises KeyError for an unknown application, ValueError for a negative amount, a name with
-        a slash or a name that is known."""
-        if "/" in ask.name:
-            raise ValueError(f"ask {ask.id}: the name has a slash")
-        if any(amount < 0 for _, amount in ask.request):
-            raise ValueError(f"ask {ask.id}: a negative amount")
-        application = self.applications[ask.application]
-        if ask.name in application.asks or ask.name in application.allocations:
-            raise ValueError(f"ask {ask.id}: exists already")
-        before = application.priorities.greatest()
-        group = application.add(ask)
-        self._count(application, ask.request, 1)
-        self.renew(application, before, group)
+        """Like `ask_all` for one ask."""
+        self.ask_all([ask])
+
+    def ask_all(self, asks: Iterable[Ask]) -> None:
+        """Adds pending asks of one application. Raises KeyError for an unknown application, ValueError for a negative
+        amount, a name with a slash or a name that is known; the asks before this one are added."""
+        groups: dict[Group, None] = {}
+        application, before = None, None
+        try:
+            for ask in asks:
+                if application is None:
+                    application = self.applications[ask.application]
+                    before = application.priorities.greatest()
+                groups[application.add(ask)] = None
+                self._count(application, ask.request, 1)
+        finally:
+            for group in groups:
+                assert application is not None
+                self.renew(application, before, group)
+                before = application.priorities.greatest()
 
     def withdraw(self, application: str, name: str) -> Ask:
         """Removes a pending ask, and returns the ask. Raises KeyError if there is no such ask."""
@@ -125,11 +131,11 @@ class Tree:
         node.remove(allocation)
         if self.leaving.pop(allocation.ask.id, None) is not None:
             for figures in (node.leaving, *(queue.leaving for queue in leaf.path)):
-                _add(figures, request, -1)
+                add_to(figures, request, -1)
         leaf.note(allocation, -1)
-        _add(owner.allocated, request, -1)
+        add_to(owner.allocated, request, -1)
         for queue in leaf.path:
-            _add(queue.allocated, request, -1)
+            add_to(queue.allocated, request, -1)
         if not owner.allocations:
             self._started(leaf, -1)
         for queue in leaf.path:
@@ -185,7 +191,7 @@ class Tree:
         self.leaving[victim.ask.id] = victim
         path = self.queues[owner.queue].path
         for figures in (self.nodes.by_name[victim.node].leaving, *(queue.leaving for queue in path)):
-            _add(figures, victim.ask.request, 1)
+            add_to(figures, victim.ask.request, 1)
 
     def _regroup(self, owner: Application, group: Group, name: str, node: str) -> None:
         self.version += 1
@@ -201,7 +207,7 @@ class Tree:
         if node:
             self.nodes.promise(node, ask)
             for queue in self.queues[owner.queue].path:
-                _add(queue.promised, ask.request, 1)
+                add_to(queue.promised, ask.request, 1)
         self.renew(owner, before, group)
         self.renew(owner, owner.priorities.greatest(), new)
 
@@ -296,9 +302,9 @@ class Tree:
         leaf = self.queues[application.queue]
         started = not application.allocations
         application.allocations[ask.name] = allocation
-        _add(application.allocated, ask.request, 1)
+        add_to(application.allocated, ask.request, 1)
         for queue in leaf.path:
-            _add(queue.allocated, ask.request, 1)
+            add_to(queue.allocated, ask.request, 1)
         leaf.note(allocation, 1)
         self.nodes.by_name[allocation.node].add(allocation, leaf)
         for tracker in application.trackers:
@@ -313,7 +319,7 @@ class Tree:
         self._count(application, ask.request, -1)
         if group.alike.promised:
             for queue in self.queues[application.queue].path:
-                _add(queue.promised, ask.request, -1)
+                add_to(queue.promised, ask.request, -1)
             self.room_on(self.nodes.withdraw(group.alike.promised, ask.id))
         return ask
 
@@ -330,7 +336,7 @@ class Tree:
 
     def _count(self, application: Application, request: Amounts, sign: int) -> None:
         for queue in self.queues[application.queue].path:
-            _add(queue.pending, request, sign)
+            add_to(queue.pending, request, sign)
 
     # --- order ------------------------------------------------------------------------------------------------
 
@@ -390,8 +396,3 @@ class Tree:
         for one in touched:
             leaf.place_class(one)
         leaf.place_path()
-
-
-def _add(figures: dict[str, int], request: Amounts, sign: int) -> None:
-    for name, amount in request:
-        figures[name] = figures.get(name, 0) + sign * amount

@@ -169,13 +169,15 @@ class RoleTree:
         for identity, task in list(present.items()):
             if not _same(task, wanted.get(identity)) or self._is_placed(name, identity) is (task.agent == ""):
                 self._drop(name, identity)
+        asks: list[Ask] = []
         for identity, task in wanted.items():
             if identity not in present:
-                self._add(name, job, task)
+                self._add(name, job, task, asks)
             elif task.status is not present[identity].status:
                 present[identity] = task
             if task.status is Status.RELEASING and f"{name}/{_safe(identity)}" not in self.tree.leaving:
                 self.tree.leave(self.tree.applications[name].allocations[_safe(identity)])
+        self.tree.ask_all(asks)
 
     def _is_known(self, task: Task, *, forced: bool) -> bool:
         if task.status in ON_AGENT:
@@ -245,7 +247,8 @@ class RoleTree:
         else:
             self.tree.withdraw(name, _safe(identity))
 
-    def _add(self, name: str, job: Job, task: Task) -> None:
+    def _add(self, name: str, job: Job, task: Task, asks: list[Ask]) -> None:
+        """`asks` collects what waits."""
         self._tasks[name][task.name] = task
         pending = task.status is Status.PENDING
         created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created
@@ -255,7 +258,7 @@ class RoleTree:
             name, _safe(task.name), request, created, job.priority, constraint=constraint, may_preempt=job.preempts
         )
         if pending:
-            self.tree.ask(ask)
+            asks.append(ask)
         else:
             self.tree.recover(Allocation(ask, task.agent))
 

@@ -119,8 +119,16 @@ class Application:
         return self.submitted if self.oldest is None else min(self.submitted, self.oldest)
 
     def add(self, ask: Ask, promised: str = "") -> Group:
-        """Adds a pending ask, and returns its group. `promised`: the node that holds room for it. The caller checks
-        that the name is new, and places the group in its class."""
+        """Adds a pending ask, and returns its group. `promised`: the node that holds room for it. The caller places the
+        group in its class. Raises ValueError for a negative amount, a name with a slash or a name that is known."""
+        if "/" in ask.name:
+            raise ValueError(f"ask {ask.id}: the name has a slash")
+        if ask.application != self.name:
+            raise ValueError(f"ask {ask.id}: of another application than {self.name}")
+        if any(amount < 0 for _, amount in ask.request):
+            raise ValueError(f"ask {ask.id}: a negative amount")
+        if ask.name in self.asks or ask.name in self.allocations:
+            raise ValueError(f"ask {ask.id}: exists already")
         alike = Alike(ask.priority, ask.request, ask.required_node, ask.constraint, ask.may_preempt, promised)
         group = self.groups.get(alike)
         if group is None:

@@ -2,13 +2,13 @@
 
 The first node with room for a request is found by passing over blocks in which no node can have the room. A change of
 one node costs a search for its block; the figures of a block are bounds from above, and are made exact only when a
-bound lets a request through.
+bound lets a request through that no node of the block has room for.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 from offers.dimensions import Amounts
@@ -59,6 +59,14 @@ class Blocks(Generic[Member]):
         """The members, smallest key first."""
         return (member for block in self._blocks for member in block.members)
 
+    def fill(self, members: Iterable[tuple[Key, Member]]) -> None:
+        """Adds members to an empty collection, at the cost of one sort."""
+        pairs = sorted(members, key=lambda pair: pair[0])
+        for start in range(0, len(pairs), SIZE):
+            part = pairs[start : start + SIZE]
+            self._blocks.append(_Block([key for key, _ in part], [member for _, member in part]))
+            self._lasts.append(part[-1][0])
+
     def add(self, key: Key, member: Member) -> None:
         """Adds a member with its present free amounts."""
         if not self._blocks:
@@ -99,15 +107,14 @@ class Blocks(Generic[Member]):
             self.judged += 1
             if not fits_request(request, block.most):
                 continue
-            if not block.exact:
-                block.measure()
-                self.judged += len(block.members)
-                if not fits_request(request, block.most):
-                    continue
+            found = False
             for member in block.members:
                 self.judged += 1
                 if fits_request(request, member.free):
+                    found = True
                     yield member
+            if not found and not block.exact:
+                block.measure()
 
 
 def fits_request(request: Amounts, room: dict[str, int]) -> bool:

@@ -55,3 +55,9 @@ class Preemption(NamedTuple):
     node: str
     victims: tuple[Allocation, ...]
     fence: str
+
+
+def add_to(figures: dict[str, int], request: Amounts, sign: int) -> None:
+    """Adds a request to figures (`sign` 1), or takes the request away (-1)."""
+    for name, amount in request:
+        figures[name] = figures.get(name, 0) + sign * amount

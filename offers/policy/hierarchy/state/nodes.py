@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from math import prod
 from typing import NamedTuple
 
@@ -120,16 +120,27 @@ class Nodes:
         """The nodes in the order of their names."""
         return (self.by_name[name] for name in self._names)
 
+    def fill(self, nodes: Iterable[Node]) -> None:
+        """Adds nodes to an empty partition. Raises ValueError like `add`."""
+        for node in nodes:
+            self._enter(node)
+            node.key = self._key(node)
+        self._names = sorted(self.by_name)
+        self.ordered.fill((node.key, node) for node in self.by_name.values() if node.key is not None)
+
     def add(self, node: Node) -> None:
         """Adds a node. Raises ValueError if the name is known, or an amount is negative or above `LARGEST`."""
+        self._enter(node)
+        insort(self._names, node.name)
+        self.changed(node)
+
+    def _enter(self, node: Node) -> None:
         if node.name in self.by_name:
             raise ValueError(f"node {node.name}: exists already")
         if any(not 0 <= amount <= LARGEST for amount in node.total.values()):
             raise ValueError(f"node {node.name}: an amount is negative or above {LARGEST}")
         self._weigh(node)
         self.by_name[node.name] = node
-        insort(self._names, node.name)
-        self.changed(node)
 
     def _weigh(self, node: Node) -> None:
         weighted = [(name, node.total[name], weight) for name, weight in self._weights.items() if node.total.get(name)]
@@ -199,8 +210,11 @@ class Nodes:
             self.ordered.remove(node.key)
             node.key = None
         if node.is_schedulable and not node.promises:
-            used = 0
-            for name, total, factor in node.factors:
-                used += factor * (total - node.free[name])
-            node.key = (self._sign * ((used << self._shift) // node.whole), node.name)
+            node.key = self._key(node)
             self.ordered.add(node.key, node)
+
+    def _key(self, node: Node) -> tuple[int, str]:
+        used = 0
+        for name, total, factor in node.factors:
+            used += factor * (total - node.free[name])
+        return (self._sign * ((used << self._shift) // node.whole), node.name)
