@@ -11,7 +11,7 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from bcs_scheduler.core.interface.policies import PutPriorityClass
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.placer import KEPT
+from bcs_scheduler.core.placement.placer import KEPT, WITH_GANG
 from offers.policy.session.configuration.document import default_policy, policy_of
 from offers.policy.session.configuration.registry import Registry
 from offers.policy.session.plugins.interface import Functions
@@ -416,3 +416,21 @@ def test_nothing_is_evicted_for_a_class_that_never_preempts(policy: str, evicted
     create(lab, "high", 2, min_available=2, priority_class="high", priority_from="class")
     lab.wait(3.0)
     assert len([group for group in groups(lab, "low") if group.killing_since]) == evicted
+
+
+def test_the_rest_of_a_gang_that_restarts_is_explained_by_the_gang() -> None:
+    """Each member alone would have a place, but the session starts both or none."""
+    lab = Lab(OPTIONS)
+    restarted = RestartPolicy(policy="Always", interval=1, backoff=0, max_times=5)
+    create(lab, "web", 2, min_available=2, restart_policy=restarted)
+    arrive(lab, "a", "b")
+    lab.wait(1.5)
+    for state in ("RUNNING", "FAILED"):
+        for group in list(lab.groups):
+            lab.report(group, state)
+    lab.wait(3.0)
+    arrive(lab, "c")
+    lab.wait(2.0)
+    found = [one for one in lab.core.turn_context.engine.diagnoses.values() if one.agents]
+    assert found
+    assert all((one.min_members, one.reached, list(one.reasons)) == (2, 1, [WITH_GANG]) for one in found)

@@ -102,5 +102,7 @@ def _plan(data: Any) -> Iterable[str]:
         yield f"+ taskgroup {place['index']} on {place['hostname']}{ports}{replaced}"
     for taskgroup in plan.get("end") or ():
         yield f"- taskgroup {taskgroup_name(str(taskgroup))}"
+    for taskgroup in plan.get("evict") or ():
+        yield f"- taskgroup {taskgroup_name(str(taskgroup))} of other work is evicted to make room"
     if plan.get("unplaced"):
         yield f"! {counted(plan['unplaced'], 'taskgroup')} cannot be placed: {plan.get('message') or 'no reason given'}"

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 from offers.leased.pool import OfferPool
 from offers.matching.explain import Explainer
@@ -43,6 +43,10 @@ KEPT = "the policy keeps the room for others"
 """Reason of agents that could take a taskgroup and are not given to it."""
 
 
+WITH_GANG = "have room for a part of the gang"
+"""Reason of agents that could take a taskgroup whose gang must start together and finds too few places."""
+
+
 WITH_GROUP = "have room, and the group must start together"
 """Reason of agents that could take a taskgroup whose group is below its minimum."""
 
@@ -52,6 +56,21 @@ class Assignment(NamedTuple):
 
     demand: Demand[Slot]
     rows: Sequence[Row]
+
+
+class Foreseen(NamedTuple):
+    """The decisions of a policy about demands that are not open yet."""
+
+    result: MatchResult[Slot]
+    evicted: tuple[str, ...] = ()
+    """Ids of the taskgroups that the policy would end for these demands."""
+
+
+class Policy(Protocol):
+    """A placement policy with decisions of its own."""
+
+    def foresee(self, demands: Sequence[Demand[Slot]]) -> Foreseen:
+        """The decisions about these demands beside the open ones, with nothing changed. The demands have one role."""
 
 
 class Mode(Enum):
@@ -97,6 +116,8 @@ class Placer:
         self._census = census
         self._engine = engine
         self._scoring: Scoring = scoring
+        self.policy: Policy | None = None
+        """The policy that decides about demands; None: they are matched in their order."""
 
     def plan(self, demands: Sequence[Demand[Slot]], mode: Mode | TrialPlan | WhatIf) -> MatchResult[Slot]:
         """Finds places for the demands, in their order. Demands that are not fully placed are diagnosed. After an error
@@ -111,8 +132,18 @@ class Placer:
         self._keep_diagnoses(demands, result.diagnoses)
         return result
 
+    def foresee(self, demands: Sequence[Demand[Slot]]) -> Foreseen:
+        """A dry run of demands by the policy in force. Demands of one taskgroup per agent are only matched."""
+        if self.policy is None or any(demand.per_agent or demand.promised for demand in demands):
+            return Foreseen(self.plan(demands, Mode.DRY_RUN))
+        return self.policy.foresee(demands)
+
     def assign(
-        self, assignments: Sequence[Assignment], missing: Mapping[str, int], groups: Sequence[Shortage] = ()
+        self,
+        assignments: Sequence[Assignment],
+        missing: Mapping[str, int],
+        groups: Sequence[Shortage] = (),
+        mode: Mode = Mode.COMMIT,
     ) -> list[Placement[Slot]]:
         """Commits the decisions of a session: each slot goes to the row that was decided on, or if that row cannot take
         the slot, to another one. The placements of a demand are for its first slots. `missing`: members that a gang
@@ -126,7 +157,8 @@ class Placer:
                 failed = {key for key, number in missing.items() if key in placed and placed[key] < number}
                 failed |= _of_incomplete(groups, placed)
                 if not failed:
-                    statement.commit()
+                    if mode is Mode.COMMIT:
+                        statement.commit()
                     return [placement for _, placement in found]
                 left_out |= failed
 
@@ -170,11 +202,25 @@ class Placer:
         demands: Sequence[Demand[Slot]],
         held_back: Mapping[str, HeldBack],
         gaps: Mapping[str, GroupGap] | None = None,
+        missing: Mapping[str, int] | None = None,
     ) -> None:
-        """Keeps for each demand the reasons why it has no place, as if it were alone. Where the matcher finds places,
-        the policy has kept the room for others. `held_back`: by application, where a queue is the reason.
-        `gaps`: by group of applications, where a group is below its minimum; None = no group is."""
+        """Keeps the reasons of `reasons`, for `diagnosis`."""
+        self._keep_diagnoses(demands, self.reasons(demands, held_back, gaps, missing))
+
+    def reasons(
+        self,
+        demands: Sequence[Demand[Slot]],
+        held_back: Mapping[str, HeldBack],
+        gaps: Mapping[str, GroupGap] | None = None,
+        missing: Mapping[str, int] | None = None,
+    ) -> list[Diagnosis]:
+        """The reasons why demands have no place, each as if it were alone. Where the matcher finds places, the gang
+        does not find enough of them, or the policy has kept the room for others. `held_back`: by application, where a
+        queue is the reason. `gaps`: by group of applications, where a group is below its minimum; None = no group is.
+        `missing`: taskgroups that the gang of an application lacks, by application; None = nothing lacks."""
         found: list[Diagnosis] = []
+        gangs: dict[str, int] = {}
+        """Places for all demands of an application together."""
         with self._statement() as statement:
             before = statement.savepoint()
             for demand in demands:
@@ -183,10 +229,18 @@ class Placer:
                 agents = self._pool.agents
                 queue = held_back.get(demand.application)
                 kept = Diagnosis(demand.id, len(part.slots), 0, agents, {KEPT: agents}, held_back=queue)
+                least = (missing or {}).get(demand.application, 0)
+                if not short and queue is None and least > len(part.slots):
+                    statement.undo(before)
+                    if demand.application not in gangs:
+                        gangs[demand.application] = _places(statement, demands, demand.application)
+                    reached = gangs[demand.application]
+                    if reached < least:
+                        kept = kept._replace(reasons={WITH_GANG: agents}, min_members=least, reached=reached)
                 gap = (gaps or {}).get(demand.group)
                 found += [one._replace(gap=gap) for one in short or [kept]]
                 statement.undo(before)
-        self._keep_diagnoses(demands, found)
+        return found
 
     def tests(self) -> Explainer:
         """The tests that the matcher puts to agents, as things stand."""
@@ -253,6 +307,12 @@ class Placer:
                 known[demand.id] = _fuller(known.get(demand.id), short[demand.id])
             else:
                 known.pop(demand.id, None)
+
+
+def _places(statement: Statement, demands: Sequence[Demand[Slot]], application: str) -> int:
+    """Number of places for all demands of an application at the same time. The statement has them until it undoes."""
+    parts = [demand._replace(min_members=0) for demand in demands if demand.application == application]
+    return len(statement.plan(parts).placements)
 
 
 def _of_incomplete(groups: Iterable[Shortage], placed: Mapping[str, int]) -> set[str]:

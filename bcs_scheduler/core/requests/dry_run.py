@@ -1,8 +1,10 @@
 """Dry runs: the result of a request, with nothing changed.
 
-The request is carried out, its transaction takes one step, and all changes are rolled back in the same turn. The slots
-that the request would place are matched with the offers that are held. Many slots are matched in slices, on a copy of
-the offers at the begin of the plan, so that a plan for 50,000 taskgroups does not delay the turns.
+The request is carried out, its transaction takes one step, and all changes are rolled back in the same turn. With the
+policies `session` and `hierarchical`, the policy decides about the slots that the request would place, beside all work
+that waits; this costs as much as one session. With `simple`, the slots are matched with the offers that are held. Many
+slots are then matched in slices, on a copy of the offers at the begin of the plan, so that a plan for 50,000 taskgroups
+does not delay the turns.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
-from bcs_scheduler.core.placement.placer import SLICE, Mode
+from bcs_scheduler.core.placement.placer import SLICE, Foreseen, Mode
 from bcs_scheduler.core.requests.handler import RequestHandler
 from offers.model import Demand, MatchResult, Placement
 from store.records import Transaction
@@ -56,6 +58,8 @@ class _PlannedAnswer(NamedTuple):
     """Data of the answer."""
     demands: list[Demand[Slot]]
     """Demands that the request would place; more than one only if each of them wants one place."""
+    foreseen: Foreseen | None = None
+    """The decisions of the policy; None: the demands are to be matched."""
 
 
 def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request) -> Data:
@@ -71,12 +75,18 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
         new = [t for t in begun if t is not None and t.active and turn.uow.is_new(t)]
         if new:
             planned = _look(turn, new[0])
+            if planned.demands and turn.placer.policy is not None:
+                # The policy looks at the records of the request, so it decides before they are undone.
+                planned = planned._replace(foreseen=turn.placer.foresee(planned.demands))
     finally:
         turn.uow.rollback()
     data.pop("transactionID", None)
     data.update({**planned.data, "dryRun": True})
     demands = planned.demands
-    if len(demands) == 1 and len(demands[0].slots) > SLICE:
+    if planned.foreseen is not None:
+        _conclude(data, sum(len(demand.slots) for demand in demands), planned.foreseen.result)
+        data["evict"] = list(planned.foreseen.evicted)
+    elif len(demands) == 1 and len(demands[0].slots) > SLICE:
         turn.later(_match(turn, demands[0], data))
     elif demands:
         _conclude(data, sum(len(demand.slots) for demand in demands), turn.placer.plan(demands, Mode.DRY_RUN))

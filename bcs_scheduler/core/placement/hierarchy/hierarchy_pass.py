@@ -15,10 +15,10 @@ from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, Admits, Ro
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.sessions.session_pass import Chosen, SessionPass
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.dimensions import Amounts, amounts
-from offers.model import HeldBack
+from offers.model import Demand, HeldBack
 from offers.policy.hierarchy import Allocation, Cause, Partition, Tree, cause_of, maintain
 from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.hierarchy.preemption.quota import give_back
@@ -29,6 +29,7 @@ from offers.policy.session.decisions import Bind, Decisions, Eviction
 from offers.policy.session.model import Template
 from store.ids import namespace_of
 from store.records import DEFAULT_QUEUE
+from transactions.base import Slot
 from transactions.rules import evictions
 
 MAINTENANCE = 5.0
@@ -115,9 +116,35 @@ class HierarchyPass(SessionPass):
     def _decided(self, role: str, found: SessionInput) -> Decisions:
         tree_of = self._follow(role, found)
         tree = tree_of.tree
-        binds = [Bind(*names) for names in tree_of.run(found.missing)]
+        binds = tree_of.run(found.missing)
         tree.allowance = self._remaining(tree)
-        evicted = self._maintain(tree)
+        return self._decisions(role, found, binds, self._maintain(tree))
+
+    def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
+        """Like `SessionPass._imagine`. Nothing is preempted: work must wait for `preemption.delay` before that. The
+        tree is as before afterwards, and forgets the work of the dry run when it follows the state in this turn."""
+        tree_of = self.trees.of(role)
+        made: list[tuple[str, str, str]] = []
+
+        def session(role: str, part: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
+            found = self._input(role, part, caps)
+            tree_of.take_back(made)
+            self._follow(role, found)
+            made[:] = tree_of.run(found.missing)
+            return found, self._decisions(role, found, made, [])
+
+        kept = tree_of.promises()
+        chosen = self._choose(role, demands, session)
+        held_back = self._held_back(role, chosen.decisions)
+        tree_of.take_back(made)
+        tree_of.promise_again(kept)
+        self._outdated, self._followed_at = True, 0.0
+        return chosen, held_back
+
+    def _decisions(
+        self, role: str, found: SessionInput, made: list[tuple[str, str, str]], evicted: list[Eviction]
+    ) -> Decisions:
+        binds = [Bind(*names) for names in made]
         waiting = {demand.application for demand in found.tests.values()}
         return Decisions(
             tuple(binds),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
@@ -39,6 +40,16 @@ COUNTED = ("cpus", "mem")
 MOST_MOVES = 32
 """Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew."""
 Admits = Callable[[Template, str], bool]
+
+
+class Promise(NamedTuple):
+    """An ask to which a node is promised. `tried`, `reserved`: moments of the latest try to preempt and of the latest
+    reservation, seconds; None: there was none."""
+
+    ask: Ask
+    node: str
+    tried: float | None
+    reserved: float | None
 
 
 class RoleTree:
@@ -289,6 +300,39 @@ class RoleTree:
             if task.status is Status.PENDING:
                 self._drop(name, identity)
         self._doubtful.add(name)
+
+    def take_back(self, made: Iterable[tuple[str, str, str]]) -> None:
+        """Undoes a run whose allocations are not carried out. Its asks wait again; those of gangs that found too little
+        room return when the tree follows the state."""
+        asks: dict[str, list[Ask]] = {}
+        for application, task, _ in made:
+            asks.setdefault(application, []).append(self.tree.release(application, _safe(task)).ask)
+        for application, of_application in asks.items():
+            self.tree.ask_all(of_application)
+            self._doubtful.discard(application)
+
+    def promises(self) -> list[Promise]:
+        """The asks to which nodes are promised, with the moments of their tries."""
+        found = []
+        for node in self.tree.nodes:
+            for ask in node.promises.values():
+                owner = self.tree.applications[ask.application]
+                tried, reserved = owner.preempted_at.get(ask.name), owner.reserved_at.get(ask.name)
+                found.append(Promise(ask, node.name, tried, reserved))
+        return found
+
+    def promise_again(self, kept: Iterable[Promise]) -> None:
+        """Renews promises that a run has used and that was taken back."""
+        for ask, node, tried, reserved in kept:
+            owner = self.tree.applications.get(ask.application)
+            group = owner.asks.get(ask.name) if owner is not None else None
+            if owner is None or group is None or group.alike.promised or node not in self.tree.nodes.by_name:
+                continue
+            if tried is not None:
+                owner.preempted_at[ask.name] = tried
+            if reserved is not None:
+                owner.reserved_at[ask.name] = reserved
+            self.tree.promise(ask.application, ask.name, node)
 
     def keep(self, victim: Allocation) -> None:
         """The victim was not ended after all."""

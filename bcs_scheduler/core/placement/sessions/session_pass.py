@@ -8,19 +8,20 @@ do not wait for sessions: their agents are given.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.placement_pass import EXPLAINED, PlacementPass
-from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
+from bcs_scheduler.core.placement.placer import SLICE, Assignment, Foreseen, Mode, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, Snapshots, TaskName
 from bcs_scheduler.core.structures.time_budget import TimeBudget
-from offers.model import Demand, GroupGap, HeldBack, Placement
+from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.session.configuration.policy import PluginChoice, Policy
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction
 from offers.policy.session.model import Nomination, Status
@@ -40,11 +41,31 @@ QUEUED = frozenset({"queue", "namespace", "podgroup"})
 """Kinds of records that define queues, their namespaces, and groups of applications."""
 
 
+class Chosen(NamedTuple):
+    """The decisions of a session with what they are about."""
+
+    found: SessionInput
+    decisions: Decisions
+    demands: dict[str, Demand[Slot]]
+    """The demands that took part, by id."""
+    lacking: list[Shortage]
+    """The groups of applications below their minimum that took part."""
+    gaps: dict[str, GroupGap]
+    """The groups that did not take part, because they stay below their minimum."""
+    capped: bool
+    """True if taskgroups above the minimum of a group did not take part."""
+
+
+Session = Callable[[str, list[Demand[Slot]], dict[str, int]], tuple[SessionInput, Decisions]]
+"""Decides about demands of a role, of which the slots up to a number take part."""
+
+
 class SessionPass(PlacementPass):
     """Runs a session when demands or offers have changed, not sooner than a period after the one before."""
 
     def __init__(self, turn: TurnContext, policy: Policy) -> None:
         super().__init__(turn)
+        turn.placer.policy = self
         self._policy = policy
         self._snapshots = Snapshots(turn.state, turn.pool)
         self._nominations: dict[TaskName, Nomination] = {}
@@ -56,6 +77,8 @@ class SessionPass(PlacementPass):
         """The groups of applications that the latest session left below their minimum, by name."""
         self._capped = False
         """Taskgroups above the minimum of a group did not take part in the latest session."""
+        self._lacking: dict[str, int] = {}
+        """Number of taskgroups that gangs lacked before the latest session, by application."""
         self._waiting = False
         """Something has changed since the latest session."""
         self._next = 0.0
@@ -134,14 +157,14 @@ class SessionPass(PlacementPass):
         now = self._turn.now
         self._leaving = {identity: one for identity, one in self._leaving.items() if one.until > now}
         held_back: dict[str, HeldBack] = {}
-        self._gaps, self._capped = {}, False
+        self._gaps, self._capped, self._lacking = {}, False, {}
         for role in dict.fromkeys(demand.role for demand in demands):
             decisions = self._decide_role(role, [demand for demand in demands if demand.role == role])
             promised.update(decisions.nominations)
             held_back.update(self._held_back(role, decisions))
         self._nominations = promised
         waiting = self._waiting_demands(demands)
-        self._turn.placer.explain(waiting, held_back, self._gaps)
+        self._turn.placer.explain(waiting, held_back, self._gaps, self._lacking)
         self._turn.engine.gangs.update(dict.fromkeys(demand.id for demand in waiting if demand.group in self._gaps))
 
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
@@ -150,33 +173,70 @@ class SessionPass(PlacementPass):
         return list(islice(rest, EXPLAINED))
 
     def _decide_role(self, role: str, demands: list[Demand[Slot]]) -> Decisions:
-        """Runs the session. A group of applications that it leaves below its minimum takes no part in a second one, so
-        that others get the room."""
+        """Runs the session, and carries its decisions out."""
         turn = self._turn
         clock = turn.options.session_clock
         began = clock() if clock is not None else 0.0
-        incomplete = self._groups.incomplete(demands)
-        gaps = self._groups.gaps(incomplete, demands, None)
-        caps = self._groups.caps(incomplete, demands)
-        self._capped = self._capped or bool(caps)
-        while True:
-            part = [demand for demand in demands if demand.group not in gaps]
-            found, decisions = self._session(role, part, caps)
-            short = self._groups.gaps({k: v for k, v in incomplete.items() if k not in gaps}, part, decisions)
-            if not short:
-                break
-            self._drop(decisions)
-            gaps.update(short)
-        self._gaps.update(gaps)
+        chosen = self._choose(role, demands, self._session)
+        found, decisions = chosen.found, chosen.decisions
+        self._capped = self._capped or chosen.capped
+        self._gaps.update(chosen.gaps)
+        self._lacking.update(found.missing)
         self._report(decisions)
         turn.queues.decided(role, decisions)
-        lacking = [lacks for name, lacks in incomplete.items() if name not in gaps]
-        self._carry_out(found, decisions, {demand.id: demand for demand in part}, lacking)
+        self._carry_out(chosen)
         self._evict(decisions.evictions)
         self._remember_leaving(found, decisions)
         self._count_promises(decisions)
         turn.count("policy_session", (), clock() - began if clock is not None else 0.0)
         return decisions
+
+    def _choose(self, role: str, demands: list[Demand[Slot]], session: Session) -> Chosen:
+        """The decisions of a session. A group of applications that it leaves below its minimum takes no part in a
+        second one, so that others get the room."""
+        incomplete = self._groups.incomplete(demands)
+        gaps = self._groups.gaps(incomplete, demands, None)
+        caps = self._groups.caps(incomplete, demands)
+        while True:
+            part = [demand for demand in demands if demand.group not in gaps]
+            found, decisions = session(role, part, caps)
+            short = self._groups.gaps({k: v for k, v in incomplete.items() if k not in gaps}, part, decisions)
+            if not short:
+                break
+            self._drop(decisions)
+            gaps.update(short)
+        lacking = [lacks for name, lacks in incomplete.items() if name not in gaps]
+        return Chosen(found, decisions, {demand.id: demand for demand in part}, lacking, gaps, capped=bool(caps))
+
+    # --- dry runs ---------------------------------------------------------------------------------------------
+
+    def foresee(self, demands: Sequence[Demand[Slot]]) -> Foreseen:
+        """See `Policy.foresee`. Costs as much as a session; the snapshot stays the one of the next session."""
+        turn, role = self._turn, demands[0].role
+        known = turn.state.transactions
+        waiting = [
+            demand
+            for demand in turn.engine.demands.values()
+            if demand.role == role
+            and not (demand.per_agent or demand.promised)
+            and (transaction := known.get(demand.id)) is not None
+            and transaction.active  # the request may have ended it
+        ]
+        chosen, held_back = self._imagine(role, [*waiting, *demands])
+        placements = turn.placer.assign(self._assignments(chosen), chosen.found.missing, chosen.lacking, Mode.DRY_RUN)
+        own = {demand.id: demand for demand in demands}
+        found = [placement for placement in placements if placement.demand in own]
+        placed = Counter(placement.demand for placement in found)
+        short = [without_first(demand, placed[key]) for key, demand in own.items() if placed[key] < len(demand.slots)]
+        why = turn.placer.reasons(short, held_back, chosen.gaps, chosen.found.missing) if short else []
+        applications = {demand.application for demand in demands}
+        evicted = [one.task for one in chosen.decisions.evictions if one.beneficiary in applications]
+        return Foreseen(MatchResult(found, why), tuple(evicted))
+
+    def _imagine(self, role: str, demands: list[Demand[Slot]]) -> tuple[Chosen, dict[str, HeldBack]]:
+        """The decisions of a session that are not carried out, and the queues that hold applications back."""
+        chosen = self._choose(role, demands, self._session)
+        return chosen, self._held_back(role, chosen.decisions)
 
     def _drop(self, decisions: Decisions) -> None:
         """Decisions that are not carried out, because the session is repeated."""
@@ -229,16 +289,18 @@ class SessionPass(PlacementPass):
         part = demand._replace(slots=demand.slots[:SLICE], min_members=0)
         return len(self._turn.placer.plan([part], Mode.DRY_RUN).placements)
 
-    def _carry_out(
-        self, found: SessionInput, decisions: Decisions, demands: dict[str, Demand[Slot]], groups: list[Shortage]
-    ) -> None:
+    @staticmethod
+    def _assignments(chosen: Chosen) -> list[Assignment]:
         rows = defaultdict(list)
-        for bind in decisions.binds:
-            row = found.rows.get(bind.agent)
+        for bind in chosen.decisions.binds:
+            row = chosen.found.rows.get(bind.agent)
             if row is not None:  # no plug-in may choose another agent, but one of a third party might
                 rows[demand_of(bind.task)].append(row)
-        assignments = [Assignment(demands[identity], chosen) for identity, chosen in rows.items()]
-        self._plan_all(demands, self._turn.placer.assign(assignments, found.missing, groups))
+        return [Assignment(chosen.demands[identity], of_demand) for identity, of_demand in rows.items()]
+
+    def _carry_out(self, chosen: Chosen) -> None:
+        placements = self._turn.placer.assign(self._assignments(chosen), chosen.found.missing, chosen.lacking)
+        self._plan_all(chosen.demands, placements)
 
     def _plan_all(self, demands: dict[str, Demand[Slot]], placements: Iterable[Placement[Slot]]) -> None:
         counts: dict[str, int] = defaultdict(int)
