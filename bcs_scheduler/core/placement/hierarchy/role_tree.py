@@ -259,7 +259,7 @@ class RoleTree:
             self.tree.withdraw(name, _safe(identity))
 
     def _add(self, name: str, job: Job, task: Task, asks: list[Ask]) -> None:
-        """`asks` collects what waits."""
+        """`asks` collects the tasks that wait."""
         self._tasks[name][task.name] = task
         pending = task.status is Status.PENDING
         created = ids.nanoseconds_of(demand_of(task.name)) / 1e9 if pending else task.created

@@ -42,7 +42,7 @@ QUEUED = frozenset({"queue", "namespace", "podgroup"})
 
 
 class Chosen(NamedTuple):
-    """The decisions of a session with what they are about."""
+    """The decisions of a session, with the demands that took part."""
 
     found: SessionInput
     decisions: Decisions
