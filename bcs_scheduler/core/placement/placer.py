@@ -204,7 +204,8 @@ class Placer:
         gaps: Mapping[str, GroupGap] | None = None,
         missing: Mapping[str, int] | None = None,
     ) -> None:
-        """Keeps the reasons of `reasons`, for `diagnosis`."""
+        """Keeps the reasons that `reasons` finds, for `diagnosis`. The arguments are those of `reasons`; None = there are
+        none."""
         self._keep_diagnoses(demands, self.reasons(demands, held_back, gaps, missing))
 
     def reasons(
