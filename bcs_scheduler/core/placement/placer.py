@@ -204,8 +204,7 @@ class Placer:
         gaps: Mapping[str, GroupGap] | None = None,
         missing: Mapping[str, int] | None = None,
     ) -> None:
-        """Keeps the reasons that `reasons` finds, for `diagnosis`. The arguments are those of `reasons`; None = there are
-        none."""
+        """Keeps the reasons that `reasons` finds, for `diagnosis`. The arguments are those of `reasons`; None = nothing."""
         self._keep_diagnoses(demands, self.reasons(demands, held_back, gaps, missing))
 
     def reasons(
