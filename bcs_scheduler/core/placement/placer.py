@@ -204,7 +204,7 @@ class Placer:
         gaps: Mapping[str, GroupGap] | None = None,
         missing: Mapping[str, int] | None = None,
     ) -> None:
-        """Keeps the reasons that `reasons` finds, for `diagnosis`. The arguments are those of `reasons`; None = nothing."""
+        """Keeps the reasons that `reasons` finds, for `diagnosis`. Arguments as there; None = nothing."""
         self._keep_diagnoses(demands, self.reasons(demands, held_back, gaps, missing))
 
     def reasons(
