@@ -37,7 +37,7 @@ class Following:
         self._waiting = background(self._wait(agent, container), "end of a task")
 
     async def begin(self) -> None:
-        """Raises SessionError."""
+        """Passes over the present output. Raises SessionError."""
         for _, name in STREAMS:
             self._offsets[name] = await self._size(name)
 
@@ -111,11 +111,12 @@ class Following:
             raise AgentAway(str(error)) from None
 
 
-async def follow(agent: Agent, container: ContainerId, folder: Folder) -> Following:
-    """Raises SessionError."""
+async def follow(agent: Agent, container: ContainerId, folder: Folder, *, whole: bool = False) -> Following:
+    """`whole`: also the output before. Raises SessionError."""
     following = Following(agent, container, folder)
     try:
-        await following.begin()
+        if not whole:
+            await following.begin()
     except BaseException:
         await following.close()
         raise

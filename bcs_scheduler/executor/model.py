@@ -167,6 +167,7 @@ class Task:
     working_dir: str = ""
     user: str = ""
     stdin: bool = False
+    stdin_once: bool = False
     tty: bool = False
     env: dict[str, str] = field(default_factory=dict, repr=False)
     address_env: tuple[str, ...] = ()

@@ -137,6 +137,8 @@ class Container(Part, frozen=True, kw_only=True):
     hostname: str = ""
     stdin: bool = False
     """True if the input of the task is open, so that users can attach to it."""
+    stdin_once: bool = False
+    """True if the input ends with the first session that was attached to it."""
     tty: bool = False
     """True if the input and output of the task are a terminal."""
     env: tuple[EnvVar, ...] = ()

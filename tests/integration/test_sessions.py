@@ -511,3 +511,72 @@ def test_the_embedded_cluster_refuses_terminals_of_the_executor_of_mesos(place: 
         assert b"the embedded cluster has no terminals" in refused.stderr
     finally:
         place.bcs("delete", "application", "no-terminal", "--wait")
+
+
+# --- bcs run -i -------------------------------------------------------------------------------------------------
+
+RUN = ("--cpu", "0.1", "--memory", "64")
+OURS = pytest.mark.parametrize("place", ["real-bcs", "embedded-bcs"], indirect=True)
+
+
+def applications(place: Place) -> list[str]:
+    return [line.split()[0] for line in place.bcs("get", "app", "--no-headers").stdout.decode().splitlines() if line]
+
+
+@OURS
+def test_run_has_the_streams_and_the_exit_code_of_the_task(place: Place) -> None:
+    """The end of standard input ends the input of the task, and --rm removes the application."""
+    given = os.urandom(100_000)
+    line = "echo begin >&2; cat; exit 3"
+    done = place.bcs("run", "-i", "--rm", "--name", "streams", *RUN, "--", "sh", "-c", line, given=given)
+    assert (done.returncode, done.stdout, done.stderr) == (3, given, b"begin\n")
+    assert "streams" not in " ".join(applications(place))
+
+
+@OURS
+@pytest.mark.parametrize("seconds", [0, 1])
+def test_run_of_a_short_task_shows_its_output_once(place: Place, seconds: int) -> None:
+    """The task ends before, or while, bcs attaches to it."""
+    line = f"sleep {seconds}; echo hello; echo bad >&2; exit 4"
+    done = place.bcs("run", "-i", "--rm", "--name", "short-lived", *RUN, "--", "sh", "-c", line)
+    assert (done.returncode, done.stdout, done.stderr) == (4, b"hello\n", b"bad\n")
+
+
+@OURS
+def test_run_says_why_a_task_cannot_start(place: Place) -> None:
+    done = place.bcs("run", "-i", "--rm", "--name", "unstartable", *RUN, "--", "/no/such/program")
+    assert done.returncode == 1
+    assert b"cannot start /no/such/program" in done.stderr
+    assert "unstartable" not in " ".join(applications(place))
+
+
+@OURS
+def test_run_with_a_terminal(place: Place, terminal: Callable[..., Terminal]) -> None:
+    """The prompt that was printed before bcs attached is shown, and the detach keys leave the task running."""
+    line = "printf 'ready> '; " + LOOP.replace("echo begun; ", "").replace("got $line", "got $line in $(stty size)")
+    user = terminal(place, "run", "-it", "--rm", "--name", "dialog", *RUN, "--", "sh", "-c", line)
+    wait_for(lambda: b"ready> " in user.read(), 60, "the prompt")
+    wait_for(lambda: user.raw, 60, "the session")
+    user.type(b"one\r")
+    user.wait(rb"got one in 33 77\r\n")
+    user.type(b"\x10\x11")
+    user.wait(rb"detached from dialog-0; the task runs on")
+    assert user.end() == 0
+    try:
+        again = terminal(place, "attach", "-it", "--logs", "dialog-0")
+        again.wait(rb"ready> one\r\ngot one in 33 77\r\n")
+        wait_for(lambda: again.raw, 60, "the session")
+        again.type(b"end\r")
+        assert again.end() == 5
+    finally:
+        place.bcs("delete", "application", "dialog", "--wait")
+
+
+def test_attach_begins_with_the_output_so_far_if_wanted(place: Place, attached: Callable[..., Attached]) -> None:
+    [group] = place.groups(f"{place.executor}-app")
+    port = group["Taskgroup"][0]["PortMappings"][0]["HostPort"]
+    requests.get(f"http://127.0.0.1:{port}/?earlier", timeout=30)
+    user = attached(place, "--logs", place.taskgroup)
+    wait_for(lambda: b"GET /?earlier" in user.seen("stderr"), 60, "the output before")
+    user.process.send_signal(signal.SIGINT)
+    assert user.end() == 128 + signal.SIGINT

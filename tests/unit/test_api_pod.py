@@ -428,6 +428,7 @@ def with_input(*, image: str = "", executor: str = "bcs", **fields: bool) -> dic
     [
         with_input(stdin=True),
         with_input(stdin=True, tty=True),
+        with_input(stdin=True, stdinOnce=True),
         with_input(stdin=True, image=IMAGE),
         with_input(stdin=True, tty=True, image=IMAGE),
         with_input(stdin=True, tty=True, executor="mesos"),
@@ -437,6 +438,7 @@ def with_input(*, image: str = "", executor: str = "bcs", **fields: bool) -> dic
 def test_input_and_terminal_of_a_container(raw: dict[str, Any]) -> None:
     [container] = version_of(raw).containers
     given = raw["spec"]["template"]["spec"]["containers"][0]
+    assert container.stdin_once is given.get("stdinOnce", False)
     assert (container.stdin, container.tty) == (given["stdin"], given.get("tty", False))
 
 
@@ -446,6 +448,8 @@ def test_input_and_terminal_of_a_container(raw: dict[str, Any]) -> None:
         (with_input(tty=True), "tty", "needs stdin: true"),
         (with_input(stdin=True, executor="mesos"), "stdin", 'needs tty: true with the executor "mesos"'),
         (with_input(tty=True, image=IMAGE), "tty", "needs stdin: true"),
+        (with_input(stdinOnce=True), "stdinOnce", "needs stdin: true without tty"),
+        (with_input(stdin=True, stdinOnce=True, tty=True), "stdinOnce", "needs stdin: true without tty"),
     ],
 )
 def test_an_input_that_the_executor_cannot_give_is_refused(raw: dict[str, Any], field: str, words: str) -> None:

@@ -128,6 +128,7 @@ def _container(document: ContainerDocument, pod: PodSpec) -> Container:
         working_dir=document.working_dir,
         privileged=document.privileged,
         stdin=document.stdin,
+        stdin_once=document.stdin_once,
         tty=document.tty,
         hostname="" if document.hostname and network_mode(pod) == "HOST" else document.hostname,
         parameters=tuple((p.key, p.value) for p in document.parameters if p.key in PARAMETERS),

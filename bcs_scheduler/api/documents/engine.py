@@ -120,7 +120,9 @@ def _check_input(pod: PodSpec, by_mesos: bool, path: str, problems: Problems) ->
         at = element(member(path, "containers"), i)
         if container.tty and not container.stdin:
             problems.add(member(at, "tty"), "needs stdin: true, because a terminal is input and output")
-        elif by_mesos and container.stdin and not container.tty:
+        if container.stdin_once and (container.tty or not container.stdin):
+            problems.add(member(at, "stdinOnce"), "needs stdin: true without tty: a terminal stays open")
+        if by_mesos and container.stdin and not container.tty:
             problems.add(member(at, "stdin"), 'needs tty: true with the executor "mesos"')
 
 

@@ -40,13 +40,14 @@ class CopyRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 class SessionRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """Fields by kind of session. `exec`: `command`, and all fields about a program. `portforward`: `port`. `attach`:
-    `stdin`, `tty`. `copy`: `copy`."""
+    `stdin`, `tty`, and `logs` (begin with the output so far). `copy`: `copy`."""
 
     command: list[str] = []
     port: int = 0
     copy: CopyRequest | None = None
     tty: Terminal | None = None
     stdin: bool = False
+    logs: bool = False
     env: dict[str, str] = {}
     user: str = ""
     working_dir: str = msgspec.field(name="workingDir", default="")

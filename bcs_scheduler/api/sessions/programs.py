@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import shlex
+from collections.abc import AsyncIterator
 from typing import Protocol
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from bcs_scheduler.agentapi.connections import Connection
 from bcs_scheduler.agentapi.following import Following, follow
 from bcs_scheduler.agentapi.sandbox import Folder
-from bcs_scheduler.agentapi.sessions import Agent, Program, Session, Size, attach_to, launch
+from bcs_scheduler.agentapi.sessions import Agent, Piece, Program, Session, SessionError, Size, attach_to, launch
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.api.sessions.copies import program_of
 from bcs_scheduler.api.sessions.frames import SessionRequest
@@ -33,7 +34,36 @@ TOO_OLD = "bcs: the executor of this taskgroup does not offer sessions; restart 
 class Opener(Protocol):
     """Begins the requested session. Raises ApiError, SessionError."""
 
-    async def __call__(self, wanted: SessionRequest) -> Session | Connection | Following: ...
+    async def __call__(self, wanted: SessionRequest) -> Session | Attachment | Connection | Following: ...
+
+
+class Attachment:
+    """A session with the process that follows a task of our executor. This process exits by itself with the exit code
+    of the task; a signal ends it with the container of the executor."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def output(self) -> AsyncIterator[Piece]:
+        return self._session.output()
+
+    async def send(self, data: bytes) -> None:
+        await self._session.send(data)
+
+    async def resize(self, size: Size) -> None:
+        await self._session.resize(size)
+
+    async def status(self) -> int | None:
+        """Raises SessionError if the code of the task is not known."""
+        code = await self._session.status()
+        if code is not None and code < 0:
+            raise SessionError(
+                "the executor ended before the exit code of the task was known; the output may be cut off"
+            )
+        return code
+
+    async def close(self) -> None:
+        await self._session.close()
 
 
 class Opening:
@@ -72,19 +102,23 @@ class Opening:
         stdin = wanted.copy.action != "fetch"
         return await self.run(SessionRequest(command=program_of(wanted.copy), stdin=stdin))
 
-    async def attach(self, wanted: SessionRequest) -> Session | Following:
-        """The output of the task from now on, with `stdin` also its input."""
+    async def attach(self, wanted: SessionRequest) -> Session | Attachment | Following:
+        """The output of the task from now on, with `logs` also the output before, with `stdin` also its input."""
         self._check_input(wanted)
         if self._group.executor == "bcs":
-            session = await self._launch(SessionRequest(stdin=wanted.stdin, tty=wanted.tty), attach=True)
+            request = SessionRequest(stdin=wanted.stdin, tty=wanted.tty, logs=wanted.logs)
+            session = await self._launch(request, attach=True)
             if not wanted.stdin:
                 await session.send(b"")
-            return session
+            return Attachment(session)
         container = await self._agent.container_of(self._framework, self._group.id, self._task.id)
         if wanted.stdin:
+            if wanted.logs:
+                words = "the executor mesos does not keep the order of the output before and after: attach without logs"
+                raise ApiError(Reason.INVALID, words)
             return await attach_to(self._agent, container, _size(wanted))
         folder = Folder(str(self._agent.address), self._framework, self._group.id, f"tasks/{self._task.id}")
-        return await follow(self._agent, container, folder)
+        return await follow(self._agent, container, folder, whole=wanted.logs)
 
     def _check_input(self, wanted: SessionRequest) -> None:
         """Raises ApiError if the task has not the input or the terminal that the user wants."""
@@ -108,8 +142,9 @@ class Opening:
             "task": self._task.id,
             "argv": wanted.command,
             "port": wanted.port,
-            **({"attach": True} if attach else {}),  # executors of earlier versions refuse this field and the next
+            **({"attach": True} if attach else {}),  # executors of earlier versions refuse this field and the next two
             **({"stdin": True} if attach and wanted.stdin else {}),
+            **({"logs": True} if attach and wanted.logs else {}),
             "env": wanted.env,
             "user": wanted.user,
             "working_dir": wanted.working_dir,

@@ -101,7 +101,7 @@ class ProcessRuntime:
             bounds = self._group.log_max_bytes, self._group.log_files
             self._index = Index(self._directory, *bounds, self.attached.ring)
             self._index.begin()
-            self._input = TaskInput(self._task.tty) if self._task.stdin else None
+            self._input = TaskInput(self._task.tty, self._task.stdin_once) if self._task.stdin else None
             terminal = self._input.terminal_pair if self._input is not None else None
             stdout = self._host.pump.open(self._directory / "stdout", *bounds, self._index, 0, terminal)
             stderr = self._host.pump.open(self._directory / "stderr", *bounds, self._index, 1)

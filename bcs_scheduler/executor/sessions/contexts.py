@@ -45,15 +45,16 @@ class ContextError(Exception):
 @dataclass(frozen=True)
 class SessionRequest:
     """The request of a user: one of `argv`, `port` (a connection to that port of the task) and `attach` (the output of
-    the task from now on, and with `stdin` its input). With `guard` a process that attends a command of a container
-    engine names the command: the executor ends the command when that process has ended, and finds the processes of the
-    command by `mark`."""
+    the task from now on, with `logs` also the output before, and with `stdin` its input). With `guard` a process that
+    attends a command of a container engine names the command: the executor ends the command when that process has
+    ended, and finds the processes of the command by `mark`."""
 
     task: str
     argv: tuple[str, ...] = ()
     port: int = 0
     attach: bool = False
     stdin: bool = False
+    logs: bool = False
     guard: str = ""
     mark: str = ""
     env: dict[str, str] = field(default_factory=dict, repr=False)

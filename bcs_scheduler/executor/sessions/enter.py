@@ -81,7 +81,7 @@ def _attach(document: dict[str, Any], wanted: SessionRequest) -> NoReturn:
             from .container import pass_input_to
 
             begun = partial(pass_input_to, context, wanted)
-        os._exit(follow(context, rings, begun))
+        os._exit(follow(context, rings, begun, whole=wanted.logs))
 
 
 def _become(context: Context, wanted: SessionRequest) -> NoReturn:

@@ -50,11 +50,11 @@ class _File(NamedTuple):
     generation: int
 
 
-def follow(context: Context, rings: BinaryIO, begun: Callable[[], object] = bool) -> int:
+def follow(context: Context, rings: BinaryIO, begun: Callable[[], object] = bool, *, whole: bool = False) -> int:
     """Copies the output to standard output and standard error until the task ends; returns its exit code, 128 + N for
-    signal N. `begun` is called when no later output can be missed. Raises ContextError if the executor ends without a
-    word."""
-    printed = _Printed(Path(context.output))
+    signal N. `begun` is called when no later output can be missed. `whole`: begins with the output before, as far as
+    its files are there. Raises ContextError if the executor ends without a word."""
+    printed = _Printed(Path(context.output), whole)
     begun()
     while True:
         ring = rings.readline()
@@ -73,15 +73,15 @@ def _exit_code(line: bytes) -> int:
 
 
 class _Printed:
-    """The output from the moment at which this object is made."""
+    """The output from the moment at which this object is made, or all output that is there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, whole: bool = False) -> None:
         self._folder = folder
-        self._index = self._open(NAME)
-        self._position, self._own = 0, 0
         self._files: list[_File | None] = [None, None]
         self._lost = 0
-        if self._index >= 0:
+        self._position = 0
+        self._index, self._own = self._oldest(-1) if whole else (self._open(NAME), 0)
+        if self._index >= 0 and not whole:
             self._position = os.fstat(self._index).st_size // RECORD.size * RECORD.size
             last = self._at(self._index, self._position - RECORD.size, 1)
             self._own = last[0].own if last else 0
@@ -131,20 +131,25 @@ class _Printed:
 
     def _successor(self) -> list[_Record]:
         """The first records of the oldest file that is newer than the last read file."""
-        found, age = -1, 0
-        while True:
-            other = self._open(f"{NAME}.{age}" if age else NAME)
-            first = self._at(other, 0, 1)
-            if not first or first[0].own <= self._own:
-                _close(other)
-                break
-            _close(found)
-            found, own, age = other, first[0].own, age + 1
+        found, own = self._oldest(self._own)
         if found < 0:
             return []  # in the middle of a rotation: the next report follows the rotation
         _close(self._index)
         self._index, self._position, self._own = found, 0, own
         return self._next()
+
+    def _oldest(self, known: int) -> tuple[int, int]:
+        """The oldest index that is newer than the index of generation `known`, and its generation. A negative
+        descriptor: there is none with a record."""
+        found, own, age = -1, 0, 0
+        while True:
+            other = self._open(f"{NAME}.{age}" if age else NAME)
+            first = self._at(other, 0, 1)
+            if not first or first[0].own <= known:
+                _close(other)
+                return found, own
+            _close(found)
+            found, own, age = other, first[0].own, age + 1
 
     def _at(self, descriptor: int, position: int, count: int) -> list[_Record]:
         if descriptor < 0 or position < 0:

@@ -1,6 +1,7 @@
 """The open input of a task: a pipe, or a pseudo-terminal that is also its output.
 
-The executor keeps both ends open, so the input survives readers, writers and restarts. A session gets the writing end
+The executor keeps both ends open, so the input survives readers, writers and restarts, unless the input is for one
+session only. A session gets the writing end
 over its socket (sessions/contexts.py) and writes itself: a program that reads nothing delays that session only.
 """
 
@@ -28,8 +29,9 @@ class TaskInput:
     """`reading` is standard input of the program, `writing` the end for sessions. With a terminal, `reading` is also
     standard output and standard error of the program, and its output is read from `writing`."""
 
-    def __init__(self, terminal: bool) -> None:
-        """Raises OSError."""
+    def __init__(self, terminal: bool, once: bool = False) -> None:
+        """`once`: the input ends with the first session. Raises OSError."""
+        self._once = once
         self._lock = threading.Lock()
         self.terminal = terminal
         if terminal:
@@ -53,13 +55,18 @@ class TaskInput:
         return (self.writing, self.reading) if self.terminal else None
 
     def duplicate(self) -> int:
-        """The end for a session. Raises OSError after `close`."""
+        """The end for a session. With `once` the executor keeps none. Raises OSError after `close`, and for another
+        session with `once`."""
         with self._lock:
-            return os.dup(self.writing)
+            found = os.dup(self.writing)
+            if self._once:
+                os.close(self.writing)
+                self.writing = -1
+            return found
 
     def close(self) -> None:
         with self._lock:
-            for descriptor in (self.reading, self.writing):
+            for descriptor in (self.reading, self.writing):  # a negative number is refused
                 with contextlib.suppress(OSError):
                     os.close(descriptor)
             self.reading = self.writing = -1
@@ -78,4 +85,4 @@ def duplicate(given: TaskInput | None) -> int:
     try:
         return given.duplicate()
     except OSError:
-        raise TaskError("the task does not run") from None
+        raise TaskError("the input of the task has ended") from None

@@ -19,9 +19,9 @@ SIZE = b"\0" * 8
 
 
 def pass_input(task: int) -> None:
-    """Copies standard input to the descriptor `task` in a thread, until either ends. The end of standard input does not
-    end the input of the task. If standard input is a terminal, the terminal of the task follows its size, and keys and
-    signals act on the terminal of the task only."""
+    """Copies standard input to the descriptor `task` in a thread, until either ends. The end of standard input
+    ends the input of the task only if the input is for one session. If standard input is a terminal, the terminal of
+    the task follows its size, and keys and signals act on the terminal of the task only."""
     if os.isatty(0):
         with contextlib.suppress(termios.error):
             tty.setraw(0, termios.TCSANOW)  # keys that were typed before are not discarded
@@ -41,6 +41,8 @@ def _copy(task: int) -> None:
     with contextlib.suppress(OSError):  # the task has ended
         while data := os.read(0, CHUNK):
             _write(task, data)
+    if not os.isatty(task):
+        os.close(task)  # ends an input that is for one session only
 
 
 def _write(task: int, data: bytes) -> None:

@@ -169,6 +169,7 @@ def _plan(
         working_dir=expand(container.working_dir, variables),
         user=container.user,
         stdin=container.stdin,
+        stdin_once=container.stdin_once,
         tty=container.tty,
         remote_env=remote,
         files=tuple(_file(content, variables) for content in given.contents if content.item.type == "file"),

@@ -176,6 +176,7 @@ class Task(Document, frozen=True, kw_only=True):
     working_dir: str = ""
     user: str = ""
     stdin: bool = False
+    stdin_once: bool = False
     tty: bool = False
     env: dict[str, str] = {}
     address_env: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """The parts of one taskgroup, as users write them (docs/original.md#pod-documents): containers, processes, and the
 items of configmaps and secrets for them.
 
-Wire names are exact. Fields of our own: `executor` and `role` of the template, `user`, `uris`, `stdin` and `tty` of
-containers, `executable` and `extract` of uris, `resources.*.gpu`; `pidFile` of processes may be left out.
+Wire names are exact. Fields of our own: `executor` and `role` of the template, `user`, `uris`, `stdin`, `stdinOnce` and
+`tty` of containers, `executable` and `extract` of uris, `resources.*.gpu`; `pidFile` of processes may be left out.
 """
 
 from __future__ import annotations
@@ -221,7 +221,8 @@ class SecretReference(Document, frozen=True, kw_only=True):
 
 class ContainerDocument(Document, frozen=True, kw_only=True):
     """One task. Without `image` the command runs as a plain process of the agent. `stdin`: the input of the task stays
-    open, and `bcs attach -i` writes to it. `tty`: the task has a terminal, which is its input and output."""
+    open, and `bcs attach -i` writes to it; with `stdinOnce` until the end of the first session. `tty`: the task has a
+    terminal, which is its input and output."""
 
     ignored: ClassVar[dict[str, str]] = CONSOLE
     lenient: ClassVar[dict[str, str]] = {
@@ -242,6 +243,7 @@ class ContainerDocument(Document, frozen=True, kw_only=True):
     hostname: str = ""
     privileged: bool = False
     stdin: bool = False
+    stdin_once: bool = False
     tty: bool = False
     env: tuple[EnvDocument, ...] = ()
     parameters: Annotated[tuple[ParameterDocument, ...], _Parts] = ()

@@ -139,6 +139,16 @@ def test_run_makes_an_application(stored: StandIn, bcs: Any) -> None:
     (container,) = sent(stored, "POST")["spec"]["template"]["spec"]["containers"]
     assert (container["image"], container["command"]) == ("redis", "redis-server")
     assert bcs("run").code == 2
+    for wrong in (
+        ("-t",), ("-it",), ("--rm",), ("--detach",), ("-i", "--rm", "--detach"), ("-i", "--instances", "2"),
+        ("-i", "--detach-keys", "ctrl-1"),
+    ):  # fmt: skip
+        assert bcs("run", *wrong, "nginx").code == 2, wrong
+    open_input = json.loads(bcs("run", "-it", "nginx", "--dry-run", "-e", "TERM=dumb").out)
+    assert open_input["restartPolicy"] == {"policy": "Never"}
+    container = open_input["spec"]["template"]["spec"]["containers"][0]
+    assert (container["stdin"], container["tty"]) == (True, True)
+    assert container["env"] == [{"name": "TERM", "value": "dumb"}]
     shown = bcs("run", "nginx", "--dry-run")
     assert json.loads(shown.out)["metadata"]["name"] == "nginx"
 

@@ -18,9 +18,10 @@ def directory_in(sandbox: Path) -> Path:
     return sandbox / "tasks" / ID
 
 
-def container_task(*, stdin: bool = False, tty: bool = False, **container: Any) -> Task:
+def container_task(*, stdin: bool = False, tty: bool = False, stdin_once: bool = False, **container: Any) -> Task:
     given: dict[str, Any] = {"image": IMAGE, "network_mode": "BRIDGE", **container}
-    return Task(id=ID, name="web", kind="container", container=Container(**given), env={"A": "1"}, stdin=stdin, tty=tty)
+    inputs = {"stdin": stdin, "tty": tty, "stdin_once": stdin_once}
+    return Task(id=ID, name="web", kind="container", container=Container(**given), env={"A": "1"}, **inputs)
 
 
 def started(make: Any, **container: Any) -> ContainerRuntime:

@@ -389,11 +389,14 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._give_output(container)
 
     def _take_input(self, container: Container) -> None:
-        while container.running and self.engine._server and container.id in self.engine.containers:
+        starts = container.started
+        while container.running and container.started == starts and self.engine._server:
             ready, _, _ = select.select((self.connection,), (), (), 0.02)
             if ready:
                 content = self.connection.recv(65536)
                 if not content:
+                    return
+                if container.id not in self.engine.containers or container.started != starts:
                     return
                 with self.engine.changed:
                     container.given += content if container.body.get("OpenStdin") else b""

@@ -47,6 +47,11 @@ def test_the_engine_is_asked_for_an_input_and_a_terminal(terminal: Sessions, eng
     assert body["HostConfig"]["ConsoleSize"] == [24, 80]
 
 
+def test_an_input_for_one_session_is_closed_by_the_engine(make: Any, engine: StandInEngine) -> None:
+    started(make, stdin=True, stdin_once=True)
+    assert (engine.only().body["OpenStdin"], engine.only().body["StdinOnce"]) == (True, True)
+
+
 def test_a_container_without_input_is_as_before(make: Any, engine: StandInEngine) -> None:
     runtime = started(make)
     body = engine.only().body
@@ -122,6 +127,12 @@ def test_the_terminal_has_keys_and_size_of_the_user(terminal: Sessions, engine: 
         os.close(theirs)
 
 
+def inputs_of(engine: StandInEngine, container: str) -> int:
+    """Attachments to the input of the container so far."""
+    asked = [found for found in engine.requests if found.line == f"POST /containers/{container}/attach"]
+    return sum(found.query["stdin"] == "1" for found in asked)
+
+
 @pytest.mark.parametrize("changed", [False, True], ids=["same container", "another container"])
 def test_input_and_output_survive_a_restart(piped: Sessions, engine: StandInEngine, changed: bool) -> None:
     process = piped.begin(attach=True, stdin=True)
@@ -137,8 +148,7 @@ def test_input_and_output_survive_a_restart(piped: Sessions, engine: StandInEngi
     engine.prints(container, b"again> ", at="2024-01-01T00:00:05.5Z")
     wait_for(lambda: output_of(piped) == b"again> ", 30, "the output of the new start")
     known = len(container.given)
-    attached = [line for line in engine.lines("POST") if line == f"POST /containers/{container.id}/attach"]
-    assert attached
+    wait_for(lambda: inputs_of(engine, container.id) == (1 if changed else 2), 30, "the attachment to the new start")
     process.stdin.write(b"after\n")
     process.stdin.flush()
     wait_for(lambda: container.given[known:] == b"after\n", 30, "the input after")

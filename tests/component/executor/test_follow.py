@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor.output.index import Index
+from bcs_scheduler.executor.output.index import NAME, Index
 from bcs_scheduler.executor.output.rotated import RotatedFile
 from bcs_scheduler.executor.sessions import attached, follow
 from bcs_scheduler.executor.sessions.attached import Attached
@@ -61,6 +61,34 @@ def test_both_streams_come_in_order_and_what_came_before_does_not(
     assert written == [
         (stream, b"%b %d\n" % (name, number)) for number in range(5) for stream, name in ((1, b"out"), (2, b"err"))
     ]
+
+
+def test_the_output_before_comes_first_if_it_is_wanted(tmp_path: Path, written: list[tuple[int, bytes]]) -> None:
+    """Over several index files: 1000 bytes per file, and the index holds 128 records per file."""
+    task = Task(tmp_path, max_bytes=1000, files=5)
+    pieces = [b"%05d" % number for number in range(600)]
+    for piece in pieces:
+        task.say(piece)
+    assert (tmp_path / f"{NAME}.1").exists()
+    printed = follow._Printed(tmp_path, whole=True)
+    printed.copy()
+    assert joined(written) == b"".join(pieces)
+    task.say(b"after")
+    printed.copy()
+    assert joined(written) == b"".join(pieces) + b"after"
+    assert joined(written, 2) == b""
+
+
+def test_the_whole_output_of_a_task_that_has_printed_nothing(tmp_path: Path, written: list[tuple[int, bytes]]) -> None:
+    printed = follow._Printed(tmp_path / "none", whole=True)
+    printed.copy()
+    task = Task(tmp_path)
+    printed = follow._Printed(tmp_path, whole=True)
+    printed.copy()
+    assert written == []
+    task.say(b"first")
+    printed.copy()
+    assert joined(written) == b"first"
 
 
 @pytest.mark.parametrize("every", [1, 3, 50])

@@ -24,7 +24,8 @@ def check_differences(task: TaskDocument, path: str, problems: Problems) -> None
     for name, unit in COMPARED.items():
         if ours[name] != original.get(name, 0):
             taken, theirs = (recorded(name).displayed(amounts.get(name, 0)) for amounts in (ours, original))
-            words = f"{taken:g} {unit} are used; the original uses {theirs:g}"
+            used = "1 core is" if (taken, unit) == (1, "cores") else f"{taken:g} {unit} are"
+            words = f"{used} used; the original uses {theirs:g}"
             at = member(member(member(path, "resources"), "requests"), name)
             problems.differs(at, words, "" if name in requests else "give the amount that the task needs")
 

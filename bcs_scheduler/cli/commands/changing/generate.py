@@ -16,6 +16,9 @@ from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.session import Session
 
 Command = Callable[..., Any]
+CPU, MEMORY = "1", "64"
+"""Cores and MB that the scheduler takes where a document has none. They are written into the document, because a
+document without them means other amounts to the original."""
 
 
 def template_options(command: Command) -> Command:
@@ -212,8 +215,9 @@ def _spec(
     if env:
         container["env"] = [{"name": key, "value": value} for key, value in _pairs("--env", env).items()]
     limits = {key: amount for key, amount in (("cpu", cpu), ("memory", memory)) if amount}
+    container["resources"] = {"requests": {"cpu": cpu or CPU, "memory": memory or MEMORY}}
     if limits:
-        container["resources"] = {"limits": limits}
+        container["resources"]["limits"] = limits
     network = "BRIDGE" if image and any(":" in port for port in ports) else "HOST"
     metadata = {"labels": _labels(name, labels)}
     return {

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import PurePosixPath
 from typing import Any
 
 import click
 
+from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.changing import generate
+from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import detach_keys_option, parse_keys
+from bcs_scheduler.cli.commands.taskgroups.terminals.foreground import attend_application
+from bcs_scheduler.cli.commands.taskgroups.terminals.streams import check_terminal
 from bcs_scheduler.cli.documents.operations import report
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.registry import OPERATIONS
@@ -40,10 +45,16 @@ class CommandLine(click.Command):
         "bcs run nginx --port http:80 --wait",
         "bcs run -- python3 -m http.server 8000",
         "bcs run redis --name cache --instances 2 -- redis-server --save ''",
+        "bcs run -it --rm busybox -- sh",
     ),
 )
 @click.argument("image", required=False, metavar="[IMAGE]")
 @click.option("--name", default="", metavar="NAME", help="Name of the application. Default: that of image or program.")
+@click.option("-i", "--stdin", is_flag=True, help="Open the input of the task, and attach to the task.")
+@click.option("-t", "--tty", is_flag=True, help="Give the task a terminal; needs -i.")
+@click.option("--rm", "remove", is_flag=True, help="With -i: delete the application when the task has ended.")
+@click.option("--detach", is_flag=True, help="With -i: do not attach.")
+@detach_keys_option
 @generate.template_options
 @generate.dry_run_option
 @validate_option
@@ -51,24 +62,77 @@ class CommandLine(click.Command):
 @connection_options
 @pass_session
 @reporting
-def run(session: Session, /, image: str | None, name: str, dry_run: bool, wait: bool, **described: Any) -> None:
+def run(
+    session: Session,
+    /,
+    image: str | None,
+    name: str,
+    stdin: bool,
+    tty: bool,
+    remove: bool,
+    detach: bool,
+    detach_keys: str,
+    dry_run: bool,
+    wait: bool,
+    **described: Any,
+) -> None:
     """Run IMAGE, or the command after `--`, as an application.
 
     Without IMAGE the command runs as a process of the agent. The application runs until it is deleted: a program that
     fails is started again.
+
+    With -i, bcs attaches to the task as `bcs attach -i --logs` does, and exits with the exit code of the task. The task
+    is not started again when it has ended. Without -t the end of standard input, or of bcs, ends the input of the task.
     """
     program, *arguments = click.get_current_context().meta["after"] or [""]
     if not image and not program:
         raise UsageError("give an image, or a command after --")
     name = name or name_from(image or program)
+    for given, option in ((remove, "--rm"), (detach, "--detach")):
+        if given and not stdin:
+            raise UsageError(f"{option} needs -i")
+    if remove and detach:
+        raise UsageError("--rm cannot be combined with --detach")
+    keys = parse_keys(detach_keys)
+    _check_input(stdin, tty, attaching=not (detach or dry_run), instances=described["instances"])
     options = {**described, "image": image or "", "program": program}
     body = generate.application_document(session, name, tuple(arguments), **options)
+    if stdin:
+        _open_input(body, tty)
     if generate.shown(session, body, dry_run):
         return
     accepted = session.client.create(body)
+    if stdin and not detach:
+        session.change_format = "text"  # standard output has the output of the task
+        code = attend_application(session, name, terminal=tty, keys=keys, remove=remove)
+        click.get_current_context().exit(code)
     report(session, "application", name, "created", accepted)
     if wait:
         OPERATIONS["application"].wait_applied(session, session.namespace, name, accepted)
+
+
+def _check_input(stdin: bool, tty: bool, *, attaching: bool, instances: int) -> None:
+    """Raises UsageError."""
+    if tty and (attaching or not stdin):
+        check_terminal(stdin, tty)
+    if not stdin:
+        return
+    if instances != 1:
+        raise UsageError("-i needs one taskgroup: --instances cannot be used with it")
+
+
+def _open_input(body: Json, tty: bool) -> None:
+    """Adds input and terminal to the only container of an application that is not started again."""
+    (container,) = body["spec"]["template"]["spec"]["containers"]
+    container["stdin"] = True
+    if not tty:
+        container["stdinOnce"] = True
+    else:
+        container["tty"] = True
+        known = [variable["name"] for variable in container.get("env", [])]
+        if "TERM" not in known and (term := os.environ.get("TERM")):
+            container["env"] = [*container.get("env", []), {"name": "TERM", "value": term}]
+    body["restartPolicy"] = {"policy": "Never"}
 
 
 def name_from(program: str) -> str:

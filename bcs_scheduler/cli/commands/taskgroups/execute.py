@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Sequence
 
 import click
@@ -79,8 +78,10 @@ def execute(
     """
     if any("=" not in assignment for assignment in env):
         raise UsageError("-e takes NAME=VALUE")
-    if tty and not (stdin and sys.stdin.isatty()):
-        raise UsageError("-t needs -i and a terminal" if not stdin else "-t: standard input is not a terminal")
+    if tty:
+        from bcs_scheduler.cli.commands.taskgroups.terminals.streams import check_terminal
+
+        check_terminal(stdin, tty)
     limit = session.timeout or LIMIT
     found = find_target(session.client, session.namespace, target)
     if stdin or not (image or detach or output != "text"):
@@ -124,7 +125,7 @@ def _in_session(session: Session, found: Target, document: Json, task: str, tty:
     if len(running) != 1 or (len(running[0]["Taskgroup"] or ()) != 1 and not task):
         return None
     from bcs_scheduler.cli.client.sessions import NoSessions
-    from bcs_scheduler.cli.commands.taskgroups.streams import attend, terminal_size
+    from bcs_scheduler.cli.commands.taskgroups.terminals.streams import attend, terminal_size
 
     if tty:
         rows, columns = terminal_size()

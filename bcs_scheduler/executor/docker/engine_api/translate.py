@@ -111,7 +111,7 @@ def create_body(task: Task, group: Group, directory: pathlib.Path, now_ns: int, 
         "HostConfig": _host_config(task, group, directory),
     }
     if task.stdin:
-        body |= {"OpenStdin": True, "StdinOnce": False}  # the input stays open when a session ends
+        body |= {"OpenStdin": True, "StdinOnce": task.stdin_once}
     command = _command(task)
     if command:
         body["Cmd"] = command

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import re
 
+import click
+
 from bcs_scheduler.cli.errors import UsageError
 
 DEFAULT_KEYS = "ctrl-p,ctrl-q"
 _KEY = re.compile(r"ctrl-([a-z@\[\\\]^_])|([ -+\--~])", re.IGNORECASE)
+
+
+detach_keys_option = click.option(
+    "--detach-keys",
+    default=DEFAULT_KEYS,
+    metavar="KEYS",
+    help=f"Keys that end bcs with -i and leave the task running. Default: {DEFAULT_KEYS}.",
+)
 
 
 def parse_keys(names: str) -> bytes:

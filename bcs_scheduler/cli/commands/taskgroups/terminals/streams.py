@@ -9,13 +9,14 @@ import sys
 import termios
 import threading
 import tty
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from bcs_scheduler.cli.client.sessions import PIECE, STDERR, SessionLine
-from bcs_scheduler.cli.commands.taskgroups.detaching import DetachKeys
-from bcs_scheduler.cli.errors import CliError, TimedOut
+from bcs_scheduler.cli.client.sessions import PIECE, STDERR, Said, SessionLine
+from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys
+from bcs_scheduler.cli.errors import CliError, TimedOut, UsageError
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 """Signals after which the terminal must be as it was before."""
@@ -38,8 +39,22 @@ def terminal_size() -> tuple[int, int]:
     return size.lines or 24, size.columns or 80
 
 
+def check_terminal(stdin: bool, terminal: bool) -> None:
+    """Raises UsageError for -t without -i or without a terminal."""
+    if terminal and not (stdin and sys.stdin.isatty()):
+        raise UsageError("-t needs -i and a terminal" if not stdin else "-t: standard input is not a terminal")
+
+
 class Detached(Exception):
     """The user has typed the detach keys."""
+
+
+class NotAttached(CliError):
+    """The task cannot be reached: it has ended, or its executor refuses."""
+
+
+REFUSAL, REFUSED = b"bcs: ", 125
+"""Begin of the only line, and exit code, of a session that the executor refuses."""
 
 
 def attend(
@@ -50,10 +65,13 @@ def attend(
     seconds: float | None = None,
     keys: DetachKeys | None = None,
     ends_input: bool = True,
+    refusable: bool = False,
+    printed: Counter[int] | None = None,
 ) -> int:
     """Passes the streams on until the program has ended; returns its exit code. `seconds`: time limit, None = none.
-    `keys`: detach keys, None = none. `ends_input`: the end of standard input ends the input of the program. Raises
-    CliError, Detached."""
+    `keys`: detach keys, None = none. `ends_input`: the end of standard input ends the input of the program.
+    `refusable`: the program is a running task, which may be out of reach. `printed` counts the printed bytes of each
+    channel. Raises CliError, NotAttached, Detached."""
     expired, detached = threading.Event(), threading.Event()
     timer = threading.Timer(seconds or 0.0, _expire, (line, expired))
     timer.daemon = True
@@ -63,8 +81,7 @@ def attend(
         with _terminal(line) if terminal else _signals():
             if stdin:
                 _thread(lambda: send_input(line, sys.stdin.fileno(), keys, detached, ends_input=ends_input))
-            for said in line.output():
-                write(sys.stderr.buffer if said.channel == STDERR else sys.stdout.buffer, said.data)
+            refusal = _print(line, Counter() if printed is None else printed, may_be_refused=refusable)
     except Ended as ended:
         return 128 + ended.number
     except CliError:
@@ -76,7 +93,31 @@ def attend(
     finally:
         timer.cancel()
         line.close()
+    if refusal and line.exit_code == REFUSED:
+        raise NotAttached(refusal.data.removeprefix(REFUSAL).decode(errors="replace").strip())
+    if refusal:
+        _write_said(refusal)
     return line.exit_code if line.exit_code is not None else CliError.exit_code
+
+
+def _print(line: SessionLine, printed: Counter[int], *, may_be_refused: bool) -> Said | None:
+    """Prints the output until its end. Returns an only piece that may be a refusal, which is not printed."""
+    held: Said | None = None
+    for number, said in enumerate(line.output()):
+        if held is not None:
+            _write_said(held)
+            printed[held.channel] += len(held.data)
+            held = None
+        if may_be_refused and number == 0 and said.data.startswith(REFUSAL):
+            held = said
+        else:
+            _write_said(said)
+            printed[said.channel] += len(said.data)
+    return held
+
+
+def _write_said(said: Said) -> None:
+    write(sys.stderr.buffer if said.channel == STDERR else sys.stdout.buffer, said.data)
 
 
 def _expire(line: SessionLine, expired: threading.Event) -> None:

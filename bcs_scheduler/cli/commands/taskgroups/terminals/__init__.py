@@ -1,0 +1,1 @@
+"""The streams of `bcs` and of programs in sessions."""
