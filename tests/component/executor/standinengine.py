@@ -378,6 +378,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def _do_attach(self, request: Request, container: Container) -> None:
         """As the real engine: to the output from now on, until the container stops the next time; the input stays open
         when a client has left."""
+        done, starts, running = len(container.output), container.started, container.running
         self.send_response(200)
         self.send_header("Content-Type", "application/vnd.docker.raw-stream")
         self.end_headers()
@@ -386,7 +387,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if request.query["stdin"] == "1":
             self._take_input(container)
         else:
-            self._give_output(container)
+            container.attached += 1
+            self._give_output(container, done, starts, running)
 
     def _take_input(self, container: Container) -> None:
         starts = container.started
@@ -402,9 +404,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     container.given += content if container.body.get("OpenStdin") else b""
                     self.engine.changed.notify_all()
 
-    def _give_output(self, container: Container) -> None:
-        done, begun, starts = len(container.output), container.running, container.started
-        container.attached += 1
+    def _give_output(self, container: Container, done: int, starts: int, begun: bool) -> None:
+        """From entry `done` of the output on. `starts`, `begun`: how often it was started, and whether it ran, when the
+        client came."""
         while True:
             with self.engine.changed:
                 begun = begun or container.started > starts

@@ -54,6 +54,11 @@ class CommandLine(click.Command):
 @click.option("-t", "--tty", is_flag=True, help="Give the task a terminal; needs -i.")
 @click.option("--rm", "remove", is_flag=True, help="With -i: delete the application when the task has ended.")
 @click.option("--detach", is_flag=True, help="With -i: do not attach.")
+@click.option(
+    "--executor",
+    type=click.Choice(("bcs", "mesos")),
+    help="Executor of the taskgroup. Default: bcs with -i, otherwise that of the scheduler.",
+)
 @detach_keys_option
 @generate.template_options
 @generate.dry_run_option
@@ -71,6 +76,7 @@ def run(
     tty: bool,
     remove: bool,
     detach: bool,
+    executor: str | None,
     detach_keys: str,
     dry_run: bool,
     wait: bool,
@@ -99,6 +105,8 @@ def run(
     body = generate.application_document(session, name, tuple(arguments), **options)
     if stdin:
         _open_input(body, tty)
+    if executor or stdin:
+        body["executor"] = executor or "bcs"
     if generate.shown(session, body, dry_run):
         return
     accepted = session.client.create(body)
