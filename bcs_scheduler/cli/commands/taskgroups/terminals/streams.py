@@ -70,7 +70,7 @@ def attend(
 ) -> int:
     """Passes the streams on until the program has ended; returns its exit code. `seconds`: time limit, None = none.
     `keys`: detach keys, None = none. `ends_input`: the end of standard input ends the input of the program.
-    `refusable`: the program is a running task, which may be out of reach. `printed` counts the printed bytes of each
+    `refusable`: the program is a running task, which may be unreachable. `printed` counts the printed bytes of each
     channel. Raises CliError, NotAttached, Detached."""
     expired, detached = threading.Event(), threading.Event()
     timer = threading.Timer(seconds or 0.0, _expire, (line, expired))
