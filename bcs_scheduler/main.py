@@ -14,6 +14,7 @@ COMMANDS = {
         "serve": Entry(FOREGROUND, "serve", "Run the scheduler."),
         "dev": Entry(FOREGROUND, "dev", "Run a scheduler with a small embedded cluster."),
         "local-mesos": Entry("bcs_scheduler.local.main", "local_mesos", "Run an embedded cluster by itself."),
+        "replay": Entry("bcs_scheduler.admin.replay", "replay", "Repeat the decisions of a decision log."),
         "token": Entry(ADMIN, "token", "Tokens for the HTTP API."),
         "key": Entry(ADMIN, "key", "Keys that encrypt secrets in the store."),
         "reseal": Entry(ADMIN, "reseal", "Encrypt confidential records with the first key."),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import cast
 
 import structlog
@@ -21,6 +22,8 @@ from bcs_scheduler.console.site import Site
 from bcs_scheduler.core.interface.cluster_manager import ClusterManager
 from bcs_scheduler.core.interface.inputs import Input
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.decisions.log import DecisionLog
+from bcs_scheduler.decisions.options import recorded_settings
 from bcs_scheduler.leadership.gateway import Check, Gateway
 from bcs_scheduler.leadership.runtime import Runtime
 from bcs_scheduler.leadership.term import ManagersFactory, ProberFactory, PublisherFactory
@@ -85,6 +88,7 @@ class Service:
         )
         self.runtime: Runtime | None = None
         self._alarms: Alarms | None = None
+        self._decisions: DecisionLog | None = None
 
     @property
     def url(self) -> str:
@@ -101,6 +105,9 @@ class Service:
         if self._settings.alarms.url:
             self._alarms = Alarms(self._settings.alarms, self._settings.cluster, url, self.metrics.alarmed)
             self._alarms.start()
+        if self._settings.decisions.folder:
+            self._decisions = decision_log(self._settings)
+            self._decisions.start()
         self.runtime = Runtime(
             store,
             core_options(self._settings),
@@ -114,6 +121,7 @@ class Service:
             reaches=partial(reaches_master, mesos_settings(self._settings, url)),
             patience=self._settings.mesos.patience,
             make_managers=managers_factory(self._settings, self.metrics),
+            decisions=self._decisions,
         )
         self._gateway.runtime = self.runtime
         self._server.start()
@@ -132,6 +140,8 @@ class Service:
         self._figures.stop()
         if self.runtime is not None:
             self.runtime.stop()
+        if self._decisions is not None:
+            self._decisions.stop()
         if self._alarms is not None:
             self._alarms.stop()
         self._server.stop()
@@ -224,6 +234,12 @@ def core_options(settings: Settings) -> CoreOptions:
         events_retention=settings.events.retention,
         events_keep=settings.events.keep,
     )
+
+
+def decision_log(settings: Settings) -> DecisionLog:
+    """Raises ConfigError if the policy file cannot be read."""
+    given = settings.decisions
+    return DecisionLog(Path(given.folder), given.file_bytes, given.files, *recorded_settings(settings))
 
 
 def prober_factory(settings: Settings, metrics: Metrics) -> ProberFactory | None:

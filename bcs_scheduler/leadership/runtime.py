@@ -18,6 +18,7 @@ from typing import Literal, NamedTuple
 import structlog
 
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.decisions.recorded import Sink
 from bcs_scheduler.leadership.checks.eligibility import obstacle, protected
 from bcs_scheduler.leadership.handover import Handover, Standing
 from bcs_scheduler.leadership.listeners import AlarmListener, Leading, RoleObserver
@@ -76,6 +77,7 @@ class Runtime(PresentRole):
         reaches: Callable[[], bool] | None = None,
         patience: float = PATIENCE,
         make_managers: ManagersFactory | None = None,
+        decisions: Sink | None = None,
     ) -> None:
         """`url`: of this process's API, shown to the others (http://host:port). `make_prober`: None = others probe.
         `make_publisher`: None = services are not published elsewhere. `watchers`: of the hub at a time. `alarms` hear
@@ -86,6 +88,8 @@ class Runtime(PresentRole):
         self._options, self._make_driver = options, make_driver
         self._make_prober, self._make_publisher, self._make_managers = make_prober, make_publisher, make_managers
         self._watchers, self._alarms = watchers, alarms
+        self._decisions = decisions
+        """Gets inputs and decisions of the core; None = they are not recorded."""
         self._steps: queue.SimpleQueue[_Step] = queue.SimpleQueue()
         self._candidacy = 0
         """Number of the present candidacy."""
@@ -219,6 +223,7 @@ class Runtime(PresentRole):
             won.elapsed,
             self._wall,
             self._make_managers,
+            self._decisions,
         )
         if term.core.began.host_wrong:
             log.error("clock.host_wrong", stored=term.core.began.now, host=self._wall())

@@ -17,7 +17,7 @@ import structlog
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
 from bcs_scheduler.core.interface.cluster_manager import ClusterManager
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.scheduler import Core
+from bcs_scheduler.decisions.recorded import Sink, core_of
 from bcs_scheduler.leadership.checks.lead_check import LeadCheck
 from bcs_scheduler.leadership.gateway import Busy
 from bcs_scheduler.leadership.listeners import RoleObserver
@@ -118,13 +118,15 @@ class Term:
         elapsed: float | None = None,
         wall: Callable[[], float] = time.time,
         make_managers: ManagersFactory | None = None,
+        decisions: Sink | None = None,
     ) -> None:
-        """`elapsed`: as in store.base.Term. `wall`: the host's clock, Unix seconds; it may be set at any moment."""
+        """`elapsed`: as in store.base.Term. `wall`: the host's clock, Unix seconds. `decisions` None: not recorded."""
         self.epoch = epoch
         self._began = time.monotonic()
         self.inbox = Inbox()
         self.driver = make_driver(self._deliver)
-        self.core = Core(state, replace(options, traits=self.driver.traits), wall(), kept, elapsed)
+        options = replace(options, traits=self.driver.traits)
+        self.core = core_of(decisions, epoch, state, options, wall(), kept, elapsed)
         self.clock = Clock(self.core.began.now, wall)
         touches = Touches(self.core.state, epoch)
         self.hub = Hub(self.core.turn_context.recorder.latest, watchers, self.core.state, touches)

@@ -323,6 +323,16 @@ class LogSettings(Section, frozen=True, kw_only=True):
     )
 
 
+class DecisionSettings(Section, frozen=True, kw_only=True):
+    folder: Annotated[str, Help("Folder of the decision log; empty = inputs and decisions are not recorded.")] = ""
+    file_bytes: Annotated[
+        int, msgspec.Meta(ge=65_536, le=1 << 40), Help("Bytes after which the decision log continues in another file.")
+    ] = 64 * 1024 * 1024
+    files: Annotated[
+        int, msgspec.Meta(ge=1, le=100_000), Help("Number of files that decisions.folder holds at most.")
+    ] = 16
+
+
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that can be set. `cluster` is the BCS cluster id, e.g. ``BCS-MESOS-10001``."""
 
@@ -340,6 +350,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     alarms: AlarmSettings = AlarmSettings()
     metrics: MetricsSettings = MetricsSettings()
     log: LogSettings = LogSettings()
+    decisions: DecisionSettings = DecisionSettings()
 
 
 def _text_of(setting: str, path: str) -> str:

@@ -24,6 +24,10 @@ class Sizer:
         self.limit = limit
         self._sealer = sealer
 
+    def sealed_size(self, kind: str, length: int) -> int:
+        """Bytes of a record of `length` bytes in the store."""
+        return self._sealer.sealed_size(kind, length)
+
     def measured(self, change: Change) -> tuple[Change, int]:
         """Returns the change with its encoding, and its `size`. A change with an upper bound (`Change.bound`) is not
         encoded, because a later change nearly always replaces it before it is written. Raises RecordUnencodable."""

@@ -1,0 +1,97 @@
+"""Inputs, records and decisions as bytes of the decision log, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from bcs_scheduler.core.interface import effects, inputs, leased
+from bcs_scheduler.decisions.redaction import Replace, mark, redacted
+from offers.model import Offer
+from store.encoding.codec import Stored, encode
+from store.encoding.seal import OPEN_KINDS
+from store.records import Record
+from store.state.unit_of_work import Unit
+
+_OFFERS = "OffersArrived"
+
+
+class LoggedOffer(msgspec.Struct, frozen=True):
+    """An offer as it was decoded. `offer` None: the offer could not be understood, `error` says why."""
+
+    id: str
+    offer: Offer | None = None
+    error: str = ""
+
+    def open(self) -> Offer:
+        """As offers.model.SealedOffer.open."""
+        if self.offer is None:
+            raise ValueError(self.error)
+        return self.offer
+
+
+class _Offers(msgspec.Struct, frozen=True):
+    cause: str
+    offers: tuple[LoggedOffer, ...]
+
+
+def written(event: inputs.Input, replace: Replace) -> tuple[str, bytes]:
+    """Returns the class and the fields of an input."""
+    if isinstance(event, leased.OffersArrived):
+        return _OFFERS, msgspec.msgpack.encode(_Offers(event.cause, tuple(map(_opened, event.offers))))
+    tree = msgspec.to_builtins(event, builtin_types=(bytes,))
+    return type(event).__name__, msgspec.msgpack.encode(redacted(tree, replace))
+
+
+def _opened(sealed: Any) -> LoggedOffer:
+    try:
+        return LoggedOffer(sealed.id, sealed.open())
+    except ValueError as error:
+        return LoggedOffer(sealed.id, None, str(error))
+
+
+def read(name: str, data: bytes) -> inputs.Input:
+    """Returns an input from its class and fields. Raises ValueError if this version does not have the class, or cannot
+    read the fields."""
+    if name == _OFFERS:
+        found = msgspec.msgpack.decode(data, type=_Offers)
+        return leased.OffersArrived(cause=found.cause, offers=found.offers)
+    cls = {known.__name__: known for known in _all(inputs.Input)}.get(name)
+    if cls is None:
+        raise ValueError(f"this version of the program has no input {name}")
+    event: inputs.Input = msgspec.msgpack.decode(data, type=cls)
+    return event
+
+
+def _all(cls: type[inputs.Input]) -> Iterator[type[inputs.Input]]:
+    for known in cls.__subclasses__():
+        yield known
+        yield from _all(known)
+
+
+def stored(record: Record, replace: Replace, data: bytes | None = None) -> Stored:
+    """Returns a record as a store would hold it. `data`: its encoding; None = not encoded yet."""
+    data = data or encode(record)
+    if record.kind not in OPEN_KINDS or b'"body"' in data:
+        data = msgspec.json.encode(redacted(msgspec.json.decode(data), replace))
+    return Stored(record.kind, record.key, data)
+
+
+def decided(units: Iterable[Unit]) -> tuple[bytes, ...]:
+    """Returns the decisions of a turn in order, each as JSON: [unit, kind, key, record or null] for a change, [unit,
+    class, fields] for an effect. `unit`: position in the turn."""
+    found = []
+    for number, unit in enumerate(units):
+        for change in unit.changes:
+            record = msgspec.Raw(stored(change.record, mark, change.data).data) if change.record else None
+            found.append(msgspec.json.encode([number, change.kind, change.key, record]))
+        found += [msgspec.json.encode([number, type(effect).__name__, _fields(effect)]) for effect in unit.effects]
+    return tuple(found)
+
+
+def _fields(effect: object) -> Any:
+    if isinstance(effect, effects.LogLine) and effect.public:  # the message may quote confidential content
+        effect = msgspec.structs.replace(effect, message="")
+    return redacted(msgspec.to_builtins(effect, order="deterministic", str_keys=True, enc_hook=str), mark)

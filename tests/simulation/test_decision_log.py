@@ -1,0 +1,97 @@
+"""The decision log of simulations with faults repeats every decision; planted differences and damage are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from bcs_scheduler.decisions.format import MAGIC, DamagedLog, Turn, encoded, frames
+from bcs_scheduler.decisions.log import DecisionLog, file_name
+from bcs_scheduler.decisions.recorded import RecordedCore
+from bcs_scheduler.decisions.replay import Replay, Replayed
+from tests.simulation import driver
+from tests.simulation.simulation import Simulation
+
+STEPS = 120
+
+
+def recorded(folder: Path, seed: int, monkeypatch: pytest.MonkeyPatch, **kinds: bool) -> tuple[Any, int]:
+    """Runs a simulation whose processes record. Returns the options of its cores and the number of terms."""
+    log = DecisionLog(folder, 1 << 20, 10_000, {}, queued=1_000_000)
+    log.start()
+    terms: list[Any] = []
+
+    def make(state: Any, options: Any, wall: float, elapsed: float | None = None) -> RecordedCore:
+        terms.append(options)
+        # Two processes may lead at once in a simulation; each term has a log of its own there.
+        own = DecisionLog(folder / str(len(terms)), 1 << 20, 10_000, {}, queued=1_000_000)
+        own.start()
+        logs.append(own)
+        return RecordedCore(own, len(terms), state, options, wall, None, elapsed)
+
+    logs = [log]
+    monkeypatch.setattr(driver, "Core", make)
+    simulation = Simulation(seed, **kinds)
+    simulation.run(STEPS)
+    for each in logs:
+        each.stop(120.0)
+        assert each.lost == 0
+    return terms[0], len(terms)
+
+
+def replayed(folder: Path, options: Any, terms: int) -> Iterator[Replayed]:
+    for number in range(1, terms + 1):
+        path = folder / str(number) / file_name(number, 0)
+        if path.exists():  # a term may end before its first turn
+            yield Replay(path, lambda begin: options).run()
+
+
+@pytest.mark.parametrize(("seed", "kinds"), [(3, {}), (11, {}), (4, {"sessions": True}), (7, {"groups": True})])
+def test_every_decision_of_a_run_with_faults_is_repeated(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, kinds: dict[str, bool]
+) -> None:
+    options, terms = recorded(tmp_path, seed, monkeypatch, **kinds)
+    results = list(replayed(tmp_path, options, terms))
+    for result in results:
+        assert result.difference is None, result.difference
+        assert (result.gaps, result.torn) == ([], 0)
+    assert sum(result.turns for result in results) > 150
+    assert sum(result.decisions for result in results) > 1_000
+
+
+def longest(folder: Path) -> Path:
+    return max(folder.glob("*/*-000000.log"), key=lambda path: path.stat().st_size)
+
+
+def test_a_planted_difference_a_torn_tail_and_damage_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options, _ = recorded(tmp_path, 5, monkeypatch)
+    path = longest(tmp_path)
+    run = partial(lambda path: Replay(path, lambda begin: options).run(), path)
+    whole = run()
+    with path.open("rb") as file:
+        found = list(frames(file, "log"))
+    turns = [n for n, frame in enumerate(found) if isinstance(frame, Turn) and len(frame.decisions) > 1]
+    planted = found[turns[len(turns) // 2]]
+    assert isinstance(planted, Turn)
+    other = msgspec.structs.replace(planted, decisions=(planted.decisions[0], b"[0]", *planted.decisions[2:]))
+    path.write_bytes(MAGIC + b"".join(encoded(other if f is planted else f) for f in found))  # type: ignore[arg-type]
+    difference = run().difference
+    assert difference is not None
+    assert (difference.turn, difference.position) == (planted.number, 1)
+    assert (difference.recorded[0], difference.repeated[0]) == (b"[0]", planted.decisions[1])
+
+    data = MAGIC + b"".join(map(encoded, found))  # type: ignore[arg-type]
+    path.write_bytes(data[:-7])
+    torn = run()
+    assert (torn.difference, torn.torn > 0, torn.turns) == (None, True, whole.turns - 1)
+
+    damaged = bytearray(data)
+    damaged[len(data) // 2] ^= 255
+    path.write_bytes(damaged)
+    with pytest.raises(DamagedLog, match="damaged"):
+        run()
