@@ -23,7 +23,6 @@ from bcs_scheduler.core.interface.cluster_manager import ClusterManager
 from bcs_scheduler.core.interface.inputs import Input
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.log import DecisionLog
-from bcs_scheduler.decisions.options import recorded_settings
 from bcs_scheduler.leadership.gateway import Check, Gateway
 from bcs_scheduler.leadership.runtime import Runtime
 from bcs_scheduler.leadership.term import ManagersFactory, ProberFactory, PublisherFactory
@@ -41,6 +40,7 @@ from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import parse_target
 from bcs_scheduler.settings.managers import manager_settings, managers_of_settings
 from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
+from bcs_scheduler.settings.recorded import recorded_settings
 from bcs_scheduler.settings.sections import Settings
 from bcs_scheduler.settings.storage import log_encryption, store_of
 from bcs_scheduler.version import VERSION

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from bcs_scheduler.decisions.format import DamagedLog
-from bcs_scheduler.decisions.options import settings_of
 from bcs_scheduler.decisions.replay import Difference, Replay, Replayed
 from bcs_scheduler.service import core_options
 from bcs_scheduler.settings.command_line import fail
+from bcs_scheduler.settings.recorded import settings_of
 from bcs_scheduler.settings.sections import ConfigError
 
 SHOWN = 5

@@ -43,7 +43,7 @@ class TurnTaken(NamedTuple):
 
 
 class Sink(Protocol):
-    """Takes what a term has done. Neither blocks nor raises."""
+    """Takes the turns of a term. Neither blocks nor raises."""
 
     def begin(self, term: TermOpened) -> None: ...
 

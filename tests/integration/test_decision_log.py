@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from pathlib import Path
 
 from bcs_scheduler.decisions.format import frames
@@ -18,19 +17,15 @@ CONFIDENTIAL = "correct-horse-battery-staple"
 PATIENCE = 60.0
 
 
-def call(url: str, document: object | None = None) -> object:
-    data = json.dumps(document).encode() if document is not None else None
-    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
+def bcs(url: str, *arguments: str, document: object = None) -> str:
+    command = [sys.executable, "-m", "bcs_scheduler.cli.main", "--server", url, *arguments]
+    return subprocess.run(command, input=json.dumps(document), stdout=subprocess.PIPE, text=True, check=True).stdout
 
 
 def until_runs(url: str) -> None:
     deadline = time.monotonic() + PATIENCE
-    while True:
-        if "Running" in json.dumps(call(f"{url}/api/v1/namespaces/default/applications/logged")):
-            return
-        assert time.monotonic() < deadline, "the application does not run"
+    while "Running" not in bcs(url, "get", "taskgroups"):
+        assert time.monotonic() < deadline, "no taskgroup runs"
         time.sleep(0.1)
 
 
@@ -43,22 +38,12 @@ def test_the_log_of_a_killed_process_repeats_every_decision(tmp_path: Path) -> N
         assert process.stdout is not None
         url = process.stdout.readline().split()[1]
         meta = {"name": "logged", "namespace": "default"}
-        secret = {"kind": "secret", "metadata": meta, "datas": {"k": {"content": CONFIDENTIAL}}}
-        secret["datas"] = {"k": {"content": base64.b64encode(CONFIDENTIAL.encode()).decode()}}
-        subprocess.run(
-            [sys.executable, "-m", "bcs_scheduler.cli.main", "--server", url, "apply", "-f", "-"],
-            input=json.dumps(secret),
-            text=True,
-            check=True,
-        )
+        content = base64.b64encode(CONFIDENTIAL.encode()).decode()
+        secret = {"kind": "secret", "metadata": meta, "datas": {"k": {"content": content}}}
+        bcs(url, "apply", "-f", "-", document=secret)
         document = json.loads((Path(__file__).parents[2] / "conf/examples/web.json").read_text())
         document["metadata"]["name"] = "logged"
-        subprocess.run(
-            [sys.executable, "-m", "bcs_scheduler.cli.main", "--server", url, "apply", "-f", "-"],
-            input=json.dumps(document),
-            text=True,
-            check=True,
-        )
+        bcs(url, "apply", "-f", "-", document=document)
         until_runs(url)
     finally:
         process.send_signal(signal.SIGKILL)
