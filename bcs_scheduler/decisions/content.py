@@ -71,9 +71,9 @@ def _all(cls: type[inputs.Input]) -> Iterator[type[inputs.Input]]:
         yield from _all(known)
 
 
-def stored(record: Record, replace: Replace, data: bytes | None = None) -> Stored:
-    """Returns a record as a store would hold it. `data`: its encoding; None = not encoded yet."""
-    data = data or encode(record)
+def stored(record: Record, replace: Replace) -> Stored:
+    """Returns a record as a store would hold it."""
+    data = encode(record)
     if record.kind not in OPEN_KINDS or b'"body"' in data:
         data = msgspec.json.encode(redacted(msgspec.json.decode(data), replace))
     return Stored(record.kind, record.key, data)
@@ -85,7 +85,7 @@ def decided(units: Iterable[Unit]) -> tuple[bytes, ...]:
     found = []
     for number, unit in enumerate(units):
         for change in unit.changes:
-            record = msgspec.Raw(stored(change.record, mark, change.data).data) if change.record else None
+            record = redacted(_plain(change.record), mark)
             found.append(msgspec.json.encode([number, change.kind, change.key, record]))
         found += [msgspec.json.encode([number, type(effect).__name__, _fields(effect)]) for effect in unit.effects]
     return tuple(found)
@@ -94,4 +94,18 @@ def decided(units: Iterable[Unit]) -> tuple[bytes, ...]:
 def _fields(effect: object) -> Any:
     if isinstance(effect, effects.LogLine) and effect.public:  # the message may quote confidential content
         effect = msgspec.structs.replace(effect, message="")
-    return redacted(msgspec.to_builtins(effect, order="deterministic", str_keys=True, enc_hook=str), mark)
+    return redacted(_plain(effect), mark)
+
+
+def _plain(value: Any) -> Any:
+    """Every field, defaults included. msgspec leaves a field out if it is the same object as the default, which an equal
+    text need not be: such an encoding differs from that of an equal record."""
+    if isinstance(value, msgspec.Struct):
+        return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(_plain, value), key=repr)
+    return msgspec.to_builtins(value, enc_hook=str)
