@@ -98,8 +98,8 @@ def _fields(effect: object) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Every field, defaults included. msgspec leaves a field out if it is the same object as the default, which an equal
-    text need not be: such an encoding differs from that of an equal record."""
+    """Every field, defaults included. msgspec leaves a field out if it is the same object as the default, which an
+    equal text need not be: such an encoding differs from that of an equal record."""
     if isinstance(value, msgspec.Struct):
         return {name: _plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):

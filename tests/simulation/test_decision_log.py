@@ -61,7 +61,7 @@ def test_every_decision_of_a_run_with_faults_is_repeated(
         assert result.difference is None, result.difference
         assert (result.gaps, result.torn) == ([], 0)
     assert sum(result.turns for result in results) > 150
-    assert sum(result.decisions for result in results) > 1_000
+    assert sum(result.decisions for result in results) > 500
 
 
 def longest(folder: Path) -> Path:
