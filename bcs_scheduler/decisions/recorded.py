@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from bcs_scheduler.core.interface import inputs
+from bcs_scheduler.core.interface.cluster_manager import Traits
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.core.structures.time_budget import UNLIMITED, TimeBudget
@@ -118,11 +119,14 @@ def core_of(
     epoch: int,
     state: State,
     options: CoreOptions,
+    traits: Traits,
     wall: float,
     unreadable: Mapping[tuple[str, str], str],
     elapsed: float | None,
 ) -> Core:
-    """Returns the core of a term. `sink` None: turns are not recorded. Other arguments: as RecordedCore."""
+    """Returns the core of a term. `sink` None: turns are not recorded. `traits`: of the cluster manager; they replace
+    those of the options. Other arguments: as RecordedCore."""
+    options = replace(options, traits=traits)
     if sink is None:
         return Core(state, options, wall, unreadable, elapsed)
     return RecordedCore(sink, epoch, state, options, wall, unreadable, elapsed)

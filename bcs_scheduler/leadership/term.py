@@ -8,7 +8,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from typing import Any, Protocol
 
 import msgspec
@@ -125,8 +124,7 @@ class Term:
         self._began = time.monotonic()
         self.inbox = Inbox()
         self.driver = make_driver(self._deliver)
-        options = replace(options, traits=self.driver.traits)
-        self.core = core_of(decisions, epoch, state, options, wall(), kept, elapsed)
+        self.core = core_of(decisions, epoch, state, options, self.driver.traits, wall(), kept, elapsed)
         self.clock = Clock(self.core.began.now, wall)
         touches = Touches(self.core.state, epoch)
         self.hub = Hub(self.core.turn_context.recorder.latest, watchers, self.core.state, touches)
