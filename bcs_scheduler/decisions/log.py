@@ -55,8 +55,10 @@ class DecisionLog:
         folder. `settings`, `policy`: as decisions.format.Begin; they hold nothing confidential."""
         self._folder, self._file_bytes, self._files = folder, file_bytes, files
         self._settings, self._policy = dict(settings), policy
-        self._queue: queue.Queue[tuple[int, TermOpened | TurnTaken] | None] = queue.Queue(queued)
+        self._queue: queue.Queue[tuple[int, TermOpened | TurnTaken | None] | None] = queue.Queue(queued)
         self._pending = 0
+        self._unbegun = False
+        """The queue was full when the term began: the term is not recorded."""
         self.lost = 0
         """Turns that are missing in the log since the process began."""
         self._file: BinaryIO | None = None
@@ -75,6 +77,8 @@ class DecisionLog:
     def stop(self, patience: float = 5.0) -> None:
         """Writes the turns that wait. `patience`: seconds that this may take."""
         try:
+            if self._pending:
+                self._queue.put((self._pending, None), timeout=patience)
             self._queue.put(None, timeout=patience)
         except queue.Full:
             log.warning("decision_log.not_written", turns=self._queue.qsize())
@@ -85,11 +89,15 @@ class DecisionLog:
 
     def begin(self, term: TermOpened) -> None:
         """Begins the files of a term."""
-        self._pending = 0
+        self._unbegun = False
         self._put(term)
+        self._unbegun = self._pending > 0  # without its start, no turn of the term can be repeated
 
     def turn(self, turn: TurnTaken) -> None:
         """Records a turn."""
+        if self._unbegun:
+            self.lost += 1
+            return
         self._put(turn)
 
     def _put(self, item: TermOpened | TurnTaken) -> None:
@@ -111,14 +119,14 @@ class DecisionLog:
         finally:
             self._close()
 
-    def _write(self, lost: int, item: TermOpened | TurnTaken) -> None:
+    def _write(self, lost: int, item: TermOpened | TurnTaken | None) -> None:
         try:
             if lost:
                 log.warning("decision_log.turns_lost", turns=lost)
                 self._append(lambda: Lost(lost, "the queue of the decision log was full"))
             if isinstance(item, TermOpened):
                 self._open(item)
-            else:
+            elif item is not None:
                 self._turns += 1 + lost
                 self._append(lambda: self._encoded(item))
         except OSError as error:

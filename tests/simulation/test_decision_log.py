@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.core.interface import cluster_manager
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.format import MAGIC, DamagedLog, Turn, encoded, frames
 from bcs_scheduler.decisions.log import DecisionLog, file_name
 from bcs_scheduler.decisions.recorded import RecordedCore
 from bcs_scheduler.decisions.replay import Replay, Replayed
+from store.state import State
 from tests.simulation import driver
 from tests.simulation.simulation import Simulation
 
@@ -95,3 +98,17 @@ def test_a_planted_difference_a_torn_tail_and_damage_are_found(tmp_path: Path, m
     path.write_bytes(damaged)
     with pytest.raises(DamagedLog, match="damaged"):
         run()
+
+
+def test_turns_that_find_the_queue_full_are_counted_and_marked(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path, 1 << 20, 10, {}, queued=5)
+    for epoch in (1, 2):  # the queue is full when the second term begins: the term is not recorded
+        core = RecordedCore(log, epoch, State(()), CoreOptions(), 1e9)
+        for number in range(10):
+            core.turn([cluster_manager.Connected(framework_id="f", master=str(number))], 1e9 + number)
+    log.start()
+    log.stop(60.0)
+    assert [path.name for path in tmp_path.iterdir()] == [file_name(1, 0)]
+    result = Replay(tmp_path / file_name(1, 0), lambda begin: CoreOptions()).run()
+    assert (result.turns, result.difference, len(result.gaps)) == (4, None, 1)
+    assert log.lost == 6 + 1 + 10
