@@ -14,9 +14,10 @@ daemonsets, services, drains and events (I20 to I25) in tests.simulation.ownersh
 in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulation.standby, that of orphans (I31) in
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
-groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations. That
-statuses follow each other as their tables say (I33) is checked by the core itself (transactions.transitions). What must
-hold once faults have stopped is in tests.simulation.convergence.
+groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations, that
+of large losses (I58) in tests.simulation.losses. That statuses follow each other as their tables say (I33) is checked
+by the core itself (transactions.transitions). What must hold once faults have stopped is in
+tests.simulation.convergence.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from store.state.validation import validate
 from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
 from tests.simulation.keeping import Keeping
+from tests.simulation.losses import Losses
 from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
@@ -64,6 +66,7 @@ class Invariants:
         self.messages = Messages(world)
         self.ownership = Ownership(world)
         self.queueing = Queueing()
+        self.losses = Losses(self.store.durable)
         self.sessions = Sessions(world, options)
         self.pod_groups = PodGroups(world)
         self.reservations = Reservations(world, options)
@@ -300,6 +303,7 @@ class Invariants:
         """A batch is about to become durable."""
         self.timekeeping.committing(changes)
         self.keeping.committing(changes)
+        self.losses.committing(changes)
         for change in changes:
             old, new = self.store.durable.get((change.kind, change.key)), change.record
             self.messages.applying(old, change)

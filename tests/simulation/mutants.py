@@ -15,6 +15,7 @@ import pytest
 from bcs_scheduler.core import scheduler
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster import message_sender
+from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
@@ -303,7 +304,13 @@ def _forget_what_is_missing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(fill, "begin_if_missing", lambda ctx, application: None)
 
 
+def _replace_all_that_is_lost(patch: pytest.MonkeyPatch) -> None:
+    """Lost taskgroups are replaced also after a large loss."""
+    patch.setattr(LossGuard, "admitted", lambda self, transaction, step: step)
+
+
 MUTANTS = (
+    Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), (162,)),
     Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(5, 45)),
     Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(8, 91, 2)),
     Mutant("forget what is missing", _forget_what_is_missing, ("C2",)),

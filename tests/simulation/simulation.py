@@ -27,6 +27,8 @@ from transactions.transitions import InvalidTransition
 
 RETENTION = 150.0
 OUTPUT_RETENTION = 200.0
+LOSS_PAUSE = 30.0
+"""Seconds for which a large loss stops replacements: well within the time of a restart."""
 CROWDED = 3
 """In one of so many seeds few ended transactions and commands are kept. No chance is drawn for it, so that the other
 seeds stay what they were."""
@@ -181,6 +183,7 @@ def _options(world: World) -> CoreOptions:
         output_keep=2 if sends_output(world.seed) else 10,
         output_keep_total=12 if sends_output(world.seed) else 16_000,
         output_retention=OUTPUT_RETENTION,
+        loss_pause=LOSS_PAUSE,
         strict=True,
     )
 

@@ -1,0 +1,57 @@
+"""What must hold after a large loss.
+
+I58  while a large loss stops replacements, no restart by policy replaces a lost taskgroup
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from store.base import Change
+from store.records import Application, Framework, LossHalt, Record, TaskGroup, Transaction
+from tests.simulation.violation import Violation
+
+Records = Mapping[tuple[str, str], Record]
+
+
+class Losses:
+    """Follows the batches that become durable. A halt counts from the batch after the one that begins it: units become
+    durable in the order in which they were decided."""
+
+    def __init__(self, durable: Records) -> None:
+        self._durable = durable
+        self.halts = 0
+        """Halts so far."""
+
+    def committing(self, changes: Sequence[Change]) -> None:
+        """A batch is about to become durable."""
+        framework = self._durable.get(("framework", "framework"))
+        before = framework.halt if isinstance(framework, Framework) else None
+        after = before
+        for change in changes:
+            if isinstance(change.record, Framework):
+                after = change.record.halt
+        self.halts += before is None and after is not None
+        if before is not None and after is not None:
+            self._nothing_replaced(changes, after)
+
+    def _nothing_replaced(self, changes: Sequence[Change], halt: LossHalt) -> None:
+        placed = {
+            (group.application_key, group.index)
+            for group in (change.record for change in changes)
+            if isinstance(group, TaskGroup) and ("taskgroup", group.id) not in self._durable
+        }
+        removed = {change.key for change in changes if change.kind == "taskgroup" and change.record is None}
+        for change in changes:
+            restart = change.record
+            if not isinstance(restart, Transaction) or not restart.inner or restart.status != "FINISH":
+                continue
+            group = self._durable.get(("taskgroup", restart.taskgroup))
+            if not isinstance(group, TaskGroup) or group.id not in removed:
+                continue
+            owner = self._durable.get(("application", group.application_key))
+            if isinstance(owner, Application) and owner.type == "daemonset":
+                continue
+            lost = group.unreachable_since or group.status == "Lost"
+            if lost and (group.application_key, group.index) in placed:
+                raise Violation("I58", f"{group.id} is replaced during the halt since {halt.since}", group.id)
