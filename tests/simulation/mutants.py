@@ -310,7 +310,7 @@ def _replace_all_that_is_lost(patch: pytest.MonkeyPatch) -> None:
 
 
 MUTANTS = (
-    Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), (162,)),
+    Mutant("replace all that is lost", _replace_all_that_is_lost, ("I58",), range(162, 163)),
     Mutant("forget remnants", _forget_remnants, ("I31", "C3"), range(5, 45)),
     Mutant("trust agents that return", _trust_agents_that_return, ("I31",), range(8, 91, 2)),
     Mutant("forget what is missing", _forget_what_is_missing, ("C2",)),
