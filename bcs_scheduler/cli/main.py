@@ -72,6 +72,7 @@ COMMANDS: Sections = {
         "disable": Entry(f"{AGENTS}.scheduling", "disable", "Old name of cordon.", hidden=True),
     },
     "Other": {
+        "dump": Entry("bcs_scheduler.cli.commands.dumping.dump", "dump", "Write the state of the cluster to a file."),
         "config": Entry("bcs_scheduler.cli.commands.config", "config", "Choose and change contexts."),
         "version": Entry(ABOUT, "version", "Print the versions of client and server."),
         "completion": Entry(ABOUT, "completion", "Print the completion script of a shell."),

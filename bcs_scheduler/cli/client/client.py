@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from bcs_scheduler.cli.client.http.transport import path_of
 from bcs_scheduler.cli.client.requests.daemonsets import Daemonsets
 from bcs_scheduler.cli.client.requests.deployments import Deployments
+from bcs_scheduler.cli.client.requests.dumps import Dumps
 from bcs_scheduler.cli.client.requests.events import Events
 from bcs_scheduler.cli.client.requests.extensions import Extensions
 from bcs_scheduler.cli.client.requests.queuetrees import QueueTrees
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from bcs_scheduler.cli.client.sessions import SessionLine
 
 
-class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events):
+class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, Dumps):
     """A client of one server. A client must not be used by several threads at the same time."""
 
     # --- applications -----------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""`bcs dump`: the state of the cluster in one file."""
