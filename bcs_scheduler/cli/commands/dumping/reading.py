@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bcs_scheduler.cli.client.types import Json
@@ -61,7 +62,7 @@ class Reader:
         else:
             self.missing["podGroups"] = "the namespaces could not be read"
         for section in (*SECTIONS, *((EVENTS,) if events else ())):
-            found[section.name] = self._attempted(section.name, lambda section=section: self._list(section))
+            found[section.name] = self._attempted(section.name, partial(self._list, section))
         return {name: value for name, value in found.items() if name not in self.missing}
 
     def _halt(self) -> Json:
