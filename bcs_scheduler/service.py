@@ -106,7 +106,7 @@ class Service:
             self._alarms = Alarms(self._settings.alarms, self._settings.cluster, url, self.metrics.alarmed)
             self._alarms.start()
         if self._settings.decisions.folder:
-            self._decisions = decision_log(self._settings)
+            self._decisions = decision_log(self._settings, self.metrics)
             self._decisions.start()
         self.runtime = Runtime(
             store,
@@ -236,10 +236,11 @@ def core_options(settings: Settings) -> CoreOptions:
     )
 
 
-def decision_log(settings: Settings) -> DecisionLog:
+def decision_log(settings: Settings, metrics: Metrics) -> DecisionLog:
     """Raises ConfigError if the policy file cannot be read."""
     given = settings.decisions
-    return DecisionLog(Path(given.folder), given.file_bytes, given.files, *recorded_settings(settings))
+    recorded = recorded_settings(settings)
+    return DecisionLog(Path(given.folder), given.file_bytes, given.files, *recorded, lost=metrics.decision_lost)
 
 
 def prober_factory(settings: Settings, metrics: Metrics) -> ProberFactory | None:

@@ -50,9 +50,11 @@ class DecisionLog:
         settings: Mapping[str, object],
         policy: str = "",
         queued: int = QUEUED,
+        lost: Callable[[], None] = lambda: None,
     ) -> None:
         """`file_bytes`: a file with so many bytes is followed by another one. `files`: greatest number of files in the
-        folder. `settings`, `policy`: as decisions.format.Begin; they hold nothing confidential."""
+        folder. `settings`, `policy`: as decisions.format.Begin; they hold nothing confidential. `lost`: called for each
+        turn that is missing in the log, in the thread of the core or in that of the log."""
         self._folder, self._file_bytes, self._files = folder, file_bytes, files
         self._settings, self._policy = dict(settings), policy
         self._queue: queue.Queue[tuple[int, TermOpened | TurnTaken | None] | None] = queue.Queue(queued)
@@ -61,6 +63,7 @@ class DecisionLog:
         """The queue was full when the term began: the term is not recorded."""
         self.lost = 0
         """Turns that are missing in the log since the process began."""
+        self._on_lost = lost
         self._file: BinaryIO | None = None
         self._epoch = self._part = self._turns = 0
         self._pseudonym = Pseudonyms(os.urandom(32))
@@ -96,7 +99,7 @@ class DecisionLog:
     def turn(self, turn: TurnTaken) -> None:
         """Records a turn."""
         if self._unbegun:
-            self.lost += 1
+            self._lose()
             return
         self._put(turn)
 
@@ -106,7 +109,11 @@ class DecisionLog:
             self._pending = 0
         except queue.Full:
             self._pending += 1
-            self.lost += 1
+            self._lose()
+
+    def _lose(self) -> None:
+        self.lost += 1
+        self._on_lost()
 
     # --- the thread of the log --------------------------------------------------------------------------------
 
@@ -153,7 +160,7 @@ class DecisionLog:
         except Exception as error:  # one turn that cannot be encoded must not end the log
             log.exception("decision_log.encoding_failed", turn=self._turns)
             data = encoded(Lost(1, f"the turn could not be encoded ({type(error).__name__})"))
-            self.lost += 1
+            self._lose()
         self._file.write(data)
         if self._file.tell() >= self._file_bytes:
             self._rotate()

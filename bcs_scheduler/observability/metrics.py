@@ -111,6 +111,7 @@ class Metrics:
         for file in ("tokens", "TLS certificate"):
             self._broken.labels(file)
         self._unaudited = self._counter("audit_lost", "Lines that could not be written to the audit log")
+        self._turns_lost = self._counter("decision_log_turns_lost", "Turns that are missing in the decision log")
 
         self._webhooks = self._counter("webhook_calls", "Calls of admission webhooks, by outcome", "webhook", "outcome")
         self._webhook_latency = self._histogram(
@@ -202,6 +203,10 @@ class Metrics:
 
     def audit_lost(self) -> None:
         self._unaudited.inc()
+
+    def decision_lost(self) -> None:
+        """Counts a turn that is missing in the decision log."""
+        self._turns_lost.inc()
 
     def webhook_asked(self, webhook: str, outcome: str, seconds: float) -> None:
         """By the API. `webhook`: namespace, configuration and name."""

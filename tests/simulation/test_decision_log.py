@@ -13,9 +13,13 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.format import MAGIC, DamagedLog, Turn, encoded, frames
-from bcs_scheduler.decisions.log import DecisionLog, file_name
+from bcs_scheduler.decisions.log import QUEUED, DecisionLog, file_name
 from bcs_scheduler.decisions.recorded import RecordedCore
 from bcs_scheduler.decisions.replay import Replay, Replayed
+from bcs_scheduler.observability.metrics import Metrics
+from bcs_scheduler.service import decision_log
+from bcs_scheduler.settings.config import Settings
+from bcs_scheduler.settings.sections import DecisionSettings
 from store.state import State
 from tests.simulation import driver
 from tests.simulation.simulation import Simulation
@@ -112,3 +116,15 @@ def test_turns_that_find_the_queue_full_are_counted_and_marked(tmp_path: Path) -
     result = Replay(tmp_path / file_name(1, 0), lambda begin: CoreOptions()).run()
     assert (result.turns, result.difference, len(result.gaps)) == (4, None, 1)
     assert log.lost == 6 + 1 + 10
+
+
+def test_lost_turns_are_counted_in_the_metrics(tmp_path: Path) -> None:
+    metrics = Metrics()
+    log = decision_log(Settings(decisions=DecisionSettings(folder=str(tmp_path))), metrics)
+    core = RecordedCore(log, 1, State(()), CoreOptions(), 1e9)  # the start of the term takes one place of the queue
+    lost = []
+    for turns in (QUEUED - 1, 3):
+        for number in range(turns):
+            core.turn([cluster_manager.Connected(framework_id="f", master=str(number))], 1e9 + number)
+        lost.append(metrics.registry.get_sample_value("bkbcs_scheduler_decision_log_turns_lost_total"))
+    assert lost == [0.0, 3.0]
