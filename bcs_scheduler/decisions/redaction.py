@@ -17,7 +17,11 @@ import msgspec
 
 from bcs_scheduler.wire.redaction import CREDENTIAL_HEADERS, HIDDEN, REFERENCE
 
-_TEXTS = frozenset({"password", "image_pull_password", "imagePullPasswd", "pwd", "content", "stdout", "stderr"})
+_TEXTS = frozenset({"password", "image_pull_password", "imagepullpasswd", "pwd", "content", "stdout", "stderr"})
+"""Names of confidential texts, in lower case: documents of users may write names in any case."""
+_DOCUMENTS = frozenset({"body", "raw"})
+"""Names of texts that hold a document as JSON: of a request that waits (store.records.transactions.Queued), and of a
+definition (store.records.version.Version)."""
 Replace = Callable[[str], str]
 
 
@@ -54,11 +58,11 @@ def redacted(tree: Any, replace: Replace) -> Any:
 
 def _field(name: str, value: Any, replace: Replace) -> Any:
     if isinstance(value, str):
-        if name == "body" and value:
+        if name in _DOCUMENTS and value:
             return _json(value, replace)
         if name == "data":
             return "A" * len(value.rstrip("=")) + value[len(value.rstrip("=")) :]
-        return _text(value, replace) if name in _TEXTS else value
+        return _text(value, replace) if name.lower() in _TEXTS else value
     if isinstance(value, bytes):
         return bytes(len(value)) if name == "data" else value
     if name == "body":
@@ -86,7 +90,7 @@ def _strings(value: Any, replace: Replace) -> Any:
 
 
 def _json(text: str, replace: Replace) -> str:
-    """A request as JSON within a record (store.records.transactions.Queued)."""
+    """A document as JSON within a record."""
     try:
         tree = msgspec.json.decode(text)
     except msgspec.MsgspecError:
