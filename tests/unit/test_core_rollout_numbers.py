@@ -56,6 +56,17 @@ def test_going_back_keeps_the_number_that_was_asked_for_meanwhile() -> None:
     finished(lab, 1, 6)
 
 
+def test_going_back_keeps_the_number_of_the_update_if_it_was_asked_for_meanwhile() -> None:
+    """The document of the update had brought the number; the scale confirms it, whatever becomes of the update."""
+    lab = deployed(1, ONE_BY_ONE)
+    lab.renew(4, **NEW)
+    lab.run_until(lambda: any(group.started for group in lab.new))
+    assert "unchanged" not in lab.resize(4, "supersede").data
+    assert lab.resize(4, "supersede").data["unchanged"]
+    lab.control("cancel")
+    finished(lab, 1, 4)
+
+
 def test_the_way_back_takes_another_number_as_well() -> None:
     lab = half_way()
     lab.control("cancel")

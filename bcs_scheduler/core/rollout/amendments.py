@@ -15,10 +15,13 @@ from transactions.text import counted
 
 def resize(turn: TurnContext, present: Deployment, instances: int) -> Deployment:
     """The deployment wants another number of taskgroups, also if its update is undone later. A revision that follows
-    the update gets the number, too. Returns the deployment as it was if it wants that number already."""
-    if instances == present.instances:
+    the update gets the number, too. Returns the deployment as it was if it wants that number already, in both cases."""
+    if instances == present.instances == present.previous_instances:
         return present
-    words = f"from {present.instances} to {counted(instances, 'taskgroup')}; the update continues"
+    if instances == present.instances:
+        words = f"{counted(instances, 'taskgroup')}, also if the update is undone"
+    else:
+        words = f"from {present.instances} to {counted(instances, 'taskgroup')}; the update continues"
     update_records.record_event(turn, present, "DeploymentScaled", words)
     waiting = turn.state.revisions.get(part_key(present.key, present.next_revision))
     if waiting is not None:
