@@ -7,6 +7,7 @@ from offers.agents import ListedAgent
 from store.base import Change
 from store.records import AgentSetting, Application, Namespace, Queue, Record, TaskGroup, Transaction
 from store.state import State
+from tests.counting import lines
 
 GROUP = "0.web.shop.demo.1700000000000000001"
 
@@ -78,6 +79,16 @@ def test_only_agents_that_differ_are_touched() -> None:
     assert {touch.name for touch in touches.note_agents([one, two])} == {"a", "b"}
     assert touches.note_agents([one, two._replace(allocated={"cpus": 1})]) == []
     assert {touch.name for touch in touches.note_agents([one._replace(active=False)])} == {"a", "b"}
+
+
+def test_settings_cost_with_the_agents_of_their_key() -> None:
+    """However many agents there are; counted in lines of Python."""
+    change = stored(AgentSetting(agent="host-3"))
+    few, many = Touches(state()), Touches(state())
+    for touches, agents in ((few, 10), (many, 1000)):
+        touches.note_agents([ListedAgent(f"agent-{number}", f"host-{number}") for number in range(agents)])
+    assert lines(lambda: few.note([change])) == lines(lambda: many.note([change]))
+    assert ("agent", "agent-3") in names(many, change)
 
 
 def test_each_object_is_remembered_once_with_its_last_touch() -> None:

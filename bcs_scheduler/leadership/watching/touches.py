@@ -9,7 +9,7 @@ whole list again. The numbers are valid within one term.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -55,6 +55,8 @@ class Touches:
         self._homes = {id: transaction.namespace for id, transaction in state.transactions.items()}
         """Namespaces of transactions: the id of a removed one does not name its namespace."""
         self._agents: Mapping[str, ListedAgent] = {}
+        self._ids_of: Mapping[str, Sequence[str]] = {}
+        """Ids of the listed agents by the key of their settings."""
 
     def note(self, changes: Iterable[Change]) -> list[Touch]:
         """Returns the touches by changes that are durable now, each object once."""
@@ -75,7 +77,10 @@ class Touches:
         """Returns the touches of the agents that differ from the last list of the cluster manager. `listed` must not be
         changed later."""
         before, now = self._agents, {agent.id: agent for agent in listed}
-        self._agents = now
+        self._agents, ids = now, defaultdict[str, list[str]](list)
+        for agent in listed:
+            ids[agent.key].append(agent.id)
+        self._ids_of = dict(ids)
         changed = [agent.id for agent in listed if _shown(before.get(agent.id)) != _shown(agent)]
         return self._numbered({("agent", id): "" for id in (*changed, *(before.keys() - now.keys()))})
 
@@ -172,7 +177,7 @@ class Touches:
         """An agent is listed under its id, and settings without a listed agent under their key."""
         found["agent", key] = ""
         found |= {("agent", id): "" for id in self._state.indexes.agents_called(key)}
-        found |= {("agent", agent.id): "" for agent in self._agents.values() if agent.key == key}
+        found |= {("agent", id): "" for id in self._ids_of.get(key, ())}
 
 
 def _shown(agent: ListedAgent | None) -> object:
