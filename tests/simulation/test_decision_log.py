@@ -128,3 +128,21 @@ def test_lost_turns_are_counted_in_the_metrics(tmp_path: Path) -> None:
             core.turn([cluster_manager.Connected(framework_id="f", master=str(number))], 1e9 + number)
         lost.append(metrics.registry.get_sample_value("bkbcs_scheduler_decision_log_turns_lost_total"))
     assert lost == [0.0, 3.0]
+
+
+def test_a_term_in_many_files_is_replayed_and_the_oldest_terms_are_removed(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path, 4000, 6, {}, queued=1_000_000)
+    log.start()
+    terms = (1, 2)
+    for epoch in terms:
+        core = RecordedCore(log, epoch, State(()), CoreOptions(), 1e9)
+        for number in range(60):
+            core.turn([cluster_manager.Connected(framework_id="f", master=f"{epoch}-{number}")], 1e9 + number)
+    log.stop(60.0)
+    left = sorted(path.name for path in tmp_path.iterdir())
+    assert len(left) <= 6
+    assert file_name(2, 0) in left and file_name(2, 1) in left, "the present term begins with its first file"
+    assert file_name(1, 0) not in left, "the oldest term went first"
+    result = Replay(tmp_path / file_name(2, 0), lambda begin: CoreOptions()).run()
+    assert result.difference is None
+    assert result.turns > 1
