@@ -32,8 +32,8 @@ from store.records.objects import QueueHalt as QueueHalt
 from store.records.objects import QueueTree as QueueTree
 from store.records.objects import Quota as Quota
 from store.records.objects import Webhook as Webhook
-from store.records.policies.managed import PLACEHOLDER_ANNOTATION as PLACEHOLDER_ANNOTATION
-from store.records.policies.managed import TASK_ANNOTATION as TASK_ANNOTATION
+from store.records.policies.managed import ANNOTATION_OF_PLACEHOLDER as ANNOTATION_OF_PLACEHOLDER
+from store.records.policies.managed import ANNOTATION_OF_TASK as ANNOTATION_OF_TASK
 from store.records.policies.managed import ManagedApplication as ManagedApplication
 from store.records.policies.managed import ManagedTask as ManagedTask
 from store.records.policies.managed import MemberGroup as MemberGroup

@@ -35,7 +35,7 @@ from offers.policy.applications.metadata import (
     TaskGroup,
     TaskMetadata,
 )
-from store.records import PLACEHOLDER_ANNOTATION
+from store.records import ANNOTATION_OF_PLACEHOLDER
 from store.records import TaskGroup as Running
 from store.state.validation import validate
 from tests.unit.lab import Lab, version
@@ -64,7 +64,7 @@ class ManagedLab(Lab):
     @property
     def sleeping(self) -> list[Running]:
         applications = self.core.state.applications.values()
-        holders = [one.name for one in applications if PLACEHOLDER_ANNOTATION in one.annotations]
+        holders = [one.name for one in applications if ANNOTATION_OF_PLACEHOLDER in one.annotations]
         return [group for name in holders for group in self.groups_of(name)]
 
     def start(self) -> None:

@@ -6,18 +6,18 @@ import socket
 
 import pytest
 
-from bcs_scheduler import main
+from bcs_scheduler import foreground
 
 
 def test_a_free_port_is_taken_if_the_usual_one_is_not_free(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         usual = f"127.0.0.1:{taken.getsockname()[1]}"
-        monkeypatch.setattr(main, "USUAL_API", usual)
-        assert main._free_api() == "127.0.0.1:0"
-    assert main._free_api() == usual
+        monkeypatch.setattr(foreground, "USUAL_API", usual)
+        assert foreground._free_api() == "127.0.0.1:0"
+    assert foreground._free_api() == usual
 
 
 def test_the_first_lines_say_what_ctrl_c_does() -> None:
-    text = main.ENDS_ALL.format(data="/data")
+    text = foreground.ENDS_ALL.format(data="/data")
     assert "Ctrl-C ends the scheduler, the cluster and all tasks." in text
     assert "Objects stay in /data" in text

@@ -20,8 +20,8 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS
 from store.ids import namespace_of, object_key
 from store.records import (
-    PLACEHOLDER_ANNOTATION,
-    TASK_ANNOTATION,
+    ANNOTATION_OF_PLACEHOLDER,
+    ANNOTATION_OF_TASK,
     Application,
     ManagedApplication,
     Placeholder,
@@ -65,21 +65,25 @@ class Reservations:
         self._left_since: dict[str, float] = {}
         """Unix seconds since which an application of a placeholder has no record."""
 
+    def _is_reserved(self, term: Term, launch: Transaction) -> bool:
+        """The application of the launch has a reservation, which begins and ends with the launch."""
+        return launch.type == "LAUNCH" and (ManagedApplication.kind, launch.application_key) in term.mirror
+
     def decided(self, term: Term, unit: Unit) -> None:
         """Judges one unit: nothing is placed before its reservation."""
         if not self._asked:
             return
         for change in unit.changes:
-            if isinstance(change.record, Transaction) and "ResourceReservationTimeout" in change.record.message:
-                self.failed.add(change.record.application_key)
             group = change.record
+            if isinstance(group, Transaction) and group.status == "FAIL" and self._is_reserved(term, group):
+                self.failed.add(group.application_key)
             if change.kind != "taskgroup" or group is None or ("taskgroup", change.key) in term.mirror:
                 continue
             key = group.application_key  # type: ignore[attr-defined]
             application = term.mirror.get(("application", key))
             annotations = application.annotations if isinstance(application, Application) else {}
-            if TASK_ANNOTATION in annotations:
-                key = object_key(namespace_of(key), annotations[TASK_ANNOTATION])
+            if ANNOTATION_OF_TASK in annotations:
+                key = object_key(namespace_of(key), annotations[ANNOTATION_OF_TASK])
             record = term.mirror.get(("managedapplication", key))
             if isinstance(record, ManagedApplication) and record.state in ("Reserving", "Accepted", "Submitted"):
                 raise Violation("I51", f"{change.key} is placed before its reservation is complete", change.key, key)
@@ -125,7 +129,7 @@ class Reservations:
         left = [
             key
             for key, application in state.applications.items()
-            if PLACEHOLDER_ANNOTATION in application.annotations
+            if ANNOTATION_OF_PLACEHOLDER in application.annotations
             and key not in state.placeholders
             and not any(kind_of(state, transaction).deletes for transaction in state.active_of(key).values())
         ]

@@ -16,7 +16,7 @@ from store.state.reader import StateReader
 from tests.golden.write import filled
 
 CALLER = Caller("alice", "token", "viewer", frozenset({"mine"}))
-OPEN = {"agent_settings", "custom_kinds", "priority_classes", "queues"}
+OPEN = {"agent_settings", "custom_kinds", "priority_classes", "queues", "queue_trees"}
 """Tables that belong to no namespace."""
 READS = sorted(name for name in vars(StateReader) if not name.startswith("_"))
 OF_ONE = (

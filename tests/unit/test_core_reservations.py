@@ -13,7 +13,7 @@ from bcs_scheduler.core.controllers.managed.sums import METRIC
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.requests.policies.managed import PARAMETERS
-from store.records import PLACEHOLDER_ANNOTATION, Application, ManagedApplication, Namespace, Quota, TaskGroup
+from store.records import ANNOTATION_OF_PLACEHOLDER, Application, ManagedApplication, Namespace, Quota, TaskGroup
 from store.records.definition import Constraint
 from store.state.validation import validate
 from tests.counting import Calls
@@ -38,7 +38,7 @@ class GangLab(Lab):
     @property
     def holders(self) -> list[Application]:
         found = self.core.state.applications.values()
-        return [one for one in found if PLACEHOLDER_ANNOTATION in one.annotations]
+        return [one for one in found if ANNOTATION_OF_PLACEHOLDER in one.annotations]
 
     @property
     def sleeping(self) -> list[TaskGroup]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from store.ids import object_key, part_key
-from store.records import PLACEHOLDER_ANNOTATION, Application, Deployment, Quota
+from store.records import ANNOTATION_OF_PLACEHOLDER, Application, Deployment, Quota
 from store.records.definition import Amounts
 from store.state.reader import StateReader
 from transactions.base import Overhead
@@ -47,7 +47,7 @@ def of_application(state: StateReader, application: Application, overhead: Overh
     """Returns the quota usage of an application. Nothing for an application that belongs to a deployment, whose usage
     counts instead. `overhead`: of a taskgroup of the cluster manager."""
     owner = application.owner
-    if PLACEHOLDER_ANNOTATION in application.annotations:
+    if ANNOTATION_OF_PLACEHOLDER in application.annotations:
         return NOTHING  # the application that the room is for counts
     if owner is not None and owner.kind == Deployment.kind and owner.key in state.deployments:
         return NOTHING

@@ -10,9 +10,9 @@ from store.records.definition import Part
 from store.records.record import Record
 from store.records.version import Version
 
-PLACEHOLDER_ANNOTATION = "bcs.scheduler/placeholder-of"
+ANNOTATION_OF_PLACEHOLDER = "bcs.scheduler/placeholder-of"
 """Annotation of an application that is a placeholder: the name of the application that it holds room for."""
-TASK_ANNOTATION = "bcs.scheduler/task-of"
+ANNOTATION_OF_TASK = "bcs.scheduler/task-of"
 """Annotation of an application that runs a task of an application manager: the name of the managed application."""
 
 

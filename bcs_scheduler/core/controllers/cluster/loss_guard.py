@@ -24,8 +24,8 @@ from transactions.rules.taskgroups.losses import HALTED, is_lost
 from transactions.text import counted, duration
 
 WINDOW = 600.0
-"""Seconds within which losses count as one. A master notices agents of one rack, and takes them off its list, within
-minutes (`agent_ping_timeout`, `max_agent_ping_timeouts` and the limit of removals of Mesos)."""
+"""Seconds within which losses count as one. A cluster manager notices the loss of many agents within minutes, one after
+the other: it waits for missing answers, and may limit the rate of removals."""
 LEAST_AGENTS = 5
 """A loss of fewer agents is never large: in a small cluster, one agent is a large part."""
 

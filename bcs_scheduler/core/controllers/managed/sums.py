@@ -14,6 +14,7 @@ from offers.policy.applications.gangs.records import ReleaseType
 from offers.policy.applications.tables import PlaceholderState
 from store.records import ManagedApplication
 from store.state import State
+from transactions.text import counted
 
 PERIOD = 60.0
 """Seconds from the end of one round over all managed applications to the next."""
@@ -44,7 +45,7 @@ def faults_of(state: State, record: ManagedApplication) -> Iterator[str]:
     )
     for name, number in taken.items():
         if number > 1:
-            yield f"the room of placeholder {name} is promised to {number} tasks"
+            yield f"the room of placeholder {name} is promised to {counted(number, 'task')}"
 
 
 class SumsCheck:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from store.records import (
-    PLACEHOLDER_ANNOTATION,
-    TASK_ANNOTATION,
+    ANNOTATION_OF_PLACEHOLDER,
+    ANNOTATION_OF_TASK,
     Application,
     ManagedApplication,
     ManagedTask,
@@ -32,7 +32,7 @@ def sleeper(owner: ManagedApplication, holder: Placeholder, model: Version | Non
         namespace=owner.namespace,
         application=holder.name,
         instances=1,
-        annotations={PLACEHOLDER_ANNOTATION: owner.name},
+        annotations={ANNOTATION_OF_PLACEHOLDER: owner.name},
         executor=base.executor,
         network_mode=base.network_mode,
         network_type=base.network_type,
@@ -60,7 +60,7 @@ def unit(owner: ManagedApplication, task: ManagedTask) -> Version | None:
         namespace=owner.namespace,
         application=task.unit,
         instances=1,
-        annotations={**task.version.annotations, TASK_ANNOTATION: owner.name},
+        annotations={**task.version.annotations, ANNOTATION_OF_TASK: owner.name},
         restart_policy=RestartPolicy(policy="Never"),
         min_available=0,
     )
@@ -68,13 +68,13 @@ def unit(owner: ManagedApplication, task: ManagedTask) -> Version | None:
 
 def is_placeholder(application: Application) -> bool:
     """True if the application is a placeholder."""
-    return PLACEHOLDER_ANNOTATION in application.annotations
+    return ANNOTATION_OF_PLACEHOLDER in application.annotations
 
 
 def is_ours(application: Application | None) -> bool:
     """True if the application carries out a placeholder or a task, and was not created by a user. None: no application
     exists."""
-    return application is not None and (is_placeholder(application) or TASK_ANNOTATION in application.annotations)
+    return application is not None and (is_placeholder(application) or ANNOTATION_OF_TASK in application.annotations)
 
 
 def request_of(version: Version) -> dict[str, int]:

@@ -12,7 +12,7 @@ from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.requests.answers import refuse_oversized
 from offers.policy.applications.tables import TERMINATED
 from store.ids import object_key, part_key
-from store.records import PLACEHOLDER_ANNOTATION, TASK_ANNOTATION, ManagedApplication
+from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, ManagedApplication
 from store.state import State
 from transactions import injection
 from transactions.base import Refused
@@ -27,7 +27,7 @@ NAMED = 3
 
 def is_admitted(annotations: Mapping[str, str]) -> bool:
     """True for work that the gate admits by itself: placeholders, tasks of managers, and reservations."""
-    return any(key in annotations for key in (PLACEHOLDER_ANNOTATION, TASK_ANNOTATION, PARAMETERS))
+    return any(key in annotations for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, PARAMETERS))
 
 
 def refuse_unmanaged(turn: TurnContext, command: requests.Request) -> None:
