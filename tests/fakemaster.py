@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from bcs_scheduler.mesos.proto import scheduler_pb2
 from bcs_scheduler.mesos.transport import http
-from bcs_scheduler.mesos.transport.recordio import encode
+from bcs_scheduler.net.recordio import encode
 
 Call = scheduler_pb2.Call
 Event = scheduler_pb2.Event

@@ -28,6 +28,7 @@ from typing import Any, Literal, NamedTuple
 import httpcore
 import msgspec
 
+from bcs_scheduler.net import recordio
 from bcs_scheduler.net.addresses import HostPort
 from bcs_scheduler.tasks import background, running
 
@@ -166,9 +167,9 @@ class Session:
     async def output(self) -> AsyncIterator[Piece]:
         """The output until the program has ended. Reads from the agent no faster than the caller takes the pieces."""
         assert self._response is not None
-        records = _Records()
+        records = recordio.Decoder(LARGEST_RECORD)
         async for part in _parts(self._response):
-            for record in records.feed(part):
+            for record in _cut(records, part):
                 message = _decode(record, _ProcessIo)
                 if message.type == "DATA" and message.data is not None and message.data.type != "STDIN":
                     self._printed.set()
@@ -326,28 +327,11 @@ class _Waited(msgspec.Struct):
     wait_nested_container: _WaitedFor = msgspec.field(default_factory=_WaitedFor)
 
 
-class _Records:
-    """Cuts a stream into records: decimal length, newline, so many bytes."""
-
-    def __init__(self) -> None:
-        self._rest = bytearray()
-
-    def feed(self, data: bytes) -> list[bytes]:
-        """Raises AgentAway if the data is no such stream."""
-        self._rest += data
-        found: list[bytes] = []
-        while (newline := self._rest.find(b"\n", 0, 20)) >= 0:
-            digits = bytes(self._rest[:newline])
-            if not digits.isdigit() or int(digits) > LARGEST_RECORD:
-                raise AgentAway("the agent's output is invalid")
-            end = newline + 1 + int(digits)
-            if len(self._rest) < end:
-                return found
-            found.append(bytes(self._rest[newline + 1 : end]))
-            del self._rest[:end]
-        if len(self._rest) >= 20:
-            raise AgentAway("the agent's output is invalid")
-        return found
+def _cut(records: recordio.Decoder, part: bytes) -> list[bytes]:
+    try:
+        return records.feed(part)
+    except recordio.FramingError:
+        raise AgentAway("the agent's output is invalid") from None
 
 
 def _decode(data: bytes, kind: type[Any]) -> Any:
@@ -381,8 +365,7 @@ def _terminal(size: Size) -> dict[str, Any]:
 
 
 def _record(call: Mapping[str, Any]) -> bytes:
-    data = msgspec.json.encode(call)
-    return b"%d\n%b" % (len(data), data)
+    return recordio.encode(msgspec.json.encode(call))
 
 
 def _process_io(message: Mapping[str, Any]) -> bytes:

@@ -20,10 +20,6 @@ class ConnectionBroken(MesosError):
     """A connection ended, timed out or spoke nonsense; worth a new connection."""
 
 
-class FramingError(ConnectionBroken):
-    """A RecordIO stream is not well-formed. Nothing after the fault can be trusted."""
-
-
 class CallRefused(MesosError):
     """Mesos answered a call with something other than success."""
 

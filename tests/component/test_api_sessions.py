@@ -52,6 +52,8 @@ class StandInAgent(StandInServer):
         self.input_ended = threading.Event()
         self.broken_off = threading.Event()
         self.waits_for_input = True
+        self.framed = True
+        """False: the output is no RecordIO stream."""
         self.quiet = False
         """Nothing is printed before the end of the input."""
         agent = self
@@ -98,7 +100,8 @@ class StandInAgent(StandInServer):
             def _say(self, stream: str, data: bytes) -> None:
                 message = {"type": "DATA", "data": {"type": stream, "data": b64encode(data).decode()}}
                 record = json.dumps(message).encode()
-                record = b"%d\n%b" % (len(record), record)
+                if agent.framed:
+                    record = b"%d\n%b" % (len(record), record)
                 self.wfile.write(b"%x\r\n%b\r\n" % (len(record), record))
                 self.wfile.flush()
 
@@ -422,6 +425,14 @@ def test_a_document_that_is_none(guarded: Guarded, agent: StandInAgent, first: s
         line.send(first)
         assert outcome(line)["reason"] == "invalid"
     assert agent.asked == []
+
+
+def test_output_without_framing_ends_the_session(guarded: Guarded, agent: StandInAgent) -> None:
+    agent.said, agent.framed = [("STDOUT", b"one")], False
+    with guarded.open() as line:
+        begin(line, command=["cat"])
+        found = outcome(line)
+    assert (found["reason"], found["message"]) == ("agent", "the agent's output is invalid")
 
 
 def test_a_session_ends_when_the_user_goes(guarded: Guarded, agent: StandInAgent) -> None:

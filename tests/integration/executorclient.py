@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import requests
 
-from bcs_scheduler.mesos.transport.recordio import Decoder
+from bcs_scheduler.net.recordio import Decoder
 from tests.integration.schedulerclient import PATIENCE, SchedulerClient, executor, launch_group, task
 from tests.waiting import wait_for
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import requests
 
-from bcs_scheduler.mesos.transport.recordio import Decoder
+from bcs_scheduler.net.recordio import Decoder
 
 Json = dict[str, Any]
 

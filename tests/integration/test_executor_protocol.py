@@ -17,7 +17,7 @@ import requests
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
 from bcs_scheduler.mesos.proto import executor_pb2
-from bcs_scheduler.mesos.transport.recordio import Decoder
+from bcs_scheduler.net.recordio import Decoder
 from tests.integration.executorclient import ExecutorClient, Stage
 from tests.integration.schedulerclient import SchedulerClient, launch_group
 from tests.waiting import wait_for

@@ -16,7 +16,7 @@ from bcs_scheduler.local.agents.processes.process import Command, Launcher
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.transport.http import Answer, Request, response
 from bcs_scheduler.local.transport.stream import JSON
-from bcs_scheduler.mesos.transport import recordio
+from bcs_scheduler.net import recordio
 
 Json = dict[str, Any]
 RECORDS = "application/recordio"

@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from bcs_scheduler.mesos.transport import recordio
+from bcs_scheduler.net import recordio
 
 PROTOBUF = "application/x-protobuf"
 JSON = "application/json"

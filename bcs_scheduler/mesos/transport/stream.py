@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from bcs_scheduler.mesos.errors import CallRefused, ConnectionBroken, DetectionError, MesosError
 from bcs_scheduler.mesos.transport import http
-from bcs_scheduler.mesos.transport.recordio import Decoder
+from bcs_scheduler.net.recordio import Decoder, FramingError
 
 SUBSCRIBE_TIMEOUT = 15.0
 """Seconds until the head of the answer; a master that is recovering its registry takes a while."""
@@ -114,4 +114,7 @@ class EventStream:
         self._answer = (status, headers, body)
 
     def _piece_arrived(self, piece: bytes) -> None:
-        self._records.extend(self._decoder.feed(piece))
+        try:
+            self._records.extend(self._decoder.feed(piece))
+        except FramingError as error:
+            raise ConnectionBroken(str(error)) from None

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bcs_scheduler.mesos.errors import FramingError
-from bcs_scheduler.mesos.transport.recordio import Decoder, encode
+from bcs_scheduler.net.recordio import Decoder, FramingError, encode
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.data())

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.mesos.errors import FramingError
-
 MAX_RECORD = 256 * 1024 * 1024
 """Bytes. Far above any real event (offers of 10,000 agents are some 20 MB); a longer one means a broken stream."""
 MAX_DIGITS = 20
+
+
+class FramingError(Exception):
+    """A stream is not well-formed. Nothing after the fault can be trusted."""
 
 
 def encode(record: bytes) -> bytes:
