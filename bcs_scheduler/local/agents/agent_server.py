@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote
 from bcs_scheduler.local.agents.files import FileInfo, Files, mode_text
 from bcs_scheduler.local.agents.session_api import SessionApi
 from bcs_scheduler.local.errors import InvalidCall
+from bcs_scheduler.local.transport.calls import answered
 from bcs_scheduler.local.transport.http import Answer, Handler, HttpServer, Request, response
 from bcs_scheduler.local.transport.stream import JSON
 
@@ -73,10 +74,7 @@ class AgentServer:
         handler = self._routes.get(_AGENT.sub("", request.path, count=1))
         if handler is None:
             return response(404)
-        try:
-            return handler(request)
-        except InvalidCall as error:
-            return response(error.status, error.message.encode())
+        return answered(handler, request)
 
 
 class AgentApi:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from bcs_scheduler.local.agents.processes.custom_executor import CustomExecutor, State
 from bcs_scheduler.local.errors import InvalidCall
-from bcs_scheduler.local.transport.calls import accepted_type, parse_body
+from bcs_scheduler.local.transport.calls import accepted_type, answered, parse_body
 from bcs_scheduler.local.transport.http import Request, Stream, response
 from bcs_scheduler.local.transport.stream import EventStream
 from bcs_scheduler.mesos.proto import executor_pb2
@@ -42,10 +42,7 @@ class ExecutorApi:
         self._heartbeat = heartbeat
 
     def __call__(self, request: Request) -> bytes | Stream:
-        try:
-            return self._handle(request)
-        except InvalidCall as error:
-            return response(error.status, error.message.encode())
+        return answered(self._handle, request)
 
     def _handle(self, request: Request) -> bytes | Stream:
         if request.method != "POST":

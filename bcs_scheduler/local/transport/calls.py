@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import TypeVar
 
 from google.protobuf import json_format
 from google.protobuf.message import DecodeError, Message
 
 from bcs_scheduler.local.errors import InvalidCall
-from bcs_scheduler.local.transport.http import Request
+from bcs_scheduler.local.transport.http import Request, response
 from bcs_scheduler.local.transport.stream import JSON, PROTOBUF
 
+A = TypeVar("A")
 M = TypeVar("M", bound=Message)
+
+
+def answered(handle: Callable[[Request], A], request: Request) -> A | bytes:
+    """The answer of `handle`. An InvalidCall that `handle` raises becomes an answer with the status of the error."""
+    try:
+        return handle(request)
+    except InvalidCall as error:
+        return response(error.status, error.message.encode())
 
 
 def parse_body(request: Request, message_type: type[M]) -> M:

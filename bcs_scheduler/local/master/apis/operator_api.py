@@ -12,7 +12,7 @@ from bcs_scheduler.local.master import validation
 from bcs_scheduler.local.master.master import VERSION, Master
 from bcs_scheduler.local.objects.model import TERMINAL, Agent, Framework, Task
 from bcs_scheduler.local.objects.resources import Amounts, sum_of
-from bcs_scheduler.local.transport.calls import accepted_type, parse_body
+from bcs_scheduler.local.transport.calls import accepted_type, answered, parse_body
 from bcs_scheduler.local.transport.http import Request, SlicedResponse, response
 from bcs_scheduler.local.transport.stream import JSON, encode
 from bcs_scheduler.mesos.proto import master_pb2
@@ -39,10 +39,7 @@ class OperatorApi:
         }
 
     def __call__(self, request: Request) -> bytes | SlicedResponse:
-        try:
-            return self._handle(request)
-        except InvalidCall as error:
-            return response(error.status, error.message.encode())
+        return answered(self._handle, request)
 
     def health(self, request: Request) -> bytes:
         return response(200)

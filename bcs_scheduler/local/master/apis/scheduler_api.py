@@ -10,7 +10,7 @@ from bcs_scheduler.local.master import validation
 from bcs_scheduler.local.master.accept import accept
 from bcs_scheduler.local.master.master import Master
 from bcs_scheduler.local.objects.model import Framework
-from bcs_scheduler.local.transport.calls import accepted_type, parse_body
+from bcs_scheduler.local.transport.calls import accepted_type, answered, parse_body
 from bcs_scheduler.local.transport.http import Request, Stream, response
 from bcs_scheduler.local.transport.stream import EventStream
 from bcs_scheduler.mesos.proto import scheduler_pb2
@@ -45,10 +45,7 @@ class SchedulerApi:
         }
 
     def __call__(self, request: Request) -> bytes | Stream:
-        try:
-            return self._handle(request)
-        except InvalidCall as error:
-            return response(error.status, error.message.encode())
+        return answered(self._handle, request)
 
     def _handle(self, request: Request) -> bytes | Stream:
         if request.method != "POST":
