@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
@@ -228,22 +228,32 @@ def read_custom(kind: str) -> Callable[[Session, str | None, str | None, str], A
     return look
 
 
-def describe_namespace(session: Session, name: str, events: str, form: str) -> None:
-    found = session.client.namespace(name)
+def describe_object(
+    session: Session, found: Json, form: str, fields: Callable[[], Iterable[tuple[str, Any]]], uncreated: str = ""
+) -> None:
+    """Prints an object that belongs to no namespace: as data (`form` json or yaml), or (`form` empty) its name, labels,
+    time of creation and `fields`, which is called in that case only. `uncreated`: shown if the object has no time of
+    creation; empty = the line is left out."""
     if form:
         print_data(session.out, found, form)
         return
     head = found["metadata"]
-    session.show(
-        field_list(
-            [
-                ("Name", head["name"]),
-                ("Labels", pairs(head.get("labels"))),
-                ("Created", when(head.get("creationTimestamp")) or "not created explicitly"),
-                *((title, quota_text(found, key)) for title, key in zip(TITLES, RESOURCES, strict=True)),
-                ("Contents", _contents(found) or "nothing"),
-            ]
-        )
+    created = when(head.get("creationTimestamp")) or uncreated
+    own = [("Name", head["name"]), ("Labels", pairs(head.get("labels"))), ("Created", created)]
+    session.show(field_list([*own, *fields()]))
+
+
+def describe_namespace(session: Session, name: str, events: str, form: str) -> None:
+    found = session.client.namespace(name)
+    describe_object(
+        session,
+        found,
+        form,
+        lambda: [
+            *((title, quota_text(found, key)) for title, key in zip(TITLES, RESOURCES, strict=True)),
+            ("Contents", _contents(found) or "nothing"),
+        ],
+        uncreated="not created explicitly",
     )
 
 

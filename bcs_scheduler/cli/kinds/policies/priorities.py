@@ -6,10 +6,8 @@ from typing import Any
 
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import Document
-from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
-from bcs_scheduler.cli.output.data import print_data
-from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
-from bcs_scheduler.cli.output.text import pairs, when
+from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
+from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
 
 
@@ -54,20 +52,14 @@ def read_priority_classes(session: Session, namespace: str | None, name: str | N
 
 def describe_priority_class(session: Session, name: str, events: str, form: str) -> None:
     found = session.client.priority_class(name)
-    if form:
-        print_data(session.out, found, form)
-        return
-    head = found["metadata"]
-    session.show(
-        field_list(
-            [
-                ("Name", head["name"]),
-                ("Labels", pairs(head.get("labels"))),
-                ("Created", when(head.get("creationTimestamp"))),
-                ("Value", str(found["value"])),
-                ("Global default", "yes" if found["globalDefault"] else "no"),
-                ("Preemption policy", found["preemptionPolicy"]),
-                ("Description", found["description"] or "none"),
-            ]
-        )
+    describe_object(
+        session,
+        found,
+        form,
+        lambda: [
+            ("Value", str(found["value"])),
+            ("Global default", "yes" if found["globalDefault"] else "no"),
+            ("Preemption policy", found["preemptionPolicy"]),
+            ("Description", found["description"] or "none"),
+        ],
     )

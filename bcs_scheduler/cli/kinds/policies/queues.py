@@ -8,10 +8,8 @@ from typing import Any
 from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import CliError
-from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
-from bcs_scheduler.cli.output.data import print_data
-from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
-from bcs_scheduler.cli.output.text import pairs, when
+from bcs_scheduler.cli.kinds.objects.extensions import describe_object, operations_for, upsert
+from bcs_scheduler.cli.output.tables import Column, age_column, time_column
 from bcs_scheduler.cli.session import Session
 
 DEFAULT = "default"
@@ -112,24 +110,19 @@ def _shares(session: Session, name: str) -> list[tuple[str, str]]:
 
 def describe_queue(session: Session, name: str, events: str, form: str) -> None:
     found = session.client.queue(name)
-    if form:
-        print_data(session.out, found, form)
-        return
-    head = found["metadata"]
-    session.show(
-        field_list(
-            [
-                ("Name", head["name"]),
-                ("Labels", pairs(head.get("labels"))),
-                ("Created", when(head.get("creationTimestamp")) or "not created explicitly"),
-                ("Weight", str(found["spec"]["weight"])),
-                ("Guarantee", _amounts(found, "guarantee") or "nothing"),
-                ("Capability", _amounts(found, "capability") or "not limited"),
-                ("Reclaimable", "yes" if found["spec"]["reclaimable"] else "no"),
-                ("Namespaces", _namespaces(found) or "none"),
-                ("Taskgroups", str(found["status"]["taskgroups"])),
-                ("Used", _used(found) or "nothing"),
-                *_shares(session, name),
-            ]
-        )
+    describe_object(
+        session,
+        found,
+        form,
+        lambda: [
+            ("Weight", str(found["spec"]["weight"])),
+            ("Guarantee", _amounts(found, "guarantee") or "nothing"),
+            ("Capability", _amounts(found, "capability") or "not limited"),
+            ("Reclaimable", "yes" if found["spec"]["reclaimable"] else "no"),
+            ("Namespaces", _namespaces(found) or "none"),
+            ("Taskgroups", str(found["status"]["taskgroups"])),
+            ("Used", _used(found) or "nothing"),
+            *_shares(session, name),
+        ],
+        uncreated="not created explicitly",
     )
