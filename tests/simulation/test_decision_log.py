@@ -18,8 +18,7 @@ from bcs_scheduler.decisions.recorded import RecordedCore
 from bcs_scheduler.decisions.replay import Replay, Replayed
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.service import decision_log
-from bcs_scheduler.settings.config import Settings
-from bcs_scheduler.settings.sections import DecisionSettings
+from bcs_scheduler.settings.sections import DecisionSettings, Settings
 from store.state import State
 from tests.simulation import driver
 from tests.simulation.simulation import Simulation
