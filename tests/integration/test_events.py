@@ -143,3 +143,26 @@ def test_alarms_arrive(start: Start, cluster: LocalCluster) -> None:
         failed = next(body for body in receiver.bodies if body["alarmName"] == "taskgroup failed")
         assert failed["alarmID"] == f"default.web-{victim['InstanceID']}"
         assert failed["resourceName"] == victim["ID"]
+
+
+def test_a_story_goes_on_under_the_next_leader(start: Start) -> None:
+    first, second = start(), start()
+    launch(first, "web", 2)
+    first.wait_running("web", 2)
+    first.kill()
+    wait_for(lambda: leads(second), 60)
+    second.wait_leading()
+    run = [sys.executable, "-m", "bcs_scheduler.cli.main", "--server", second.url, "-n", "default"]
+    subprocess.run([*run, "scale", "web", "3", "--wait"], check=True, timeout=120)
+    second.wait_running("web", 3)
+    done = subprocess.run([*run, "story", "app/web", "-o", "json"], check=True, timeout=60, capture_output=True)
+    story = json.loads(done.stdout)
+    kept = second.call("GET", "/namespaces/default/events", owner="web", limit=100_000)
+    told = [event["id"] for cause in story["causes"] for event in cause["events"] if event["kind"] != "framework"]
+    assert sorted(told) == [event["id"] for event in kept]
+    assert (story["gap"], story["truncated"]) == (None, False)
+    types = [cause["type"] for cause in story["causes"]]
+    assert types.count("request") == 2 and types.count("leader") == 1
+    assert types.index("request") < types.index("leader") < len(types) - 1 - types[::-1].index("request")
+    operations = [one["operation"] for cause in story["causes"] for one in cause["transactions"]]
+    assert {"launch", "scale"} <= set(operations)

@@ -65,6 +65,8 @@ def test_help_consists_of_sentences(path: str) -> None:
 @pytest.mark.parametrize("path", sorted(ALL))
 def test_help_uses_the_words_of_the_field(path: str) -> None:
     text = " ".join(help_of(path).lower().replace("mesos master", "").split())
+    # The name of the command; elsewhere the word is still an old one.
+    text = text.replace("bcs story", "").replace("story show the events", "")
     found = [word for word in OLD_WORDS if re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", text)]
     assert not found, text
 

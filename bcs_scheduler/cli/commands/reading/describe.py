@@ -1,4 +1,5 @@
-"""`bcs describe` and `bcs explain`: one object in detail, and the reasons why a workload is not running."""
+"""`bcs describe`, `bcs explain` and `bcs story`: one object in detail, the reasons why a workload is not running,
+and the events of an object by cause."""
 
 from __future__ import annotations
 
@@ -8,9 +9,9 @@ from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.commands.completing import kinds_and_names, owner_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.registry import DESCRIPTIONS, EXPLANATIONS
-from bcs_scheduler.cli.kinds.selection import queries_of
-from bcs_scheduler.cli.options import connection_options, examples, output_option, pass_session
-from bcs_scheduler.cli.output.data import print_form
+from bcs_scheduler.cli.kinds.selection import one_object, queries_of
+from bcs_scheduler.cli.options import Duration, connection_options, examples, output_option, pass_session
+from bcs_scheduler.cli.output.data import print_data, print_form
 from bcs_scheduler.cli.output.formats import Form, chosen_form
 from bcs_scheduler.cli.session import Session
 
@@ -66,3 +67,34 @@ def explain(session: Session, name: str, output: Form | None) -> None:
     elif not print_form(session.out, found, form):
         for line in found["text"]:
             session.say(line)
+
+
+@click.command(
+    epilog=examples("bcs story deployment web", "bcs story tg/web-0 --since 2h", "bcs story agent/agent-1 -o json")
+)
+@click.argument("words", nargs=-1, required=True, metavar="KIND NAME | KIND/NAME", shell_complete=kinds_and_names)
+@click.option("--since", type=Duration(), help="Only events of this duration until now, such as 10m.")
+@click.option(
+    "--limit", type=click.IntRange(1, 99_999), default=1000, show_default=True, help="Number of events, the newest."
+)
+@click.option("-o", "--output", type=click.Choice(("text", "json", "yaml")), help="Output format. Default: text.")
+@connection_options
+@pass_session
+def story(session: Session, words: tuple[str, ...], since: float | None, limit: int, output: str | None) -> None:
+    """Show the events of an object and of its parts, grouped by cause.
+
+    The causes are requests of users, reports of the cluster manager, decisions of the policy, and changes of leader.
+    KIND is deployment, daemonset, application, taskgroup, transaction, service, agent or queue.
+    """
+    from bcs_scheduler.cli.kinds.workloads.story.causes import lines_of
+    from bcs_scheduler.cli.kinds.workloads.story.reading import KINDS, read_story
+
+    plural, name = one_object(session, words)
+    if plural not in KINDS:
+        raise UsageError(f"story does not support {plural}; supported kinds: {', '.join(KINDS.values())}")
+    found = read_story(session, KINDS[plural], name, since, limit)
+    if output in ("json", "yaml"):
+        print_data(session.out, found, output)
+        return
+    for line in lines_of(found, session.out.width):
+        session.say(line)
