@@ -290,7 +290,7 @@ class OrphanedTask(Record, frozen=True, kw_only=True):
 
 class FailedOutput(Record, frozen=True, kw_only=True):
     """The last output of a task that has failed. It outlives the taskgroup, its sandbox and its agent, and is removed
-    before its application."""
+    before its owner."""
 
     kind: ClassVar[str] = "output"
 
@@ -299,6 +299,8 @@ class FailedOutput(Record, frozen=True, kw_only=True):
     taskgroup: str = ""
     namespace: str = ""
     application: str = ""
+    deployment: str = ""
+    """Name of the deployment that the application belonged to; empty = none."""
     index: int = 0
     """Index of the taskgroup within the application."""
     number: int = 0
@@ -315,6 +317,14 @@ class FailedOutput(Record, frozen=True, kw_only=True):
     def key(self) -> str:
         """The id of the task."""
         return self.id
+
+    @property
+    def owner(self) -> tuple[Literal["application", "deployment"], str]:
+        """Kind and key of the object with which the output is removed: the deployment of its application, if there is
+        one, because an update replaces the application."""
+        if self.deployment:
+            return "deployment", object_key(self.namespace, self.deployment)
+        return "application", object_key(self.namespace, self.application)
 
 
 class Drain(Part, frozen=True, kw_only=True):

@@ -44,7 +44,7 @@ class Indexes:
         self._owned: dict[tuple[str, str], dict[Key, None]] = {}
         self._objects: Counter[str] = Counter()
         self._kinds: dict[str, dict[Key, None]] = {}
-        self._outputs: dict[Key, dict[Key, None]] = {}
+        self._outputs: dict[tuple[str, Key], dict[Key, None]] = {}
         self._queued: dict[str, dict[Key, None]] = {}
         self._grouped: dict[Key, dict[Key, None]] = {}
         self._managed: dict[tuple[str, Key], dict[Key, None]] = {}
@@ -72,7 +72,11 @@ class Indexes:
 
     def outputs_of(self, application: Key) -> Mapping[Key, None]:
         """Ids of the tasks of an application (``namespace/name``) whose last output is kept."""
-        return self._outputs.get(application, _NOTHING)
+        return self._outputs.get(("application", application), _NOTHING)
+
+    def outputs_of_deployment(self, deployment: Key) -> Mapping[Key, None]:
+        """Ids of the tasks of a deployment (``namespace/name``) whose last output is kept."""
+        return self._outputs.get(("deployment", deployment), _NOTHING)
 
     def objects_of(self, custom_kind: str) -> int:
         """Number of custom objects of a custom kind."""
@@ -114,7 +118,9 @@ class Indexes:
             self._group(key, before.group if before is not None else "", after.group if after is not None else "")
         elif kind == FailedOutput.kind:
             output = after or before
-            _toggle(self._outputs, object_key(output.namespace, output.application), key, there=after is not None)
+            application = "application", object_key(output.namespace, output.application)
+            for place in dict.fromkeys((application, output.owner)):
+                _toggle(self._outputs, place, key, there=after is not None)
         elif kind == "customkind" and (before is None) != (after is None):
             _toggle(self._kinds, key.lower(), key, there=after is not None)
         elif kind == "namespace":

@@ -66,7 +66,7 @@ def _references(state: State) -> Iterator[Reference]:
     for group in state.taskgroups.values():
         yield f"taskgroup {group.id}", "application", group.application_key
     for output in state.outputs.values():
-        yield f"output {output.id}", "application", object_key(output.namespace, output.application)
+        yield f"output {output.id}", *output.owner
     for message in state.messages.values():
         yield f"message {message.id}", "command", message.command
     for revision in state.revisions.values():

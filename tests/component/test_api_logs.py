@@ -127,9 +127,15 @@ def test_both_streams_in_order(api: Api, tmp_path: Path) -> None:
 def test_the_last_output_of_failed_tasks(api: Api, gateway: CoreGateway) -> None:
     packed = [(1_000_000, 0, b"begin\n"), (2_000_000, 1, "grün\n".encode()), (3_500_000, 0, b"end\n")]
     data = zlib.compress(b"".join(ENTRY.pack(time, stream, len(data)) + data for time, stream, data in packed))
-    for at, task in ((1.0, "T8"), (2.0, "T9")):
+    for at, task, deployment in ((1.0, "T8", "front"), (2.0, "T9", "")):
         output = FailedOutput(
-            id=task, taskgroup=f"0.web.shop.demo.{task}", namespace="shop", application="web", at=at, data=data
+            id=task,
+            taskgroup=f"0.web.shop.demo.{task}",
+            namespace="shop",
+            application="web",
+            deployment=deployment,
+            at=at,
+            data=data,
         )
         gateway.core.state.apply("output", task, output)
     listed = api.data("/namespaces/shop/outputs", params={"application": "web"})
@@ -137,6 +143,8 @@ def test_the_last_output_of_failed_tasks(api: Api, gateway: CoreGateway) -> None
     assert api.data("/namespaces/shop/outputs", params={"application": "other"}) == []
     of_one = api.data("/namespaces/shop/outputs", params={"taskgroup": listed[1]["taskgroup"]})
     assert [output["id"] for output in of_one] == ["T8"]
+    of_deployment = api.data("/namespaces/shop/outputs", params={"deployment": "front"})
+    assert [(output["id"], output["deployment"]) for output in of_deployment] == [("T8", "front")]
     assert api.data("/namespaces/other/outputs") == []
 
     def read(**query: object) -> list[tuple[float, str, str]]:

@@ -2,7 +2,8 @@
 
 I32  a command with its messages is removed when its user asks for it, or when it has ended and its reserve time is over
      or too many newer ones have ended; what is too much is removed (C11)
-I35  the last output of a failed task is written only while its application exists, and is removed with the application;
+I35  the last output of a failed task is written only while its application exists, and is removed with the
+     deployment of the application, or with the application if it has none;
      before that only when its time is over or there are too many newer ones; what is too much is removed (C11)
 """
 
@@ -17,7 +18,7 @@ from bcs_scheduler.core.controllers.retention.kept_outputs import size_of
 from bcs_scheduler.core.options import CoreOptions
 from store.base import Change
 from store.ids import TaskId, object_key
-from store.records import Application, Command, FailedOutput, Message, Record, Transaction
+from store.records import Application, Command, Deployment, FailedOutput, Message, Record, Transaction
 from tests.simulation.timekeeping import Timekeeping
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -55,6 +56,8 @@ class Keeping:
         """All that have ever been durable."""
         self._batch: set[tuple[str, str]] = set()
         """What the batch that is about to become durable changes."""
+        self._deleting: set[str] = set()
+        """Keys of the deployments that this batch removes or begins to remove."""
         self._removed: set[str] = set()
         """Keys of the applications that this batch removes."""
 
@@ -72,11 +75,19 @@ class Keeping:
                     self._output_is_written(output)
                 case Message() as message:
                     self._messages.setdefault(message.command, {})[message.id] = message
+        self._deleting = {
+            change.key
+            for change in changes
+            if change.kind == Deployment.kind
+            and (not isinstance(change.record, Deployment) or change.record.status == "Deleting")
+        }
         self._removed.clear()
         for change in changes:
             old = self._durable.get((change.kind, change.key))
             if isinstance(old, Application) and _is_another(old, change.record):
                 self._application_is_removed(old, change.record, changes)
+            elif isinstance(old, Deployment) and change.record is None:
+                self._deployment_is_removed(old, changes)
         for change in changes:
             old = self._durable.get((change.kind, change.key))
             if change.record is None and isinstance(old, Transaction):
@@ -131,7 +142,7 @@ class Keeping:
         """I35."""
         if self._time.output_may_go(old):
             return
-        if self._is_being_deleted(object_key(old.namespace, old.application)):
+        if self._owner_is_being_deleted(old):
             self._world.count("outputs removed with their application")
             return
         present = [_output_end(known) for key, known in self._outputs.items() if self._is_present("output", key)]
@@ -148,8 +159,22 @@ class Keeping:
         left = {key for kind, key in self._durable if kind == FailedOutput.kind} - removed - written
         for key in left | (written if new is None else set()):
             output = self._outputs[key]
-            if object_key(output.namespace, output.application) == old.key:
+            if output.owner == (old.kind, old.key):
                 raise Violation("I35", f"the output of {key} outlives its application", key)
+
+    def _deployment_is_removed(self, old: Deployment, changes: Sequence[Change]) -> None:
+        """I35."""
+        removed = {change.key for change in changes if change.kind == FailedOutput.kind and change.record is None}
+        for key in {key for kind, key in self._durable if kind == FailedOutput.kind} - removed:
+            if self._outputs[key].owner == (old.kind, old.key):
+                raise Violation("I35", f"the output of {key} outlives its deployment", key)
+
+    def _owner_is_being_deleted(self, output: FailedOutput) -> bool:
+        kind, key = output.owner
+        if kind == "application":
+            return self._is_being_deleted(key)
+        known = self._durable.get((kind, key))
+        return not isinstance(known, Deployment) or known.status == "Deleting" or key in self._deleting
 
     def _is_being_deleted(self, application: str) -> bool:
         """A DELETE is under way, or the batch removes the application."""
@@ -200,7 +225,7 @@ def _is_another(old: Application, new: Record | None) -> bool:
 
 
 def _output_end(output: FailedOutput) -> End:
-    return End((output.namespace, output.application), output.at, size_of(output))
+    return End(output.owner, output.at, size_of(output))
 
 
 def _too_many(end: End, ends: Iterable[End], each: int, total: int) -> bool:

@@ -10,9 +10,10 @@ from bcs_scheduler.core.controllers.retention import kept_outputs
 from bcs_scheduler.core.interface.cluster_manager import FetchOutput, OutputReported, StatusUpdate
 from bcs_scheduler.core.options import CoreOptions
 from store.ids import TaskId
-from store.records import Application, FailedOutput
+from store.records import Application, FailedOutput, Strategy
 from store.records.definition import Amounts, Container
 from tests.unit.lab import CLUSTER, START, Lab, running
+from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
 
 
 def bounded(**fields: Any) -> CoreOptions:
@@ -268,3 +269,63 @@ def test_the_name_of_the_task_is_kept_although_its_taskgroup_is_replaced() -> No
     )
     lab.turn(gone)
     assert lab.core.state.outputs[str(task)].name == "server"
+
+
+# --- of deployments ---------------------------------------------------------------------------------------------------
+
+
+def update_that_fails(lab: RollingLab) -> tuple[str, str]:
+    """An update that goes back; returns the id of the task that failed, and the key of the application it was in."""
+    lab.renew(3, **NEVER, **NEW)
+    lab.offer()
+    group = lab.new[0]
+    task = group.tasks[0].id
+    lab.turn(OutputReported(agent_id=group.agent_id, executor_id=group.id, task_id=task, data=b"why"))
+    lab.report(group, "FAILED", message="boom")
+    lab.run()
+    assert (lab.deployment.status, lab.deployment.updating) == ("Running", False)
+    assert group.application_key not in lab.core.state.applications
+    return task, group.application_key
+
+
+def deployed_side(**fields: Any) -> RollingLab:
+    return deployed(3, Strategy(on_failure="rollback"), CoreOptions(strict=True, **fields))
+
+
+def test_the_output_of_an_update_that_went_back_stays_with_its_deployment() -> None:
+    lab = deployed_side()
+    deployment = lab.deployment.key
+    task, side = update_that_fails(lab)
+    output = lab.core.state.outputs[task]
+    assert (output.owner, output.data) == (("deployment", deployment), b"why")
+    lab = lab.succeed()
+    lab.turn()
+    assert list(lab.core.state.outputs) == [task], "the next leader does not remove it"
+    lab.now += 7 * 86_400.0 + 60.0
+    lab.turn()
+    assert not lab.core.state.outputs, "its time is over"
+    assert not lab.core.state.indexes.outputs_of(side)
+    assert not lab.core.state.indexes.outputs_of_deployment(deployment)
+
+
+def test_the_outputs_of_all_applications_of_a_deployment_are_bounded_together() -> None:
+    lab = deployed_side(output_keep=2)
+    tasks = [update_that_fails(lab)[0] for _ in range(4)]
+    lab.turn()
+    assert list(lab.core.state.outputs) == tasks[-2:]
+
+
+def test_the_deletion_of_a_deployment_removes_the_outputs_of_all_its_applications() -> None:
+    lab = deployed_side()
+    deployment = lab.deployment.key
+    update_that_fails(lab)
+    group = lab.groups[0]
+    lab.turn(OutputReported(agent_id="a", executor_id=group.id, task_id=group.tasks[0].id, data=b"present"))
+    assert len(lab.core.state.outputs) == 2
+    groups = list(lab.core.state.taskgroups.values())
+    lab.remove()
+    for gone in groups:
+        lab.report(gone, "KILLED")
+    lab.run_applications()
+    assert deployment not in lab.core.state.deployments
+    assert not lab.core.state.outputs

@@ -46,7 +46,7 @@ class Delete(Kind):
     def step(self, ctx: Context, transaction: Transaction) -> Step:
         """Ends all taskgroups, removes those that have ended, and finishes when none is left. With `enforce`,
         taskgroups on unreachable agents are removed at once. The outputs are removed before the application, so a later
-        application of the same name has none of them."""
+        application of the same name has none of them; a deployment that stays keeps those of its application."""
         application, enforce = ctx.application(transaction), DeletePayload.of(transaction).enforce
         if application is None:
             return Step(verdict=("FINISH", "the application is gone"))
@@ -63,7 +63,11 @@ class Delete(Kind):
         if ctx.state.groups_of(application.key):
             return Step()
         for task in list(ctx.state.indexes.outputs_of(application.key)):
-            ctx.uow.delete(ctx.state.outputs[task])
+            output = ctx.state.outputs[task]
+            deployment = ctx.state.deployments.get(output.owner[1]) if output.deployment else None
+            if deployment is not None and deployment.status != "Deleting":
+                continue
+            ctx.uow.delete(output)
             ctx.checkpoint()
             if ctx.time_is_up():
                 return Step(unfinished=True)

@@ -207,9 +207,11 @@ class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, 
         found: Json = self._get(path_of("taskgroup", taskgroup, "output"), {**query, "encoding": "base64"})
         return found
 
-    def outputs(self, namespace: str, *, application: str = "", taskgroup: str = "") -> list[Json]:
+    def outputs(
+        self, namespace: str, *, application: str = "", deployment: str = "", taskgroup: str = ""
+    ) -> list[Json]:
         """The last outputs that are kept of failed tasks, newest first."""
-        query = {"application": application or None, "taskgroup": taskgroup or None}
+        query = {"application": application or None, "deployment": deployment or None, "taskgroup": taskgroup or None}
         found: list[Json] = self._call("GET", PREFIX + path_of("namespaces", namespace, "outputs"), query)["data"]
         return found
 

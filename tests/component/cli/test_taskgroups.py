@@ -436,16 +436,16 @@ def test_a_task_that_ends_before_its_start_is_an_error_with_follow(
     assert "the sandbox does not exist on agent 10.0.0.1:5051" in result.err
 
 
-def failed_output(web: StandIn, *outputs: tuple[int, str, str], ordered: bool = True) -> None:
+def failed_output(web: StandIn, *outputs: tuple[int, str, str], ordered: bool = True, application: str = "web") -> None:
     """(index, task, taskgroup) of what is kept, newest first; each says its task."""
-    place = {"name": "server", "number": 0, "application": "web", "time": 1.0}
+    place = {"name": "server", "number": 0, "application": application, "deployment": "web", "time": 1.0}
     kept = [{"id": task, "taskgroup": group, "index": index, **place} for index, task, group in outputs]
 
     def rule(request: Request) -> Answer | None:
         base = "/namespaces/defaultGroup/outputs"
         if request.path == base:
-            wanted = request.query.get("taskgroup")
-            return ok([output for output in kept if wanted in (None, output["taskgroup"])])
+            fields = ("taskgroup", "application", "deployment")
+            return ok([output for output in kept if all(request.query.get(f, output[f]) == output[f] for f in fields)])
         if not request.path.startswith(base):
             return None
         data = b64encode(f"{request.path.rpartition('/')[2]}\n".encode()).decode()
@@ -467,6 +467,14 @@ def test_the_previous_taskgroup_that_failed(web: StandIn, bcs: Any) -> None:
         "web-1 stderr | 1970-01-01T00:00:01.000000Z other",
     ]
     assert bcs("logs", "web-0", "--previous", "-f").code == 2
+
+
+def test_the_previous_taskgroups_of_a_deployment_have_those_of_removed_sides(web: StandIn, bcs: Any) -> None:
+    failed_output(web, (0, "newest", "0.web-v2.old.3"), (1, "older", "1.web-v2.old.2"), application="web-v2")
+    web.on("GET", "/namespaces/defaultGroup/deployments/web/taskgroups", ok([taskgroup(0)]))
+    result = bcs("logs", "deploy/web", "--previous", "--stdout")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines() == ["web-v2-0 | newest", "web-v2-1 | older"]
 
 
 def test_the_previous_taskgroup_without_order_and_times(web: StandIn, bcs: Any) -> None:

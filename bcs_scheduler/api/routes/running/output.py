@@ -99,18 +99,22 @@ def _shown(entry: Entry, encoding: str) -> EntryView:
 # --- of tasks that have failed ----------------------------------------------------------------------------------------
 
 APPLICATION = Param("application", "text", "Only outputs of this application.")
+DEPLOYMENT = Param(
+    "deployment", "text", "Only outputs of this deployment, also of applications that updates have removed."
+)
 TASKGROUP = Param("taskgroup", "text", "Only outputs of the taskgroup with this id.")
 
 
 class KeptView(msgspec.Struct, frozen=True, kw_only=True):
-    """`id` and `name` of the task, `number` in its taskgroup, `index` of the taskgroup in its application. `time`: Unix
-    seconds, when the scheduler received the output."""
+    """`id` and `name` of the task, `number` in its taskgroup, `index` of the taskgroup in its application.
+    `deployment`: empty = none. `time`: Unix seconds, when the scheduler received the output."""
 
     id: str
     name: str
     number: int
     taskgroup: str
     application: str
+    deployment: str
     index: int
     agent_id: str = msgspec.field(name="agentID")
     time: float
@@ -119,7 +123,7 @@ class KeptView(msgspec.Struct, frozen=True, kw_only=True):
 @table.read(
     "/namespaces/{ns}/outputs",
     "List the last outputs that are kept of failed tasks, newest first",
-    query=(APPLICATION, TASKGROUP),
+    query=(APPLICATION, DEPLOYMENT, TASKGROUP),
     answer=list[KeptView],
 )
 async def list_outputs(call: Call) -> Answer:
@@ -129,6 +133,7 @@ async def list_outputs(call: Call) -> Answer:
         for output in list(call.state().outputs.values())
         if output.namespace == call.path["ns"]
         and query.get("application", output.application) == output.application
+        and query.get("deployment", output.deployment) == output.deployment
         and query.get("taskgroup", output.taskgroup) == output.taskgroup
     ]
     found.sort(key=lambda output: (-output.at, output.index, output.number))
@@ -140,6 +145,7 @@ async def list_outputs(call: Call) -> Answer:
                 number=output.number,
                 taskgroup=output.taskgroup,
                 application=output.application,
+                deployment=output.deployment,
                 index=output.index,
                 agent_id=output.agent_id,
                 time=output.at,

@@ -14,24 +14,28 @@ KEPT = "the sandbox cannot be read; this is the last output that was kept when t
 
 
 def print_previous(session: Session, target: Target, selection: Selection, task: str) -> None:
-    """The output of the newest failed predecessor of each taskgroup. Raises NotFound if none is kept."""
+    """The output of the newest failed predecessor of each taskgroup. For a deployment also of applications
+    that updates have removed. Raises NotFound if none is kept."""
     present = {str(group["ID"]) for group in target.taskgroups}
     applications = dict.fromkeys(str(group["AppID"]) for group in target.taskgroups) or {target.name: None}
     chosen: dict[tuple[str, int], list[Json]] = {}
-    for application in applications:
-        for output in session.client.outputs(target.namespace, application=application):
-            place = application, int(output["index"])
-            ours = not target.one or f"{application}-{output['index']}" == target.taskgroups[0]["Name"]
-            if not ours or output["taskgroup"] in present or not _is(output, task):
-                continue
-            found = chosen.setdefault(place, [])
-            if not found or found[0]["taskgroup"] == output["taskgroup"]:
-                found.append(output)
+    known = [o for name in applications for o in session.client.outputs(target.namespace, application=name)]
+    if target.kind == "deployment" and not target.one:
+        owned = session.client.outputs(target.namespace, deployment=target.name)
+        known += [output for output in owned if output["application"] not in applications]
+    for output in known:
+        place = str(output["application"]), int(output["index"])
+        ours = not target.one or f"{place[0]}-{place[1]}" == target.taskgroups[0]["Name"]
+        if not ours or output["taskgroup"] in present or not _is(output, task):
+            continue
+        found = chosen.setdefault(place, [])
+        if not found or found[0]["taskgroup"] == output["taskgroup"]:
+            found.append(output)
     outputs = [output for place in sorted(chosen) for output in sorted(chosen[place], key=lambda o: int(o["number"]))]
     if not outputs:
         raise NotFound(
             f"no output of a previous taskgroup of {target.title} is kept:"
-            " only the last lines of failed tasks are kept, until their application is deleted"
+            " only the last lines of failed tasks are kept, until their application or deployment is deleted"
         )
     for output in outputs:
         named = len(outputs) > 1

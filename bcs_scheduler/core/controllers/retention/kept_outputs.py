@@ -1,7 +1,8 @@
 """The last output of tasks that have failed. Our executor sends the output; the output of other tasks is read from the
 agent. The output is kept even if the sandbox is removed, the agent is lost, or another scheduler leads. Three limits
-apply: the rate of writes, the number of outputs for each application, and the total size. The deletion of an
-application removes its outputs (transactions.kinds.delete).
+apply: the rate of writes, the number of outputs for each owner, and the total size. The owner is the deployment of the
+application, or the application if it has none: an update removes an application of the deployment, and the outputs show
+why the update failed. The deletion of the owner removes its outputs (transactions.kinds.delete, workloads.deployments).
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class KeptOutputs:
             taskgroup=event.executor_id,
             namespace=task.namespace,
             application=task.application,
+            deployment=application.deployment if application is not None else "",
             index=task.index,
             number=task.number,
             name=names.get(event.task_id, event.name),
@@ -114,7 +116,7 @@ class KeptOutputs:
     # --- records ------------------------------------------------------------------------------------------------
 
     def recover(self) -> None:
-        """Takes up all outputs, oldest first. Those without an application, which an older leader has left, are removed
+        """Takes up all outputs, oldest first. Those without an owner, which an older leader has left, are removed
         by the next `tick`."""
         for output in sorted(self._turn.state.outputs.values(), key=lambda found: (found.at, found.id)):
             self._keep(output)
@@ -132,9 +134,9 @@ class KeptOutputs:
 
     def _keep(self, output: FailedOutput) -> None:
         self._kept.remove(output.id)
-        state, application = self._turn.state, object_key(output.namespace, output.application)
-        self._kept.add(output.id, application, size_of(output))
-        owned = application in state.applications or ("application", application) in state.unreadable
+        state, owner = self._turn.state, output.owner
+        self._kept.add(output.id, "/".join(owner), size_of(output))
+        owned = state.get(*owner) is not None or owner in state.unreadable
         self._expiry.put(output.id, output.at + self._turn.options.output_retention if owned else self._turn.now)
 
     # --- time ---------------------------------------------------------------------------------------------------

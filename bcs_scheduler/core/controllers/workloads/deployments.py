@@ -231,6 +231,9 @@ class Deployments:
             self._forget(deployment, key)
         if left:
             return
+        for task in list(turn.state.indexes.outputs_of_deployment(deployment.key)):
+            turn.uow.delete(turn.state.outputs[task])
+            turn.checkpoint()
         for revision in list(turn.state.revisions_of(deployment.key).values()):
             turn.uow.delete(revision)
         turn.uow.delete(deployment)
