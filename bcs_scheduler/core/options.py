@@ -75,7 +75,7 @@ class CoreOptions:
     command_open_total: int = 200_000
     """The same of all namespaces together."""
     output_keep: int = 10
-    """Outputs of failed tasks kept of one application, the newest; 0 = none of any."""
+    """Outputs of failed tasks kept of one deployment or application, the newest; 0 = none of any."""
     output_keep_total: int = 16_000
     """Limit in kB for the size in the store of all kept outputs of failed tasks."""
     output_retention: float = 7 * 86400.0
