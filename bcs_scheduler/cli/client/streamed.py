@@ -1,4 +1,4 @@
-"""A list that is kept up to date by its stream: `bcs get KIND -w`."""
+"""Objects that are kept up to date by a stream of the scheduler: in general, and the lists of `bcs get KIND -w`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bcs_scheduler.cli.client.client import Client
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-"""Seconds between attempts to reach the scheduler: doubled after each attempt, up to the longest."""
+"""Seconds before a new stream is opened. After failed attempts, the pause is doubled up to the longest."""
 GATHER = 0.2
 """Seconds in which changes are gathered after the first one, so that a burst is printed once."""
 Name = tuple[str, str]
@@ -37,18 +37,65 @@ NAMES: Mapping[str, Callable[[Json], Name]] = {
 """Kinds whose lists are streams, with the name of an object."""
 
 
-class StreamedList:
+class StreamReader:
+    """Base of classes that keep the objects of a stream. While the scheduler is unreachable, the last objects remain.
+
+    `_condition` guards `_changed`, `_failure` and the objects, and is notified of their changes.
+    """
+
+    def __init__(self, thread: str, stream: str, first_pause: float = FIRST_PAUSE) -> None:
+        """Does not start the thread; `_start` does. `thread`: name of the thread. `stream`: the stream in messages of
+        errors. `first_pause`: seconds after the first failed attempt."""
+        self._first_pause = first_pause
+        self._stream = stream
+        self._changed = False
+        self._failure: CliError | None = None
+        """The error that has ended the thread; None = the thread runs."""
+        self._closed = threading.Event()
+        self._condition = threading.Condition()
+        self._start = threads.ending(thread, self._follow).start
+
+    def close(self) -> None:
+        """Prevents further streams."""
+        self._closed.set()
+
+    def _read(self) -> None:
+        """Reads one stream, to its end. Raises CliError; Unreachable and TimedOut do not end the thread."""
+        raise NotImplementedError
+
+    def _follow(self) -> None:
+        pause = self._first_pause
+        while not self._closed.is_set():
+            try:
+                self._read()
+                pause = self._first_pause
+                self._closed.wait(FIRST_PAUSE)
+            except (Unreachable, TimedOut):
+                self._closed.wait(pause)
+                pause = min(pause * 2, LONGEST_PAUSE)
+            except CliError as error:
+                self._fail(error)
+                return
+            except Exception as error:
+                self._fail(CliError(f"{self._stream} has an unexpected form: {type(error).__name__}: {error}"))
+                return
+
+    def _fail(self, error: CliError) -> None:
+        with self._condition:
+            self._failure = error
+            self._condition.notify_all()
+
+
+class StreamedList(StreamReader):
     """The objects of a kind. A thread reads the stream; while the scheduler is unreachable, the last objects remain."""
 
     def __init__(self, client: Client, kind: str, namespace: str | None, selector: str) -> None:
+        super().__init__("list", "the stream", 2 * FIRST_PAUSE)
         self._client, self._kind, self._namespace, self._selector = client, kind, namespace, selector
         self._found: dict[Name, Json] = {}
         self._known = ""
-        self._complete = self._changed = False
-        self._failure: CliError | None = None
-        self._closed = threading.Event()
-        self._condition = threading.Condition()
-        threads.ending("list", self._follow).start()
+        self._complete = False
+        self._start()
 
     def take(self, timeout: float) -> list[Json]:
         """The objects after the next change, or after `timeout` seconds without one; the first time as soon as the list
@@ -64,26 +111,6 @@ class StreamedList:
                 raise self._failure
             self._changed = False
             return list(self._found.values())
-
-    def close(self) -> None:
-        """Prevents further streams."""
-        self._closed.set()
-
-    def _follow(self) -> None:
-        pause = FIRST_PAUSE
-        while not self._closed.is_set():
-            try:
-                self._read()
-                pause = FIRST_PAUSE
-            except (Unreachable, TimedOut):
-                pause = min(pause * 2, LONGEST_PAUSE)
-            except CliError as error:
-                self._fail(error)
-                return
-            except Exception as error:
-                self._fail(CliError(f"the stream has an unexpected form: {type(error).__name__}: {error}"))
-                return
-            self._closed.wait(pause)
 
     def _read(self) -> None:
         """Reads one stream, to its end."""
@@ -117,8 +144,3 @@ class StreamedList:
             self._changed |= bool(gone)
         self._changed |= not self._complete
         self._complete = True
-
-    def _fail(self, error: CliError) -> None:
-        with self._condition:
-            self._failure = error
-            self._condition.notify_all()

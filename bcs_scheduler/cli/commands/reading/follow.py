@@ -7,7 +7,6 @@ import re
 import shlex
 import subprocess
 import tempfile
-import threading
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,16 +16,14 @@ import click
 import jinja2
 
 from bcs_scheduler.cli.client.client import Client
+from bcs_scheduler.cli.client.streamed import StreamReader
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import service_names
-from bcs_scheduler.cli.errors import CliError, TimedOut, Unreachable, UsageError
+from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.options import connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session
-from store import threads
 from store.keys import nanoseconds_of, object_key
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
-"""Seconds between attempts to reach the scheduler: doubled after each attempt, up to the longest."""
 COMMAND_SECONDS = 60.0
 RELOAD_AGAIN = 5.0
 """Seconds before a failed reload is repeated."""
@@ -34,19 +31,16 @@ _ADDRESS = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5}")
 """A plain address. No other text that a taskgroup reports may become part of a configuration file."""
 
 
-class Endpoints:
+class Endpoints(StreamReader):
     """Follows the endpoints of a namespace in a thread. While the scheduler is unreachable, the last known endpoints
     remain."""
 
     def __init__(self, client: Client, namespace: str, names: frozenset[str]) -> None:
         """`names`: names of services; empty = all services of the namespace."""
+        super().__init__("follow", "the stream of endpoints")
         self._client, self._namespace, self._names = client, namespace, names
         self._found: dict[str, Json] = {}
-        self._changed = False
-        self._failure: CliError | None = None
-        self._closed = threading.Event()
-        self._condition = threading.Condition()
-        threads.ending("follow", self._follow).start()
+        self._start()
 
     def take(self, timeout: float | None) -> list[Json] | None:
         """All endpoints, ordered by name, after the next change; None if nothing changed in `timeout` seconds. Raises
@@ -59,27 +53,6 @@ class Endpoints:
                 return None
             self._changed = False
             return [self._found[name] for name in sorted(self._found)]
-
-    def close(self) -> None:
-        """Prevents further streams."""
-        self._closed.set()
-
-    def _follow(self) -> None:
-        pause = FIRST_PAUSE
-        while not self._closed.is_set():
-            try:
-                self._read()
-                pause = FIRST_PAUSE
-                self._closed.wait(pause)
-            except (Unreachable, TimedOut):
-                self._closed.wait(pause)
-                pause = min(pause * 2, LONGEST_PAUSE)
-            except CliError as error:
-                self._fail(error)
-                return
-            except Exception as error:
-                self._fail(CliError(f"the stream of endpoints has an unexpected form: {type(error).__name__}: {error}"))
-                return
 
     def _read(self) -> None:
         """Reads one stream. It begins with all endpoints, up to the event `synced`."""
@@ -110,11 +83,6 @@ class Endpoints:
     def _set(self, found: dict[str, Json]) -> None:
         with self._condition:
             self._found, self._changed = found, True
-            self._condition.notify_all()
-
-    def _fail(self, error: CliError) -> None:
-        with self._condition:
-            self._failure = error
             self._condition.notify_all()
 
 
