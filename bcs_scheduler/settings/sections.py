@@ -190,7 +190,7 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
     output_keep: Annotated[
         int,
         msgspec.Meta(ge=0),
-        Help("Number of failed tasks per owner (deployment or application) whose last output is kept."),
+        Help("Number of last outputs kept per deployment or application."),
     ] = _CORE.output_keep
     output_keep_total: Annotated[Count, Help("kB in the store of all outputs that are kept.")] = _CORE.output_keep_total
     output_retention: Annotated[Positive, Help("Seconds that the output of a failed task stays readable.")] = (
