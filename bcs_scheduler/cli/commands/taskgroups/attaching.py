@@ -7,11 +7,19 @@ import sys
 import click
 
 from bcs_scheduler.cli.client.lookup import find_target
+from bcs_scheduler.cli.client.sessions import NoSessions
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import target_names
 from bcs_scheduler.cli.commands.taskgroups.terminals.detaching import DetachKeys, detach_keys_option, parse_keys
-from bcs_scheduler.cli.commands.taskgroups.terminals.streams import Detached, attend, check_terminal, terminal_size
-from bcs_scheduler.cli.errors import NotFound
+from bcs_scheduler.cli.commands.taskgroups.terminals.foreground import recorded_exit_code
+from bcs_scheduler.cli.commands.taskgroups.terminals.streams import (
+    Detached,
+    NotAttached,
+    attend,
+    check_terminal,
+    terminal_size,
+)
+from bcs_scheduler.cli.errors import CliError, NotFound, TimedOut, Unreachable
 from bcs_scheduler.cli.options import connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session
 
@@ -52,4 +60,9 @@ def attach(session: Session, target: str, stdin: bool, tty: bool, logs: bool, ta
     except Detached:
         session.err.print(f"detached from {running[0]['Name']}; the task runs on")
         code = 0
+    except (TimedOut, Unreachable, NoSessions, NotAttached):
+        raise  # the task runs on
+    except CliError as error:
+        code = recorded_exit_code(session, running[0], task, error)
+        session.warn(error.message)
     click.get_current_context().exit(code)

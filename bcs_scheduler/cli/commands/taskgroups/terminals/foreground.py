@@ -98,6 +98,35 @@ def _ended(session: Session, name: str, error: CliError) -> Json:
     return group
 
 
+def recorded_exit_code(session: Session, group: Json, task: str, error: CliError) -> int:
+    """The exit code of a task whose session was lost, by the record of its taskgroup: the executor of a task that ends
+    may end before the code was passed on. `task`: name or number of the task; empty = the only one. Raises `error` if
+    the taskgroup does not end, or its record has no code."""
+    found: Json = {}
+
+    def look() -> Look:
+        nonlocal found
+        found = session.client.taskgroup(session.namespace, group["ID"])
+        ended = found["Status"] in ENDED
+        return Look(int(ended), 1, str(found["Status"]), ended=ended)
+
+    try:
+        wait_until(session, str(group["Name"]), look, END)
+    except CliError:
+        raise error from None
+    tasks = found["Taskgroup"]
+    named = [one for number, one in enumerate(tasks) if task in ("", str(number), one.get("Name"))]
+    code = named[0].get("ExitCode") if len(named) == 1 else None
+    if code is None:
+        raise error
+    return _shell_code(int(code))
+
+
+def _shell_code(code: int) -> int:
+    """128 plus the signal that ended the task, if it is negative."""
+    return code if code >= 0 else 128 - code
+
+
 def _print_ended(session: Session, group: Json, before: Counter[int]) -> int:
     """`before`: bytes by channel that were printed already, from the begin of the output on."""
     task, passed = group["Taskgroup"][0], Counter(before)
@@ -109,7 +138,7 @@ def _print_ended(session: Session, group: Json, before: Counter[int]) -> int:
     code = task.get("ExitCode")
     if code is None:
         raise CliError(f"taskgroup {group['Name']} failed: {failure_of(group)}")
-    return int(code) if int(code) >= 0 else 128 - int(code)
+    return _shell_code(int(code))
 
 
 def _output(session: Session, group: Json, task: Json) -> list[Printed]:
