@@ -119,3 +119,41 @@ def test_what_was_set_before_the_agents_were_listed_counts_for_them(api: Api, ga
         ("10.0.0.2", "AgentDisabled"),
         ("host-2", "AgentSettingsForgotten"),
     ]
+
+
+# --- plans --------------------------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_of_a_drain_has_a_plan_and_changes_nothing(gateway: CoreGateway, api: Api) -> None:
+    web = Version(namespace="default", application="web", instances=2, containers=(Container(command="/bin/true"),))
+    gateway.submit(CreateApplication(version=web)).result(30)
+    (home, _) = {group.agent_id for group in gateway.core.state.taskgroups.values()}
+    moved = {group.id for group in gateway.core.state.taskgroups.values() if group.agent_id == home}
+    for number in (1, 2):
+        gateway.offer(number)
+    agent = next(one for one in gateway.listed if one.id == home)
+    answer = api.call("POST", f"/agentsettings/drain?ips={agent.hostname}&dryRun=true")
+    (result,) = answer.json()["data"]
+    moves = result["plan"].pop("move")
+    assert result["plan"] == {"stay": [], "pending": [], "evict": [], "daemonsets": 0, "unplanned": 0}
+    assert {move["taskgroup"] for move in moves} == moved
+    assert home not in {move["agent"] for move in moves}
+    assert not gateway.core.state.agent_settings
+
+
+@pytest.mark.parametrize("path", ["/agentsettings/disable?ips=host-1&", "/agentsetting/host-1/disable?"])
+def test_a_dry_run_of_a_cordon_has_a_plan(gateway: CoreGateway, api: Api, path: str) -> None:
+    (result,) = api.call("POST", path + "dryRun=true").json()["data"]
+    assert result["plan"]["move"] == [] and result["plan"]["pending"] == []
+    assert not gateway.core.state.agent_settings
+
+
+def test_an_uncordon_has_no_plan(gateway: CoreGateway, api: Api) -> None:
+    (result,) = api.call("POST", "/agentsettings/enable?ips=host-1&dryRun=true").json()["data"]
+    assert "plan" not in result
+
+
+def test_an_agent_that_cannot_be_drained_is_named_before_anything_is_planned(gateway: CoreGateway, api: Api) -> None:
+    answer = api.call("POST", "/agentsettings/drain?ips=host-1,nobody&dryRun=true")
+    assert answer.status_code == 404
+    assert [result["result"] for result in answer.json()["data"]["results"]] == [True, False]

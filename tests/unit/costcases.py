@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bcs_scheduler.core.interface import cluster_manager, inputs, leased, losses, policies, requests
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, losses, plans, policies, requests
 from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
@@ -420,6 +420,12 @@ def drain_agent(world: World, name: str) -> Batch:
         ask(world, requests.DeleteAgentSetting(agent="10.0.0.5")),
     )
     return one(requests.DrainAgent(agent="10.0.0.5"))
+
+
+@case(plans.PlanAgents)
+def plan_agents(world: World, name: str) -> Batch:
+    """Its taskgroups are the same few everywhere."""
+    return one(plans.PlanAgents(agents=("10.0.0.5",), drain=True))
 
 
 @case(losses.ResumeReplacements)

@@ -166,3 +166,15 @@ def trees(lab: Lab) -> list[RoleTree]:
     placing = lab.core.turn_context.placer.policy
     assert isinstance(placing, HierarchyPass)
     return list(placing.trees.roles.values())
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_reason_for_the_rest_counts_the_room_of_those_with_a_place(policy: str) -> None:
+    lab = Lab(CoreOptions(strict=True, session_period=0.5, **POLICIES[policy]))  # type: ignore[arg-type]
+    for space in SPACES:
+        lab.ask(requests.PutNamespace(namespace=Namespace(name=space)))
+    lab.turn(leased.OffersArrived(offers=(lab.make_offer("a0", cpus=250),)))
+    new = msgspec.structs.replace(version(3), namespace="two", application="new")
+    data = lab.ask(requests.CreateApplication(version=new, dry_run=True)).data
+    assert (len(data["place"]), data["unplaced"]) == (2, 1)
+    assert data["reasons"] == {"cpus": 1}

@@ -252,10 +252,12 @@ class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, 
     def offers(self) -> list[Json]:
         return self._list("/cluster/current/offers")
 
-    def set_agents(self, agents: list[str], *, enabled: bool) -> list[Json]:
-        """Results by agent. Raises CliError with one problem for each agent that could not be changed."""
+    def set_agents(self, agents: list[str], *, enabled: bool, dry_run: bool = False) -> list[Json]:
+        """Results by agent, with the plan of a dry run. Raises CliError with one problem for each agent that could not
+        be changed."""
         path = "/agentsettings/enable" if enabled else "/agentsettings/disable"
-        return list(self._command("POST", path, {"ips": ",".join(agents)}).data or ())
+        query: Json = {"ips": ",".join(agents)}
+        return list(self._command("POST", path, query | ({"dryRun": True} if dry_run else {})).data or ())
 
     def resume_replacements(self) -> int:
         """Ends the halt after a large loss. Returns the number of taskgroups that wait for a replacement."""

@@ -15,7 +15,8 @@ from operator import le
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.groups import Groups
 from bcs_scheduler.core.placement.launcher import Launcher, Site
-from bcs_scheduler.core.placement.placer import SLICE, Mode, first_slots
+from bcs_scheduler.core.placement.placer import SLICE, Mode
+from bcs_scheduler.core.placement.portions import first_slots
 from bcs_scheduler.core.structures.time_budget import LAUNCHES, MATCHING, TimeBudget
 from offers.model import Demand, MatchResult
 from store import ids

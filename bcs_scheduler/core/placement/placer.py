@@ -15,11 +15,13 @@ A plan of any mode is made within one turn. A plan for very many slots is made i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple, Protocol, Self
 
+from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
 from offers.leased.pool import OfferPool
 from offers.matching.explain import Explainer
 from offers.matching.matcher import Scoring, Statement, match
@@ -69,8 +71,9 @@ class Foreseen(NamedTuple):
 class Policy(Protocol):
     """A placement policy with decisions of its own."""
 
-    def foresee(self, demands: Sequence[Demand[Slot]]) -> Foreseen:
-        """The decisions about these demands beside the open ones, with nothing changed. The demands have one role."""
+    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
+        """The decisions about these demands beside the other open ones, with nothing changed. The demands have one
+        role. `without`: ids of agents that take nothing."""
 
 
 class Mode(Enum):
@@ -132,35 +135,40 @@ class Placer:
         self._keep_diagnoses(demands, result.diagnoses)
         return result
 
-    def foresee(self, demands: Sequence[Demand[Slot]]) -> Foreseen:
-        """A dry run of demands by the policy in force. Demands of one taskgroup per agent are only matched."""
+    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
+        """A dry run of demands by the policy in force. Demands of one taskgroup per agent are only matched. `without`:
+        ids of agents that take nothing."""
         if self.policy is None or any(demand.per_agent or demand.promised for demand in demands):
-            return Foreseen(self.plan(demands, Mode.DRY_RUN))
-        return self.policy.foresee(demands)
+            return Foreseen(self.plan([avoiding(demand, without) for demand in demands], Mode.DRY_RUN))
+        return self.policy.foresee(demands, without)
 
     def assign(
         self,
         assignments: Sequence[Assignment],
         missing: Mapping[str, int],
         groups: Sequence[Shortage] = (),
-        mode: Mode = Mode.COMMIT,
+        mode: Mode | TrialPlan = Mode.COMMIT,
     ) -> list[Placement[Slot]]:
         """Commits the decisions of a session: each slot goes to the row that was decided on, or if that row cannot take
         the slot, to another one. The placements of a demand are for its first slots. `missing`: members that a gang
         lacks, by application; nothing of a gang is placed that would stay below its minimum. `groups`: the same
         for groups of applications."""
         left_out: set[str] = set()
-        while True:
-            with self._statement() as statement:
+        with self._beside(mode if isinstance(mode, TrialPlan) else None) as trial:
+            statement = trial.statement
+            before = statement.savepoint()
+            while True:
                 found = _assigned(statement, [one for one in assignments if one.demand.application not in left_out])
                 placed = Counter(demand.application for demand, _ in found)
                 failed = {key for key, number in missing.items() if key in placed and placed[key] < number}
                 failed |= _of_incomplete(groups, placed)
                 if not failed:
-                    if mode is Mode.COMMIT:
-                        statement.commit()
-                    return [placement for _, placement in found]
+                    break
                 left_out |= failed
+                statement.undo(before)
+            if mode is Mode.COMMIT:
+                statement.commit()
+            return [placement for _, placement in found]
 
     def plan_group(self, demands: Sequence[Demand[Slot]], lacks: Shortage, mode: Mode) -> MatchResult[Slot]:
         """Finds places for the open demands of one group of applications, if the group reaches its minimum with them;
@@ -213,15 +221,18 @@ class Placer:
         held_back: Mapping[str, HeldBack],
         gaps: Mapping[str, GroupGap] | None = None,
         missing: Mapping[str, int] | None = None,
+        beside: TrialPlan | None = None,
     ) -> list[Diagnosis]:
         """The reasons why demands have no place, each as if it were alone. Where the matcher finds places, the gang
         does not find enough of them, or the policy has kept the room for others. `held_back`: by application, where a
         queue is the reason. `gaps`: by group of applications, where a group is below its minimum; None = no group is.
-        `missing`: taskgroups that the gang of an application lacks, by application; None = nothing lacks."""
+        `missing`: taskgroups that the gang of an application lacks, by application; None = nothing lacks. `beside`: a
+        trial whose plans have taken room; None = none has."""
         found: list[Diagnosis] = []
         gangs: dict[str, int] = {}
         """Places for all demands of an application together."""
-        with self._statement() as statement:
+        with self._beside(beside) as trial:
+            statement = trial.statement
             before = statement.savepoint()
             for demand in demands:
                 part = first_slots(demand, SLICE)
@@ -253,11 +264,7 @@ class Placer:
     def slices(self, demand: Demand[Slot]) -> Iterator[MatchResult[Slot] | None]:
         """A dry run of one demand, one slice per step; steps that only prepare the run yield None. The offers are those
         of the first step. The last result has the diagnosis if a slot finds no place."""
-        copy = self._pool.copy()
-        yield None
-        pool = OfferPool()
-        for _ in copy.into(pool, COPIED):
-            yield None
+        pool = yield from self._copied()
         census = PlannedCensus(self._census)
         placed: list[Placement[Slot]] = []
         diagnosed = False
@@ -273,6 +280,19 @@ class Placer:
             diagnosed = bool(found.diagnoses)
             yield found
 
+    def one_by_one(
+        self, demands: Sequence[Demand[Slot]], gone: Sequence[Occupant] = ()
+    ) -> Iterator[MatchResult[Slot] | None]:
+        """A dry run of several demands that see each other, one per step, as if the units `gone` were gone; steps that
+        only prepare the run yield None. The offers are those of the first step."""
+        if not demands:
+            return
+        pool = yield from self._copied()
+        statement = Statement(pool, PlannedCensus(self._census), self._scoring)
+        statement.set_aside(gone)
+        for demand in demands:
+            yield statement.plan([demand])
+
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Explains why taskgroups of an operation are not placed, by the last committed plan; None if none was short of
         room. If the operation waits for configmaps, secrets or keys that do not exist, these are the reasons, and no
@@ -285,6 +305,19 @@ class Placer:
         return Diagnosis(transaction_id, wanted, 0, 0, dict.fromkeys(missing, 0))
 
     # --- inside -----------------------------------------------------------------------------------------------
+
+    def _copied(self) -> Generator[None, None, OfferPool]:
+        """Copies the offers in slices."""
+        copy = self._pool.copy()
+        yield
+        pool = OfferPool()
+        for _ in copy.into(pool, COPIED):
+            yield
+        return pool
+
+    def _beside(self, trial: TrialPlan | None) -> AbstractContextManager[TrialPlan]:
+        """The trial, which its owner ends; or one that ends here."""
+        return nullcontext(trial) if trial is not None else self.trial()
 
     def _statement(self) -> Statement:
         return Statement(self._pool, self._census, self._scoring)
@@ -357,16 +390,6 @@ def _assigned(statement: Statement, assignments: Sequence[Assignment]) -> list[t
     for demand in short:
         found += [(demand, placement) for placement in statement.place(demand)]
     return found
-
-
-def first_slots(demand: Demand[Slot], most: int) -> Demand[Slot]:
-    """The demand for its first slots; for more than `most` if its gang needs them."""
-    return demand._replace(slots=demand.slots[: max(most, demand.min_members)])
-
-
-def without_first(demand: Demand[Slot], count: int) -> Demand[Slot]:
-    """Returns the rest of a demand whose first slots have a place."""
-    return demand._replace(slots=demand.slots[count:], min_members=max(demand.min_members - count, 0))
 
 
 def _fuller(before: Diagnosis | None, now: Diagnosis) -> Diagnosis:

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.interface import policies, requests
+from bcs_scheduler.core.interface import plans, policies, requests
 from bcs_scheduler.core.placement.placer import SLICE, Foreseen, Mode
+from bcs_scheduler.core.requests import agent_plans
 from bcs_scheduler.core.requests.handler import RequestHandler
 from offers.model import Demand, MatchResult, Placement
 from store.records import Transaction
@@ -47,6 +48,7 @@ PLACING = (
     policies.PutQueueTree,
     policies.RollbackQueueTree,
     policies.SetQueueState,
+    plans.PlanAgents,
 )
 """Requests whose dry runs need offers."""
 
@@ -66,6 +68,8 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
     """Returns the data of the reply: the operation, the planned placements, the taskgroups that would be ended, and the
     slots without a place. For an update or a reschedule, whose old taskgroups must end first, the places are planned on
     the present free resources."""
+    if isinstance(command, plans.PlanAgents):
+        return agent_plans.plan(turn, command)
     turn.cut()
     planned = _PlannedAnswer({"place": [], "end": [], "unplaced": 0}, [])
     try:

@@ -145,3 +145,43 @@ def test_table_is_another_word_for_text(server: StandIn, bcs: Any) -> None:
     assert bcs("cordon", "10.0.0.1", "-o", "table").out == "agent/10.0.0.1 cordoned\n"
     refused = bcs("cordon", "10.0.0.1", "-o", "wide")
     assert refused.code == 2 and all(word in refused.err for word in ("text", "table", "json", "yaml"))
+
+
+# --- plans --------------------------------------------------------------------------------------------------------
+
+PLAN = {
+    "move": [
+        {"taskgroup": "0.web.shop.c1.1700000000000000001", "agent": "S2", "hostname": "host-2", "waits": ""},
+        {"taskgroup": "1.web.shop.c1.1700000000000000002", "agent": "S2", "hostname": "host-2", "waits": "1 changes"},
+    ],
+    "stay": [{"taskgroup": "2.web.shop.c1.1700000000000000003", "reason": "1 of 1 agent: not enough cpus"}],
+    "pending": [{"application": "shop/db", "transaction": "t1", "taskgroups": 2, "reason": "no room"}],
+    "evict": ["0.batch.shop.c1.1700000000000000004"],
+    "daemonsets": 1,
+    "unplanned": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "path", "done"),
+    [("drain", "/agentsettings/drain", "draining"), ("cordon", "/agentsettings/disable", "cordoned")],
+)
+def test_a_dry_run_shows_the_plan(agents: StandIn, bcs: Any, command: str, path: str, done: str) -> None:
+    agents.on("POST", path, ok([{"innerIP": "10.0.0.1", "result": True, "message": "success", "plan": PLAN}]))
+    assert bcs(command, "host-1", "--dry-run", "-o", "text").out.splitlines() == [
+        f"agent/10.0.0.1 {done} (dry run)",
+        "  > taskgroup web-0 to host-2",
+        "  > taskgroup web-1 to host-2, waits at first: 1 changes",
+        "  - taskgroup batch-0 of other work is evicted to make room",
+        "  ! taskgroup web-2 stays: 1 of 1 agent: not enough cpus",
+        "  ! 2 waiting taskgroups of shop/db would find no place: no room",
+        "  = 1 taskgroup of daemonsets on the agent",
+        "  ! 3 more taskgroups beyond the limit of a plan",
+    ]
+    assert agents.requests("POST")[0].query["dryRun"] == "true"
+
+
+def test_an_uncordon_is_checked_too(agents: StandIn, bcs: Any) -> None:
+    agents.on("POST", "/agentsettings/enable", ok([{"innerIP": "10.0.0.1", "result": True, "message": "success"}]))
+    assert bcs("uncordon", "host-1", "--dry-run", "-o", "text").out == "agent/10.0.0.1 uncordoned (dry run)\n"
+    assert agents.requests("POST")[0].query["dryRun"] == "true"

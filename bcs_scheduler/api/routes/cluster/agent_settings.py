@@ -25,8 +25,9 @@ from bcs_scheduler.api.http.errors import ApiError, bad_parameter, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
 from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.views.cluster.agents import SettingView, ids_by_setting, show_setting
-from bcs_scheduler.api.views.cluster.drains import DrainView, show_drain
+from bcs_scheduler.api.views.cluster.drains import AgentPlan, DrainView, show_drain
 from bcs_scheduler.core.interface.effects import Problem, Reason
+from bcs_scheduler.core.interface.plans import PlanAgents
 from bcs_scheduler.core.interface.requests import DeleteAgentSetting, DrainAgent, Request, SetAgent
 from bcs_scheduler.wire.problems import Problems, element, member
 from bcs_scheduler.wire.quantities import thousandths
@@ -55,6 +56,8 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     message: str = "success"
     listed: bool | msgspec.UnsetType = msgspec.UNSET
     """False: settings were stored under a name that no listed agent has. Left out else."""
+    plan: AgentPlan | msgspec.UnsetType = msgspec.UNSET
+    """Only with `dryRun`, for a cordon or a drain."""
 
 
 @table.read("/agentsettings", "List the settings of agents", query=(IPS, LIMIT, CONTINUE), answer=list[SettingView])
@@ -172,9 +175,10 @@ async def disable_agent(call: Call) -> Answer:
 
 async def _switch(call: Call, *, disabled: bool) -> Answer:
     agents = _ips(call)
-    return await _all(
+    answer = await _all(
         call, [SetAgent(agent=ip, disabled=disabled, dry_run=call.dry_run, cause=call.cause) for ip in agents]
     )
+    return await _planned(call, answer, agents, drain=False) if call.dry_run and disabled else answer
 
 
 @table.write(
@@ -242,6 +246,7 @@ async def delete_settings(call: Call) -> Answer:
     status=200,
 )
 async def drain_agents(call: Call) -> Answer:
+    agents = _ips(call)
     commands = [
         DrainAgent(
             agent=ip,
@@ -251,9 +256,10 @@ async def drain_agents(call: Call) -> Answer:
             dry_run=call.dry_run,
             cause=call.cause,
         )
-        for ip in _ips(call)
+        for ip in agents
     ]
-    return await _all(call, commands)
+    answer = await _all(call, commands)
+    return await _planned(call, answer, agents, drain=True) if call.dry_run else answer
 
 
 @table.read(
@@ -274,6 +280,19 @@ def list_drains(call: Call) -> Answer:
     ids = ids_by_setting(state, listed)
     shown = [view for key in found if (view := show_drain(state, found[key], ids.get(key, set()))) is not None]
     return page(shown, lambda view: (view.inner_ip,), call.query, lambda view: view)
+
+
+async def _planned(call: Call, answer: Answer, agents: Sequence[str], *, drain: bool) -> Answer:
+    """The results of a dry run with the plans of all agents together."""
+    reply = await call.reply(PlanAgents(agents=tuple(agents), drain=drain, dry_run=True, cause=call.cause))
+    plans = reply.data["agents"]
+    common = {"evict": reply.data["evict"]}
+    return answer._replace(
+        data=[
+            msgspec.structs.replace(result, plan=msgspec.convert(plans[result.inner_ip] | common, AgentPlan))
+            for result in answer.data
+        ]
+    )
 
 
 async def _all(call: Call, commands: Sequence[SetAgent | DeleteAgentSetting | DrainAgent]) -> Answer:

@@ -20,6 +20,39 @@ class Blocked(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class PlannedMove(msgspec.Struct, frozen=True, kw_only=True):
+    """A taskgroup that a drain would move. `agent`: id of the new agent. `waits`: why the taskgroup does not move at
+    first (disruption budget, an operation in progress); empty if it moves at once."""
+
+    taskgroup: str
+    agent: str
+    hostname: str
+    waits: str
+
+
+class LostPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Waiting work that would find a place on an agent now, and none without the agent. `taskgroups`: their number."""
+
+    application: str
+    transaction: str
+    taskgroups: int
+    reason: str
+
+
+class AgentPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """The effect of a cordon or a drain on an agent. `move`, `stay`: taskgroups of a drain with and without a place
+    elsewhere; `evict`: taskgroups that the policy would end to make room, for all agents of the request;
+    `daemonsets`: number of taskgroups of daemonsets on the agent; `unplanned`: number of taskgroups beyond the limit of
+    a plan."""
+
+    move: list[PlannedMove]
+    stay: list[Blocked]
+    pending: list[LostPlace]
+    evict: list[str]
+    daemonsets: int
+    unplanned: int
+
+
 class DrainView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`state`: draining, drained or failed. `left`: taskgroups that are still there and to be moved, those that are
     ending included; `moving`: on their way, until they are ready elsewhere; `daemonsets`: taskgroups of daemonsets on

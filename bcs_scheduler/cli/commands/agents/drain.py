@@ -8,6 +8,7 @@ import click
 
 from bcs_scheduler.cli.client.lookup import agent_keys
 from bcs_scheduler.cli.client.types import Json
+from bcs_scheduler.cli.commands.agents.plans import report_plans
 from bcs_scheduler.cli.commands.completing import agent_names
 from bcs_scheduler.cli.errors import Conflict, TimedOut
 from bcs_scheduler.cli.options import RenamedOption, connection_options, examples, pass_session, reporting
@@ -19,7 +20,11 @@ LATE = 15.0
 
 
 @click.command(
-    epilog=examples("bcs drain 10.0.0.7 --timeout 30m", "bcs drain 10.0.0.7 10.0.0.8 --parallel 3 --daemonsets")
+    epilog=examples(
+        "bcs drain 10.0.0.7 --timeout 30m",
+        "bcs drain 10.0.0.7 10.0.0.8 --parallel 3 --daemonsets",
+        "bcs drain 10.0.0.7 --dry-run",
+    )
 )
 @click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
 @click.option(
@@ -33,7 +38,7 @@ LATE = 15.0
 )
 @click.option("--daemonsets", is_flag=True, help="End also the taskgroups of daemonsets, after all others.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the agents are empty.")
-@click.option("--dry-run", is_flag=True, help="Check the agents, and change nothing.")
+@click.option("--dry-run", is_flag=True, help="Show where taskgroups would move, and change nothing.")
 @connection_options
 @pass_session
 @reporting
@@ -51,6 +56,8 @@ def drain(
     it fits. After --timeout the drain fails and the other taskgroups stay; without --timeout there is no limit. Ctrl-C
     ends only the waiting; `bcs uncordon AGENT` ends the drain.
 
+    --dry-run shows for each taskgroup the new agent, or the reason why the taskgroup would stay.
+
     Exit code 0: the agents are empty; 4: --timeout was exceeded; 6: another user ended the drain.
     """
     results = session.client.drain(
@@ -60,10 +67,13 @@ def drain(
         daemonsets=daemonsets,
         dry_run=dry_run,
     )
+    if dry_run:
+        report_plans(session, results, "draining")
+        return
     keys = [str(result["innerIP"]) for result in results]
     for agent in keys:
-        session.report("agent", agent, "draining", "dry run" if dry_run else "", dryRun=dry_run)
-    if dry_run or no_wait:
+        session.report("agent", agent, "draining", dryRun=False)
+    if no_wait:
         return
     for agent in keys:
         found = _wait(session, agent)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from bcs_scheduler.cli.client.lookup import agent_keys, setting_keys
+from bcs_scheduler.cli.commands.agents.plans import report_plans
 from bcs_scheduler.cli.commands.completing import agent_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.agents import warn_missing_agents
-from bcs_scheduler.cli.options import connection_options, examples, pass_session, reporting
+from bcs_scheduler.cli.options import connection_options, dry_run_option, examples, pass_session, reporting
 from bcs_scheduler.cli.session import Session
 
 
@@ -17,13 +18,17 @@ def _cordoning(name: str, words: str, *, cordoned: bool, done: str, hidden: bool
 
     @click.command(name, help=words, hidden=hidden, epilog=examples(f"bcs {name} 10.0.0.7 10.0.0.8"))
     @click.argument("agents", nargs=-1, required=True, metavar="AGENT...", shell_complete=agent_names)
+    @dry_run_option
     @connection_options
     @pass_session
     @reporting
-    def command(session: Session, agents: tuple[str, ...]) -> None:
-        warn_missing_agents(
-            session, session.client.set_agents(agent_keys(session.client, agents), enabled=not cordoned)
-        )
+    def command(session: Session, agents: tuple[str, ...], dry_run: bool) -> None:
+        keys = agent_keys(session.client, agents)
+        results = session.client.set_agents(keys, enabled=not cordoned, dry_run=dry_run)
+        warn_missing_agents(session, results)
+        if dry_run:
+            report_plans(session, results, done)
+            return
         for agent in agents:
             session.report("agent", agent, done)
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.launcher import Site
 from bcs_scheduler.core.placement.placement_pass import EXPLAINED, PlacementPass
-from bcs_scheduler.core.placement.placer import SLICE, Assignment, Foreseen, Mode, without_first
+from bcs_scheduler.core.placement.placer import SLICE, Assignment, Foreseen, Mode
+from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
@@ -210,25 +211,29 @@ class SessionPass(PlacementPass):
 
     # --- dry runs ---------------------------------------------------------------------------------------------
 
-    def foresee(self, demands: Sequence[Demand[Slot]]) -> Foreseen:
+    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
         """See `Policy.foresee`. Costs as much as a session; the snapshot stays the one of the next session."""
         turn, role = self._turn, demands[0].role
         known = turn.state.transactions
+        demands = [avoiding(demand, without) for demand in demands]
+        own = {demand.id: demand for demand in demands}
         waiting = [
-            demand
+            avoiding(demand, without)
             for demand in turn.engine.demands.values()
             if demand.role == role
+            and demand.id not in own
             and not (demand.per_agent or demand.promised)
             and (transaction := known.get(demand.id)) is not None
             and transaction.active  # the request may have ended it
         ]
         chosen, held_back = self._imagine(role, [*waiting, *demands])
-        placements = turn.placer.assign(self._assignments(chosen), chosen.found.missing, chosen.lacking, Mode.DRY_RUN)
-        own = {demand.id: demand for demand in demands}
-        found = [placement for placement in placements if placement.demand in own]
-        placed = Counter(placement.demand for placement in found)
-        short = [without_first(demand, placed[key]) for key, demand in own.items() if placed[key] < len(demand.slots)]
-        why = turn.placer.reasons(short, held_back, chosen.gaps, chosen.found.missing) if short else []
+        missing = chosen.found.missing
+        with turn.placer.trial() as trial:
+            placements = turn.placer.assign(self._assignments(chosen), missing, chosen.lacking, trial)
+            found = [placement for placement in placements if placement.demand in own]
+            placed = Counter(placement.demand for placement in found)
+            short = [without_first(one, placed[key]) for key, one in own.items() if placed[key] < len(one.slots)]
+            why = turn.placer.reasons(short, held_back, chosen.gaps, missing, trial) if short else []
         applications = {demand.application for demand in demands}
         evicted = [one.task for one in chosen.decisions.evictions if one.beneficiary in applications]
         return Foreseen(MatchResult(found, why), tuple(evicted))
