@@ -57,7 +57,7 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     listed: bool | msgspec.UnsetType = msgspec.UNSET
     """False: settings were stored under a name that no listed agent has. Left out else."""
     plan: AgentPlan | msgspec.UnsetType = msgspec.UNSET
-    """Only with `dryRun`, for a cordon or a drain."""
+    """The plan of a cordon or a drain. Left out without `dryRun`."""
 
 
 @table.read("/agentsettings", "List the settings of agents", query=(IPS, LIMIT, CONTINUE), answer=list[SettingView])
