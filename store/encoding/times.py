@@ -84,31 +84,42 @@ PARTS: Mapping[str, tuple[str, ...]] = {
 }
 """Fields, by struct, with structs that hold times."""
 
-_LATEST: Mapping[str, Callable[[Any], tuple[float, ...]]] = {
-    name.lower(): attrgetter(*PAST[name])
-    for name in PAST
-    if name not in ("TaskGroup", "Version", "Task", "CheckResult", "Note", "Drain", "Event") and len(PAST[name]) > 1
+_SEVERAL: Mapping[str, Callable[[Any], tuple[float, ...]]] = {
+    name: attrgetter(*fields) for name, fields in PAST.items() if name != "TaskGroup" and len(fields) > 1
 }
+_SINGLE: Mapping[str, Callable[[Any], float]] = {
+    name: attrgetter(*fields) for name, fields in PAST.items() if len(fields) == 1
+}
+_HISTORIES: Mapping[str, tuple[str, ...]] = {
+    "ManagedApplication": ("core_history", "history"),
+    "ManagedTask": ("history",),
+    "Placeholder": ("history",),
+}
+"""Fields, by struct, with changes of state in the order of their times, which no other field of the record covers."""
 
 
 def newest(record: Record) -> float:
     """The newest time in the record (Unix seconds); 0.0 if it holds none. Cheap, because it is called for every change
     of a record."""
-    kind = record.kind
-    if kind == "taskgroup":  # `updated_at` is at least as new as all other times except `killing_since`
+    name = type(record).__name__
+    if name == "TaskGroup":  # `updated_at` is at least as new as all other times except `killing_since`
         updated_at: float = record.updated_at  # type: ignore[attr-defined]
         killing_since: float = record.killing_since  # type: ignore[attr-defined]
         return killing_since if killing_since > updated_at else updated_at
-    times = _LATEST.get(kind)
-    if times is not None:
-        return max(times(record))
-    if kind == "journal":
+    if (single := _SINGLE.get(name)) is not None:
+        latest = single(record)
+    elif (several := _SEVERAL.get(name)) is not None:
+        latest = max(several(record))
+    elif name == "EventLog":
         events = record.events  # type: ignore[attr-defined]
         return float(events[-1].at) if events else 0.0
-    if kind == "agentsetting":
-        drain = record.drain  # type: ignore[attr-defined]
+    else:
+        drain = getattr(record, "drain", None)
         return max(drain.since, drain.done_at) if drain is not None else 0.0
-    return float(getattr(record, "created_at", 0.0))
+    for field in _HISTORIES.get(name, ()):
+        if changes := getattr(record, field):
+            latest = max(latest, changes[-1].at)
+    return latest
 
 
 def moved_back(record: Any, beyond: float, seconds: float) -> Any:

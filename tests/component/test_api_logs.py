@@ -199,8 +199,10 @@ def test_what_cannot_be_read(api: Api, agent: AgentFiles, gateway: CoreGateway) 
     assert refusal("/taskgroup/1.web.shop.demo.2/logs") == (404, "not_found")
     agent.close()
     assert refusal(LOGS, task="T0") == (502, "agent")
-    gateway.listed = []
+    gateway.listed = [listed_agent(7, 1, 1)]
     assert refusal(LOGS, task="T0") == (502, "agent")
+    gateway.listed = []  # a new leader: clients repeat the request
+    assert refusal(LOGS, task="T0") == (503, "unavailable")
 
 
 def test_a_standby_points_to_who_knows_the_agents(api: Api, gateway: CoreGateway) -> None:

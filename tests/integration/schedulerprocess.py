@@ -149,6 +149,15 @@ class SchedulerProcess:
         wait_for(running, seconds, lambda: f"{count} running of {name}: {self.application(name)}")
         return self.taskgroups(name)
 
+    def wait_replaced(self, name: str, taskgroup: str, seconds: float = 30.0) -> dict[str, Any]:
+        """Waits until another taskgroup takes the place of the only one of the application; returns it. Between the two
+        the application has none."""
+
+        def other() -> dict[str, Any] | None:
+            return next((group for group in self.taskgroups(name) if group["ID"] != taskgroup), None)
+
+        return wait_for(other, seconds, lambda: f"a replacement of {taskgroup}: {self.taskgroups(name)}")
+
     def wait_transaction(self, identity: str, seconds: float = 60.0, namespace: str = "default") -> dict[str, Any]:
         """Waits until the transaction has ended; returns it."""
 

@@ -158,8 +158,7 @@ def test_checks_and_kill_policy_of_the_executor_of_mesos(scheduler: SchedulerPro
         asked = document(name, 1, ["/bin/sh", "-c", line], container=container, **policies)
         scheduler.call("POST", APPS, asked | {"executor": "mesos"})
     well, ill = settled(scheduler, "native", "Running"), settled(scheduler, "native-ill", "Running")
-    wait_for(lambda: not the_task(scheduler.taskgroups("native-ill")[0])["Healthy"], 30, "a failed check")
-    wait_for(lambda: scheduler.taskgroups("native-ill")[0]["ID"] != ill["ID"], 30, "a replacement")
+    scheduler.wait_replaced("native-ill", ill["ID"], 60)
     wait_gone(ill)
     assert processes_of(well["ID"])
     assert not executors_of(well["ID"])
@@ -372,7 +371,7 @@ def test_what_happens_while_no_scheduler_is_there(mesos: RealMesos, scheduler: S
     assert outcome(scheduler, told)["Results"][0]["commInspect"]["stdout"] == "done\n"
     assert counted.read_text() == "ran\n"
     assert the_task(settled(scheduler, "ends", "Finish"))["ExitCode"] == 0
-    wait_for(lambda: scheduler.taskgroups("breaks")[0]["ID"] != breaks["ID"], 30, "a replacement")
+    scheduler.wait_replaced("breaks", breaks["ID"])
     again = settled(scheduler, "breaks", "Running")
     assert again["ReschededTimes"] == 1
     wait_gone(ends, breaks)
@@ -394,9 +393,7 @@ def test_an_agent_away_for_longer_than_the_recovery_time(mesos: RealMesos, sched
     finally:
         mesos.start_process(agent)
     mesos.wait_for_agents()
-    wait_for(
-        lambda: scheduler.taskgroups("left")[0]["ID"] != group["ID"], 60, lambda: f"{scheduler.taskgroups('left')}"
-    )
+    scheduler.wait_replaced("left", group["ID"], 60)
     remove(scheduler, settled(scheduler, "left", "Running"))
 
 

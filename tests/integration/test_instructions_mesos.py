@@ -90,7 +90,7 @@ def test_a_process_with_commands_of_its_own(real_mesos: RealMesos, scheduler: Sc
     assert events.read_text().split("\n")[1] == "reload"
 
     os.kill(pid, signal.SIGKILL)
-    wait_for(lambda: scheduler.taskgroups("beacon")[0]["ID"] != group["ID"], 30, "a replacement of the daemon")
+    scheduler.wait_replaced("beacon", group["ID"])
     [new] = scheduler.wait_running("beacon", 1)
     wait_gone(group)
     scheduler.call("DELETE", f"{APPS}/beacon")

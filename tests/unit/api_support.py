@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from concurrent.futures import Future
@@ -48,6 +49,8 @@ class CoreGateway:
         self._leader: str | None = "http://127.0.0.1:1"
         self.follow = Hub(state=self.core.state)
         self._lock = threading.Lock()
+        self._tokens = itertools.count(1)
+        self._unanswered: dict[int, Future[Reply]] = {}
 
     def stand_by(self, leader: str | None) -> None:
         self._role, self._leader = "slave", leader
@@ -61,6 +64,10 @@ class CoreGateway:
             told = [h for e in left if isinstance(e, EventsRecorded) for h in e.events]
             self.follow.publish([Item(EVENTS, "", event, event.number) for event in told])
             self.follow.touch(change for unit in units for change in unit.changes)
+            replies = [(self._unanswered.pop(e.token, None), e) for e in left if isinstance(e, Reply)]
+        for future, reply in replies:
+            if future is not None:
+                future.set_result(reply)
         return left
 
     # --- gateway ----------------------------------------------------------------------------------------------
@@ -85,8 +92,9 @@ class CoreGateway:
         self.commands.append(command)
         future: Future[Reply] = Future()
         if not self.silent:
-            effects = self.feed(msgspec.structs.replace(command, token=1))
-            future.set_result(next(effect for effect in effects if isinstance(effect, Reply)))
+            token = next(self._tokens)
+            self._unanswered[token] = future  # a dry run may wait for the next offers
+            self.feed(msgspec.structs.replace(command, token=token))
         return future
 
     def withdraw(self, future: Future[Reply]) -> bool:

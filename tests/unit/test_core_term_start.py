@@ -16,6 +16,7 @@ from store.records import Record as AnyRecord
 from store.records.definition import Part
 from store.records.record import Record
 from store.state import State
+from tests.golden.write import filled
 from tests.unit.lab import START, Lab, running, version
 
 HOUR = 3600.0
@@ -212,3 +213,19 @@ def test_every_kind_tells_its_newest_time() -> None:
     for record in lab.core.state.records():
         assert isinstance(record, Record)
         assert 0.0 <= times.newest(record) <= lab.now
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_time_of_a_record_counts(kind: str) -> None:
+    """A term that begins before a record was written would judge the age of the record by a time ahead."""
+    record = filled(KINDS[kind])
+    for field in times.PAST.get(type(record).__name__, ()):
+        if kind == "taskgroup" and field not in ("updated_at", "killing_since"):
+            continue  # never newer than `updated_at`
+        late = msgspec.structs.replace(record, **{field: START + 1_000_000})
+        assert times.newest(late) == START + 1_000_000, field
+    for field in times.PARTS.get(type(record).__name__, ()):
+        if kind in ("managedapplication", "managedtask", "placeholder") and field.endswith("history"):
+            last = msgspec.structs.replace(getattr(record, field)[-1], at=START + 1_000_000)
+            late = msgspec.structs.replace(record, **{field: (*getattr(record, field), last)})
+            assert times.newest(late) == START + 1_000_000, field

@@ -16,7 +16,7 @@ def send(console: Console, method: str, path: str, body: Any, token: str = "admi
 def rollout(console: Console) -> None:
     """A deployment of four taskgroups, one of them at a time on the way to the second revision."""
     offer(console)
-    body = deployment("front", instance=4, maxUnavilable=1, maxSurge=1, upgradeDuration=1)
+    body = deployment("front", instance=4, maxUnavilable=1, maxSurge=1, upgradeDuration=3600)
     send(console, "POST", "/namespaces/shop/deployments", body)
     report(console)
     container = body["spec"]["template"]["spec"]["containers"][0]

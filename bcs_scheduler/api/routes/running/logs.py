@@ -193,11 +193,14 @@ def find_task(group: TaskGroup, wanted: str) -> Task:
 def host_port_of(call: Call, group: TaskGroup) -> HostPort:
     """The address at which the agent answers. Only the leader lists agents: standbys point to the leader. Raises
     ApiError."""
-    for agent in call.gateway.agents():
+    agents = call.gateway.agents()
+    for agent in agents:
         if agent.id == group.agent_id and agent.ip and agent.port:
             return HostPort(str(agent.ip), int(agent.port))
     if call.gateway.role() != "master":
         raise not_leading(call.gateway.leader_url())
+    if not agents:  # the first moments of a leader
+        raise ApiError(Reason.UNAVAILABLE, "Mesos has not listed the agents yet; try again")
     raise ApiError(errors.AGENT, f"Mesos does not list agent {group.agent_id} on {group.hostname}")
 
 
