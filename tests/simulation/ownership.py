@@ -37,6 +37,12 @@ Records = Mapping[tuple[str, str], Record]
 R = TypeVar("R", bound=Record)
 
 
+ANSWERING = frozenset({"application", "endpoint", "service", "taskgroup", "version"})
+"""Kinds of records that decide on the members of services."""
+OWNING = frozenset({"application", "daemonset", "deployment"})
+"""Kinds of records that own others or are owned."""
+
+
 class Ownership:
     def __init__(self, world: World) -> None:
         self.world = world
@@ -178,8 +184,12 @@ class Ownership:
     # --- after a turn -----------------------------------------------------------------------------------------
 
     def turned(self, term: Term) -> None:
-        self._endpoints_are_true(term.mirror)
-        self._everybody_has_an_owner(term.mirror)
+        """Both depend on records alone, which most turns do not change."""
+        changed = {change.kind for unit in term.made for change in unit.changes}
+        if not changed.isdisjoint(ANSWERING):
+            self._endpoints_are_true(term.mirror)
+        if not changed.isdisjoint(OWNING):
+            self._everybody_has_an_owner(term.mirror)
 
     def _endpoints_are_true(self, records: Records) -> None:
         """I22"""
