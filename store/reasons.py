@@ -17,7 +17,7 @@ EventReason = Literal[
     "TaskGroupEnding", "TaskGroupKilling", "TaskGroupFinished", "TaskGroupKilled", "TaskGroupFailed", "TaskGroupError",
     "TaskGroupLost", "TaskGroupUnknown", "TaskGroupReplaced", "TaskGroupRestarted", "TaskGroupRelaunched",
     "TaskGroupHealthy", "TaskGroupUnhealthy", "TaskGroupRemoved", "TaskGroupNotWanted", "TaskGroupGivenUp",
-    "TaskGroupEvicted", "ApplicationPreempting",
+    "TaskGroupEvicted", "ApplicationPreempting", "TaskGroupRebalanced", "RebalanceFinished",
     "TaskNotWanted", "TaskReportIgnored",
     "ApplicationDeploying", "ApplicationRunning", "ApplicationAbnormal", "ApplicationError", "ApplicationFinished",
     "ApplicationPending", "ApplicationStopped", "ApplicationDeleted",
@@ -152,6 +152,7 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         ("TaskGroupHealthy", "All health checks of a task pass.", "healthy"),
         ("TaskGroupUnhealthy", "A health check of a task fails.", "unhealthy", "warning"),
         ("TaskGroupEvicted", "The policy gives the room of the taskgroup to another application.", "", "warning"),
+        ("TaskGroupRebalanced", "The taskgroup moves to another agent to pack or spread the cluster.", ""),
         ("TaskGroupGivenUp", "The scheduler has given up the kill of a removed taskgroup: no report for too long.",
          "given up"),
     )  # fmt: skip
@@ -267,6 +268,7 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         "framework",
         ("FrameworkSubscribed", "The scheduler is connected to the cluster manager.", "subscribed"),
         ("FrameworkDisconnected", "The connection to the cluster manager was lost.", "disconnected", "warning"),
+        ("RebalanceFinished", "A rebalancing of the cluster has begun its moves, or has found none.", ""),
         ("FrameworkRemoved", "The cluster manager has removed the framework.", "removed", "error"),
         (
             "ReplacementsHalted",

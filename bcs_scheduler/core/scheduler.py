@@ -38,7 +38,7 @@ from bcs_scheduler.core.controllers.workloads.services import Services
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
 from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.dry_run import PLACING, plan
+from bcs_scheduler.core.requests.dry_run import needs_offers, plan
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.sliced import SlicedRequests
 from bcs_scheduler.core.structures.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
@@ -265,7 +265,7 @@ class Core:
 
     def _command(self, command: requests.Request) -> None:
         turn = self.turn_context
-        if command.dry_run and isinstance(command, PLACING) and turn.connected and not turn.pool:
+        if needs_offers(command) and turn.connected and not turn.pool:
             self._offer_manager.revive()
             self._plans.append((turn.now + PLAN_PATIENCE, command))
             return

@@ -35,6 +35,7 @@ LAG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 SESSION = "policy_session"
+MOVES = "rebalance_moves"
 SUMS = "managed_sums_wrong"
 """The name under which the core counts sessions."""
 
@@ -94,6 +95,7 @@ class Metrics:
         self._manager_starts = self._counter(
             "app_manager_starts", "Starts of application managers that have ended", "manager", "result"
         )
+        self._rebalance_moves = self._counter(MOVES, "Moves that rebalancing has begun", "goal")
         self._probes = self._counter("health_probe", "Probes of REMOTE health checks that ended", "type", "result")
         self._probe_lag = self._histogram(
             "health_probe_lag_seconds", "From the due time of a probe to its start", (), LAG_SECONDS
@@ -179,6 +181,8 @@ class Metrics:
             self._policy_sessions.observe(observed.value)
         elif observed.name == SUMS:
             self._sums_wrong.inc()
+        elif observed.name == MOVES:
+            self._rebalance_moves.labels(*observed.labels).inc(observed.value)
         elif observed.name in QUEUES:
             self._queues.observe(observed)
         elif self._objects.observe(observed):

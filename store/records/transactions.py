@@ -79,6 +79,8 @@ class ReschedulePayload(Payload, frozen=True, kw_only=True):
     """Key of the settings of the agent it leads away from, if that is being drained."""
     beneficiary: str = ""
     """Key of the application for which the policy evicts the taskgroup; empty: the policy does not evict it."""
+    rebalanced: str = ""
+    """Goal (pack, spread) for which the taskgroup moves to another agent; empty: no rebalancing moves it."""
     left_agent: str = ""
     """Once it has ended: id of the agent on which a part of the old taskgroup may be left."""
     left_tasks: tuple[str, ...] = ()

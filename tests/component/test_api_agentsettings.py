@@ -8,6 +8,7 @@ import pytest
 
 from bcs_scheduler.api.routes.cluster.agent_settings import UNLISTED
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
+from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.interface.requests import CreateApplication, SetAgent
 from store.records import Version
 from store.records.definition import Container
@@ -157,3 +158,22 @@ def test_an_agent_that_cannot_be_drained_is_named_before_anything_is_planned(gat
     answer = api.call("POST", "/agentsettings/drain?ips=host-1,nobody&dryRun=true")
     assert answer.status_code == 404
     assert [result["result"] for result in answer.json()["data"]["results"]] == [True, False]
+
+
+# --- rebalancing --------------------------------------------------------------------------------------------------
+
+
+def test_a_rebalancing_answers_with_its_moves(gateway: CoreGateway, api: Api) -> None:
+    data = api.call("POST", "/cluster/rebalance?goal=pack&moves=3&gain=0.1&dryRun=true").json()["data"]
+    assert (data["goal"], data["moves"], data["stopped"], data["dryRun"]) == ("pack", [], "GainBelowBound", True)
+    assert gateway.commands[-1].dry_run
+    (command,) = [one for one in gateway.commands if isinstance(one, Rebalance)]
+    assert (command.goal, command.moves, command.gain) == ("pack", 3, 0.1)
+
+
+@pytest.mark.parametrize("query", ["goal=tidy", "moves=0", "moves=101", "gain=0", "gain=2", "gain=nan"])
+def test_a_rebalancing_with_senseless_bounds_is_refused(gateway: CoreGateway, api: Api, query: str) -> None:
+    answer = api.call("POST", f"/cluster/rebalance?{query}")
+    assert answer.status_code == 400
+    assert query.partition("=")[0] in answer.text
+    assert not any(isinstance(one, Rebalance) for one in gateway.commands)

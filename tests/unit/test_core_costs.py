@@ -46,6 +46,8 @@ UNSEEN = {
     inputs.Input, requests.Request, requests.Creation, requests.Put, policies.ChangeTree, cluster_manager.Superseded,
     # A change of the tree of queues is about all applications that the tree has.
     policies.PutQueueTree, policies.RollbackQueueTree, policies.SetQueueState,
+    # A rebalancing is about all agents; its plan is made in slices.
+    plans.Rebalance,
 }  # fmt: skip
 """Bases, and what is for the term only."""
 Worlds = tuple[World, World]

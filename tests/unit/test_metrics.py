@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.effects import LogLine, Observed
-from bcs_scheduler.observability.metrics import SESSION, Metrics
+from bcs_scheduler.observability.metrics import MOVES, SESSION, Metrics
 from bcs_scheduler.observability.queues import QUEUES
 from bcs_scheduler.observability.series import LINGER
 from bcs_scheduler.prober.probe import Verdict
@@ -100,8 +100,17 @@ def test_everything_the_core_counts_is_a_metric() -> None:
         "policy_session",
         "policy_decisions",
         "queue_evictions",
+        "rebalance_moves",
     }
-    assert names == Metrics()._objects.names | {SESSION, *QUEUES}
+    assert names == Metrics()._objects.names | {SESSION, MOVES, *QUEUES}
+
+
+def test_moves_of_rebalancing_are_counted_by_goal() -> None:
+    metrics = Metrics()
+    lead(metrics)
+    for goal in ("pack", "pack", "spread"):
+        feed(metrics, Observed(name=MOVES, labels=(goal,), value=1.0))
+    assert value(metrics, "rebalance_moves_total", goal="pack") == 2
 
 
 # --- series of what is gone ---------------------------------------------------------------------------------------

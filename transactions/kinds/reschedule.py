@@ -64,15 +64,7 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
     a failure. `beneficiary`: key of the application that gets the room; empty: the taskgroup's own queue is above its
     maximum. Raises Refused (not_found, conflict), and
     changes nothing, if the disruption budget or another operation forbids the eviction."""
-    application = ctx.state.applications.get(group.application_key)
-    if application is None:
-        raise Refused("not_found", f"application {group.application_key} does not exist")
-    if group.ended or group.killing_since:
-        raise Refused("conflict", f"taskgroup {group.id} is being ended already")
-    if any(other.taskgroup == group.id for other in ctx.state.active_of(application.key).values()):
-        raise Refused("conflict", f"taskgroup {group.id} is being replaced already")
-    if evictions.allowance(ctx, application.key) < 1:
-        raise Refused("conflict", f"{application.key} allows no further taskgroup to be unavailable")
+    application = _movable(ctx, group)
     whose = beneficiary or "the maximum of its queue"
     terms = Terms(
         target=1,
@@ -85,6 +77,49 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
     words = f"ended for {whose}; a new one waits for a place"
     ctx.record_event("taskgroup", group.id, "TaskGroupEvicted", words, transaction=transaction.id)
     return transaction
+
+
+def rebalance(ctx: Context, group: TaskGroup, target: str, hold: float, goal: str) -> Transaction:
+    """Moves a taskgroup to another agent to make agents fewer in use or more even. `target`: host name of the new
+    agent, which alone is acceptable for `hold` seconds. `goal`: pack or spread. The search ends after as long as that
+    after a failure. Raises Refused (not_found, conflict), and changes nothing, if the disruption budget or another
+    operation forbids the move."""
+    application = _movable(ctx, group)
+    version = ctx.state.version(application.key, group.version)
+    if version is not None:
+        injection.refuse_if_missing(ctx.state, version)
+    terms = Terms(
+        target=1,
+        life=ctx.options.periods.inner_reschedule,
+        note=f"move of {group.id} from {group.hostname} to {target}, to {goal} the cluster",
+    )
+    payload = ReschedulePayload(
+        taskgroup=group.id,
+        force=True,
+        restarts=group.restarts,
+        rebalanced=goal,
+        host_retain=target,
+        host_retain_until=ctx.now + hold,
+    )
+    transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
+    groups.end(ctx, group, "Rescheduled", f"moved to {target} to {goal} the cluster")
+    words = f"moves from {group.hostname} to {target} to {goal} the cluster"
+    ctx.record_event("taskgroup", group.id, "TaskGroupRebalanced", words, transaction=transaction.id)
+    return transaction
+
+
+def _movable(ctx: Context, group: TaskGroup) -> Application:
+    """The application of a taskgroup that may be ended for the sake of others. Raises Refused (not_found, conflict)."""
+    application = ctx.state.applications.get(group.application_key)
+    if application is None:
+        raise Refused("not_found", f"application {group.application_key} does not exist")
+    if group.ended or group.killing_since:
+        raise Refused("conflict", f"taskgroup {group.id} is being ended already")
+    if any(other.taskgroup == group.id for other in ctx.state.active_of(application.key).values()):
+        raise Refused("conflict", f"taskgroup {group.id} is being replaced already")
+    if evictions.allowance(ctx, application.key) < 1:
+        raise Refused("conflict", f"{application.key} allows no further taskgroup to be unavailable")
+    return application
 
 
 def create_inner(
@@ -188,14 +223,14 @@ class Reschedule(Kind):
     def placed(self, ctx: Context, transaction: Transaction, group: TaskGroup, before: TaskGroup | None) -> Done | None:
         """Writes the replacement with the counts that follow from the taskgroup it replaces, and returns that this
         completes the transaction (never None). A launch after one that did not happen is no restart, and neither is a
-        move away from a drained agent or the new place of an evicted taskgroup."""
+        move away from a drained agent, one to rebalance the cluster, or the new place of an evicted taskgroup."""
         how: Literal["restarted", "relaunched"] = "restarted"
         if before is not None and transaction.inner and relaunch.is_due(before):
             how = "relaunched"
             group = relaunch.follow(group, before)
         else:
             asked = ReschedulePayload.of(transaction)
-            restarts = asked.restarts + (not (asked.drained or asked.beneficiary))
+            restarts = asked.restarts + (not (asked.drained or asked.beneficiary or asked.rebalanced))
             group = msgspec.structs.replace(group, restarts=restarts, last_restart_at=ctx.now)
         words = f"{transaction.taskgroup} -> {group.id}"
         event_reason: EventReason = "TaskGroupRestarted" if how == "restarted" else "TaskGroupRelaunched"

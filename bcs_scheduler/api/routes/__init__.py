@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bcs_scheduler.api.http.operation import Operation
-from bcs_scheduler.api.routes.cluster import agent_settings, cluster, executor, health, service, usage
+from bcs_scheduler.api.routes.cluster import agent_settings, cluster, executor, health, rebalancing, service, usage
 from bcs_scheduler.api.routes.objects import (
     configuration,
     custom,
@@ -46,6 +46,7 @@ MODULES = (
     watches,
     usage,
     cluster,
+    rebalancing,
     agent_settings,
     namespaces,
     groups,

@@ -263,6 +263,12 @@ class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, 
         """Ends the halt after a large loss. Returns the number of taskgroups that wait for a replacement."""
         return int(self._command("POST", "/cluster/resume").data["taskgroups"])
 
+    def rebalance(self, *, goal: str, moves: int, gain: float, dry_run: bool) -> Json:
+        """Moves taskgroups to fewer (`goal` pack) or more even agents (spread). `moves`: their maximum number. `gain`:
+        least gain of a move. Returns the moves."""
+        query: Json = {"goal": goal, "moves": moves, "gain": gain, "dryRun": dry_run}
+        return dict(self._command("POST", "/cluster/rebalance", query).data)
+
     def set_taints(self, taints: dict[str, dict[str, str]]) -> list[Json]:
         """Replaces all taints of agents, by the key of their settings. Returns the results by agent."""
         body = [{"innerIP": agent, "noSchedule": given} for agent, given in taints.items()]

@@ -1,8 +1,9 @@
-"""Requests for plans of changes that are made step by step and not by one request."""
+"""Requests about agents that are planned as a whole: plans of cordons and drains, and rebalancing."""
 
 from __future__ import annotations
 
 from bcs_scheduler.core.interface.requests import Request
+from offers.rebalancing.planner import Goal
 
 
 class PlanAgents(Request, frozen=True, kw_only=True):
@@ -12,3 +13,12 @@ class PlanAgents(Request, frozen=True, kw_only=True):
     agents: tuple[str, ...]
     drain: bool = False
     dry_run: bool = True
+
+
+class Rebalance(Request, frozen=True, kw_only=True):
+    """Moves taskgroups toward fewer agents (pack) or more even agents (spread). `moves`: their greatest number.
+    `gain`: least gain of a move (difference of squared shares)."""
+
+    goal: Goal = "spread"
+    moves: int = 10
+    gain: float = 0.01

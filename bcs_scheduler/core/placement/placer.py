@@ -39,16 +39,10 @@ SLICE = 512
 """Slots matched at once: some milliseconds, against about one that each call of the matcher costs at 5,000 agents."""
 COPIED = 256
 """Offers copied at once."""
-
-
 KEPT = "the policy keeps the room for others"
 """Reason of agents that could take a taskgroup and are not given to it."""
-
-
 WITH_GANG = "have room for a part of the gang"
 """Reason of agents that could take a taskgroup whose gang must start together and finds too few places."""
-
-
 WITH_GROUP = "have room, and the group must start together"
 """Reason of agents that could take a taskgroup whose group is below its minimum."""
 
@@ -287,11 +281,15 @@ class Placer:
         only prepare the run yield None. The offers are those of the first step."""
         if not demands:
             return
-        pool = yield from self._copied()
-        statement = Statement(pool, PlannedCensus(self._census), self._scoring)
-        statement.set_aside(gone)
+        trial = yield from self.rehearsal()
+        trial.statement.set_aside(gone)
         for demand in demands:
-            yield statement.plan([demand])
+            yield trial.statement.plan([demand])
+
+    def rehearsal(self) -> Generator[None, None, TrialPlan]:
+        """Returns a trial on a copy of the offers, made in slices. The trial may last longer than a turn."""
+        pool = yield from self._copied()
+        return TrialPlan(Statement(pool, PlannedCensus(self._census), self._scoring))
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Explains why taskgroups of an operation are not placed, by the last committed plan; None if none was short of

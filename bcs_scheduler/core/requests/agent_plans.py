@@ -12,12 +12,11 @@ from collections import Counter, defaultdict
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.plans import PlanAgents
 from bcs_scheduler.core.placement.placer import Mode, WhatIf
 from bcs_scheduler.core.placement.portions import avoiding
+from bcs_scheduler.core.placement.rebalancing import take_out
 from offers.matching.explain import TAKEN
 from offers.model import Demand, Diagnosis, MatchResult, Occupant
 from store.records import TaskGroup
@@ -129,9 +128,9 @@ def _question(
             blockers[group.id] = words
             waits.append(group)
         else:
-            _take_out(turn, group)
+            take_out(turn, group)
     for group in waits:
-        _take_out(turn, group)
+        take_out(turn, group)
     alike: dict[tuple[str, str], list[TaskGroup]] = defaultdict(list)
     for _, group in groups:
         alike[group.application_key, group.version].append(group)
@@ -140,11 +139,6 @@ def _question(
         moved += _demands(turn, f"drain.{number}", members)
     gone = [occupancy.counted_only(turn.state, group) for _, group in groups]
     return _Question(away, waiting, moved, gone, {group.id: key for key, group in groups}, blockers)
-
-
-def _take_out(turn: TurnContext, group: TaskGroup) -> None:
-    ended = tuple(msgspec.structs.replace(task, status="Killed") for task in group.tasks)
-    turn.uow.put(msgspec.structs.replace(group, tasks=ended, killing_since=turn.now))
 
 
 def _demands(turn: TurnContext, identity: str, members: Sequence[TaskGroup]) -> list[Demand[Slot]]:

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import plans, policies, requests
+from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.placer import SLICE, Foreseen, Mode
 from bcs_scheduler.core.requests import agent_plans
 from bcs_scheduler.core.requests.handler import RequestHandler
@@ -53,6 +54,11 @@ PLACING = (
 """Requests whose dry runs need offers."""
 
 
+def needs_offers(command: requests.Request) -> bool:
+    """True if the answer depends on the offers that are held."""
+    return isinstance(command, plans.Rebalance) or (command.dry_run and isinstance(command, PLACING))
+
+
 class _PlannedAnswer(NamedTuple):
     """The planned effect of a request."""
 
@@ -70,6 +76,8 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
     the present free resources."""
     if isinstance(command, plans.PlanAgents):
         return agent_plans.plan(turn, command)
+    if isinstance(command, plans.Rebalance):
+        return rebalancing.run(turn, command)
     turn.cut()
     planned = _PlannedAnswer({"place": [], "end": [], "unplaced": 0}, [])
     try:

@@ -14,7 +14,8 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
-from bcs_scheduler.core.interface import losses, requests
+from bcs_scheduler.core.interface import losses, plans, requests
+from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.requests import queue
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
@@ -81,6 +82,7 @@ class RequestHandler:
             requests.CancelTransaction: self._cancel,
             requests.ReportHealth: health.reported,
             losses.ResumeReplacements: resume,
+            plans.Rebalance: partial(rebalancing.run, turn),
             **self.agents.handlers,
             **trees.TreeRequests(turn, offer_manager.placing).handlers,
         }

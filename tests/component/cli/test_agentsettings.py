@@ -185,3 +185,43 @@ def test_an_uncordon_is_checked_too(agents: StandIn, bcs: Any) -> None:
     agents.on("POST", "/agentsettings/enable", ok([{"innerIP": "10.0.0.1", "result": True, "message": "success"}]))
     assert bcs("uncordon", "host-1", "--dry-run", "-o", "text").out == "agent/10.0.0.1 uncordoned (dry run)\n"
     assert agents.requests("POST")[0].query["dryRun"] == "true"
+
+
+# --- rebalancing --------------------------------------------------------------------------------------------------
+
+MOVED = {
+    "goal": "pack",
+    "moves": [
+        {
+            "taskgroup": "0.web.shop.c1.1700000000000000001",
+            "source": "S1",
+            "sourceHost": "host-1",
+            "target": "S2",
+            "targetHost": "host-2",
+            "gain": 0.25,
+        }
+    ],
+    "refused": [{"taskgroup": "1.web.shop.c1.1700000000000000002", "reason": "it is gone"}],
+    "stopped": "MoveLimit",
+    "message": "the limit of moves is reached",
+}
+
+
+def test_a_rebalancing_shows_its_moves(agents: StandIn, bcs: Any) -> None:
+    agents.on("POST", "/cluster/rebalance", ok(MOVED), ok(MOVED))
+    words = ("rebalance", "--goal", "pack", "--budget", "1", "--gain", "0.1")
+    assert bcs(*words, "--dry-run", "-o", "text").out.splitlines() == [
+        "cluster/pack planned (1 move; the limit of moves is reached; dry run)",
+        "  > taskgroup web-0 from host-1 to host-2, gain 0.25",
+        "  ! taskgroup web-1 stays: it is gone",
+    ]
+    assert bcs(*words, "-o", "text").out.startswith("cluster/pack rebalanced (1 move;")
+    first, second = agents.requests("POST")
+    assert first.query == {"goal": "pack", "moves": "1", "gain": "0.1", "dryRun": "true"}
+    assert second.query.get("dryRun", "false") == "false"
+
+
+@pytest.mark.parametrize("words", [("--goal", "tidy"), ("--budget", "0"), ("--gain", "0")])
+def test_a_rebalancing_with_senseless_options_is_refused(agents: StandIn, bcs: Any, words: tuple[str, ...]) -> None:
+    assert bcs("rebalance", *words).code == 2
+    assert not agents.requests("POST")

@@ -1,0 +1,1 @@
+"""Moves of units between agents toward fewer or more even agents. Pure."""

@@ -1,0 +1,233 @@
+"""Rebalancing: taskgroups move toward fewer or more even agents, within the disruption budgets, and it ends."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core.interface import effects, requests
+from bcs_scheduler.core.interface.plans import Rebalance
+from bcs_scheduler.core.options import CoreOptions
+from store.records import TaskGroup
+from tests.effort import share
+from tests.unit.agentlab import Cluster
+from tests.unit.lab import version
+from tests.unit.test_core_agent_plans import POLICIES, waiting
+from transactions.rules.taskgroups.lifecycle import is_ready
+
+ROOM = 1000
+"""Thousandths of a core on each agent: ten taskgroups."""
+
+
+class Loaded(Cluster):
+    """Agents of equal size that offer what is free. Taskgroups are placed on the agents that a test names."""
+
+    def __init__(self, agents: int, policy: str = "simple", **more: Any) -> None:
+        options = CoreOptions(strict=True, validate=True, session_period=0.1, **POLICIES[policy])
+        super().__init__(0, **{"options": options, **more})
+        for number in range(agents):
+            self.join(f"a{number}")
+
+    def list(self) -> None:
+        self.listed = {
+            key: agent._replace(total={"cpus": ROOM, "mem": 64_000_000}) for key, agent in self.listed.items()
+        }
+        super().list()
+
+    def offer_rest(self, *only: str) -> None:
+        for agent in self.listed:
+            used = sum(group.resources.cpus for group in self.alive if group.agent_id == agent)
+            self.core.turn_context.pool.remove_agent(agent)
+            if not only or agent in only:
+                self.offer(agent, cpus=ROOM - used)
+        self.core.turn_context.pool.learn_totals(dict.fromkeys(self.listed, (ROOM, 64000000)))
+
+    @property
+    def alive(self) -> list[TaskGroup]:
+        return [group for group in self.core.state.taskgroups.values() if not group.ended]
+
+    def place(self, name: str, **on: int) -> None:
+        """An application with so many taskgroups on these agents."""
+        fields = {"application": name, "max_unavailable": self.bound}
+        sizes = list(on.items())
+        self.offer_rest(sizes[0][0])
+        created = msgspec.structs.replace(version(sizes[0][1]), **fields)
+        self.create_version(created)
+        self.run_all()
+        total = sizes[0][1]
+        for agent, number in sizes[1:]:
+            total += number
+            self.offer_rest(agent)
+            self.scale_to(name, total)
+            self.run_all()
+
+    bound = 2
+
+    def create_version(self, created: Any) -> None:
+        assert not self.ask(requests.CreateApplication(version=created)).error
+
+    def scale_to(self, name: str, instances: int) -> None:
+        assert not self.ask(requests.ScaleApplication(namespace="default", name=name, instances=instances)).error
+
+    def run_all(self) -> None:
+        self.wait(1.0)
+        for group in self.alive:
+            if not group.started:
+                self.report(group, "RUNNING")
+        self.wait(0.3)
+
+    def rebalance(self, **fields: Any) -> effects.Reply:
+        token = random.Random(self.now).randint(1, 1 << 30)
+        units = self.core.turn([Rebalance(token=token, **fields)], self.now)
+        for _ in range(2000):
+            for unit in units:
+                for effect in unit.effects:
+                    if isinstance(effect, effects.Reply) and effect.token == token:
+                        return effect
+            units = self.core.turn([], self.now)
+        raise AssertionError("no answer")
+
+    def play(self) -> None:
+        """Ends and starts what is to end and to start, until nothing changes."""
+        for _ in range(30):
+            ready = Counter(group.application for group in self.alive if is_ready(group))
+            for name, number in Counter(group.application for group in self.alive).items():
+                wanted = self.core.state.applications[f"default/{name}"].instances
+                assert ready[name] >= wanted - self.bound, (name, number)
+            ending = [group for group in self.alive if group.killing_since]
+            staged = [group for group in self.alive if not group.started and not group.killing_since]
+            waits = self.core.pending
+            if not (ending or staged or waits):
+                return
+            for group in ending:
+                self.report(group, "KILLED")
+            for group in staged:
+                self.report(group, "RUNNING")
+            self.offer_rest()
+            self.wait(0.7)
+        raise AssertionError("does not come to rest")
+
+    def used(self) -> list[int]:
+        counts = Counter(group.agent_id for group in self.alive)
+        return [counts[agent] for agent in self.listed]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(("goal", "end"), [("spread", [4, 3, 3]), ("pack", [10, 0, 0])])
+def test_rounds_come_to_the_goal_and_end(policy: str, goal: Any, end: list[int]) -> None:
+    lab = Loaded(3, policy)
+    lab.place("web", a0=7, a1=1, a2=2)
+    lab.offer_rest()
+    assert lab.used() == [7, 1, 2]
+    for _ in range(20):
+        before = lab.used()
+        data = lab.rebalance(goal=goal, gain=0.001).data
+        assert len(data["moves"]) <= lab.bound
+        if not data["moves"]:
+            break
+        measure = data["after"] - data["before"]
+        assert measure > 0 if goal == "pack" else measure < 0
+        lab.play()
+        assert lab.used() != before
+    assert data["stopped"] == "GainBelowBound"
+    assert sorted(lab.used(), reverse=True) == end
+
+
+def test_a_dry_run_changes_nothing_and_has_the_moves_of_the_run() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6, a1=1)
+    lab.offer_rest()
+    before = lab.records()
+    planned = lab.rebalance(dry_run=True).data
+    assert lab.records() == before and len(planned["moves"]) == 2 and planned["dryRun"]
+    done = lab.rebalance().data
+    assert done == {**planned, "dryRun": False}
+
+
+def test_a_move_is_told_and_is_no_restart() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6, a1=1)
+    lab.offer_rest()
+    (move, *_) = lab.rebalance(moves=1).data["moves"]
+    (transaction,) = [t for t in lab.core.state.transactions.values() if t.type == "RESCHEDULE"]
+    assert transaction.payload.rebalanced == "spread"  # type: ignore[attr-defined]
+    assert transaction.deadline > transaction.created_at
+    events = [event for log in lab.core.state.event_logs.values() for event in log.events]
+    told = [(event.object, event.reason) for event in events][-8:]
+    assert ("taskgroup", "TaskGroupRebalanced") in told and ("framework", "RebalanceFinished") in told
+    lab.play()
+    (new,) = [g for g in lab.alive if g.index == int(move["taskgroup"].partition(".")[0])]
+    assert (new.agent_id, new.restarts) == (move["target"], 0)
+
+
+def test_the_budget_of_an_application_is_shared_with_what_is_not_ready() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6, a1=1)
+    lab.offer_rest()
+    assert len(lab.rebalance(dry_run=True).data["moves"]) == 2
+    leaving = next(group for group in lab.alive if group.agent_id == "a1")
+    assert not lab.ask(requests.RescheduleTaskGroup(taskgroup=leaving.id)).error
+    assert len(lab.rebalance(dry_run=True).data["moves"]) == 1
+
+
+def test_the_moves_of_one_rebalancing_end_before_the_next_one() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6, a1=1)
+    lab.offer_rest()
+    assert len(lab.rebalance(moves=1).data["moves"]) == 1
+    again = lab.rebalance().data
+    assert (again["moves"], again["stopped"]) == ([], "MovesInProgress")
+
+
+def test_while_taskgroups_wait_none_moves() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6, a1=1)
+    lab.offer_rest()
+    waiting(lab, 5000)
+    lab.wait(0.5)
+    data = lab.rebalance().data
+    assert (data["moves"], data["stopped"]) == ([], "TaskgroupsWait")
+
+
+def test_a_cordoned_agent_is_no_target() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6)
+    lab.offer_rest()
+    lab.set_agent("a1", disabled=True)
+    assert lab.rebalance().data["moves"] == []
+    lab.set_agent("a1", disabled=False)
+    assert len(lab.rebalance(dry_run=True).data["moves"]) == 2
+
+
+def test_moves_and_gain_must_be_positive() -> None:
+    lab = Loaded(1)
+    lab.offer_rest()
+    for fields in ({"moves": 0}, {"gain": 0.0}, {"gain": float("nan")}):
+        assert lab.rebalance(**fields).error == "invalid"
+
+
+@pytest.mark.parametrize("seed", range(share(40)))
+def test_random_clusters_are_never_worse_and_end(seed: int) -> None:
+    chance = random.Random(seed)
+    goal = chance.choice(("pack", "spread"))
+    lab = Loaded(chance.randint(2, 4))
+    for name in ("one", "two"):
+        lab.bound = 1
+        agents = chance.sample(list(lab.listed), chance.randint(1, len(lab.listed)))
+        lab.place(name, **{agent: chance.randint(1, 3) for agent in agents})
+    lab.offer_rest()
+    measures: list[float] = []
+    for _ in range(40):
+        data = lab.rebalance(goal=goal, moves=chance.randint(1, 3), gain=0.005).data
+        measures.append(data["before"])
+        if not data["moves"]:
+            break
+        lab.play()
+    else:
+        raise AssertionError("does not end")
+    assert data["stopped"] == "GainBelowBound"
+    assert measures == sorted(measures, reverse=goal == "spread")
