@@ -90,6 +90,15 @@ class CoreOptions:
     """Part of the agents or taskgroups whose loss at once stops the replacement of lost taskgroups; 0 = no guard."""
     loss_pause: float = 1800.0
     """Seconds after which lost taskgroups are replaced although no operator has resumed; 0 = never."""
+    rebalance: Literal["off", "pack", "spread"] = "off"
+    """Taskgroups are moved by themselves toward fewer agents (pack) or more even agents (spread); off: only on
+    request."""
+    rebalance_period: float = 300.0
+    """Seconds between two rounds of such moves."""
+    rebalance_moves: int = 10
+    """Moves of a round at most."""
+    rebalance_gain: float = 0.01
+    """Least gain of a move: the change of the sum of squared shares of agents (offers.rebalancing.planner)."""
     agent_return: float = 900.0
     """Seconds for which an agent may be missing from the list before ended taskgroups of a daemonset on it are removed:
     after a change of masters it takes agents some time to register again."""

@@ -21,6 +21,7 @@ from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.cluster.orphaned_tasks import OrphanedTasks
+from bcs_scheduler.core.controllers.cluster.rebalancer import Rebalancer
 from bcs_scheduler.core.controllers.cluster.reconciler import Reconciler
 from bcs_scheduler.core.controllers.cluster.status_updates import StatusUpdates
 from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
@@ -58,8 +59,7 @@ TICK = 1.0
 PLAN_PATIENCE = 3.0
 """Seconds a plan waits for offers if none are held."""
 ROUNDS = 8
-"""Greatest number of placement passes per turn; each further pass places only demands that the previous one made
-possible."""
+"""Greatest number of placement passes per turn; each further pass places demands for which the one before made room."""
 
 
 class Core:
@@ -74,8 +74,7 @@ class Core:
         elapsed: float | None = None,
     ) -> None:
         """`records`: all that are stored, or a state made of them, which is the core's from now on. `wall`, `elapsed`:
-        as in bcs_scheduler.core.term_start; the times of the turns continue from `began.now`. `unreadable`: see
-        store.state.State.unreadable; None = every stored record could be read."""
+        as in core.term_start; times of turns continue from `began.now`. `unreadable`: as in State; None = nothing."""
         self.options = options
         self.state = records if isinstance(records, State) else State(records)
         self.state.unreadable.update(unreadable or {})
@@ -110,6 +109,7 @@ class Core:
             Deployments(self.turn_context),
             QueuedRequests(self.turn_context, self._request_handler.carry_out),
             Drains(self.turn_context, self._offer_manager),
+            Rebalancer(self.turn_context, self._offer_manager),
             ManagedApplications(self.turn_context),
             EndedTransactions(self.turn_context, self._orphaned_tasks),
             EndedCommands(self.turn_context),

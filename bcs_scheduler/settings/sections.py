@@ -206,6 +206,16 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
         msgspec.Meta(ge=0),
         Help("Seconds until replacements continue after such a loss; 0 = never."),
     ] = _CORE.loss_pause
+    rebalance: Annotated[Literal["off", "pack", "spread"], Help("Goal of moves of taskgroups without a request.")] = (
+        _CORE.rebalance
+    )
+    rebalance_period: Annotated[Positive, Help("Seconds between two rounds of such moves.")] = _CORE.rebalance_period
+    rebalance_moves: Annotated[int, msgspec.Meta(ge=1, le=100), Help("Number of moves of a round at most.")] = (
+        _CORE.rebalance_moves
+    )
+    rebalance_gain: Annotated[
+        float, msgspec.Meta(ge=0.0001, le=1), Help("Part of a squared share that a move must gain.")
+    ] = _CORE.rebalance_gain
     queue_requests: Annotated[
         int, msgspec.Meta(ge=0, le=1000), Help("Number of requests that may wait for one object; 0 = none.")
     ] = _CORE.queue_requests

@@ -14,13 +14,15 @@ from typing import Literal, NamedTuple
 
 Goal = Literal["pack", "spread"]
 
-SOURCES = 16
+SOURCES = 8
 """Agents from which a step tries to move a unit."""
 KINDS = 8
 """Kinds of units tried of one agent in a step."""
 TARGETS = 4
 """Agents tried for one unit in a step, best first."""
-LOOKED_AT = 256
+REFUSALS = 24
+"""Candidates that are refused before a step gives up: each answer may cost a millisecond."""
+LOOKED_AT = 64
 """Agents examined for one unit in a step: full agents are passed over."""
 
 
@@ -35,18 +37,21 @@ class Unit(NamedTuple):
 class Load:
     """An agent: its total and used amounts in thousandths by dimension, and the units that may leave."""
 
-    __slots__ = ("name", "total", "units", "used")
+    __slots__ = ("name", "total", "units", "used", "value")
 
     def __init__(self, name: str, total: Sequence[int], used: Sequence[int], units: Iterable[Unit] = ()) -> None:
         self.name = name
         self.total = tuple(total)
         self.used = list(used)
         self.units = {unit.name: unit for unit in units}
+        self.value = self.measure()
+        """The mean square of the used shares."""
 
     def add(self, amounts: Sequence[int], sign: int = 1) -> None:
         """Adds amounts to the used ones, or with `sign` -1 takes them away."""
         for dimension, amount in enumerate(amounts):
             self.used[dimension] += sign * amount
+        self.value = self.measure()
 
     def takes(self, amounts: Sequence[int]) -> bool:
         """Returns True if the amounts fit beside the used ones."""
@@ -76,12 +81,13 @@ class Move(NamedTuple):
 
 def measure(loads: Iterable[Load]) -> float:
     """The measure of a cluster, between 0 and the number of its agents (a sum of squared shares)."""
-    return sum(load.measure() for load in loads)
+    return sum(load.value for load in loads)
 
 
 def gain(goal: Goal, unit: Unit, source: Load, target: Load) -> float:
     """The gain of a move as a difference of the measure; negative if the move makes the cluster worse."""
-    change = source.measure(unit.amounts, -1) + target.measure(unit.amounts) - source.measure() - target.measure()
+    left, entered = source.measure(unit.amounts, -1), target.measure(unit.amounts)
+    change = left + entered - source.value - target.value
     return change if goal == "pack" else -change
 
 
@@ -95,7 +101,7 @@ def moves(
     """Agents that no unit could leave since the last move."""
     moved: set[str] = set()
     while True:
-        order = sorted(loads, key=lambda load: (load.measure(), load.name), reverse=goal == "spread")
+        order = sorted(loads, key=lambda load: (load.value, load.name), reverse=goal == "spread")
         sources = [load for load in order if load.name not in exhausted and load.units][:SOURCES]
         if not sources:
             return
@@ -138,6 +144,8 @@ def _best(
         if admits(move.unit, move.target):
             return move, source, target
         refused.add(place)
+        if len(refused) >= REFUSALS:
+            break
     return None
 
 

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.core.controllers.cluster.rebalancer import GATHER, Rebalancer
 from bcs_scheduler.core.interface import effects, requests
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.options import CoreOptions
-from store.records import TaskGroup
+from store.records import LossHalt, TaskGroup
 from tests.effort import share
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import version
@@ -26,8 +27,8 @@ ROOM = 1000
 class Loaded(Cluster):
     """Agents of equal size that offer what is free. Taskgroups are placed on the agents that a test names."""
 
-    def __init__(self, agents: int, policy: str = "simple", **more: Any) -> None:
-        options = CoreOptions(strict=True, validate=True, session_period=0.1, **POLICIES[policy])
+    def __init__(self, agents: int, policy: str = "simple", settings: dict[str, Any] = {}, **more: Any) -> None:  # noqa: B006
+        options = CoreOptions(strict=True, validate=True, session_period=0.1, **POLICIES[policy], **settings)
         super().__init__(0, **{"options": options, **more})
         for number in range(agents):
             self.join(f"a{number}")
@@ -231,3 +232,67 @@ def test_random_clusters_are_never_worse_and_end(seed: int) -> None:
         raise AssertionError("does not end")
     assert data["stopped"] == "GainBelowBound"
     assert measures == sorted(measures, reverse=goal == "spread")
+
+
+# --- the controller -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("goal", "end"), [("spread", [4, 3, 3]), ("pack", [10, 0, 0])])
+def test_the_controller_comes_to_the_goal_by_itself_and_then_rests(goal: str, end: list[int]) -> None:
+    settings = {"rebalance": goal, "rebalance_period": 20.0, "rebalance_gain": 0.001}
+    lab = Loaded(3, settings=settings)
+    lab.place("web", a0=7, a1=1, a2=2)
+
+    def moves() -> int:
+        return [t.type for t in lab.core.state.transactions.values()].count("RESCHEDULE")
+
+    known = [0]
+    for _ in range(400):
+        lab.offer_rest()
+        lab.wait(1.0)
+        lab.play()
+        known.append(moves())
+    assert sorted(lab.used(), reverse=True) == end
+    assert known[200] == known[-1] > 0
+
+
+def test_the_controller_is_off_without_the_setting() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6)
+    for _ in range(3):
+        lab.offer_rest()
+        lab.wait(400.0)
+    assert lab.used() == [6, 0]
+
+
+def test_the_controller_rests_during_a_large_loss() -> None:
+    lab = Loaded(2, settings={"rebalance": "spread", "rebalance_period": 60.0})
+    lab.place("web", a0=6)
+    halt = LossHalt(since=lab.now, agents=5, taskgroups=9, total=10)
+    uow = lab.core.turn_context.uow
+    uow.put(msgspec.structs.replace(lab.core.state.framework, halt=halt))
+    controller = next(c for c in lab.core._controllers if isinstance(c, Rebalancer))
+    lab.core.turn_context.now = lab.now + 60.0
+    controller.tick()
+    assert controller.next_timer() == lab.now + 120.0
+
+
+def test_a_round_stops_where_the_time_of_the_turn_is_used_up() -> None:
+    lab = Loaded(2, settings={"rebalance": "spread", "rebalance_period": 60.0})
+    lab.place("web", a0=6)
+    lab.offer_rest()
+    controller = next(c for c in lab.core._controllers if isinstance(c, Rebalancer))
+    turn = lab.core.turn_context
+    turn.context.time_is_up = lambda: True
+    turn.start(lab.now + 60.0, "turn")
+    controller.tick()
+    turn.start(lab.now + 60.0 + GATHER, "turn")
+    steps = 0
+    while turn.now < (controller.next_timer() or 0.0) or not steps or controller._steps is not None:
+        controller.tick()
+        steps += 1
+        assert steps < 1000
+        if controller._steps is None:
+            break
+    assert steps > 3
+    assert [t.type for t in lab.core.state.transactions.values()].count("RESCHEDULE") == 2

@@ -55,13 +55,19 @@ def run(turn: TurnContext, command: Rebalance) -> Data:
     return data
 
 
+def rounds(turn: TurnContext, command: Rebalance) -> Iterator[None]:
+    """The work of `run` without an answer, step by step. An event reports it only if a taskgroup moves."""
+    data: Data = {"moves": [], "refused": []}
+    yield from _work(turn, command, data, quiet=True)
+
+
 def take_out(turn: TurnContext, group: TaskGroup) -> None:
     """Makes a taskgroup ended in the unit of work, for plans that are undone."""
     ended = tuple(msgspec.structs.replace(task, status="Killed") for task in group.tasks)
     turn.uow.put(msgspec.structs.replace(group, tasks=ended, killing_since=turn.now))
 
 
-def _work(turn: TurnContext, command: Rebalance, data: Data) -> Iterator[None]:
+def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = False) -> Iterator[None]:
     stopped: Stop = "GainBelowBound"
     chosen: list[planner.Move] = []
     loads = yield from _loads(turn)
@@ -85,7 +91,7 @@ def _work(turn: TurnContext, command: Rebalance, data: Data) -> Iterator[None]:
         _begin(turn, command, move, data)
         yield
     data.update(stopped=stopped, message=WORDS[stopped])
-    if not command.dry_run:
+    if not command.dry_run and (data["moves"] or not quiet):
         words = f"{command.goal}: {counted(len(data['moves']), 'move')}; {WORDS[stopped]}"
         turn.record_event("framework", turn.state.framework.id, "RebalanceFinished", words)
 
