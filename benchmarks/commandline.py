@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from store import threads
 
 RUNS = 9
-LISTED = 50
+FEW, MANY = 10, 1000
 """Applications in the answer of the server."""
 COMPLETION = {"_BCS_COMPLETE": "bash_complete", "COMP_WORDS": "bcs ge", "COMP_CWORD": "1"}
 COMPLETED_NAME = {"_BCS_COMPLETE": "bash_complete", "COMP_WORDS": "bcs get app app-1", "COMP_CWORD": "3"}
@@ -36,28 +36,31 @@ class Measured(NamedTuple):
     completed_name: float
     """Of the name of an application, which the server is asked for."""
     get: float
-    """`bcs get app` with the answer of a server and the table."""
+    """`bcs get app` with the answer of a server and a table of FEW rows."""
+    get_many: float
+    """The same with MANY rows."""
 
 
 def measure(runs: int = RUNS) -> Measured:
-    with _server() as url, tempfile.TemporaryDirectory() as compiled:
-        environment = {"BCS_SERVER": url, "PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
+    with _server(FEW) as few, _server(MANY) as many, tempfile.TemporaryDirectory() as compiled:
+        environment = {"BCS_SERVER": few, "PYTHONPYCACHEPREFIX": compiled, "PYTHONDONTWRITEBYTECODE": ""}
         return Measured(
             _seconds([sys.executable, "-c", "pass"], environment, runs),
             _seconds([*PROGRAM, "--help"], environment, runs),
             _seconds(PROGRAM, COMPLETION | environment, runs),
             _seconds(PROGRAM, COMPLETED_NAME | environment, runs),
             _seconds([*PROGRAM, "get", "app"], environment, runs),
+            _seconds([*PROGRAM, "get", "app"], environment | {"BCS_SERVER": many}, runs),
         )
 
 
 @contextmanager
-def _server() -> Iterator[str]:
-    """The URL of a server that answers every request with a list of applications."""
+def _server(listed: int) -> Iterator[str]:
+    """The URL of a server that answers every request with a list of that many applications."""
     applications: list[dict[str, Any]] = [
         {"Name": f"app-{number}", "RunAs": "defaultGroup", "Status": "Running", "Created": 1.7e9, "Message": ""}
         | dict.fromkeys(("DefineInstances", "Instances", "RunningInstances"), 3)
-        for number in range(LISTED)
+        for number in range(listed)
     ]
     content = json.dumps({"result": True, "code": 0, "message": "success", "data": applications}).encode()
 
