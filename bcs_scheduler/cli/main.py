@@ -78,6 +78,7 @@ COMMANDS: Sections = {
         "config": Entry("bcs_scheduler.cli.commands.config", "config", "Choose and change contexts."),
         "version": Entry(ABOUT, "version", "Print the versions of client and server."),
         "completion": Entry(ABOUT, "completion", "Print the completion script of a shell."),
+        "help": Entry(ABOUT, "help_command", "Print the help of a command."),
     },
 }
 

@@ -1,14 +1,14 @@
-"""`bcs version` and `bcs completion`."""
+"""`bcs version`, `bcs completion` and `bcs help`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import CompletionItem, get_completion_class
 
 from bcs_scheduler.cli.errors import Unreachable
-from bcs_scheduler.cli.lazy import COMPLETION
+from bcs_scheduler.cli.lazy import COMPLETION, LazyGroup
 from bcs_scheduler.cli.options import connection_options, examples, output_option, pass_session
 from bcs_scheduler.cli.output.data import print_form
 from bcs_scheduler.cli.output.formats import Form, chosen_form
@@ -54,3 +54,25 @@ def completion(shell: str) -> None:
     assert made is not None
     root = click.get_current_context().find_root().command
     click.echo(made(root, {}, "bcs", COMPLETION).source())
+
+
+def _subcommands(ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The commands of the program, or of the group whose name was typed before."""
+    found: click.Command | None = ctx.find_root().command
+    for name in ctx.params.get("commands") or ():
+        found = found.get_command(ctx, name) if isinstance(found, click.Group) else None
+    if not isinstance(found, click.Group):
+        return []
+    names = [name for name in found.list_commands(ctx) if name.startswith(incomplete)]
+    if not isinstance(found, LazyGroup):  # which lists no hidden commands, and loads a command that is looked at
+        names = [name for name in names if not found.commands[name].hidden]
+    return [CompletionItem(name) for name in names]
+
+
+@click.command("help", epilog=examples("bcs help", "bcs help get", "bcs help rollout pause"))
+@click.argument("commands", nargs=-1, metavar="[COMMAND]...", shell_complete=_subcommands)
+def help_command(commands: tuple[str, ...]) -> None:
+    """Print the help of a command, like --help after its name."""
+    root = click.get_current_context().find_root()
+    # The arguments of a group are its command and the options; --help comes before missing arguments are noticed.
+    root.command.main([*commands, "--help"], prog_name=root.info_name, standalone_mode=False)

@@ -38,6 +38,21 @@ def transactions(server: StandIn, bcs: Any) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("help", "roll"), ["rollout", "rollback"]),
+        (("help", "rollout", "pa"), ["pause"]),
+        (("help", "rollout", "un"), []),  # undo is an old name
+        (("help", "en"), ["env"]),  # so is enable
+        (("help", "get", ""), []),
+        (("help", "nix", ""), []),
+    ],
+)
+def test_help_is_completed_with_commands(words: tuple[str, ...], found: list[str]) -> None:
+    assert complete(*words) == found
+
+
 def test_short_names_are_the_shortest_ends_that_are_unique() -> None:
     assert short_names([FIRST, SECOND]) == ["23456789", "73456789"]
     assert short_names(["application-1764000000123456789"]) == ["456789"]

@@ -53,6 +53,20 @@ def test_every_command_of_the_table_is_loaded() -> None:
             assert sentence(entry.help), name
 
 
+@pytest.mark.parametrize("command", [(), ("get",), ("rollout",), ("rollout", "pause"), ("help",)])
+def test_help_of_a_command_is_that_of_its_option(bcs: Any, command: tuple[str, ...]) -> None:
+    wanted, found = bcs(*command, "--help"), bcs("help", *command)
+    assert wanted.out.startswith(" ".join(("Usage: bcs", *command)))
+    assert found == wanted
+
+
+@pytest.mark.parametrize("command", [("nix",), ("rollout", "nix")])
+def test_help_of_an_unknown_command_is_refused_by_its_name(bcs: Any, command: tuple[str, ...]) -> None:
+    found = bcs("help", *command)
+    assert (found.code, found.out) == (2, "")
+    assert "No such command 'nix'" in found.err
+
+
 @pytest.mark.parametrize("path", sorted(ALL))
 def test_help_consists_of_sentences(path: str) -> None:
     command = ALL[path]
