@@ -8,19 +8,21 @@ import sys
 import webbrowser
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from bcs_scheduler.local.cluster import LocalCluster
-from bcs_scheduler.local.kept import AgentPlace, KeptCluster, places_of, running_tasks
 from bcs_scheduler.local.settings import USUAL_PORTS, ClusterSettings
 from bcs_scheduler.loop import gc_tuning
 from bcs_scheduler.observability.logs import configure_logging
 from bcs_scheduler.service import Service
 from bcs_scheduler.settings.command_line import SettingsCommand, fail, read_settings, with_settings
 from bcs_scheduler.settings.sections import ConfigError, Settings
+
+if TYPE_CHECKING:
+    from bcs_scheduler.local.cluster import LocalCluster
+    from bcs_scheduler.local.kept import AgentPlace, KeptCluster
 
 SETTINGS_HELP = "Every setting has a flag, an environment variable BCS_<SECTION>_<NAME>, and a line in the TOML file."
 FIRST_COMMANDS = """\
@@ -89,6 +91,10 @@ def dev(
 
     API, master and agents listen on 127.0.0.1, on the addresses that are printed.
     """
+    # `serve` does without the embedded cluster, whose modules are a twentieth of its start.
+    from bcs_scheduler.local.cluster import LocalCluster
+    from bcs_scheduler.local.kept import KeptCluster, places_of, running_tasks
+
     data = data.absolute()
     try:
         data.mkdir(parents=True, exist_ok=True)
@@ -114,7 +120,8 @@ def dev(
         started(service)
         click.echo(f"api {service.url}")
         click.echo(f"console {service.url}/")
-        _introduce(cluster, places, service.url, data, keep=keep)
+        kept = cluster if isinstance(cluster, KeptCluster) else None
+        _introduce(cluster, kept, places, service.url, data, keep=keep)
         if show:
             webbrowser.open(f"{service.url}/")
         end.wait(service.reload)
@@ -130,18 +137,25 @@ def dev(
 
 
 def _introduce(
-    cluster: LocalCluster | KeptCluster, places: list[AgentPlace], url: str, data: Path, *, keep: bool
+    cluster: LocalCluster | KeptCluster,
+    kept: KeptCluster | None,
+    places: list[AgentPlace],
+    url: str,
+    data: Path,
+    *,
+    keep: bool,
 ) -> None:
-    """Prints the running parts with their addresses, and the effect of Ctrl-C."""
-    resumed = isinstance(cluster, KeptCluster) and cluster.resumed
+    """Prints the running parts with their addresses, and the effect of Ctrl-C. `kept`: the cluster if it is a process
+    of its own; None if it ends with this one."""
+    resumed = kept is not None and kept.resumed
     click.echo(
         f"mesos {cluster.url} ({'resumed, ' if resumed else ''}{_counted(len(places), 'agent')}), data in {data}"
     )
     for place in places:
         click.echo(f"{place.hostname} {place.url}, ports of tasks {place.task_ports}")
     click.echo(FIRST_COMMANDS.format(url=url))
-    if keep and isinstance(cluster, KeptCluster):
-        click.echo(KEEPS.format(pid=cluster.pid, data=data))
+    if keep and kept is not None:
+        click.echo(KEEPS.format(pid=kept.pid, data=data))
     else:
         click.echo(ENDS_ALL.format(data=data))
 
