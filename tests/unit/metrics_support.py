@@ -94,10 +94,11 @@ ANSWERED = Observed(name="message_completed", labels=("ns", "web", "signal", "su
 DECIDED = Observed(name="policy_decisions", labels=("default", "launch"))
 EVICTED = Observed(name="queue_evictions", labels=("default", "default", "preempt"))
 SESSION = Observed(name="policy_session", value=0.02)
+MOVE = Observed(name="rebalance_moves", labels=("pack",))
 
 
 def feed(metrics: Metrics, *observed: Observed) -> None:
-    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM, SICK, ANSWERED, DECIDED, EVICTED, SESSION):
+    for item in observed or (LAUNCHED, ENDED, REPORTED, OOM, SICK, ANSWERED, DECIDED, EVICTED, SESSION, MOVE):
         metrics.observe(item)
 
 
