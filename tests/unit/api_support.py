@@ -51,6 +51,7 @@ class CoreGateway:
         self._lock = threading.Lock()
         self._tokens = itertools.count(1)
         self._unanswered: dict[int, Future[Reply]] = {}
+        self._offered: dict[int, tuple[float, float]] = {}
 
     def stand_by(self, leader: str | None) -> None:
         self._role, self._leader = "slave", leader
@@ -93,8 +94,12 @@ class CoreGateway:
         future: Future[Reply] = Future()
         if not self.silent:
             token = next(self._tokens)
-            self._unanswered[token] = future  # a dry run may wait for the next offers
+            self._unanswered[token] = future
             self.feed(msgspec.structs.replace(command, token=token))
+            if not future.done() and self._offered:  # a dry run that waits for offers, and has asked for them
+                self.feed(
+                    OffersArrived(offers=tuple(make_offer(agent, *free) for agent, free in self._offered.items()))
+                )
         return future
 
     def withdraw(self, future: Future[Reply]) -> bool:
@@ -141,6 +146,7 @@ class CoreGateway:
 
     def offer(self, agent: int = 1, cpus: float = 8, mem: float = 8192) -> None:
         """An offer of agent-N (host-N, 10.0.0.N, zone zN)."""
+        self._offered[agent] = (cpus, mem)
         self.feed(OffersArrived(offers=(make_offer(agent, cpus, mem),)))
         name = f"agent-{agent}"
         self.listed = [known for known in self.listed if known.id != name] + [listed_agent(agent, cpus, mem)]

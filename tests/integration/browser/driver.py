@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ ARGUMENTS = (
     "--disable-component-update", "--disable-sync", "--no-first-run", "--no-proxy-server",
     "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1",
 )  # fmt: skip
+
+
+class StaleElement(Exception):
+    """The page has replaced the element since it was found."""
 
 
 class Browser:
@@ -87,13 +92,18 @@ class Browser:
         return element
 
     def click(self, selector: str, words: str = "") -> None:
-        self._call("POST", f"/element/{self.find(selector, words)[ELEMENT]}/click", {})
+        """Clicks the element of `find`. A live page may replace the element before the click arrives."""
+        self._until_done(lambda: self._call("POST", f"/element/{self.find(selector, words)[ELEMENT]}/click", {}))
 
     def write(self, selector: str, text: str) -> None:
         """Replaces the text of a field."""
-        element = self.find(selector)[ELEMENT]
-        self._call("POST", f"/element/{element}/clear", {})
-        self._call("POST", f"/element/{element}/value", {"text": text})
+
+        def replace() -> None:
+            element = self.find(selector)[ELEMENT]
+            self._call("POST", f"/element/{element}/clear", {})
+            self._call("POST", f"/element/{element}/value", {"text": text})
+
+        self._until_done(replace)
 
     def press(self, keys: str) -> None:
         """Types into the element with the focus."""
@@ -125,12 +135,26 @@ class Browser:
         found: list[dict[str, Any]] = self._call("GET", "/cookie")
         return found
 
+    def _until_done(self, action: Callable[[], object]) -> None:
+        """Repeats the action until the page has not replaced its element meanwhile."""
+
+        def done() -> bool:
+            try:
+                action()
+            except StaleElement:
+                return False
+            return True
+
+        wait_for(done, what="an element that the page does not replace")
+
     def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
         return self._call("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
 
     def _call(self, method: str, path: str, body: Any = None) -> Any:
         answer = self._http.request(method, self._url + path, json=body, timeout=TIMEOUT)
         value = answer.json()["value"]
+        if answer.status_code == 404 and value.get("error") == "stale element reference":
+            raise StaleElement(path)
         assert answer.status_code == 200, f"{path}: {value.get('error')}: {str(value.get('message'))[:500]}"
         return value
 
