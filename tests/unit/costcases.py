@@ -322,6 +322,12 @@ def plan_of_an_application(world: World, name: str) -> Batch:
     return one(requests.CreateApplication(version=version(SPACE, name, 1), dry_run=True))
 
 
+@case(plans.AskWhatIf)
+def what_if_of_an_application_without_open_taskgroups(world: World, name: str) -> Batch:
+    running(world, name)
+    return one(plans.AskWhatIf(namespace=SPACE, name=name))
+
+
 @case(requests.UpdateApplication)
 def update_application(world: World, name: str) -> Batch:
     running(world, name)

@@ -75,6 +75,10 @@ class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, 
     def explain(self, namespace: str, name: str) -> Json:
         return self._get(_application(namespace, name) + "/explain")
 
+    def what_if(self, namespace: str, name: str) -> Json:
+        """The smallest sets of changes that would give the open taskgroups places."""
+        return self._get(_application(namespace, name) + "/whatif")
+
     def versions(self, namespace: str, name: str) -> list[str]:
         """Ids of the stored versions, oldest first."""
         names: list[str] = self._call("GET", PREFIX + _application(namespace, name) + "/versions")["data"]

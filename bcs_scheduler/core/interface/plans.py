@@ -22,3 +22,11 @@ class Rebalance(Request, frozen=True, kw_only=True):
     goal: Goal = "spread"
     moves: int = 10
     gain: float = 0.01
+
+
+class AskWhatIf(Request, frozen=True, kw_only=True):
+    """Asks which changes would give the open taskgroups of an application places. Refused (not_found) if the
+    application does not exist."""
+
+    namespace: str
+    name: str

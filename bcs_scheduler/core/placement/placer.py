@@ -258,7 +258,7 @@ class Placer:
     def slices(self, demand: Demand[Slot]) -> Iterator[MatchResult[Slot] | None]:
         """A dry run of one demand, one slice per step; steps that only prepare the run yield None. The offers are those
         of the first step. The last result has the diagnosis if a slot finds no place."""
-        pool = yield from self._copied()
+        pool = yield from self.copied()
         census = PlannedCensus(self._census)
         placed: list[Placement[Slot]] = []
         diagnosed = False
@@ -288,8 +288,22 @@ class Placer:
 
     def rehearsal(self) -> Generator[None, None, TrialPlan]:
         """Returns a trial on a copy of the offers, made in slices. The trial may last longer than a turn."""
-        pool = yield from self._copied()
+        pool = yield from self.copied()
         return TrialPlan(Statement(pool, PlannedCensus(self._census), self._scoring))
+
+    def try_on(self, pool: OfferPool, demand: Demand[Slot]) -> Generator[None, None, list[Placement[Slot]] | None]:
+        """The places of all slots of a demand on a copy of the offers, which stays as it is; None if a slot finds no
+        place. One slice per step."""
+        placed: list[Placement[Slot]] = []
+        with Statement(pool, self._census, self._scoring) as statement:
+            while len(placed) < len(demand.slots):
+                part = demand._replace(slots=demand.slots[len(placed) : len(placed) + SLICE], min_members=0)
+                found = statement.place(part)
+                placed += found
+                yield
+                if len(found) < len(part.slots):
+                    return None
+        return placed
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Explains why taskgroups of an operation are not placed, by the last committed plan; None if none was short of
@@ -304,7 +318,7 @@ class Placer:
 
     # --- inside -----------------------------------------------------------------------------------------------
 
-    def _copied(self) -> Generator[None, None, OfferPool]:
+    def copied(self) -> Generator[None, None, OfferPool]:
         """Copies the offers in slices."""
         copy = self._pool.copy()
         yield

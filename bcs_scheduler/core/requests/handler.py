@@ -16,6 +16,7 @@ from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.controllers.workloads.health import Health
 from bcs_scheduler.core.interface import losses, plans, requests
 from bcs_scheduler.core.placement import rebalancing
+from bcs_scheduler.core.placement.whatif import request as what_if
 from bcs_scheduler.core.requests import queue
 from bcs_scheduler.core.requests.answers import accepted, refuse_if_owned, refuse_oversized
 from bcs_scheduler.core.requests.kinds import (
@@ -56,6 +57,7 @@ MODULES: tuple[Module, ...] = (
     groups,
     managed,
     extensions,
+    what_if,
 )
 
 

@@ -17,8 +17,10 @@ from bcs_scheduler.api.http.operation import Answer, Answered, Call, Param, Tabl
 from bcs_scheduler.api.reading.lists import LISTING, find, listed, lists
 from bcs_scheduler.api.streams.live import WATCHABLE, Live, fits_filters, in_order, watching
 from bcs_scheduler.api.views.running.explain import Explanation, explain_application
+from bcs_scheduler.api.views.running.whatif import WhatIf, show_what_if
 from bcs_scheduler.api.views.workloads.applications import ApplicationView, show_application
 from bcs_scheduler.core.interface.effects import Problem, Reason
+from bcs_scheduler.core.interface.plans import AskWhatIf
 from bcs_scheduler.core.interface.requests import (
     CreateApplication,
     DeleteApplication,
@@ -156,6 +158,19 @@ def explain_one(call: Call) -> Answer:
     state = call.state()
     application = find_application(state, call.path["ns"], call.path["name"])
     return Answer(explain_application(state, application, call.gateway.diagnosis, call.gateway.now()))
+
+
+@table.read(
+    "/namespaces/{ns}/applications/{name}/whatif",
+    "Find the smallest sets of changes that would give the open taskgroups places",
+    answer=WhatIf,
+    reasons=(Reason.NOT_FOUND, Reason.UNAVAILABLE, errors.UNKNOWN_OUTCOME, errors.NOT_LEADING),
+    leader=True,
+)
+async def ask_what_if(call: Call) -> Answer:
+    find_application(call.state(), call.path["ns"], call.path["name"])
+    reply = await call.reply(AskWhatIf(namespace=call.path["ns"], name=call.path["name"], cause=call.cause))
+    return Answer(show_what_if(reply.data))
 
 
 @table.write(

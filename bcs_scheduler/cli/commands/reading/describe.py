@@ -52,21 +52,32 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
         DESCRIPTIONS[kind](session, name, key, form)
 
 
-@click.command(epilog=examples("bcs explain web", "bcs explain deployment/web -o json"))
+@click.command(epilog=examples("bcs explain web", "bcs explain web --what-if", "bcs explain deployment/web -o json"))
 @click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
+@click.option(
+    "--what-if", is_flag=True, help="Show also the smallest sets of changes that would help (applications only)."
+)
 @output_option
 @connection_options
 @pass_session
-def explain(session: Session, name: str, output: Form | None) -> None:
+def explain(session: Session, name: str, what_if: bool, output: Form | None) -> None:
     """Show why a deployment, daemonset or application is not running as defined, and the changes that would help."""
     kind, name = find_owner(session.client, session.namespace, name)
+    if what_if and kind != "application":
+        raise UsageError(f"--what-if supports applications; {name} is a {kind}")
     found = EXPLANATIONS[kind](session, session.namespace, name)
+    if what_if:
+        found = {**found, "whatIf": session.client.what_if(session.namespace, name)}
     form = chosen_form(output)
     if form.name == "name":
         session.say(f"{kind}/{name}")
     elif not print_form(session.out, found, form):
         for line in found["text"]:
             session.say(line)
+        if what_if:
+            session.say("What would have to change:")
+            for line in found["whatIf"]["text"]:
+                session.say(f"  {line}")
 
 
 @click.command(

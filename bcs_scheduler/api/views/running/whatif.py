@@ -1,0 +1,108 @@
+"""Which changes would give the open taskgroups of an application places, with sentences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from transactions.text import counted
+
+
+class NewSize(msgspec.Struct, frozen=True, kw_only=True):
+    """The size of a new agent: cores, MB, MB, numbers."""
+
+    cpus: float
+    mem: float
+    disk: float
+    gpus: float
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One change. `kind` is `uncordonAgents` (with `agents`), `reduceResource` (`resource`, `from` and `to` per
+    taskgroup in cores or MB), `dropConstraint` (`constraint`), or `addAgents` (`count`, `size`, `attributes`)."""
+
+    kind: str
+    agents: list[str] | None = None
+    resource: str = ""
+    before: float | None = msgspec.field(name="from", default=None)
+    to: float | None = None
+    constraint: str = ""
+    count: int = 0
+    size: NewSize | None = None
+    attributes: dict[str, str | float] | None = None
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent of a plan; `taskgroups` is the number of taskgroups that it would get."""
+
+    hostname: str
+    taskgroups: int
+
+
+class Solution(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of changes with which all examined taskgroups have places. `text` repeats the changes."""
+
+    changes: list[Change]
+    placed: int
+    agents: list[Used]
+    text: str = ""
+
+
+class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`open`: taskgroups without a place; `examined`: of these, the taskgroups of `transaction`, for which the changes
+    suffice. `heldBack`: agents have room, and the policy or a gang holds the taskgroups back. `complete`: false if the
+    search had no time for all sets. `agents`: agents with offers."""
+
+    open: int
+    examined: int
+    transaction: str
+    agents: int
+    held_back: bool
+    complete: bool
+    solutions: list[Solution]
+    text: list[str] = []
+
+
+def show_what_if(data: dict[str, Any]) -> WhatIf:
+    """`data`: the answer of the core."""
+    found = msgspec.convert(data, WhatIf)
+    solutions = [msgspec.structs.replace(one, text=" and ".join(map(_words, one.changes))) for one in found.solutions]
+    return msgspec.structs.replace(found, solutions=solutions, text=_sentences(found, solutions))
+
+
+def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:
+    if not found.open:
+        return ["no taskgroup waits for a place"]
+    if found.held_back:
+        return ["agents have room for the taskgroups; see the queue, gang or policy above"]
+    lines = [f"{one.text}: {counted(one.placed, 'taskgroup')} placed on {_agents(one.agents)}" for one in solutions]
+    if not lines:
+        lines = ["no set of at most two changes gives all taskgroups places"]
+    if not found.complete:
+        lines.append("the search ended for lack of time; there may be other changes")
+    return lines
+
+
+def _agents(used: list[Used]) -> str:
+    names = [one.hostname for one in used[:3]]
+    more = len(used) - len(names)
+    return ", ".join(names) + (f" and {counted(more, 'other agent')}" if more else "")
+
+
+def _words(change: Change) -> str:
+    match change.kind:
+        case "uncordonAgents":
+            names = change.agents or []
+            return (
+                f"uncordon {counted(len(names), 'agent')} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
+            )
+        case "reduceResource":
+            unit = "cores" if change.resource == "cpus" else "MB"
+            return f"reduce {change.resource} per taskgroup from {change.before:g} to {change.to:g} {unit}"
+        case "dropConstraint":
+            return f"drop {change.constraint}"
+    size = change.size
+    if size is None:
+        return change.kind
+    return f"add {counted(change.count, 'agent')} with {size.cpus:g} cores and {size.mem:g} MB"

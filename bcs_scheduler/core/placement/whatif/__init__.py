@@ -1,0 +1,1 @@
+"""What-if: the smallest sets of changes that would give the open taskgroups of an application places."""

@@ -1,0 +1,127 @@
+"""What-if: which changes would give the open taskgroups of an application places (docs/decisions/0055-what-if.md).
+
+The search works on a copy of the offers, in slices, for `SECONDS` at most by the time of the turns. Nothing changes.
+The matcher decides, also with the policies `session` and `hierarchical`: what a queue or a gang of a policy holds back
+although agents have room is reported as `heldBack`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface import plans, requests
+from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
+from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
+from offers.leased.pool import OfferPool
+from offers.model import Demand, Placement
+from store.ids import object_key
+from transactions.base import Refused, Slot
+
+Data = dict[str, Any]
+Places = list[Placement[Slot]]
+
+SECONDS = 1.0
+"""Seconds that a search lasts at most, by the times of the turns."""
+TRIALS = 2000
+"""Trials of a search at most."""
+SOLUTIONS = 10
+"""Sets of changes that are reported, the cheapest ones."""
+
+
+def what_if(turn: TurnContext, command: plans.AskWhatIf) -> Data:
+    """Returns the open taskgroups, and later the sets of changes that would give all of them places. Raises Refused
+    (not_found)."""
+    key = object_key(command.namespace, command.name)
+    if key not in turn.state.applications:
+        raise Refused("not_found", f"application {command.name} does not exist in namespace {command.namespace}")
+    active = sorted(turn.state.active_of(key))
+    open_demands = [one for identity in active if (one := turn.engine.demands.get(identity)) is not None]
+    # Taskgroups of one demand are alike. The largest demand is examined.
+    demand = max(open_demands, key=lambda one: len(one.slots), default=None)
+    data: Data = {
+        "open": sum(len(one.slots) for one in open_demands),
+        "examined": len(demand.slots) if demand is not None else 0,
+        "transaction": demand.id if demand is not None else "",
+        "agents": turn.pool.agents,
+        "heldBack": False,
+        "complete": True,
+        "solutions": [],
+    }
+    if demand is not None:
+        turn.later(_look(turn, demand, data))
+    return data
+
+
+def _look(turn: TurnContext, demand: Demand[Slot], data: Data) -> Iterator[None]:
+    budget = Budget(lambda: turn.now, turn.now + SECONDS, TRIALS)
+    pool = yield from turn.placer.copied()
+    tried, levers = prepare(pool, demand, _overhead(turn), turn.pool)
+    yield
+    if (yield from turn.placer.try_on(pool, tried)) is not None:
+        data["heldBack"] = True
+        return
+    found, complete = yield from search(levers, partial(_attempt, turn, pool, tried, levers), budget)
+    data["complete"] = complete
+    data["solutions"] = [_shown(turn, demand, levers, one) for one in found[:SOLUTIONS]]
+
+
+def _attempt(
+    turn: TurnContext, pool: OfferPool, demand: Demand[Slot], levers: list[Lever], strengths: Strengths
+) -> Generator[None, None, Places | None]:
+    return turn.placer.try_on(pool, applied(demand, levers, strengths))
+
+
+def _shown(turn: TurnContext, demand: Demand[Slot], levers: list[Lever], found: Solution[Places]) -> Data:
+    names = Counter(placement.hostname for placement in found.result)
+    return {
+        "changes": [_change(turn, demand, levers[number], strength) for number, strength in found.strengths.items()],
+        "placed": len(found.result),
+        "agents": [{"hostname": name, "taskgroups": count} for name, count in sorted(names.items())],
+    }
+
+
+def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int) -> Data:
+    """The code of a change with its parameters. Amounts are cores or MB."""
+    shown: Data = {"kind": lever.kind}
+    if lever.kind == REDUCE:
+        before = getattr(demand.request, lever.part)
+        after = before - strength * GRANULES[lever.part] - _overhead(turn)[lever.part]
+        return {
+            **shown,
+            "resource": lever.part,
+            "from": _requested(turn, demand, lever.part) / 1000,
+            "to": after / 1000,
+        }
+    if lever.kind == DROP:
+        return {**shown, "constraint": lever.part}
+    facts: Agents = lever.facts
+    if lever.kind == UNCORDON:
+        return {**shown, "agents": list(facts.names[:strength])}
+    size = facts.size
+    assert lever.kind == ADD and size is not None
+    parts = {name: getattr(size, name) / 1000 for name in ("cpus", "mem", "disk", "gpus")}
+    attributes = {name: value for name, value in size.attributes if isinstance(value, str | float | int)}
+    return {**shown, "count": strength, "size": parts, "attributes": attributes}
+
+
+def _overhead(turn: TurnContext) -> dict[str, int]:
+    """The greatest part of a request that the containers do not have, by resource: a container that is reduced may be
+    too small to spare the cores of the executor (`Overhead.sparing`)."""
+    amounts = turn.options.traits.overhead
+    return {"cpus": amounts.cpus, "mem": amounts.mem, "disk": amounts.disk}
+
+
+def _requested(turn: TurnContext, demand: Demand[Slot], name: str) -> int:
+    """Thousandths that the containers of a taskgroup request together."""
+    transaction = turn.state.transactions.get(demand.id)
+    version = turn.state.version(demand.application, transaction.version) if transaction is not None else None
+    if version is None:
+        return int(getattr(demand.request, name))
+    return sum(int(getattr(container.requests, name)) for container in version.containers)
+
+
+HANDLERS: Mapping[type[requests.Request], Callable[[TurnContext, Any], Data]] = {plans.AskWhatIf: what_if}

@@ -1,0 +1,119 @@
+"""The search for the smallest sets of changes that make a placement succeed.
+
+A change is a lever with strengths from 0 (nothing changes) to `most`. Sets of one lever are tried at full strength
+first, then sets of two. A set that contains a successful smaller set is not tried. The strengths of a successful set
+are then lowered, each by bisection: with one step less of the last lowered lever, the placement fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any, Generic, TypeVar
+
+LARGEST = 2
+"""Greatest number of levers in a set."""
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """One change that can be made more or less."""
+
+    kind: str
+    """Code of the change. Levers of the same kind and no `part` exclude each other."""
+    most: int
+    """Full strength, 1 at least."""
+    rank: int
+    """Cost beside other kinds of changes: lower ranks are shown first."""
+    part: str = ""
+    """The thing that changes: name of the resource, title of the constraint; empty if there is only one."""
+    facts: Any = None
+    """Data of the maker of the lever."""
+
+
+Strengths = Mapping[int, int]
+"""Strength by the number of the lever; levers that are missing have the strength 0."""
+Try = Callable[[Strengths], Generator[None, None, T | None]]
+"""Tries a placement in steps; None: the placement fails."""
+
+
+@dataclass(frozen=True, slots=True)
+class Solution(Generic[T]):
+    """A set of changes that suffices, and the result of the placement."""
+
+    strengths: dict[int, int]
+    result: T
+
+
+class Budget:
+    """Bounds of a search: Unix seconds at which the search ends, and the number of trials."""
+
+    def __init__(self, now: Callable[[], float], until: float, trials: int) -> None:
+        self._now = now
+        self._until = until
+        self._trials = trials
+
+    def take(self) -> bool:
+        """Counts one trial. False: the search must end."""
+        self._trials -= 1
+        return self._trials >= 0 and self._now() < self._until
+
+
+class _Ended(Exception):
+    """The budget is used up."""
+
+
+def search(
+    levers: Sequence[Lever], attempt: Try[T], budget: Budget
+) -> Generator[None, None, tuple[list[Solution[T]], bool]]:
+    """Returns the solutions, the cheapest first, and True if all sets were tried. A set whose strengths were not
+    lowered to the end when the budget was used up is left out. Each step makes a part of one trial."""
+    found: list[Solution[T]] = []
+
+    def try_once(strengths: Strengths) -> Generator[None, None, T | None]:
+        if not budget.take():
+            raise _Ended
+        return (yield from attempt(strengths))
+
+    complete = True
+    try:
+        for size in range(1, LARGEST + 1):
+            for numbers in combinations(range(len(levers)), size):
+                if _excluded(levers, numbers) or any(one.strengths.keys() <= set(numbers) for one in found):
+                    continue
+                strengths = {number: levers[number].most for number in numbers}
+                result = yield from try_once(strengths)
+                if result is not None:
+                    found.append((yield from _lowered(strengths, result, try_once)))
+    except _Ended:
+        complete = False
+    found.sort(key=lambda one: _cost(levers, one))
+    return found, complete
+
+
+def _lowered(strengths: dict[int, int], result: T, attempt: Try[T]) -> Generator[None, None, Solution[T]]:
+    for number in strengths:
+        fails, works = 0, strengths[number]
+        while works - fails > 1:
+            middle = (fails + works) // 2
+            other = yield from attempt({**strengths, number: middle})
+            if other is None:
+                fails = middle
+            else:
+                works, result = middle, other
+        strengths[number] = works
+    return Solution(strengths, result)
+
+
+def _excluded(levers: Sequence[Lever], numbers: Sequence[int]) -> bool:
+    """True if two levers of the set are alternatives to each other."""
+    alone = [levers[number].kind for number in numbers if not levers[number].part]
+    return len(set(alone)) < len(alone)
+
+
+def _cost(levers: Sequence[Lever], found: Solution[T]) -> tuple[int, int, float]:
+    chosen = [(levers[number], strength) for number, strength in found.strengths.items()]
+    relative = sum(strength / lever.most for lever, strength in chosen)
+    return len(chosen), sum(lever.rank for lever, _ in chosen), relative
