@@ -262,7 +262,8 @@ def test_nothing_of_another_namespace_is_shown(guarded: Guarded) -> None:
 
 def test_everything_of_ones_own_namespace_is_shown(guarded: Guarded) -> None:
     lists = 0
-    for operation in reads():
+    # A question to the core begins a turn, which changes these incomplete records. So such questions come last.
+    for operation in sorted(reads(), key=lambda operation: operation.path.endswith("/whatif")):
         need = required_access(operation)
         if need.reach not in ("path", "own"):
             continue

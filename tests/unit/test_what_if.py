@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bcs_scheduler.api.views.running.whatif import show_what_if
-from bcs_scheduler.core.interface import leased, questions, requests
-from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.interface import questions, requests
 from bcs_scheduler.core.placement.whatif.levers import applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, search
 from offers.leased.pool import OfferPool
@@ -125,12 +124,14 @@ def test_an_application_that_waits_for_nothing_and_one_that_does_not_exist() -> 
 
 
 def test_the_search_ends_in_time_and_says_so() -> None:
-    lab = Lab(CoreOptions(strict=True))
-    create(lab, sized(4000, 2))
-    lab.turn(leased.OffersArrived(offers=(lab.make_offer("agent-1", cpus=3000),)))
     budget = Budget(lambda: 5.0, 5.0, 100)
     levers = [Lever("reduceResource", 10, 1, "cpus")]
-    assert run(search(levers, lambda strengths: attempt(strengths), budget)) == ([], False)
+    assert run(search(levers, attempt, budget)) == ([], False)
+    lab = Lab()
+    create(lab, sized(4000, 2))
+    lab.offer(cpus=3000)
+    late = show_what_if({**ask(lab), "solutions": [], "complete": False})
+    assert late.text == ["the search ended for lack of time; other changes may help"]
 
 
 def attempt(strengths: Any) -> Generator[None, None, list[Any] | None]:

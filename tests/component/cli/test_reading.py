@@ -278,13 +278,13 @@ def test_agents_of_one_host_name_are_told_apart(server: StandIn, bcs: Any) -> No
     assert [line.split()[0] for line in lines] == ["10.0.0.1", "b", "h2"]
 
 
-def test_explain_asks_what_would_have_to_change(server: StandIn, bcs: Any) -> None:
+def test_explain_shows_the_changes_that_would_help(server: StandIn, bcs: Any) -> None:
     found = {"status": "Operating", "text": ["Operating: 1 of 2 taskgroups are ready"]}
     changes = {"open": 1, "text": ["uncordon 1 agent (agent-1): 1 taskgroup placed on host-1"]}
     server.on("GET", f"{APPS}/web/explain", ok(found))
     server.on("GET", f"{APPS}/web/whatif", ok(changes))
     lines = bcs("explain", "web", "--what-if", "-o", "table").out.splitlines()
-    assert lines == [*found["text"], "What would have to change:", f"  {changes['text'][0]}"]
+    assert lines == [*found["text"], "Changes that would help:", f"  {changes['text'][0]}"]
     assert json.loads(bcs("explain", "web", "--what-if").out) == {**found, "whatIf": changes}
     refused = bcs("explain", "daemonset/web", "--what-if")
     assert (refused.code, "supports applications" in refused.err) == (2, True)

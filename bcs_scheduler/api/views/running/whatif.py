@@ -1,4 +1,4 @@
-"""Which changes would give the open taskgroups of an application places, with sentences."""
+"""The changes that would give the open taskgroups of an application places, with sentences."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:
     if found.held_back:
         return ["agents have room for the taskgroups; see the queue, gang or policy above"]
     lines = [f"{one.text}: {counted(one.placed, 'taskgroup')} placed on {_agents(one.agents)}" for one in solutions]
-    if not lines:
+    if not lines and found.complete:
         lines = ["no set of at most two changes gives all taskgroups places"]
     if not found.complete:
-        lines.append("the search ended for lack of time; there may be other changes")
+        lines.append("the search ended for lack of time; other changes may help")
     return lines
 
 

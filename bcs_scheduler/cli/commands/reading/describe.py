@@ -75,7 +75,7 @@ def explain(session: Session, name: str, what_if: bool, output: Form | None) -> 
         for line in found["text"]:
             session.say(line)
         if what_if:
-            session.say("What would have to change:")
+            session.say("Changes that would help:")
             for line in found["whatIf"]["text"]:
                 session.say(f"  {line}")
 

@@ -20,7 +20,7 @@ from transactions.base import Slot
 UNCORDON, REDUCE, DROP, ADD = "uncordonAgents", "reduceResource", "dropConstraint", "addAgents"
 """Codes of the kinds of changes."""
 LEAST_PART = 10
-"""A resource is reduced to a tenth of what the containers request at most."""
+"""A resource is reduced to a tenth of the containers' own request at most."""
 GRANULES = {"cpus": 10, "mem": 1000, "disk": 1000}
 """Steps of a reduction in thousandths: 0.01 cores, 1 MB."""
 SIZES = 2
@@ -149,7 +149,7 @@ def _sizes(pool: OfferPool, demand: Demand[Slot]) -> list[Size]:
     parts: dict[tuple[int, int], Size] = {}
     usable: Mapping[str, Attribute] | None = None
     least = demand.request.disk
-    # Free disk says little about the disk of a whole agent, so a new agent has what one taskgroup needs at least.
+    # Free disk says little about the disk of a whole agent, so a new agent is given the disk of one taskgroup at least.
     for row in pool.rows_in(demand.role):
         size = pool.totals.get(row.agent_id, row.totals)
         own = {name: value for name, value in row.own.items() if name != "InnerIP"}

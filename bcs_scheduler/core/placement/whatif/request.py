@@ -1,8 +1,8 @@
-"""What-if: which changes would give the open taskgroups of an application places (docs/decisions/0055-what-if.md).
+"""What-if: the changes that would give the open taskgroups of an application places (docs/decisions/0055-what-if.md).
 
 The search works on a copy of the offers, in slices, for `SECONDS` at most by the time of the turns. Nothing changes.
-The matcher decides, also with the policies `session` and `hierarchical`: what a queue or a gang of a policy holds back
-although agents have room is reported as `heldBack`.
+The matcher decides, also with the policies `session` and `hierarchical`. If agents have room and a queue, a gang or the
+policy holds the taskgroups back, the answer has `heldBack`.
 """
 
 from __future__ import annotations
