@@ -288,22 +288,19 @@ class Placer:
 
     def rehearsal(self) -> Generator[None, None, TrialPlan]:
         """Returns a trial on a copy of the offers, made in slices. The trial may last longer than a turn."""
-        pool = yield from self.copied()
-        return TrialPlan(Statement(pool, PlannedCensus(self._census), self._scoring))
+        return self.trial_on((yield from self.copied()))
 
-    def try_on(self, pool: OfferPool, demand: Demand[Slot]) -> Generator[None, None, list[Placement[Slot]] | None]:
-        """The places of all slots of a demand on a copy of the offers, which stays as it is; None if a slot finds no
-        place. One slice per step."""
-        placed: list[Placement[Slot]] = []
-        with Statement(pool, self._census, self._scoring) as statement:
-            while len(placed) < len(demand.slots):
-                part = demand._replace(slots=demand.slots[len(placed) : len(placed) + SLICE], min_members=0)
-                found = statement.place(part)
-                placed += found
-                yield
-                if len(found) < len(part.slots):
-                    return None
-        return placed
+    def copied(self) -> Generator[None, None, OfferPool]:
+        """Returns a copy of the offers as they are at the first step, made in slices."""
+        copy = self._pool.copy()
+        yield
+        pool = OfferPool()
+        yield from copy.into(pool, COPIED)
+        return pool
+
+    def trial_on(self, pool: OfferPool) -> TrialPlan:
+        """A trial on a copy of the offers (`copied`), which may last longer than a turn."""
+        return TrialPlan(Statement(pool, PlannedCensus(self._census), self._scoring))
 
     def diagnosis(self, transaction_id: str) -> Diagnosis | None:
         """Explains why taskgroups of an operation are not placed, by the last committed plan; None if none was short of
@@ -317,15 +314,6 @@ class Placer:
         return Diagnosis(transaction_id, wanted, 0, 0, dict.fromkeys(missing, 0))
 
     # --- inside -----------------------------------------------------------------------------------------------
-
-    def copied(self) -> Generator[None, None, OfferPool]:
-        """Copies the offers in slices."""
-        copy = self._pool.copy()
-        yield
-        pool = OfferPool()
-        for _ in copy.into(pool, COPIED):
-            yield
-        return pool
 
     def _beside(self, trial: TrialPlan | None) -> AbstractContextManager[TrialPlan]:
         """The trial, which its owner ends; or one that ends here."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import plans, requests
+from bcs_scheduler.core.placement.placer import SLICE
 from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
 from offers.leased.pool import OfferPool
@@ -61,7 +62,7 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data) -> Iterator[None]
     pool = yield from turn.placer.copied()
     tried, levers = prepare(pool, demand, _overhead(turn), turn.pool)
     yield
-    if (yield from turn.placer.try_on(pool, tried)) is not None:
+    if (yield from _try_on(turn, pool, tried)) is not None:
         data["heldBack"] = True
         return
     found, complete = yield from search(levers, partial(_attempt, turn, pool, tried, levers), budget)
@@ -72,7 +73,21 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data) -> Iterator[None]
 def _attempt(
     turn: TurnContext, pool: OfferPool, demand: Demand[Slot], levers: list[Lever], strengths: Strengths
 ) -> Generator[None, None, Places | None]:
-    return turn.placer.try_on(pool, applied(demand, levers, strengths))
+    return _try_on(turn, pool, applied(demand, levers, strengths))
+
+
+def _try_on(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Generator[None, None, Places | None]:
+    """The places of all slots on the copy, which stays as it is; None if a slot finds no place. One slice per step."""
+    placed: Places = []
+    with turn.placer.trial_on(pool) as trial:
+        while len(placed) < len(demand.slots):
+            part = demand._replace(slots=demand.slots[len(placed) : len(placed) + SLICE], min_members=0)
+            found = trial.statement.place(part)
+            placed += found
+            yield
+            if len(found) < len(part.slots):
+                return None
+    return placed
 
 
 def _shown(turn: TurnContext, demand: Demand[Slot], levers: list[Lever], found: Solution[Places]) -> Data:
