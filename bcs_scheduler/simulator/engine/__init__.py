@@ -1,0 +1,1 @@
+"""The run of a simulation: virtual time, virtual cluster, core and figures."""
