@@ -85,9 +85,9 @@ DUMP = {
     "format": "bcs-dump",
     "formatVersion": 1,
     "agents": [
-        {"id": "S1", "hostname": "one", "total": {"cpus": 4, "mem": 4096}, "attributes": {"zone": "a"}},
-        {"id": "S2", "hostname": "two", "total": {"cpus": 4, "mem": 4096}, "cordoned": True},
-        {"id": "S3", "hostname": "three", "total": {"cpus": 4, "mem": 4096}, "active": False},
+        {"id": "S1", "hostname": "one", "total": {"cpus": 4, "mem": 4096, "disk": 9000}, "attributes": {"zone": "a"}},
+        {"id": "S2", "hostname": "two", "total": {"cpus": 4, "mem": 4096, "disk": 9000}, "cordoned": True},
+        {"id": "S3", "hostname": "three", "total": {"cpus": 4, "mem": 4096, "disk": 9000}, "active": False},
     ],
     "namespaces": [{"name": "shop", "queue": "online"}],
     "queues": [{"name": "online", "weight": 3, "guarantee": {"cpus": 1}}],
