@@ -26,6 +26,7 @@ from bcs_scheduler.decisions.log import DecisionLog
 from bcs_scheduler.leadership.gateway import Check, Gateway
 from bcs_scheduler.leadership.runtime import Runtime
 from bcs_scheduler.leadership.term import ManagersFactory, ProberFactory, PublisherFactory
+from bcs_scheduler.loop.plugin_watch import PluginWatch
 from bcs_scheduler.mesos.driver import Driver
 from bcs_scheduler.mesos.launches.builders import AnyExecutorBuilder
 from bcs_scheduler.mesos.launches.executor_info import ExecutorOptions
@@ -209,6 +210,7 @@ def core_options(settings: Settings) -> CoreOptions:
         hierarchy_document=tree.document if tree is not None else "",
         session_period=scheduler.session_period,
         session_clock=None if scheduler.policy == "simple" else time.monotonic,
+        plugin_watch=PluginWatch() if scheduler.policy == "session" else None,
         offer_hold=scheduler.offer_hold,
         refuse_idle=scheduler.refuse_seconds_idle,
         staging_timeout=scheduler.staging_timeout,

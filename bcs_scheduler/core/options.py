@@ -10,6 +10,7 @@ from bcs_scheduler.core.interface.cluster_manager import Traits
 from offers.matching.ranking import Scoring
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.session.configuration.policy import Policy
+from offers.policy.session.guard import Watch
 from store.records import Executor
 from transactions.base import Options
 
@@ -36,6 +37,8 @@ class CoreOptions:
     """Seconds from a session to the next one at least (the period of the original)."""
     session_clock: Callable[[], float] | None = None
     """Seconds of any clock that never goes back, which bounds the time of third-party plug-ins; None: no bound."""
+    plugin_watch: Watch | None = None
+    """Bounds calls of third-party plug-ins that never return; None: no bound."""
     offer_hold: float = 5.0
     """Seconds for which offers that no demand can use are held; then they are declined."""
     offer_reserve: int = 100

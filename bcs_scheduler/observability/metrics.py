@@ -37,6 +37,7 @@ TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5,
 SESSION = "policy_session"
 MOVES = "rebalance_moves"
 SUMS = "managed_sums_wrong"
+PLUGIN_FAULTS = "policy_plugin_faults"
 """The name under which the core counts sessions."""
 
 
@@ -89,6 +90,9 @@ class Metrics:
             COMMIT_MS,
         )
 
+        self._plugin_faults = self._counter(
+            PLUGIN_FAULTS, "Faults of third-party plug-ins of the policy: failed, hung", "plugin", "how"
+        )
         self._sums_wrong = self._counter(
             "managed_sums_wrong", "Numbers of managed applications that contradict their placeholders"
         )
@@ -183,6 +187,8 @@ class Metrics:
             self._sums_wrong.inc()
         elif observed.name == MOVES:
             self._rebalance_moves.labels(*observed.labels).inc(observed.value)
+        elif observed.name == PLUGIN_FAULTS:
+            self._plugin_faults.labels(*observed.labels).inc(observed.value)
         elif observed.name in QUEUES:
             self._queues.observe(observed)
         elif self._objects.observe(observed):

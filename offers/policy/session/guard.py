@@ -1,15 +1,15 @@
 """Calls of plug-ins and actions of third parties: named if they fail, and bounded in time.
 
-Time is read at the boundary of each call, from a clock that is passed in; a call that never returns cannot be ended
-from here. After its first fault a plug-in answers nothing more in this session: orders do not tell objects apart,
-predicates accept, no victim is named, nothing is overused, every job is valid.
+Time is read at the boundary of each call, from a clock that is passed in. Calls that never return are bounded by a
+`Watch`, which runs the session beside its caller. After its first fault a plug-in answers nothing more in this session:
+orders do not tell objects apart, predicates accept, no victim is named, nothing is overused, every job is valid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from offers.policy.session.decisions import PluginFault
 from offers.policy.session.plugins.interface import SWITCHES, Functions, Verdict
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from offers.policy.session.configuration.policy import ActionChoice, PluginChoice
     from offers.policy.session.session import Session
 
+T = TypeVar("T")
 UNLIMITED = 2**62
 _ORDERS = frozenset({"job_order", "queue_order", "task_order"})
 _NEUTRAL: dict[str, Callable[..., Any]] = {
@@ -62,14 +63,73 @@ class PluginFailed(Exception):
         self.fault = fault
 
 
+class NeverReturned(Exception):
+    """A call of a plug-in or action did not return in its time. The session was given up."""
+
+    def __init__(self, fault: PluginFault) -> None:
+        super().__init__(f"{fault.plugin}: {fault.function}: {fault.cause}")
+        self.fault = fault
+
+
+class Abandoned(BaseException):
+    """Ends the work of a session that was given up. Not an Exception: plug-ins must not handle it as an error."""
+
+
+class Calls(Protocol):
+    """Follows which code runs. Each method raises Abandoned once the session was given up."""
+
+    def enter(self, plugin: str, function: str) -> None:
+        """A call of a third party begins."""
+
+    def leave(self) -> None:
+        """The latest call has ended."""
+
+    def enter_own(self) -> None:
+        """A call of the scheduler's own code begins, which uses state outside of the session. The session is not
+        given up before the end of the call."""
+
+    def leave_own(self) -> None:
+        """The latest call of `enter_own` has ended."""
+
+
+class Unwatched:
+    """Implements Calls without a bound."""
+
+    def enter(self, plugin: str, function: str) -> None:
+        """Does nothing."""
+
+    def leave(self) -> None:
+        """Does nothing."""
+
+    def enter_own(self) -> None:
+        """Does nothing."""
+
+    def leave_own(self) -> None:
+        """Does nothing."""
+
+
+UNWATCHED = Unwatched()
+
+
+class Watch(Protocol):
+    """Bounds calls that never return."""
+
+    def run(self, work: Callable[[Calls], T], seconds: float) -> T:
+        """The result or the exception of `work`, which names its calls of third parties. Raises NeverReturned if
+        such a call takes longer than `seconds`; nothing that `work` decided may be used then."""
+
+
 class Guard:
     """The faults of one session."""
 
-    def __init__(self, clock: Callable[[], float] | None, seconds: float, *, repeat: bool) -> None:
+    def __init__(
+        self, clock: Callable[[], float] | None, seconds: float, *, repeat: bool, calls: Calls = UNWATCHED
+    ) -> None:
         self.faults: list[PluginFault] = []
         self._clock = clock or (lambda: 0.0)
         self._seconds = seconds
         self._repeat = repeat
+        self._calls = calls
         self._spent: dict[str, float] = {}
         self._out: set[str] = set()
 
@@ -146,13 +206,19 @@ class Guard:
         arguments: tuple[Any, ...],
         neutral: Callable[..., Any],
     ) -> Any:
+        self._calls.enter(plugin, name)
+        failure, found = "", None
         begun = self._clock()
         try:
             found = function(*arguments)
-        except PluginFailed:
+        except (PluginFailed, Abandoned):
             raise
-        except Exception as error:
-            self._fail(plugin, name, f"{type(error).__name__}: {error}")
+        except BaseException as error:  # SystemExit of a plug-in would end the thread of the core
+            failure = f"{type(error).__name__}: {error}"
+        finally:
+            self._calls.leave()
+        if failure:
+            self._fail(plugin, name, failure)
             return neutral(*arguments)
         spent = self._spent[plugin] = self._spent.get(plugin, 0.0) + self._clock() - begun
         if spent > self._seconds:

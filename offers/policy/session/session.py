@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import cached_property
-from itertools import chain
 
 from offers.policy.session.blocked import Group
 from offers.policy.session.closing import close, no_queue
 from offers.policy.session.composition import Composition
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.decisions import UNSCHEDULABLE, Condition, Decisions, Overused, PluginFault
-from offers.policy.session.guard import Guard, PluginFailed
+from offers.policy.session.guard import UNWATCHED, Calls, Guard, PluginFailed
 from offers.policy.session.model import Job, Queue, Status
 from offers.policy.session.plugins import priority
 from offers.policy.session.plugins.interface import Functions, Victim
@@ -32,16 +31,18 @@ _WITHOUT_EVICTIONS = frozenset({"allocate", "backfill"})
 _KNOWN_TO_PLACE = _WITHOUT_EVICTIONS | {"preempt", "reclaim"}
 
 
-def decide(snapshot: Snapshot, policy: Policy, clock: Callable[[], float] | None = None) -> Decisions:
+def decide(
+    snapshot: Snapshot, policy: Policy, clock: Callable[[], float] | None = None, calls: Calls = UNWATCHED
+) -> Decisions:
     """The decisions of one session. `clock` gives seconds; with it, plug-ins of third parties are
-    bounded in time, and None sets no bound.
+    bounded in time, and None sets no bound. `calls` follows each call of a third party.
 
     A plug-in that fails is named in the decisions. By the setting `on_fault` the session continues without the result
     of the call, or is repeated without the plug-in."""
     faults: list[PluginFault] = []
     while True:
         try:
-            session = Session(snapshot, policy, clock)
+            session = Session(snapshot, policy, clock, calls=calls)
             session.run()
             decisions = session.close()
         except PluginFailed as failed:
@@ -61,6 +62,7 @@ class Session:
         clock: Callable[[], float] | None = None,
         *,
         least_group: int = 8,
+        calls: Calls = UNWATCHED,
     ) -> None:
         """Opens the session. `least_group`: so many jobs that are alike are set aside if none of them can be placed; 0
         sets none aside."""
@@ -92,11 +94,11 @@ class Session:
         self._rankings: dict[int, Ranking] = {}
         self.conditions: dict[str, Condition] = {}
         """Conditions of the jobs that were not let in."""
-        self.guard = Guard(clock, policy.plugin_seconds, repeat=policy.on_fault == "repeat")
+        self.guard = Guard(clock, policy.plugin_seconds, repeat=policy.on_fault == "repeat", calls=calls)
         self._statements: list[Statement] = []
         self._numbers = 0
         """Number of jobs that have entered."""
-        self._ours = all(one.trusted for one in policy.actions) and all(one.trusted for one in chain(*policy.tiers))
+        self._ours = policy.trusted
         """True if no third party decides. Third parties may look at every job."""
         self._open()
 

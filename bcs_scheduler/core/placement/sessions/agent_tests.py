@@ -17,6 +17,7 @@ from bcs_scheduler.core.placement.sessions.role import NOT_OFFERED
 from offers.matching.explain import Explainer
 from offers.model import Demand
 from offers.policy.session.columns import Array
+from offers.policy.session.guard import UNWATCHED, Calls
 from offers.policy.session.model import Template
 from offers.policy.session.plugins.interface import Argument, Claim, Feasibility, Functions, Victim
 from offers.policy.session.state.templates import Need
@@ -37,9 +38,11 @@ class AgentTests:
         rows: Array,
         demands: Mapping[Kind, Demand[Any]],
         allowance: Callable[[str], int],
+        calls: Calls = UNWATCHED,
     ) -> None:
         """`demands`: a demand for each value of `Template.tests`. `allowance`: number of taskgroups of an application
-        that may be evicted now, by its key."""
+        that may be evicted now, by its key. `calls` follows uses of the matcher and of records."""
+        self._calls = calls
         self._allowance = cache(allowance)
         self._explainer = explainer
         self._rows = rows
@@ -53,11 +56,13 @@ class AgentTests:
         """The candidates within the budgets of their applications, less the victims of this session."""
         taken: Counter[int] = Counter()
         found: list[Victim] = []
+        self._calls.enter_own()
         for victim in candidates:
             job = victim.job
             if taken[job.number] + len(job.evicted) < self._allowance(job.name):
                 taken[job.number] += 1
                 found.append(victim)
+        self._calls.leave_own()
         return found
 
     def accepted(self, template: Template) -> Array:
@@ -74,7 +79,9 @@ class AgentTests:
         accepted = self._rows != NOT_OFFERED
         tests = [("role", accepted.copy())]
         if demand is not None:
+            self._calls.enter_own()
             tests += [(reason, ok[self._rows]) for reason, ok in self._explainer.tests(demand)]
+            self._calls.leave_own()
         for _, ok in tests:
             accepted &= ok
         return accepted, tests

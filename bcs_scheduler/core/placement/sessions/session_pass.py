@@ -20,11 +20,13 @@ from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
+from bcs_scheduler.core.placement.sessions.set_aside import SetAside
 from bcs_scheduler.core.placement.sessions.snapshots import Leaving, Promises, Snapshots, TaskName
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.model import Demand, GroupGap, HeldBack, MatchResult, Placement
 from offers.policy.session.configuration.policy import PluginChoice, Policy
-from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction
+from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction, PluginFault
+from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
 from offers.policy.session.model import Nomination, Status
 from offers.policy.session.session import decide
 from store.ids import namespace_of
@@ -34,7 +36,7 @@ from transactions.kinds import reschedule
 from transactions.rules import evictions
 from transactions.rules.gangs import Shortage
 from transactions.rules.queues import queue_of
-from transactions.text import are, counted
+from transactions.text import are, counted, duration
 
 AFTER_FAILURE = 60.0
 """Seconds until the next session after one that has failed unexpectedly."""
@@ -69,6 +71,9 @@ class SessionPass(PlacementPass):
         turn.placer.policy = self
         self._policy = policy
         self._snapshots = Snapshots(turn.state, turn.pool)
+        self._set_aside = SetAside()
+        self._hung: list[PluginFault] = []
+        """Calls that did not return, and that no event names yet: a dry run records none."""
         self._nominations: dict[TaskName, Nomination] = {}
         """Promised rooms of tasks that wait for them. They end with the term: the next leader's sessions make their
         own."""
@@ -101,10 +106,12 @@ class SessionPass(PlacementPass):
         self._snapshots.drain()
         self._drop_promises()
         self._match_promised()
+        self._report_hung()
         if self._waiting and turn.now >= self._next:
             self._waiting = False
             failure = turn.attempt("core", "session", self._decide)
             self._next = turn.now + (AFTER_FAILURE if failure else turn.options.session_period)
+            self._report_hung()
             self._waiting = bool(failure) or (self._capped and bool(turn.engine.demands) and not self._gaps)
         return super().place(pace)
 
@@ -183,7 +190,8 @@ class SessionPass(PlacementPass):
         self._capped = self._capped or chosen.capped
         self._gaps.update(chosen.gaps)
         self._lacking.update(found.missing)
-        self._report(decisions)
+        for fault in decisions.faults:
+            self._report(fault, "failed")
         turn.queues.decided(role, decisions)
         self._carry_out(chosen)
         self._evict(decisions.evictions)
@@ -247,8 +255,14 @@ class SessionPass(PlacementPass):
         """Decisions that are not carried out, because the session is repeated."""
 
     def _session(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> tuple[SessionInput, Decisions]:
-        found = self._input(role, demands, caps)
-        return found, self._decided(role, found)
+        while True:
+            found = self._input(role, demands, caps)
+            try:
+                return found, self._decided(role, found)
+            except NeverReturned as hangs:
+                self._set_aside.add(hangs.fault.plugin, self._turn.now)
+                self._snapshots.forget()  # the abandoned session may still use the snapshot
+                self._hung.append(hangs.fault)
 
     def _input(self, role: str, demands: list[Demand[Slot]], caps: dict[str, int]) -> SessionInput:
         """The present state of a role. `caps`: number of slots that take part, by demand, where not all do."""
@@ -263,10 +277,18 @@ class SessionPass(PlacementPass):
         turn = self._turn
         found.agents.clear()
         found.jobs.clear()
-        tests = AgentTests(turn.placer.tests(), found.numbers, found.tests, self._allowance)
-        tier = (PluginChoice(tests, {}, trusted=True),)
-        policy = self._policy._replace(tiers=(*self._policy.tiers, tier))
-        return decide(found.snapshot, policy, turn.options.session_clock)
+        chosen, options = self._set_aside.rest(self._policy, turn.now), turn.options
+
+        def work(calls: Calls) -> Decisions:
+            tests = AgentTests(explainer, found.numbers, found.tests, self._allowance, calls)
+            tier = (PluginChoice(tests, {}, trusted=True),)
+            policy = chosen._replace(tiers=(*chosen.tiers, tier))
+            return decide(found.snapshot, policy, options.session_clock, calls)
+
+        explainer = turn.placer.tests()
+        if options.plugin_watch is None or chosen.trusted:
+            return work(UNWATCHED)
+        return options.plugin_watch.run(work, chosen.plugin_seconds)
 
     def _count_promises(self, decisions: Decisions) -> None:
         """Counts rooms that this session has promised, by the queue of the beneficiary."""
@@ -359,7 +381,13 @@ class SessionPass(PlacementPass):
                     leaving = task._replace(status=Status.RELEASING)
                     self._leaving.setdefault(name, Leaving(job, leaving, until))
 
-    def _report(self, decisions: Decisions) -> None:
-        for fault in decisions.faults:
-            words = f"{fault.plugin}: {fault.function}: {fault.cause}"
-            self._turn.record_event("framework", self._turn.state.framework.id, "PolicyPluginFailed", words)
+    def _report_hung(self) -> None:
+        hung, self._hung = self._hung, []
+        for fault in hung:
+            pause = duration(self._set_aside.pause(fault.plugin))
+            self._report(fault._replace(cause=f"{fault.cause}; not used for {pause}"), "hung")
+
+    def _report(self, fault: PluginFault, how: str) -> None:
+        words = f"{fault.plugin}: {fault.function}: {fault.cause}"
+        self._turn.record_event("framework", self._turn.state.framework.id, "PolicyPluginFailed", words)
+        self._turn.count("policy_plugin_faults", (fault.plugin, how), 1)

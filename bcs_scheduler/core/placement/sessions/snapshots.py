@@ -66,6 +66,10 @@ class Snapshots:
             found = self._roles[role] = RoleSnapshot(self._state, self._pool, role)
         return found.take(self.moving(role, demands, most, planned, promises), now)
 
+    def forget(self) -> None:
+        """Drops the snapshots; the next ones are made anew."""
+        self._roles.clear()
+
     def drain(self) -> None:
         """Takes over which agents have changed."""
         for agent in self._touched:

@@ -52,6 +52,11 @@ class Policy(NamedTuple):
     nomination_seconds: float = 60.0
     """The time for which room is promised to a task that waits for it."""
 
+    @property
+    def trusted(self) -> bool:
+        """True if no plug-in or action of a third party takes part."""
+        return all(one.trusted for one in self.actions) and all(one.trusted for tier in self.tiers for one in tier)
+
     def without(self, name: str) -> Policy:
         """The policy without a plug-in or action."""
         return self._replace(

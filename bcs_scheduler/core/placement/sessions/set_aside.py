@@ -1,0 +1,33 @@
+"""The plug-ins and actions whose calls did not return: not used for a time that grows with each such call."""
+
+from __future__ import annotations
+
+from offers.policy.session.configuration.policy import Policy
+
+FIRST_PAUSE, GROWTH, LONGEST_PAUSE = 60.0, 4, 86400.0
+"""Seconds without the plug-in: each attempt may cost the core the time of a call, and leave a thread behind."""
+
+
+class SetAside:
+    """Belongs to one term of leadership. Times are Unix seconds."""
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+        self._pauses: dict[str, float] = {}
+
+    def add(self, name: str, now: float) -> None:
+        """A call of a plug-in or action has not returned."""
+        before = self._pauses.get(name)
+        pause = self._pauses[name] = FIRST_PAUSE if before is None else min(before * GROWTH, LONGEST_PAUSE)
+        self._until[name] = now + pause
+
+    def pause(self, name: str) -> float:
+        """The latest pause of a plug-in that was added, in seconds."""
+        return self._pauses[name]
+
+    def rest(self, policy: Policy, now: float) -> Policy:
+        """The policy without the plug-ins and actions that are not used now."""
+        for name, until in self._until.items():
+            if until > now:
+                policy = policy.without(name)
+        return policy
