@@ -11,7 +11,7 @@ import pytest
 from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import partition_of
 from store.records import Namespace, Queue
@@ -171,6 +171,26 @@ def test_constraints_and_settings_of_agents_hold() -> None:
     lab.turn(requests.SetAgent(agent="agent-1", disabled=False))
     lab.wait(2.0)
     assert len(groups(lab, "batch")) == 1
+
+
+def test_few_taskgroups_wait_for_a_part_of_the_period_and_many_for_the_whole() -> None:
+    lab = Lab(options())
+    arrive(lab, *agents(8))
+    create(lab, "batch", 1)
+    lab.wait(2.0)
+    run(lab)
+    create(lab, "batch", 1, "second")
+    create(lab, "batch", 1, "third")
+    assert not groups(lab, "batch", "third")
+    assert lab.core.next_wakeup(lab.now) == pytest.approx(lab.now + 0.05)
+    create(lab, "small", FULL_PAUSE, "many")
+    lab.wait(0.05)
+    assert len(groups(lab, "batch", "third")) == 1
+    create(lab, "batch", 1, "fourth")
+    lab.wait(0.45)
+    assert not groups(lab, "batch", "fourth")
+    lab.wait(0.1)
+    assert len(groups(lab, "batch", "fourth")) == 1
 
 
 def test_other_policies_do_not_change() -> None:

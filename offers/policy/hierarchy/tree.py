@@ -19,6 +19,7 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add
 from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.state.waiting import Waiting
+from offers.policy.hierarchy.steps import allocate
 
 
 class Tree:
@@ -108,7 +109,7 @@ class Tree:
         owner = self.applications[application]
         group = owner.asks[name]
         before = owner.priorities.greatest()
-        ask = self._take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
+        ask = self.take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
         self.renew(owner, before, group)
         return ask
 
@@ -116,7 +117,7 @@ class Tree:
         """Adds an allocation that runs already. Raises KeyError for an unknown application or node."""
         application = self.applications[allocation.ask.application]
         self.nodes.use(allocation.node, allocation.ask.request, 1)
-        self._record(application, allocation)
+        self.record(application, allocation)
         self.renew(application, application.priorities.greatest(), None)
 
     def release(self, application: str, name: str) -> Allocation:
@@ -197,7 +198,7 @@ class Tree:
         self.version += 1
         before, tried = owner.priorities.greatest(), owner.preempted_at.get(name)
         reserved = owner.reserved_at.get(name)
-        ask = self._take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
+        ask = self.take(owner, group, next(i for i, entry in enumerate(group.asks) if entry[1] == name))
         if tried is not None:
             owner.preempted_at[name] = tried
         if reserved is not None:
@@ -247,18 +248,12 @@ class Tree:
             self._set_aside(one, refused)
             return None
         assert node is not None
-        before = application.priorities.greatest()
-        ask = self._take(application, group, 0)
-        self.nodes.use(node.name, ask.request, 1)
-        allocation = Allocation(ask, node.name)
-        self._record(application, allocation)
-        self.renew(application, before, group)
-        return allocation
+        return allocate(self, one, group, node)
 
     def _refusal(self, one: RequestClass, application: Application) -> Waiting[RequestClass] | None:
         """The requests among which a class must wait because of a maximum or a limit; None if none is in the way."""
         for queue in one.leaf.path:
-            if queue.exceeded(one.request):
+            if queue.max and queue.exceeded(one.request):
                 return queue.waiting
         return self.limit_of(application, one.request)
 
@@ -296,7 +291,8 @@ class Tree:
 
     # --- figures ----------------------------------------------------------------------------------------------
 
-    def _record(self, application: Application, allocation: Allocation) -> None:
+    def record(self, application: Application, allocation: Allocation) -> None:
+        """Counts an allocation. The caller takes the room on the node, and renews the application."""
         self.version += 1
         ask = allocation.ask
         leaf = self.queues[application.queue]
@@ -313,8 +309,9 @@ class Tree:
         if started:
             self._started(leaf, 1)
 
-    def _take(self, application: Application, group: Group, position: int) -> Ask:
-        """Removes a pending ask from its group, with the room that was promised to the ask."""
+    def take(self, application: Application, group: Group, position: int) -> Ask:
+        """Removes a pending ask from its group, with the room that was promised to the ask. The caller renews the
+        application."""
         ask = application.remove(group, position)
         self._count(application, ask.request, -1)
         if group.alike.promised:

@@ -36,6 +36,10 @@ MAINTENANCE = 5.0
 """Seconds after which the queues look for victims again while taskgroups wait."""
 FOLLOWED = 5.0
 """Seconds between two looks at records that have changed while no session runs, for the figures of queues."""
+LEAST_PAUSE = 0.1
+"""The shortest pause between two decisions, as a part of the period of sessions."""
+FULL_PAUSE = 2000
+"""Number of taskgroups, waiting or planned, from which the pause is the whole period: these are looked at each time."""
 FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 QUEUE_HOLDS = frozenset(
     {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
@@ -80,6 +84,12 @@ class HierarchyPass(SessionPass):
         if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
             self._turn.attempt("core", "queues", self.follow)
         return launched
+
+    def _pause(self) -> float:
+        """Queues decide at once where a session would wait, as long as deciding is cheap."""
+        looked_at = sum(len(demand.slots) for demand in self._turn.engine.demands.values())
+        looked_at += sum(1 for _ in self._launcher.placements())
+        return self._turn.options.session_period * min(max(looked_at / FULL_PAUSE, LEAST_PAUSE), 1.0)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Like `SessionPass.notice`; the stored tree of queues is followed."""

@@ -110,7 +110,7 @@ class SessionPass(PlacementPass):
         if self._waiting and turn.now >= self._next:
             self._waiting = False
             failure = turn.attempt("core", "session", self._decide)
-            self._next = turn.now + (AFTER_FAILURE if failure else turn.options.session_period)
+            self._next = turn.now + (AFTER_FAILURE if failure else self._pause())
             self._report_hung()
             self._waiting = bool(failure) or (self._capped and bool(turn.engine.demands) and not self._gaps)
         return super().place(pace)
@@ -143,6 +143,10 @@ class SessionPass(PlacementPass):
         apart = [identity for identity in known if demands[identity].per_agent or demands[identity].promised]
         super()._try(apart)
         self._waiting = self._waiting or len(apart) < len(known)
+
+    def _pause(self) -> float:
+        """Seconds until the next session may begin."""
+        return self._turn.options.session_period
 
     def _drop_promises(self) -> None:
         """Ends promises of room that have expired, or whose taskgroup does not wait any more: the room is for others,

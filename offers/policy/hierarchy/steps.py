@@ -1,0 +1,73 @@
+"""One allocation of a tree, with all figures and keys that change.
+
+After a repeated allocation, only the usage, the first ask of a group and the keys above this group are different: the
+application has started, no room was promised, and the application keeps its priority and its place in the leaf. Then
+only these are renewed. All other allocations renew everything that the application determines.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from offers.policy.hierarchy.configuration.partition import SortPolicy
+from offers.policy.hierarchy.state.application import Application, Group, RequestClass
+from offers.policy.hierarchy.state.model import Allocation, add_to
+from offers.policy.hierarchy.state.nodes import Node
+
+if TYPE_CHECKING:
+    from offers.policy.hierarchy.tree import Tree
+
+
+def allocate(tree: Tree, one: RequestClass, group: Group, node: Node) -> Allocation:
+    """Places the first ask of a group on a node. `one`: the class of the group."""
+    if _may_repeat(one, group):
+        return _repeated(tree, one, group, node)
+    application = group.application
+    before = application.priorities.greatest()
+    ask = tree.take(application, group, 0)
+    tree.nodes.use(node.name, ask.request, 1)
+    allocation = Allocation(ask, node.name)
+    tree.record(application, allocation)
+    tree.renew(application, before, group)
+    return allocation
+
+
+def _may_repeat(one: RequestClass, group: Group) -> bool:
+    """True if the class of the group stays the same with an allocation."""
+    alternative = one.alternative
+    return alternative.started and not alternative.promised and group.application.counts_as_started
+
+
+def _repeated(tree: Tree, one: RequestClass, group: Group, node: Node) -> Allocation:
+    application, leaf, request = group.application, one.leaf, one.request
+    before = application.priorities.greatest()
+    ask = application.remove(group)
+    allocation = Allocation(ask, node.name)
+    tree.version += 1
+    tree.nodes.use(node.name, request, 1)
+    application.allocations[ask.name] = allocation
+    add_to(application.allocated, request, 1)
+    for queue in leaf.path:
+        pending, allocated = queue.pending, queue.allocated
+        for name, amount in request:
+            pending[name] -= amount
+            allocated[name] = allocated.get(name, 0) + amount
+    leaf.note(allocation, 1)
+    node.add(allocation, leaf)
+    for tracker in application.trackers:
+        tracker.use(request, 1)
+    if application.priorities.greatest() != before or not _keeps_place(application, one):
+        tree.renew(application, before, group)
+        return allocation
+    group.place(one if group.asks else None)
+    leaf.place_class(one)
+    leaf.place_keys()
+    return allocation
+
+
+def _keeps_place(application: Application, one: RequestClass) -> bool:
+    """True if the application keeps its place in its leaf. Without shares in the order, only a priority moves it."""
+    leaf = one.leaf
+    if leaf.config.properties.sort_policy is not SortPolicy.FAIR:
+        return True
+    return leaf.key_of(application) == application.key

@@ -1,0 +1,123 @@
+"""A run of repeated allocations leaves the same tree as allocations that each renew everything, step by step."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from offers.dimensions import amounts
+from offers.policy.hierarchy import Application, Ask, Tree, partition_of, steps
+from offers.policy.hierarchy.state.queue import Queue
+from tests.effort import share
+from tests.unit.test_queue_reference import random_queues
+
+Frame = tuple[Any, ...]
+
+
+def cluster(seed: int) -> Tree:
+    """Asks in bundles of equal ones, for applications with different priorities, limits and orders."""
+    chance = random.Random(seed)
+    partition = partition_of(random_queues(chance), quantity=int)
+    nodes = {
+        f"n{n}": {"cpus": chance.randint(4, 20), "mem": chance.randint(4, 20)} for n in range(chance.randint(1, 4))
+    }
+    tree = Tree(partition, list(nodes.items()))
+    leaves = [leaf.name for leaf in tree.root.leaves()]
+    for number in range(chance.randint(1, 6)):
+        groups = tuple(f"g{n}" for n in range(2) if chance.random() < 0.4)
+        submitted = float(chance.randint(0, 3))
+        tree.submit(Application(f"a{number}", chance.choice(leaves), submitted, f"u{number % 2}", groups))
+    for bundle in range(chance.randint(1, 8)):
+        application = chance.choice(list(tree.applications))
+        request = amounts({"cpus": chance.randint(1, 2), "mem": chance.choice((0, 1, 1, 3))})
+        created, priority = float(chance.randint(0, 5)), chance.choice((0, 0, 0, 1, 2))
+        needed = chance.choice(("", "", "", "n0"))
+        tree.ask_all(
+            Ask(application, f"t{bundle}-{n}", request, created, priority, required_node=needed)
+            for n in range(chance.randint(1, 12))
+        )
+    if chance.random() < 0.3:
+        application = chance.choice(list(tree.applications))
+        for name in list(tree.applications[application].asks)[:1]:
+            tree.promise(application, name, "n0")
+    return tree
+
+
+def frame(tree: Tree) -> Frame:
+    """All figures and keys of a tree that decisions depend on."""
+
+    def classes(queue: Queue) -> Any:
+        # Classes are made in no particular order, which no decision depends on.
+        return sorted(
+            repr((alternative, one.key, one.waits is None, [(group.key, len(group.asks)) for group in one.members]))
+            for alternative, one in queue.classes.items()
+        )
+
+    queues = {
+        queue.name: (
+            queue.key, queue.shown, queue.allocated, queue.pending, queue.promised, queue.running, queue.places,
+            queue.requests, len(queue.waiting), [child.name for child in queue.ready_children], classes(queue),
+            [one.alternative for one in queue.ready_started], [one.alternative for one in queue.ready_new],
+        )
+        for queue in tree.queues.values()
+    }  # fmt: skip
+    applications = {
+        name: (one.key, one.allocated, sorted(one.allocations), sorted(one.asks), one.counts_as_started)
+        for name, one in tree.applications.items()
+    }
+    nodes = [(node.name, node.free, node.key, node.promised, node.running) for node in tree.nodes]
+    trackers = {key: (one.allocated, one.running) for key, one in tree.trackers.known.items()}
+    running = [(*entry[:4], [one.order for one in entry[4]]) for entry in nodes]
+    # Texts, because the figures change with the next step.
+    return (repr(queues), repr(applications), repr(running), repr(trackers), tree.tries, tree.version)
+
+
+def stepwise(seed: int, counts: Counter[str]) -> None:
+    """Compares a tree step by step with one of which every allocation renews everything."""
+    fast, whole = cluster(seed), cluster(seed)
+    may_repeat: Callable[..., bool] = steps._may_repeat
+    while True:
+        found = fast.cycle()
+        steps._may_repeat = lambda one, group: False
+        try:
+            expected = whole.cycle()
+        finally:
+            steps._may_repeat = may_repeat  # type: ignore[assignment]
+        assert found == expected
+        assert frame(fast) == frame(whole)
+        if found is None:
+            return
+        counts["allocations"] += 1
+
+
+@given(st.integers(0, 2**32))
+@settings(max_examples=share(150), deadline=None)
+def test_repeated_allocations_leave_the_tree_as_single_steps_do(seed: int) -> None:
+    stepwise(seed, Counter())
+
+
+def test_the_clusters_have_repeated_allocations(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts: Counter[str] = Counter()
+    repeated = steps._repeated
+
+    def counted(*arguments: Any) -> Any:
+        counts["repeated"] += 1
+        return repeated(*arguments)
+
+    monkeypatch.setattr(steps, "_repeated", counted)
+    for seed in range(40):
+        stepwise(seed, counts)
+    assert counts["repeated"] > counts["allocations"] / 2 > 50
+
+
+def test_an_application_that_keeps_a_wrong_place_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(steps, "_keeps_place", lambda application, one: True)
+    with pytest.raises(AssertionError):
+        for seed in range(200):
+            stepwise(seed, Counter())
