@@ -40,6 +40,8 @@ TREE: dict[str, Any] = {
     "placementrules": [{"name": "tag", "value": "namespace", "create": True}],
 }
 """Five queues, each for the namespace of its name; the queue of the warm-up is created."""
+HEAP = 384
+"""MB of ZooKeeper."""
 WARM = 10
 """Taskgroups of each application in the launch before the one that is measured."""
 NOW = 1.7e9
@@ -88,7 +90,7 @@ def _end_to_end(
 ) -> tuple[float, float]:
     """Seconds of a launch, and processor time of the scheduler process."""
     per_agent = -(-taskgroups // agents) + 2
-    size = {"cpus": per_agent * 0.2 + 1, "mem": per_agent * 192 + 64, "disk": per_agent * 128 + 64}
+    size: dict[str, Any] = {"cpus": per_agent * 0.2 + 1, "mem": per_agent * 192 + 64, "disk": per_agent * 128 + 64}
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         tree = folder / "queues.json"
@@ -96,7 +98,9 @@ def _end_to_end(
         options = [f"--scheduler-policy={policy}"]
         if policy == "hierarchical":
             options.append(f"--scheduler-policy-file={tree}")
-        with Bench(folder, store, agents, source=source, options=options, **size) as bench:
+        bench = Bench(folder, store, agents, source=source, heap=HEAP, **size)
+        bench.options = options
+        with bench:
             _up(bench, WARM, "warm")
             _down(bench, "warm")
             cpu, began = bench.scheduler.cpu_seconds(), time.monotonic()

@@ -131,14 +131,13 @@ class Bench:
         session_timeout: float = 10.0,
         source: Path | None = None,
         heap: int = 384,
-        options: Sequence[str] = (),
         **size: float,
     ) -> None:
         """Agents that are not synthetic run real executors and processes. `session_timeout`: seconds until the store
         takes a killed scheduler for dead. `source`: another checkout whose scheduler is run; the store, the cluster and
-        the load are always those of this one. `heap`: memory of ZooKeeper, in MB. `options`: further ones of the
-        scheduler."""
-        self._options = list(options)
+        the load are always those of this one. `heap`: memory of ZooKeeper, in MB."""
+        self.options: Sequence[str] = ()
+        """Further options of the scheduler, to be set before the bench is entered."""
         self._source, self._heap = source, heap
         self._session_timeout = session_timeout
         self.folder, self.store, self.agents = folder, store, agents
@@ -181,7 +180,7 @@ class Bench:
         scheduler = Process(
             [sys.executable, "-m", "bcs_scheduler.main", "serve", f"--store={self.store_url}",
              f"--mesos={self.cluster.url}", "--api=127.0.0.1:0", "--log-level=warning",
-             f"--store-session-timeout={self._session_timeout:g}", *self._options],
+             f"--store-session-timeout={self._session_timeout:g}", *self.options],
             self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)", self._source,
         )  # fmt: skip
         self._stack.callback(scheduler.stop)

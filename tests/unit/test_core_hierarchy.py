@@ -13,7 +13,7 @@ from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
-from offers.policy.hierarchy import partition_of
+from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
 from store.records import Namespace, Queue
 from tests.unit.lab import Lab, version
 
@@ -191,6 +191,25 @@ def test_few_taskgroups_wait_for_a_part_of_the_period_and_many_for_the_whole() -
     assert not groups(lab, "batch", "fourth")
     lab.wait(0.1)
     assert len(groups(lab, "batch", "fourth")) == 1
+
+
+def test_a_gang_that_cannot_fit_is_not_attempted_and_others_get_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = Lab(options())
+    create(lab, "batch", 40, min_available=40)
+    create(lab, "batch", 2, "second")
+    placed: list[str] = []
+    record = Tree.record
+
+    def recorded(tree: Tree, application: Application, allocation: Allocation) -> None:
+        placed.append(application.name)
+        record(tree, application, allocation)
+
+    monkeypatch.setattr(Tree, "record", recorded)
+    arrive(lab, *agents(4))
+    assert not groups(lab, "batch")
+    assert len(groups(lab, "batch", "second")) == 2
+    # One task shows that the gang has its turn; the bound refuses the others.
+    assert placed.count("batch/web") <= 2
 
 
 def test_other_policies_do_not_change() -> None:

@@ -88,7 +88,7 @@ def stepwise(seed: int, counts: Counter[str]) -> None:
         try:
             expected = whole.cycle()
         finally:
-            steps._may_repeat = may_repeat  # type: ignore[assignment]
+            steps._may_repeat = may_repeat
         assert found == expected
         assert frame(fast) == frame(whole)
         if found is None:

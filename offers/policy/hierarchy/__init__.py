@@ -34,12 +34,14 @@ from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_of
+from offers.policy.hierarchy.gangs import most_that_fit
 from offers.policy.hierarchy.maintenance import Maintenance, maintain
 from offers.policy.hierarchy.placement import NotPlaced, Refusal, Submission, may_administrate, may_submit
 from offers.policy.hierarchy.queues import finish, place
 from offers.policy.hierarchy.state.application import Application
 from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption
 from offers.policy.hierarchy.state.queue import Queue, QueueState
+from offers.policy.hierarchy.steps import withdraw_all
 from offers.policy.hierarchy.tree import Tree
 from offers.policy.holds import Hold
 
@@ -72,6 +74,7 @@ __all__ = [
     "maintain",
     "may_administrate",
     "may_submit",
+    "most_that_fit",
     "node_changed",
     "occupy",
     "partition_of",
@@ -79,4 +82,5 @@ __all__ = [
     "remove_node",
     "set_schedulable",
     "trial",
+    "withdraw_all",
 ]

@@ -1,4 +1,4 @@
-"""One allocation of a tree, with all figures and keys that change.
+"""One allocation of a tree, or the removal of asks, with all figures and keys that change.
 
 After a repeated allocation, only the usage, the first ask of a group and the keys above this group are different: the
 application has started, no room was promised, and the application keeps its priority and its place in the leaf. Then
@@ -71,3 +71,13 @@ def _keeps_place(application: Application, one: RequestClass) -> bool:
     if leaf.config.properties.sort_policy is not SortPolicy.FAIR:
         return True
     return leaf.key_of(application) == application.key
+
+
+def withdraw_all(tree: Tree, name: str) -> None:
+    """Removes all pending asks of an application, group by group. Raises KeyError for an unknown application."""
+    application = tree.applications[name]
+    for group in list(application.groups.values()):
+        before = application.priorities.greatest()
+        while group.asks:
+            tree.take(application, group, len(group.asks) - 1)
+        tree.renew(application, before, group)

@@ -19,7 +19,7 @@ from offers.policy.hierarchy.state.model import Allocation, Ask, Preemption, add
 from offers.policy.hierarchy.state.nodes import Admits, Node, Nodes
 from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.state.waiting import Waiting
-from offers.policy.hierarchy.steps import allocate
+from offers.policy.hierarchy.steps import allocate, withdraw_all
 
 
 class Tree:
@@ -78,8 +78,7 @@ class Tree:
         application = self.applications[name]
         if application.allocations:
             raise ValueError(f"application {name}: {len(application.allocations)} allocations have not ended")
-        for ask in list(application.asks):
-            self.withdraw(name, ask)
+        withdraw_all(self, name)
         del self.applications[name], self.queues[application.queue].applications[name]
 
     def ask(self, ask: Ask) -> None:

@@ -25,10 +25,12 @@ from offers.policy.hierarchy import (
     add_node,
     apply,
     finish,
+    most_that_fit,
     node_changed,
     occupy,
     place,
     remove_node,
+    withdraw_all,
 )
 from offers.policy.session.model import ON_AGENT, Agent, Job, Status, Task, Template
 from offers.policy.session.snapshot import Snapshot
@@ -246,8 +248,9 @@ class RoleTree:
         self.unplaced.pop(name, None)
         if self._given.pop(name, None) is None:
             return
-        for identity in list(self._tasks[name]):
-            self._drop(name, identity)
+        for identity in self._tasks[name]:
+            if self._is_placed(name, identity):
+                self.tree.release(name, _safe(identity))
         del self._tasks[name]
         finish(self.tree, name)
 
@@ -282,7 +285,11 @@ class RoleTree:
         order: list[Allocation] = []
         while True:
             for allocation in self.tree.run():
-                made.setdefault(allocation.ask.application, []).append(allocation)
+                name = allocation.ask.application
+                if name not in made and self._is_hopeless(name, missing.get(name, 0)):
+                    self._give_up(name)
+                    continue
+                made.setdefault(name, []).append(allocation)
                 order.append(allocation)
             short = [name for name, found in made.items() if len(found) < missing.get(name, 0)]
             if not short:
@@ -294,11 +301,19 @@ class RoleTree:
         self._doubtful.update(made)
         return [(one.ask.application, _task_name(one.ask.name), one.node) for one in order]
 
+    def _is_hopeless(self, name: str, missing: int) -> bool:
+        """True if a gang of which the first task is placed cannot get enough room for the others now."""
+        others = missing - 1
+        return others > 0 and most_that_fit(self.tree, self.tree.applications[name], others) < others
+
     def _give_up(self, name: str) -> None:
         """Gives back all asks of an application; they are tried again after `follow`."""
-        for identity, task in list(self._tasks[name].items()):
-            if task.status is Status.PENDING:
-                self._drop(name, identity)
+        tasks = self._tasks[name]
+        for identity in [identity for identity, task in tasks.items() if task.status is Status.PENDING]:
+            if self._is_placed(name, identity):
+                self.tree.release(name, _safe(identity))
+            del tasks[identity]
+        withdraw_all(self.tree, name)
         self._doubtful.add(name)
 
     def take_back(self, made: Iterable[tuple[str, str, str]]) -> None:
