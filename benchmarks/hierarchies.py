@@ -4,7 +4,7 @@
                              from the first POST until all run, durable and acknowledged
     hierarchical-core-N-A    the core by itself: processor time of one thread, from the requests to the launches
 
-Both policies run in turns. Each case fails if the median with queues is more than `SLOWER` times that of `simple`.
+Both policies run in turns. Each case fails if the median with queues is more times that of `simple` than its bound.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from store.records.definition import Amounts, Container
 
 KINDS = ("hierarchical", "hierarchical-core")
 CASES = ("hierarchical-5000-5000", "hierarchical-core-5000-5000")
-SLOWER = 1.3
-"""A launch may take so many times as long with hierarchical queues."""
+SLOWER = {"hierarchical": 1.3, "hierarchical-core": 1.7}
+"""A launch may take so many times as long with hierarchical queues. Without store and cluster, the decisions are a
+larger part."""
 ROUNDS = {"hierarchical": 3, "hierarchical-core": 5}
 """Launches with each policy, by case."""
 APPLICATIONS, QUEUES = 25, 5
@@ -68,9 +69,9 @@ def hierarchical(case: str, kind: str, taskgroups: int, agents: int, store: Stor
     second = "cpu" if kind == "hierarchical" else "turn"
     parts = {"ratio": ratio, "simple": seconds["simple"], "hierarchical": seconds["hierarchical"]}
     parts |= {f"{second}_{policy}": processor[policy] for policy in POLICIES}
-    if ratio > SLOWER:
+    if ratio > SLOWER[kind]:
         shown = ", ".join(f"{name} {value:.3f}" for name, value in parts.items())
-        raise Failure(f"{case}: {ratio:.2f} times as long with queues, {SLOWER} at most ({shown})")
+        raise Failure(f"{case}: {ratio:.2f} times as long with queues, {SLOWER[kind]} at most ({shown})")
     return Result(
         case,
         store if kind == "hierarchical" else "none",

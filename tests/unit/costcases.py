@@ -11,11 +11,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from bcs_scheduler.core.interface import cluster_manager, inputs, leased, losses, plans, policies, requests
+from bcs_scheduler.core.interface import cluster_manager, inputs, leased, losses, managed, plans, policies, requests
 from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from benchmarks.synthetic import CONTAINER, SPACE, World, agent_name, listed, version
 from offers.model import Offer
 from store.records import (
+    ANNOTATION_OF_TASK,
     GROUP_ANNOTATION,
     ConfigItem,
     ConfigMap,
@@ -24,6 +25,9 @@ from store.records import (
     Daemonset,
     Deployment,
     LossHalt,
+    ManagedApplication,
+    ManagedTask,
+    MemberGroup,
     Namespace,
     PodGroup,
     PriorityClass,
@@ -671,3 +675,44 @@ def put_custom_object(world: World, name: str) -> Batch:
 def delete_custom_object(world: World, name: str) -> Batch:
     ask(world, put_custom_object(world, name)[0])  # type: ignore[arg-type]
     return one(requests.DeleteCustomObject(type="Kind1", namespace=SPACE, name=name))
+
+
+# --- from application managers --------------------------------------------------------------------------------
+
+
+def managed_task(application: str, name: str) -> ManagedTask:
+    unit = f"{application}-{name}"
+    defined = msgspec.structs.replace(
+        version(SPACE, unit, 1), annotations={ANNOTATION_OF_TASK: f"{application}/{name}"}
+    )
+    request = {"cpus": CONTAINER.requests.cpus, "mem": CONTAINER.requests.mem}
+    return ManagedTask(namespace=SPACE, application=application, name=name, unit=unit, version=defined, request=request)
+
+
+@case(managed.AddManagedApplication)
+def add_managed_application(world: World, name: str) -> Batch:
+    groups = (MemberGroup(name="w", min_member=2, request={"cpus": 100, "mem": 32_000}),)
+    application = ManagedApplication(namespace=SPACE, name=name, manager="spool", task_groups=groups)
+    return one(managed.AddManagedApplication(application=application))
+
+
+@case(managed.AddManagedTask)
+def add_managed_task(world: World, name: str) -> Batch:
+    ask(
+        world,
+        managed.AddManagedApplication(application=ManagedApplication(namespace=SPACE, name=name, manager="spool")),
+    )
+    return one(managed.AddManagedTask(task=managed_task(name, "t")))
+
+
+@case(managed.EndManagedTask)
+def end_managed_task(world: World, name: str) -> Batch:
+    ask(world, add_managed_task(world, name)[0])  # type: ignore[arg-type]
+    assert f"{SPACE}/{name}-t" in world.core.state.applications
+    return one(managed.EndManagedTask(namespace=SPACE, application=name, name="t"))
+
+
+@case(managed.EndManagedApplication)
+def end_managed_application(world: World, name: str) -> Batch:
+    ask(world, add_managed_application(world, name)[0])  # type: ignore[arg-type]
+    return one(managed.EndManagedApplication(namespace=SPACE, name=name))

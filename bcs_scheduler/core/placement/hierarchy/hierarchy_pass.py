@@ -38,8 +38,9 @@ FOLLOWED = 5.0
 """Seconds between two looks at records that have changed while no session runs, for the figures of queues."""
 LEAST_PAUSE = 0.1
 """The shortest pause between two decisions, as a part of the period of sessions."""
-FULL_PAUSE = 2000
-"""Number of taskgroups, waiting or planned, from which the pause is the whole period: these are looked at each time."""
+FULL_PAUSE = 10_000
+"""Number of changed agents and of tasks of changed applications from which the pause after a decision is the whole
+period. A decision takes some 20 microseconds for each."""
 FOLLOWED_KINDS = frozenset({"taskgroup", "application", "namespace", "version"})
 QUEUE_HOLDS = frozenset(
     {Hold.QUEUE_MAXIMUM, Hold.QUEUE_APPLICATIONS, Hold.QUEUE_STOPPED, Hold.LIMIT_APPLICATIONS, Hold.LIMIT_RESOURCES}
@@ -59,6 +60,8 @@ class HierarchyPass(SessionPass):
         """Unix seconds at which the trees have followed the state the last time."""
         self._outdated = True
         """Records have changed since then."""
+        self._looked_at = 0
+        """Number of agents and tasks that the trees have looked at since the latest pause was set."""
 
     def recover(self) -> None:
         """Makes the file of the settings the first revision of the stored tree."""
@@ -86,9 +89,8 @@ class HierarchyPass(SessionPass):
         return launched
 
     def _pause(self) -> float:
-        """Queues decide at once where a session would wait, as long as deciding is cheap."""
-        looked_at = sum(len(demand.slots) for demand in self._turn.engine.demands.values())
-        looked_at += sum(1 for _ in self._launcher.placements())
+        """Queues decide sooner than sessions, as long as their decisions take a small part of the time."""
+        looked_at, self._looked_at = self._looked_at, 0
         return self._turn.options.session_period * min(max(looked_at / FULL_PAUSE, LEAST_PAUSE), 1.0)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
@@ -173,7 +175,7 @@ class HierarchyPass(SessionPass):
         is_new = role not in self.trees.roles
         tree_of, snapshot = self.trees.of(role), found.snapshot
         agents, jobs = (snapshot.rank, snapshot.jobs) if is_new else (found.agents, found.jobs)
-        tree_of.follow(snapshot, agents, jobs, self._admits(found))
+        self._looked_at += tree_of.follow(snapshot, agents, jobs, self._admits(found))
         tree_of.tree.allowance = self._remaining(tree_of.tree)
         found.agents.clear()
         found.jobs.clear()

@@ -106,9 +106,9 @@ class RoleTree:
             if not queue.is_temporary and queue.state is not wanted:
                 self.tree.set_state(name, wanted)
 
-    def follow(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits) -> None:
-        """Takes over agents and jobs that may have changed. `admits` judges the conditions of a template on an agent,
-        until the next call."""
+    def follow(self, snapshot: Snapshot, agents: Iterable[str], jobs: Iterable[str], admits: Admits) -> int:
+        """Takes over agents and jobs that may have changed. Returns the number of agents and tasks that were looked at.
+        `admits` judges the conditions of a template on an agent, until the next call."""
         self._admits = admits
         agents = list(agents)
         known, rank = self._agents, snapshot.rank
@@ -117,16 +117,20 @@ class RoleTree:
         self._doubtful = set()
         if self._is_new or len(moved) > MOST_MOVES or any(name in known and name in rank for name in moved):
             self._renew(snapshot)
-            return
+            return len(snapshot.agents) + sum(len(job.tasks) for job in snapshot.jobs.values())
+        looked_at = len(agents)
         for name in agents:
             if name in rank:
                 self._set_agent(snapshot.agents[rank[name]])
         for name in sorted(changed):
-            self._set_job(name, snapshot.jobs.get(name))
+            job = snapshot.jobs.get(name)
+            looked_at += 0 if job is None else len(job.tasks)
+            self._set_job(name, job)
         for name in moved:
             if name not in rank and not self.tree.nodes.by_name[name].running:
                 remove_node(self.tree, name)
                 del known[name]
+        return looked_at
 
     def _resized(self, snapshot: Snapshot, name: str) -> bool:
         before, rank = self._agents.get(name), snapshot.rank.get(name)
