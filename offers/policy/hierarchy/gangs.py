@@ -6,6 +6,8 @@ most one look at each node.
 
 from __future__ import annotations
 
+from itertools import chain
+
 from offers.dimensions import Amounts
 from offers.policy.amounts import Vector
 from offers.policy.hierarchy.state.application import Alike, Application
@@ -35,7 +37,9 @@ def _on_nodes(tree: Tree, alike: Alike, most: int) -> int:
         node = tree.nodes.has_room(alike.required_node, request, constraint)
         return 0 if node is None else _times(node.free, request, most)
     found = 0
-    for node in tree.nodes.ordered.fitting(request):
+    # A node with promises takes other work as soon as the promised asks have a place, which may be within the same run.
+    held = (node for node in tree.nodes if node.promises and node.is_schedulable)
+    for node in chain(tree.nodes.ordered.fitting(request), held):
         if found >= most:
             break
         if tree.nodes.is_admitted(constraint, node.name):
@@ -44,7 +48,8 @@ def _on_nodes(tree: Tree, alike: Alike, most: int) -> int:
 
 
 def _times(room: Vector, request: Amounts, most: int) -> int:
-    """How many times a request fits a room, `most` at most. A resource that the room does not name is not limited."""
+    """The number of times that a request fits a room, `most` at most. Resources that the room does not name have no
+    limit."""
     for name, amount in request:
         if amount > 0 and name in room:
             most = min(most, max(room[name] // amount, 0))
