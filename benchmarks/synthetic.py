@@ -42,6 +42,7 @@ from store.records import (
     Webhook,
 )
 from store.records.definition import Amounts, Container, RestartPolicy
+from transactions.rules.taskgroups.task_states import TaskState
 
 START = 1_700_000_000.0
 PER_AGENT = 10
@@ -349,7 +350,9 @@ class World:
     def report(self, task_id: str, agent_id: str, state: str, **fields: Any) -> cluster_manager.StatusUpdate:
         self._serial += 1
         uuid = b"u%d" % self._serial
-        return cluster_manager.StatusUpdate(task_id=task_id, agent_id=agent_id, state=state, uuid=uuid, **fields)
+        return cluster_manager.StatusUpdate(
+            task_id=task_id, agent_id=agent_id, state=TaskState(state), uuid=uuid, **fields
+        )
 
     def reports(self, group: TaskGroup, state: str, **fields: Any) -> list[cluster_manager.StatusUpdate]:
         return [self.report(task.id, group.agent_id, state, **fields) for task in group.tasks]

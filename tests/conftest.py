@@ -41,7 +41,7 @@ SINGLE = ("tests/simulation/test_simulation.py",)
 computes for minutes when the others have ended."""
 
 
-class Sharing(LoadScopeScheduling):
+class Sharing(LoadScopeScheduling):  # type: ignore[misc]
     """Gives whole files to processes, and the tests of SINGLE, in the order in which they were collected."""
 
     def _split_scope(self, nodeid: str) -> str:

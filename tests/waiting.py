@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -15,7 +15,11 @@ SHARE = 0.1
 times a second for seconds, they would take the processors from the programs that the tests wait for."""
 
 
-def wait_for(condition: Callable[[], T], seconds: float = 60.0, what: str | Callable[[], str] = "the condition") -> T:
+def wait_for(
+    condition: Callable[[], T | Literal[False] | None],
+    seconds: float = 60.0,
+    what: str | Callable[[], str] = "the condition",
+) -> T:
     """The first true value of `condition`. Fails the test after `seconds`, saying `what` was waited for."""
     began = time.monotonic()
     while True:

@@ -19,6 +19,7 @@ from tests.component.apiserver import WATCH, Api, Switchboard, paths, serving
 from tests.unit.api_support import CoreGateway, document
 from tests.unit.deployment_support import deployment
 from tests.waiting import wait_for
+from transactions.rules.taskgroups.task_states import TaskState
 
 ALL = "/namespaces/shop/deployments"
 FRONT = f"{ALL}/front"
@@ -71,7 +72,7 @@ def settle(gateway: CoreGateway, rounds: int = 12) -> None:
             *(
                 StatusUpdate(
                     task_id=task.id,
-                    state="KILLED" if group.killing_since else "RUNNING",
+                    state=TaskState.KILLED if group.killing_since else TaskState.RUNNING,
                     agent_id=group.agent_id,
                     executor_id=group.id,
                     uuid=b"u",

@@ -30,6 +30,7 @@ from store.state.replica import Replica
 from tests.integration.schedulers import A, B, Deliver, FakeDriver, HeldStore, Process, stored
 from tests.integration.test_maintenance import GROUP as ALIVE
 from tests.waiting import wait_for
+from transactions.rules.taskgroups.task_states import TaskState
 
 Start = Callable[..., Process]
 
@@ -567,7 +568,7 @@ def _flood(driver: FakeDriver) -> None:
             return
         driver.deliver(
             cluster_manager.StatusUpdate(
-                task_id=f"unknown-{number}", state="RUNNING", agent_id="x", uuid=b"u", cause="m"
+                task_id=f"unknown-{number}", state=TaskState.RUNNING, agent_id="x", uuid=b"u", cause="m"
             )
         )
 
@@ -576,7 +577,7 @@ def test_answers_do_not_wait_behind_calls_to_mesos(start: Start, backend: Memory
     process = start(MemoryStore(backend)).leads()
     process.driver.send_blocks = True
     process.driver.deliver(
-        cluster_manager.StatusUpdate(task_id="1.0.0.web.ns.c", state="RUNNING", agent_id="agent", uuid=b"u")
+        cluster_manager.StatusUpdate(task_id="1.0.0.web.ns.c", state=TaskState.RUNNING, agent_id="agent", uuid=b"u")
     )
     assert process.runtime._term is not None
     wait_for(lambda: process.runtime._term and process.runtime._term._calls.lag() > 0.0, what="a call to wait")

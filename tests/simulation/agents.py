@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from bcs_scheduler.core.interface import cluster_manager, inputs
 from bcs_scheduler.core.interface.cluster_manager import Launch
@@ -54,7 +54,7 @@ class Task:
     restarting: bool = False
 
     @property
-    def local_check(self) -> str | None:
+    def local_check(self) -> Literal["HTTP", "TCP", "COMMAND"] | None:
         return local_of(self.checks)
 
     @property

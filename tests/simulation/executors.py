@@ -7,7 +7,7 @@ and answered the same way whenever it comes again; what an executor remembers en
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 from zlib import crc32
 
 from bcs_scheduler.core.interface import cluster_manager, inputs
@@ -28,6 +28,9 @@ OUTPUT, SPOKEN, FIRST_OUTPUT = 8, 5, 61
 are divided by the first. The other seeds stay what they were."""
 DURATIONS = (0.01, 0.01, 0.3, 2.0, 15.0)
 """Seconds that messages take."""
+
+LocalCheck = Literal["HTTP", "TCP", "COMMAND"]
+Answered = Literal["running", "success", "failed"]
 
 
 class Link(Protocol):
@@ -161,7 +164,7 @@ class Executor:
         if not self._gone:
             self._agent.says_again(task)
 
-    def _answer(self, message: cluster_manager.SendMessage, status: str) -> cluster_manager.MessageAnswered:
+    def _answer(self, message: cluster_manager.SendMessage, status: Answered) -> cluster_manager.MessageAnswered:
         ok = status == "success"
         # Some give more output than a record can hold, whose every character takes six bytes there.
         noise = NOISE if int(message.message_id) // 1000 % 7 == 0 else ""
@@ -172,7 +175,7 @@ class Executor:
             agent_id=self._agent.id,
             executor_id=self._group.id,
             message_id=message.message_id,
-            status=status,  # type: ignore[arg-type]
+            status=status,
             results=results,
             cause=f"answer-{message.message_id}",
         )
@@ -211,7 +214,7 @@ class Prober:
                         node.receive(
                             inputs.HealthReported(
                                 task_id=task.id,
-                                type=check.type,  # type: ignore[arg-type]
+                                type=check.type,
                                 healthy=healthy,
                                 cause="prober",
                             )
@@ -227,5 +230,6 @@ def sends_output(seed: int) -> bool:
     return seed >= FIRST_OUTPUT and seed % OUTPUT == SPOKEN
 
 
-def local_of(checks: Sequence[HealthCheck]) -> str | None:
-    return next((check.type for check in checks if not check.type.startswith("REMOTE")), None)
+def local_of(checks: Sequence[HealthCheck]) -> LocalCheck | None:
+    local = next((check.type for check in checks if not check.type.startswith("REMOTE")), None)
+    return cast(LocalCheck | None, local)

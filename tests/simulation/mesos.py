@@ -19,6 +19,7 @@ from tests.simulation.agents import TERMINAL, Agent, Group, Task, Update
 from tests.simulation.allocator import Allocator
 from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
+from transactions.rules.taskgroups.task_states import TaskState
 
 FRAMEWORK = "framework-1"
 CLUSTER = "dc1.example.com"
@@ -28,8 +29,18 @@ LISTING = (2.0, 6.0)
 """Seconds between two lists of agents."""
 
 
+class Leading(Protocol):
+    """What the master may be asked about the term of a scheduler."""
+
+    @property
+    def epoch(self) -> int: ...
+
+
 class Scheduler(Protocol):
     name: str
+
+    @property
+    def term(self) -> Leading | None: ...
 
     def receive(self, event: inputs.Input) -> None: ...
 
@@ -234,7 +245,7 @@ class Master:
             cluster_manager.StatusUpdate(
                 task_id=task_id,
                 agent_id=agent_id,
-                state=state,
+                state=TaskState(state),
                 message=message,
                 reason=reason,
                 answer=reason == RECONCILIATION,
@@ -318,7 +329,7 @@ class Master:
         known.told = update.state
         event = cluster_manager.StatusUpdate(
             task_id=task.id,
-            state=update.state,
+            state=TaskState(update.state),
             agent_id=agent.id,
             executor_id=task.group.id,
             uuid=update.uuid,

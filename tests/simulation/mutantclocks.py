@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core import scheduler
-from bcs_scheduler.core.term_start import TermStart
+from bcs_scheduler.core.term_start import TermStart, start_of_term
 from bcs_scheduler.loop import clock
 
 
@@ -23,7 +23,7 @@ def begin_with_the_host(patch: pytest.MonkeyPatch) -> None:
 
 def count_the_gap(patch: pytest.MonkeyPatch) -> None:
     """A new term does not ask the store how much time has passed."""
-    honest = scheduler.start_of_term
+    honest = start_of_term
 
     def careless(state: Any, wall: float, elapsed: float | None) -> TermStart:
         return honest(state, wall, None)

@@ -37,12 +37,12 @@ def keep_outputs_of_the_deleted(patch: pytest.MonkeyPatch) -> None:
     honest = KeptOutputs.reported
 
     class Everything(dict[str, Application]):
-        def get(self, key: str, default: object = None) -> Application:  # type: ignore[override]
+        def get(self, key: str, default: object = None) -> Application:
             return Application(namespace="", name="")
 
     def careless(self: KeptOutputs, event: OutputReported) -> None:
         state = self._turn.state
-        applications, state.applications = state.applications, Everything()  # type: ignore[assignment]
+        applications, state.applications = state.applications, Everything()
         try:
             honest(self, event)
         finally:

@@ -75,8 +75,10 @@ def crowd_agents(patch: pytest.MonkeyPatch) -> None:
     """Daemonsets are placed like everything else."""
     honest = resource_request.demand
 
-    def careless(*arguments: Any, **fields: Any) -> Demand:
-        return honest(*arguments, **fields)._replace(per_agent=False, except_agents=frozenset(), only_agents=None)
+    def careless(*arguments: Any, **fields: Any) -> Demand[Any]:
+        return honest(*arguments, **fields)._replace(
+            per_agent=False, except_agents=frozenset(), only_agents=frozenset()
+        )
 
     patch.setattr(resource_request, "demand", careless)
 

@@ -48,6 +48,7 @@ from transactions.engine import engine, self_healing
 from transactions.kinds import fill, update
 from transactions.resources import resource_request
 from transactions.rules.taskgroups import lifecycle, relaunch
+from transactions.rules.taskgroups.task_states import TaskState
 
 
 class Mutant(NamedTuple):
@@ -118,7 +119,7 @@ def _forget_ports(patch: pytest.MonkeyPatch) -> None:
 
 def _take_unreachable_for_ended(patch: pytest.MonkeyPatch) -> None:
     """A task on an unreachable agent is believed dead."""
-    states = {**lifecycle.STATES, "UNREACHABLE": lifecycle.Mapped("Lost", True)}
+    states = {**lifecycle.STATES, TaskState.UNREACHABLE: lifecycle.Mapped("Lost", True)}
     patch.setattr(lifecycle, "STATES", states)
 
 

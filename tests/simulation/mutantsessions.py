@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.sessions import held, role, session_pass
+from bcs_scheduler.core.placement.sessions import held, role
 from offers.policy.session.plugins import priority
 from store.records import TaskGroup
 from transactions import groups
 from transactions.base import Context
+from transactions.kinds import reschedule
 from transactions.rules import evictions
 
 
@@ -33,7 +34,7 @@ def evict_for_good(patch: pytest.MonkeyPatch) -> None:
     def hasty(ctx: Context, group: TaskGroup, beneficiary: str) -> Any:
         groups.end(ctx, group, "Evicted", f"evicted for {beneficiary}")
 
-    patch.setattr(session_pass.reschedule, "evict", hasty)
+    patch.setattr(reschedule, "evict", hasty)
 
 
 def evict_anybody(patch: pytest.MonkeyPatch) -> None:

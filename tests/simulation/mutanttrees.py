@@ -12,6 +12,7 @@ import pytest
 from bcs_scheduler.core.placement.hierarchy import hierarchy_pass, role_tree, trees
 from offers.policy.hierarchy import Allocation, Partition, Queue, Tree, maintenance
 from offers.policy.hierarchy.preemption import victims
+from offers.policy.hierarchy.preemption.quota import give_back
 from offers.policy.hierarchy.state.limits import Trackers
 from store.records import QueueHalt
 from transactions.rules import evictions
@@ -71,7 +72,7 @@ def begin_with_the_oldest(patch: pytest.MonkeyPatch) -> None:
 
 def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:
     """A lowered maximum takes guaranteed amounts, too."""
-    honest: Callable[[Tree, float], list[Allocation]] = maintenance.give_back
+    honest: Callable[[Tree, float], list[Allocation]] = give_back
 
     def hasty(tree: Tree, now: float) -> list[Allocation]:
         kept = {queue: queue.guaranteed for queue in tree.queues.values()}

@@ -42,7 +42,7 @@ class Operators:
 
     def repair(self, token: int) -> Asked:
         """The next object that is missing or lacks a key; None once all is there."""
-        common = {"token": token, "cause": f"user-{token}"}
+        common: dict[str, Any] = {"token": token, "cause": f"user-{token}"}
         for namespace in NAMESPACES:
             config = self._durable.get(("configmap", f"{namespace}/app"))
             if not isinstance(config, ConfigMap) or set(config.items) != set(KEYS):

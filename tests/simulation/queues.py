@@ -97,10 +97,10 @@ class Queues:
                 self.world.count("taskgroups reclaimed")
                 lost[queue].append(group)
         for name, groups in lost.items():
-            queue_record = before.get(("queue", name))
-            queue = queue_record if isinstance(queue_record, Queue) else Queue(name=name)
+            stored = before.get(("queue", name))
+            loser = stored if isinstance(stored, Queue) else Queue(name=name)
             ids = [group.id for group in groups]
-            if not queue.reclaimable:
+            if not loser.reclaimable:
                 raise Violation("I44", f"queue {name} is not reclaimable and loses {', '.join(ids)}", *ids)
 
     # --- I45 --------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -77,7 +77,7 @@ class TreeOperators(QueueOperators):
         common: dict[str, Any] = {"token": token, "dry_run": dry, "cause": f"user-{token}", "author": "ops"}
         present = self._present()
         if world.chance(0.25):
-            state = world.pick(("Stopped", "Draining", "Active", "Active"))
+            state: Literal["Stopped", "Draining", "Active"] = world.pick(("Stopped", "Draining", "Active", "Active"))
             return policies.SetQueueState(queue=world.pick(HALTED), state=state, **common)
         if world.chance(0.2):
             kept = [number for kind, number in self._durable if kind == "queuetree"]
@@ -115,7 +115,7 @@ class TreeOperators(QueueOperators):
             "preemption.policy": world.pick(("default", "default", "fence", "disabled")),
         }
         if world.chance(0.3):
-            limit = world.pick(({"maxapplications": 2}, {"maxresources": {"cpus": 1}}))
+            limit: dict[str, Any] = world.pick(({"maxapplications": 2}, {"maxresources": {"cpus": 1}}))
             queue["limits"] = [{"users": [world.pick(("*", "ann", NOBODY))], **limit}]
         if world.chance(0.2):
             queue["maxapplications"] = 3

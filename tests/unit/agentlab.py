@@ -7,8 +7,11 @@ from typing import Any
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
 from offers.agents import ListedAgent
 from offers.model import Offer, ResourceKey
-from store.records import Daemonset, TaskGroup, Transaction
+from store.records import Daemonset, Record, TaskGroup, Transaction
 from tests.unit.lab import KEY, Lab, version
+
+Records = list[Record]
+"""`Cluster.list` hides the builtin name in annotations of the class."""
 
 
 class Cluster(Lab):
@@ -44,14 +47,16 @@ class Cluster(Lab):
             self.core.turn_context.pool.remove_agent(agent)
             self.offer(agent, cpus=cpus)
 
-    def offer(self, agent: str = "a0", *, cpus: int = 16_000, ports: tuple[int, int] = (31000, 31099)) -> None:
+    def offer(
+        self, agent: str = "a0", *, cpus: int = 16_000, ports: tuple[int, int] = (31000, 31099), hostname: str = ""
+    ) -> None:
         """With the attributes the agent is listed with."""
         self._serial += 1
         scalars = (("cpus", cpus), ("mem", 64_000_000), ("disk", 64_000_000))
         offer = Offer(
             id=f"o{self._serial}",
             agent_id=agent,
-            hostname=f"host-of-{agent}",
+            hostname=hostname or f"host-of-{agent}",
             ip="10.0.0.1",
             role="*",
             attributes=self.listed[agent].attributes,
@@ -103,7 +108,7 @@ class Cluster(Lab):
     def on(self, agent: str) -> TaskGroup:
         return self.places[agent]
 
-    def records(self) -> list[Any]:
+    def records(self) -> Records:
         return [*super().records(), *self.core.state.daemonsets.values()]
 
     def succeed(self) -> Cluster:

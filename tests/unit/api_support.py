@@ -26,6 +26,7 @@ from offers.agents import ListedAgent
 from offers.model import Diagnosis, Offer, ResourceKey
 from store.records import Record
 from store.state import State
+from transactions.rules.taskgroups.task_states import TaskState
 
 
 class CoreGateway:
@@ -155,7 +156,9 @@ class CoreGateway:
         """The same status for every task of the application (``namespace/name``)."""
         groups = list(self.core.state.groups_of(application).values())
         updates = [
-            StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, executor_id=group.id, uuid=b"u")
+            StatusUpdate(
+                task_id=task.id, state=TaskState(state), agent_id=group.agent_id, executor_id=group.id, uuid=b"u"
+            )
             for group in groups
             for task in group.tasks
         ]
@@ -166,7 +169,9 @@ class CoreGateway:
         group = self.core.state.taskgroups[taskgroup]
         self.feed(
             *(
-                StatusUpdate(task_id=task.id, state=state, agent_id=group.agent_id, executor_id=group.id, uuid=b"u")
+                StatusUpdate(
+                    task_id=task.id, state=TaskState(state), agent_id=group.agent_id, executor_id=group.id, uuid=b"u"
+                )
                 for task in group.tasks
             )
         )

@@ -45,7 +45,7 @@ def _started(thread: threading.Thread) -> None:
 
 
 sys.addaudithook(_FENCE.audit)
-threading.Thread.start = _started  # type: ignore[method-assign]
+threading.Thread.start = _started  # type: ignore[method-assign, assignment]
 
 
 @pytest.fixture(autouse=True)

@@ -11,6 +11,7 @@ from bcs_scheduler.core.scheduler import Core
 from offers.model import Offer, ResourceKey
 from store.records import Application, Record, TaskGroup, Transaction, Version
 from store.records.definition import Amounts, Container
+from transactions.rules.taskgroups.task_states import TaskState
 
 START = 1_700_000_000.0
 KEY = "default/web"
@@ -133,7 +134,7 @@ class Lab:
                 uuid = f"u{self._serial}".encode()
                 batch.append(
                     cluster_manager.StatusUpdate(
-                        task_id=task.id, state=state, agent_id=group.agent_id, uuid=uuid, **fields
+                        task_id=task.id, state=TaskState(state), agent_id=group.agent_id, uuid=uuid, **fields
                     )
                 )
         self.turn(*batch)

@@ -122,7 +122,7 @@ some_agents = st.sets(st.integers(0, 9).map(lambda number: f"a{number}"), max_si
 
 
 @st.composite
-def demands(draw: st.DrawFn) -> list[Demand]:
+def demands(draw: st.DrawFn) -> list[Demand[Any]]:
     return [
         Demand(
             f"d{number}",

@@ -82,10 +82,10 @@ class LiveCensus:
         )
 
 
-def reference(agents: list[Agent], demands: list[Demand], live: list[Live], scoring: str) -> list[Placement]:
+def reference(agents: list[Agent], demands: list[Demand[Any]], live: list[Live], scoring: str) -> list[Placement[Any]]:
     """Places the demands; agents are in the order of their rows. Changes `agents`, not `live`."""
     census = LiveCensus(live)
-    placements: list[Placement] = []
+    placements: list[Placement[Any]] = []
     for demand in demands:
         used: set[str] = set()
         for slot in demand.slots:
@@ -109,7 +109,7 @@ def reference(agents: list[Agent], demands: list[Demand], live: list[Live], scor
     return placements
 
 
-def suits(agent: Agent, demand: Demand, census: LiveCensus) -> bool:
+def suits(agent: Agent, demand: Demand[Any], census: LiveCensus) -> bool:
     """Every test, one after the other."""
     offer = agent.first
     request = demand.request

@@ -163,8 +163,9 @@ class Standing(RuleBasedStateMachine):
     def a_unit_is_gone(self, data: st.DataObject) -> None:
         known = [*self.users, *(unit for unit in self.allocations if isinstance(unit, str)), *self.nominations, "never"]
         unit = data.draw(st.sampled_from(known))
-        for known_units in (self.users, self.allocations, self.nominations):
-            known_units.pop(unit, None)  # type: ignore[attr-defined]
+        self.users.pop(unit, None)
+        self.allocations.pop(unit, None)
+        self.nominations.pop(unit, None)
         self.pool.usage.gone(unit)
         assert not self.pool.usage.gone(unit), "K-14: what is gone is still counted"
 
@@ -217,14 +218,13 @@ class Standing(RuleBasedStateMachine):
         units: list[Unit] = [*self.users, *self.allocations, *self.nominations, "never"]
         self._plan([self._demand(request, 3)], scoring, data.draw(st.lists(st.sampled_from(units), max_size=3)))
 
-    def _plan(self, demands: list[Demand], scoring: Any, gone: Any) -> None:
+    def _plan(self, demands: list[Demand[Any]], scoring: Any, gone: Any) -> None:
         before = self._snapshot()
         if gone:
             whole = (self.users, self.allocations, self.nominations)
-            self.users, self.allocations, self.nominations = (
-                {unit: known for unit, known in part.items() if unit not in gone}  # type: ignore[assignment, misc]
-                for part in whole
-            )
+            self.users = {unit: known for unit, known in self.users.items() if unit not in gone}
+            self.allocations = {unit: known for unit, known in self.allocations.items() if unit not in gone}
+            self.nominations = {unit: known for unit, known in self.nominations.items() if unit not in gone}
             with self.pool.without(gone):
                 self.everything_is_counted_once()
                 planned = match(demands, self.pool, LiveCensus([]), scoring, dry_run=True)
@@ -282,11 +282,11 @@ class Standing(RuleBasedStateMachine):
         columns = (table.free.tobytes(), table.score.tobytes(), table.active.tobytes())
         return rows, columns, sums, dict(usage.allocations), dict(usage.counted), self.pool.overcommitted()
 
-    def _demand(self, request: ResourceRequest, count: int) -> Demand:
+    def _demand(self, request: ResourceRequest, count: int) -> Demand[Any]:
         self.serial += 1
         return Demand(f"d{self.serial}", "ns/a", tuple(range(count)), request, EMPTY_RULES)
 
-    def _decided(self, demand: Demand, placement: Placement) -> None:
+    def _decided(self, demand: Demand[Any], placement: Placement[Any]) -> None:
         name, request = placement.agent_id, demand.request
         assert self._would_take(name, request), f"K-10: {name} does not have {request}"
         special = tuple(sorted(set(request.host_ports)))
@@ -381,10 +381,11 @@ class Standing(RuleBasedStateMachine):
     @rule(data=st.data(), late=st.sampled_from((0, 0, 0, 1)), answer=st.sampled_from(("yes", "no", "found", "unknown")))
     def an_answer(self, data: st.DataObject, late: int, answer: str) -> None:
         """`late`: it is about an earlier request for the unit, or the unit has no claim any more."""
-        sent = [c for c in self.allocations.values() if isinstance(c.unit, str) and c.sending is not Sending.ASSUMED]
-        choices = [(allocation.unit, allocation.decision - late) for allocation in sent] + [
-            (unit, 1) for unit in self.users
-        ]
+        choices = [
+            (unit, allocation.decision - late)
+            for unit, allocation in self.allocations.items()
+            if isinstance(unit, str) and allocation.sending is not Sending.ASSUMED
+        ] + [(unit, 1) for unit in self.users]
         if not choices:
             return
         unit, decision = data.draw(st.sampled_from(choices))

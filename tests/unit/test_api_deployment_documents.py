@@ -81,12 +81,13 @@ def test_the_strategy_has_the_documented_defaults() -> None:
 
 @pytest.mark.parametrize("spelling", ["maxUnavilable", "maxUnavailable", "MaxUnavailable"])
 def test_both_spellings_of_max_unavailable_are_taken(spelling: str) -> None:
-    assert to_deployment(read(deployment(**{spelling: 3}))).strategy.max_unavailable == 3
+    given: dict[str, Any] = {spelling: 3}
+    assert to_deployment(read(deployment(**given))).strategy.max_unavailable == 3
     assert ROLLING + ".maxUnavailable" in problems_of(deployment(maxUnavilable=1, maxUnavailable=1))
 
 
 def test_what_is_ours_is_taken() -> None:
-    ours = {"minReadySeconds": 2.5, "stepTimeoutSeconds": 60, "onFailure": "rollback"}
+    ours: dict[str, Any] = {"minReadySeconds": 2.5, "stepTimeoutSeconds": 60, "onFailure": "rollback"}
     strategy = to_deployment(read(deployment(**ours, canary={"instances": 1, "holdSeconds": 30}))).strategy
     assert (strategy.min_ready, strategy.step_timeout, strategy.on_failure) == (2.5, 60.0, "rollback")
     assert strategy.canary == Canary(instances=1, hold=30.0)

@@ -238,7 +238,7 @@ def test_null_is_absent_but_null_elements_are_problems() -> None:
         ("imagePullPasswd", "secret::login||key"),
     ],
 )
-def test_what_needs_an_image_is_refused_without_one(field: str, value: object) -> None:
+def test_what_needs_an_image_is_refused_without_one(field: str, value: Any) -> None:
     assert f"{CONTAINER}.{field}" in problems_of(document(**{field: value}))
 
 

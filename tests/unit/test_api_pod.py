@@ -316,13 +316,14 @@ def test_problems_of_checks(check: dict[str, Any], path: str) -> None:
 )
 def test_permissions_of_files(field: str, key: str, read_only: bool | None, mode: int) -> None:
     item = {**FILE, "readOnly": read_only, "user": "web"}
-    container = version_of(document(**{field: [{key: "x", "items": [item]}]})).containers[0]
+    given: dict[str, Any] = {field: [{key: "x", "items": [item]}]}
+    container = version_of(document(**given)).containers[0]
     made = getattr(container, field)[0].items[0]
     assert made == Item(type="file", key="k", target="/k", mode=mode, user="web")
 
 
 def test_files_belong_to_the_user_of_the_task_unless_they_say_otherwise() -> None:
-    given = {"configmaps": [{"name": "x", "items": [FILE]}], "user": "web"}
+    given: dict[str, Any] = {"configmaps": [{"name": "x", "items": [FILE]}], "user": "web"}
     assert version_of(document(**given)).containers[0].configmaps[0].items[0].user == "web"
     assert version_of(document(**given, image=IMAGE)).containers[0].configmaps[0].items[0].user == ""
 

@@ -43,7 +43,8 @@ def records(namespace: str) -> list[Record]:
         elif cls is Message:
             changes |= {"command": f"command-{namespace}", "taskgroup": f"taskgroup-{namespace}", "status": "staging"}
         elif cls is TaskGroup:
-            sick = [msgspec.structs.replace(task, healthy=False, ended=False) for task in filled(TaskGroup).tasks]
+            group: Any = record
+            sick = [msgspec.structs.replace(task, healthy=False, ended=False) for task in group.tasks]
             changes |= {"agent_id": "agent", "tasks": tuple(sick)}
         elif cls is Transaction:
             changes |= {"status": "INIT"}
@@ -54,7 +55,9 @@ def records(namespace: str) -> list[Record]:
 
 
 def event(number: int, namespace: str) -> Event:
-    return msgspec.structs.replace(filled(EventLog).events[0], number=number, namespace=namespace)
+    log: Any = filled(EventLog)
+    changed: Event = msgspec.structs.replace(log.events[0], number=number, namespace=namespace)
+    return changed
 
 
 @pytest.fixture(scope="module")

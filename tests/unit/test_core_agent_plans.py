@@ -65,7 +65,8 @@ def plan(lab: Cluster, *agents: str, drain: bool = True) -> dict[str, Any]:
     assert lab.records() == before
     assert reply.data["dryRun"]
     assert set(reply.data["agents"]) == set(agents)
-    return reply.data
+    data: dict[str, Any] = reply.data
+    return data
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import msgspec
 import pytest
@@ -18,7 +19,7 @@ from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
 
 DAEMON, APP = "default/web", "default/shop"
 INSTANCES, BOUND = 5, 2
-POLICIES = {
+POLICIES: dict[str, Any] = {
     "restart_policy": RestartPolicy(policy="Always"),
     "unreachable_policy": UnreachablePolicy(replace_after=30.0),
 }
@@ -73,7 +74,7 @@ class Chaos:
             case "unreachable" if live:
                 lab.report(chance.choice(live), "UNREACHABLE")
             case "drain" if len(agents) > 2:
-                options = {"at_once": chance.choice([1, 3]), "daemonsets": chance.random() < 0.3}
+                options: dict[str, Any] = {"at_once": chance.choice([1, 3]), "daemonsets": chance.random() < 0.3}
                 lab.ask(requests.DrainAgent(agent=chance.choice(agents), **options))
             case "enable":
                 lab.ask(requests.SetAgent(agent=chance.choice(agents), disabled=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ def container(*, process: bool = False) -> Container:
     )
 
 
-def needy(instances: int = 1, **fields: object) -> Version:
+def needy(instances: int = 1, **fields: Any) -> Version:
     return version(instances, **{"containers": (container(),), **fields})
 
 

@@ -251,7 +251,7 @@ def test_many_changes_of_agents_are_looked_at_once(monkeypatch: pytest.MonkeyPat
     lab = running(4)
     looks: list[set[str]] = []
     look = Daemonsets._rejudge
-    monkeypatch.setattr(Daemonsets, "_rejudge", lambda self, *sets: (looks.append(sets[0]), look(self, *sets)))
+    monkeypatch.setattr(Daemonsets, "_rejudge", lambda self, *sets: (looks.append(sets[0]), look(self, *sets)))  # type: ignore[func-returns-value]
     lab.turn(*(requests.SetAgent(agent=f"a{number}", disabled=True) for number in range(4)))
     assert looks == [{"a0", "a1", "a2", "a3"}]
     lab.join("a4")
@@ -263,7 +263,7 @@ def test_a_setting_that_changes_nothing_for_a_daemonset_costs_no_look_at_it(monk
     lab = running(4)
     looks: list[str] = []
     look = Daemonsets._examine
-    monkeypatch.setattr(Daemonsets, "_examine", lambda self, key: (looks.append(key), look(self, key)))
+    monkeypatch.setattr(Daemonsets, "_examine", lambda self, key: (looks.append(key), look(self, key)))  # type: ignore[func-returns-value]
     lab.set_agent("a1", strings={"colour": "red"})
     assert not looks
     lab.set_agent("a1", disabled=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -129,7 +131,7 @@ def test_its_applications_are_not_changed_past_it() -> None:
     lab = deployed(3)
     lab.renew(3, **NEW)
     for application in (lab.application, lab.successor):
-        place = {"namespace": "default", "name": application.name}
+        place: dict[str, Any] = {"namespace": "default", "name": application.name}
         definition = named(3, application.name, labels={"other": "1"})
         for command in (
             requests.ScaleApplication(instances=9, **place),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -90,7 +91,7 @@ def story(seed: int, turns: int = 120) -> ChaosLab:
     lab = ChaosLab(OPTIONS)
     lab.offer()
     policy = random.choice(["Never", "OnFailure", "OnFailure", "Always"])
-    fields = {
+    fields: dict[str, Any] = {
         "restart_policy": RestartPolicy(policy=policy, max_times=random.choice([0, 0, 2])),  # type: ignore[arg-type]
         "unreachable_policy": UnreachablePolicy(replace_after=random.choice([0.0, 20.0, 20.0, -1.0])),
     }
@@ -148,7 +149,7 @@ def act(lab: ChaosLab, random: Random, fields: dict) -> None:  # type: ignore[ty
     wanted = wish(instances, strategy=strategy(random))
     definition = version(instances, labels={"revision": str(random.randint(1, 5))}, **fields)
     control = [
-        requests.ControlDeployment(namespace="default", name="web", action=action)  # type: ignore[arg-type]
+        requests.ControlDeployment(namespace="default", name="web", action=action)
         for action in ("pause", "resume", "cancel", "restart")
     ]
     others: list[requests.Request] = [

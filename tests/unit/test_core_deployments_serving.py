@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, inputs, requests
@@ -10,6 +12,7 @@ from store.records.definition import Container, Process
 from tests.unit.lab import version
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, checked, deployed, healthy, wish
 from transactions.rules.deployment_status import Condition, summarize
+from transactions.rules.taskgroups.task_states import TaskState
 
 NO_LOSS = Strategy(max_unavailable=0, max_surge=1, min_ready=30.0)
 
@@ -92,7 +95,9 @@ def test_what_fails_in_the_turn_in_which_others_are_chosen_holds_up_nothing(kind
     group, task = lab.group_of(0), lab.group_of(0).tasks[0]
     event: inputs.Input = requests.ReportHealth(task_id=task.id, type="REMOTE_TCP", healthy=False, message="no")
     if kind == "failure":
-        event = cluster_manager.StatusUpdate(task_id=task.id, state="FAILED", agent_id=group.agent_id, uuid=b"1")
+        event = cluster_manager.StatusUpdate(
+            task_id=task.id, state=TaskState.FAILED, agent_id=group.agent_id, uuid=b"1"
+        )
     update = requests.UpdateDeployment(
         deployment=wish(4, strategy=Strategy(order="DeleteFirst")), version=version(4, **fields, **NEW)
     )
@@ -164,7 +169,7 @@ def test_a_roll_back_brings_the_whole_document() -> None:
 
 
 def test_the_kind_of_an_application_is_that_of_what_it_runs() -> None:
-    host = {"containers": (Container(process=Process(start="serve")),)}
+    host: dict[str, Any] = {"containers": (Container(process=Process(start="serve")),)}
     lab = deployed(1, **host)
     assert lab.application.type == "process"
     lab.renew(1)

@@ -11,6 +11,7 @@ import pytest
 from bcs_scheduler.core.controllers.retention import ended_commands
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.requests.kinds.commands import remove
 from bcs_scheduler.core.structures.ended_objects import EndedObjects
 from store.records import Command, Message, MessageResult, Record
 from tests.counting import lines
@@ -180,7 +181,7 @@ def test_a_successor_keeps_the_same_commands_and_knows_which_ended_first() -> No
 def test_what_a_crash_has_left_of_a_command_has_ended() -> None:
     """Fewer messages than targets, or none at all: nobody will write the others."""
     lab = running(1, bounded(command_keep=1))
-    torn = [msgspec.structs.replace(ended(n, messages=0, at=lab.now)[0], targets=5) for n in (1, 2)]  # type: ignore[type-var]
+    torn = [msgspec.structs.replace(ended(n, messages=0, at=lab.now)[0], targets=5) for n in (1, 2)]
     after = Lab(lab.options, [*lab.records(), *torn], lab.now)
     assert kept(after) == [torn[-1].key]
 
@@ -233,7 +234,7 @@ def test_a_command_that_ends_by_its_deadline_goes_in_the_next_turn() -> None:
 
 def test_a_removal_that_fails_is_tried_again_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     lab = running(1, CoreOptions(command_keep=1))
-    honest = ended_commands.remove
+    honest = remove
     first = told(lab)
 
     def broken(turn: Any, command: Command) -> Any:

@@ -37,7 +37,7 @@ POLICIES = {
 def wanted(chance: random.Random, name: str) -> Any:
     instances = chance.randint(1, 4)
     least = chance.choice((1, 1, instances))
-    fields = {"min_available": least, "priority": chance.randint(0, 2)}
+    fields: dict[str, Any] = {"min_available": least, "priority": chance.randint(0, 2)}
     return msgspec.structs.replace(version(instances, **fields), namespace=chance.choice(SPACES), application=name)
 
 
@@ -46,7 +46,7 @@ def cluster(seed: int, policy: str) -> tuple[Lab, requests.Request]:
     chance = random.Random(seed)
     lab = Lab(CoreOptions(strict=True, validate=True, session_period=0.5, **POLICIES[policy]))  # type: ignore[arg-type]
     for space in SPACES:
-        limits = {"guarantee": Amounts(cpus=100)} if chance.random() < 0.3 else {}
+        limits: dict[str, Any] = {"guarantee": Amounts(cpus=100)} if chance.random() < 0.3 else {}
         lab.ask(requests.PutQueue(queue=Queue(name=space, weight=chance.randint(1, 3), **limits)))
         lab.ask(requests.PutNamespace(namespace=Namespace(name=space, queue=space)))
     rooms = [chance.choice((150, 250, 350, 550)) for _ in range(chance.randint(2, 5))]

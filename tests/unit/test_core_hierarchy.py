@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, HierarchyPass
@@ -71,11 +70,6 @@ def run(lab: Lab) -> None:
 
 def agents(number: int) -> list[str]:
     return [f"agent-{index}" for index in range(number)]
-
-
-def explained(lab: Lab, namespace: str, name: str = "web") -> str:
-    found = explain_application(lab.core.state, lab.core.turn_context.placer, f"{namespace}/{name}", lab.now)
-    return str(msgspec.json.encode(found), "utf-8")
 
 
 def test_queues_place_what_is_wanted() -> None:

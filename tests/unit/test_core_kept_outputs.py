@@ -14,6 +14,7 @@ from store.records import Application, FailedOutput, Strategy
 from store.records.definition import Amounts, Container
 from tests.unit.lab import CLUSTER, START, Lab, running
 from tests.unit.rollinglab import NEVER, NEW, RollingLab, deployed
+from transactions.rules.taskgroups.task_states import TaskState
 
 
 def bounded(**fields: Any) -> CoreOptions:
@@ -150,7 +151,7 @@ def test_outputs_are_removed_in_slices_before_their_application() -> None:
         report(lab, number)
     group = lab.group()
     lab.delete()
-    end = StatusUpdate(task_id=group.tasks[0].id, state="KILLED", agent_id=group.agent_id, uuid=b"end")
+    end = StatusUpdate(task_id=group.tasks[0].id, state=TaskState.KILLED, agent_id=group.agent_id, uuid=b"end")
     lab.core.turn((end,), lab.now, Spent())
     seen = []
     while "default/web" in lab.core.state.applications:

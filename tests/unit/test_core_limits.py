@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from bcs_scheduler.core.interface import cluster_manager, effects, requests
 from bcs_scheduler.core.options import CoreOptions
-from store.records import MessageStatus
 from store.records.definition import Amounts, Container, RestartPolicy
 from tests.unit.lab import Lab, running, version
 
@@ -93,7 +92,7 @@ def test_a_plan_changes_nothing() -> None:
 # --- executors that do not take them ----------------------------------------------------------------------------------
 
 
-def answer(lab: Lab, index: int, status: MessageStatus) -> cluster_manager.MessageAnswered:
+def answer(lab: Lab, index: int, status: Literal["running", "success", "failed"]) -> cluster_manager.MessageAnswered:
     (message,) = (m for m in lab.core.state.messages.values() if m.taskgroup == lab.group(index).id and m.open)
     return cluster_manager.MessageAnswered(
         agent_id=lab.group(index).agent_id, executor_id=message.taskgroup, message_id=message.id, status=status

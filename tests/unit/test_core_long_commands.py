@@ -18,6 +18,7 @@ from store.records.definition import Amounts
 from tests.unit.test_core_offer_manager import Hasty
 from transactions.kinds import scale
 from transactions.rules import membership, rolling
+from transactions.rules.draining import remaining_work
 
 MANY = 1_500
 MOST = 120
@@ -71,7 +72,7 @@ def test_messages_to_many_are_written_in_slices_and_told_together(world: World, 
 
 def test_a_command_with_many_messages_is_deleted_in_slices(world: World) -> None:
     world.turn(TOLD)
-    identity = world.replies[-1].data["commandID"]  # type: ignore[index]
+    identity = world.replies[-1].data["commandID"]
     made = list(turns(world, requests.DeleteCommand(id=identity, token=8)))
     assert max(map(changes, made)) <= MOST and len(made) > MANY // MOST
     assert identity not in world.core.state.commands and not world.core.state.messages_of(identity)
@@ -280,7 +281,7 @@ def test_many_drains_are_looked_at_in_slices_and_see_what_waits_once_per_turn(mo
     world = World(400)
     looked: list[str] = []
     matched = 0
-    remaining_work, honest = drains.remaining_work, Placer.plan
+    honest = Placer.plan
 
     def seen(state: Any, agents: Any, moves: Any) -> Any:
         looked.extend(agents)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from bcs_scheduler.core.context import CoreOptions
+from typing import Any
+
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.options import CoreOptions
 from store.records import Transaction
 from tests.unit.lab import Lab, running, version
 from tests.unit.rollinglab import deployed
 from transactions.base import Options, Periods
 
-NEW = {"labels": {"revision": "2"}}
+NEW: dict[str, Any] = {"labels": {"revision": "2"}}
 LIFE = 20.0
 """Seconds that each operation has: less than the cluster has to answer a reconciliation."""
 OPTIONS = CoreOptions(

@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bcs_scheduler.core.interface import cluster_manager, requests
-from store.encoding.codec import decode, encode
+from store.encoding.codec import Stored, decode, encode
 from store.ids import TaskGroupId
 from store.records import Record
 from store.zookeeper.tree import Address, Tree, unescape
@@ -21,7 +21,7 @@ def kept(record: Record) -> Record:
     """The record as a store gives it back, from the node that ZooKeeper has for it."""
     name = Tree("/bcs").record(Address(record.kind, record.key)).rpartition("/")[2]
     assert name.isascii() and name.isprintable() and unescape(name) == record.key
-    found = decode((record.kind, unescape(name), encode(record)))
+    found = decode(Stored(record.kind, unescape(name), encode(record)))
     assert isinstance(found, Record)
     return found
 

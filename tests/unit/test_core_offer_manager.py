@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -13,7 +15,7 @@ from store.state.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, running, version
 
 
-def other(name: str, **fields: object) -> requests.CreateApplication:
+def other(name: str, **fields: Any) -> requests.CreateApplication:
     return requests.CreateApplication(version=msgspec.structs.replace(version(1, **fields), application=name))
 
 

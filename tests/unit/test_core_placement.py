@@ -23,10 +23,11 @@ from store.state.unit_of_work import Unit
 from tests.unit.lab import KEY, Lab, version
 from tests.unit.reference_matcher import LiveCensus
 from tests.unit.test_core_offer_manager import Hasty
+from transactions import groups
 from transactions.base import Slot, Step
-from transactions.engine import engine as engine_module
 from transactions.engine.fair import FairQueue
 from transactions.resources import occupancy, resource_request
+from transactions.rules.taskgroups.task_states import TaskState
 
 
 def application(name: str, namespace: str, instances: int = 1) -> requests.CreateApplication:
@@ -61,8 +62,7 @@ def test_a_small_launch_does_not_wait_for_a_big_one() -> None:
     hurried(lab, application("big", "crowd", 3000))
     turns_until(lab, lambda: bool(lab.sent(cluster_manager.LaunchOnAgent)), 20)
     hurried(lab, application("small", "other"))
-    small = lambda: lab.core.state.groups_of("other/small")  # noqa: E731
-    assert turns_until(lab, lambda: bool(small()), 10) <= 10
+    assert turns_until(lab, lambda: bool(lab.core.state.groups_of("other/small")), 10) <= 10
     assert len(lab.core.state.groups_of("crowd/big")) < 300, "the big launch has hardly begun"
 
 
@@ -158,14 +158,14 @@ def ended_operations(lab: Lab, key: str) -> list[Transaction]:
 
 
 def test_a_taskgroup_that_cannot_be_written_ends_its_own_operation_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    build = engine_module.groups.build
+    build = groups.build
 
     def failing(ctx, application, version, slot, placement, transaction):  # type: ignore[no-untyped-def]
         if application.name == "cursed":
             raise RuntimeError("cannot be written")
         return build(ctx, application, version, slot, placement, transaction)
 
-    monkeypatch.setattr(engine_module.groups, "build", failing)
+    monkeypatch.setattr(groups, "build", failing)
     lab = Lab(CoreOptions())
     lab.offer(cpus=100_000)
     lab.turn(application("one", "a", 3), application("cursed", "b", 2), application("two", "a", 3))
@@ -202,7 +202,10 @@ def test_a_big_delete_takes_many_turns_and_ends_everything(enforce: bool) -> Non
     lab.run()
     groups = lab.groups
     hurried(lab, requests.DeleteApplication(namespace="default", name="web", enforce=enforce, token=3))
-    marked = lambda: sum(bool(group.killing_since) for group in lab.groups) + 200 - len(lab.groups)  # noqa: E731
+
+    def marked() -> int:
+        return sum(bool(group.killing_since) for group in lab.groups) + 200 - len(lab.groups)
+
     assert 0 < marked() < 200
     while lab.core.busy:
         hurried(lab)
@@ -218,7 +221,10 @@ def test_a_big_scale_down_takes_many_turns() -> None:
     lab.create(200)
     lab.run()
     hurried(lab, requests.ScaleApplication(namespace="default", name="web", instances=10, token=3))
-    ending = lambda: sum(bool(group.killing_since) for group in lab.groups)  # noqa: E731
+
+    def ending() -> int:
+        return sum(bool(group.killing_since) for group in lab.groups)
+
     assert 0 < ending() < 190
     while lab.core.busy:
         hurried(lab)
@@ -296,7 +302,7 @@ def test_a_taskgroup_that_runs_again_is_not_replaced_by_a_plan_made_before() -> 
     lab.wait(31.0)
     assert lab.core.pending == 4
     arrived: list[leased.OffersArrived] = []
-    lab.turn = lambda *batch: arrived.extend(batch)  # type: ignore[method-assign]
+    lab.turn = lambda *batch: arrived.extend(batch)  # type: ignore[method-assign, assignment]
     for number in range(4):
         lab.offer(f"other-{number}", cpus=150)
     hurried(lab, leased.OffersArrived(offers=tuple(offer for event in arrived for offer in event.offers)))
@@ -315,7 +321,9 @@ def test_a_taskgroup_that_runs_again_is_not_replaced_by_a_plan_made_before() -> 
 
 
 def report_of(group: TaskGroup, state: str) -> cluster_manager.StatusUpdate:
-    return cluster_manager.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
+    return cluster_manager.StatusUpdate(
+        task_id=group.tasks[0].id, state=TaskState(state), agent_id=group.agent_id, uuid=b"u"
+    )
 
 
 # --- gangs, and plans beside each other ---------------------------------------------------------------------------

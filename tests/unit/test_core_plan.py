@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, leased, requests
@@ -9,7 +11,7 @@ from bcs_scheduler.core.options import CoreOptions
 from tests.unit.lab import KEY, Lab, running, version
 
 
-def plan(lab: Lab, command: requests.Request) -> dict:
+def plan(lab: Lab, command: requests.Request) -> dict[str, Any]:
     before = {record.key: record for record in lab.records()}
     units = lab.core.turn([command], lab.now)
     assert [change for unit in units for change in unit.changes] == []
@@ -17,10 +19,11 @@ def plan(lab: Lab, command: requests.Request) -> dict:
     (reply,) = [e for unit in units for e in unit.effects if isinstance(e, effects.Reply)]
     assert not reply.error
     assert reply.data["dryRun"]
-    return reply.data
+    data: dict[str, Any] = reply.data
+    return data
 
 
-def named(kind: type[requests.Request], **fields: object) -> requests.Request:
+def named(kind: type[requests.Request], **fields: Any) -> requests.Request:
     return kind(dry_run=True, namespace="default", name="web", **fields)  # type: ignore[call-arg]
 
 

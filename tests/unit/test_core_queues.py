@@ -13,7 +13,7 @@ from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.session.configuration.document import DEFAULT, default_policy, policy_of
-from store.records import Limits, Namespace, Queue
+from store.records import Limits, Namespace, Queue, ReschedulePayload
 from store.records.definition import Amounts
 from tests.unit.lab import Lab, version
 
@@ -231,7 +231,9 @@ def test_a_queue_takes_back_its_share_within_the_disruption_budget(bound: int, v
     lab.wait(3.0)
     placed = {group.agent_id for group in lab.core.state.groups_of("shop/web").values()}
     assert placed == {group.agent_id for group in leaving}
-    beneficiaries = {t.payload.beneficiary for t in lab.core.state.transactions_of("reports/web").values() if t.active}
+    waiting = [t.payload for t in lab.core.state.transactions_of("reports/web").values() if t.active]
+    beneficiaries = {payload.beneficiary for payload in waiting if isinstance(payload, ReschedulePayload)}
+    assert all(isinstance(payload, ReschedulePayload) for payload in waiting)
     assert beneficiaries == {"shop/web"}
 
 

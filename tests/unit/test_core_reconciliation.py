@@ -18,8 +18,9 @@ from store.records.definition import UnreachablePolicy
 from tests.unit.lab import Lab, running
 from transactions.base import Options, Periods
 from transactions.kinds.registry import kind_of
+from transactions.rules.taskgroups.task_states import TaskState
 
-ANSWER = {"answer": True, "message": "Reconciliation: Latest task state"}
+ANSWER: dict[str, Any] = {"answer": True, "message": "Reconciliation: Latest task state"}
 
 
 def agent(identity: str, registered: float = 1.0, **facts: Any) -> ListedAgent:
@@ -61,7 +62,7 @@ def subscribe(lab: Lab) -> None:
 def answer(lab: Lab, group: Any, state: str = "RUNNING") -> None:
     lab.turn(
         *(
-            cluster_manager.StatusUpdate(task_id=t.id, state=state, agent_id=group.agent_id, **ANSWER)
+            cluster_manager.StatusUpdate(task_id=t.id, state=TaskState(state), agent_id=group.agent_id, **ANSWER)
             for t in group.tasks
         )
     )
@@ -361,7 +362,7 @@ def test_a_stray_is_killed_until_it_is_gone_and_its_executor_shut_down() -> None
     stray = msgspec.structs.replace(
         lab.group().tasks[0], id="1699999999999999999.0.7.other.default.Unnamed"
     )  # one of a deposed leader
-    update = cluster_manager.StatusUpdate(task_id=stray.id, state="RUNNING", agent_id="agent-2", **ANSWER)
+    update = cluster_manager.StatusUpdate(task_id=stray.id, state=TaskState.RUNNING, agent_id="agent-2", **ANSWER)
     lab.turn(update)
     assert kills(lab) == [stray.id]
     lab.turn(update)
@@ -369,7 +370,7 @@ def test_a_stray_is_killed_until_it_is_gone_and_its_executor_shut_down() -> None
     lab.wait(40)
     assert len(kills(lab)) >= 2
     assert {taskgroup for taskgroup, _ in lab.forced()} == {"7.other.default.Unnamed.1699999999999999999"}
-    lab.turn(cluster_manager.StatusUpdate(task_id=stray.id, state="KILLED", agent_id="agent-2", uuid=b"1"))
+    lab.turn(cluster_manager.StatusUpdate(task_id=stray.id, state=TaskState.KILLED, agent_id="agent-2", uuid=b"1"))
     lab.wait(1000)
     assert kills(lab) == []
 

@@ -12,7 +12,7 @@ from tests.unit.lab import Lab
 from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
 
 RECONCILIATION = "REASON_RECONCILIATION"
-UNFETCHED = {"reason": "REASON_CONTAINER_LAUNCH_FAILED", "unfetched": True}
+UNFETCHED: dict[str, Any] = {"reason": "REASON_CONTAINER_LAUNCH_FAILED", "unfetched": True}
 
 
 def placed(policy: str = "Never", *, tasks: int = 1, **fields: Any) -> Lab:

@@ -56,7 +56,7 @@ def _until_unit(lab: RollingLab, store: State, last: int, fields: dict) -> tuple
                     store.apply(change.kind, change.key, change.record)
         return units
 
-    lab.core.turn = turn  # type: ignore[method-assign]
+    lab.core.turn = turn  # type: ignore[method-assign, assignment]
     lab.renew(4, **fields, **NEW)
     failed = False
     for _ in range(60):

@@ -214,7 +214,9 @@ def test_a_deletion_forgets_what_was_to_follow() -> None:
 
 def test_missing_configuration_is_refused_at_once() -> None:
     item = Item(type="env", key="a", target="A")
-    needy = {"containers": (Container(command="serve", configmaps=(Reference(name="settings", items=(item,)),)),)}
+    needy: dict[str, Any] = {
+        "containers": (Container(command="serve", configmaps=(Reference(name="settings", items=(item,)),)),)
+    }
     lab = suspended()
     assert "settings" in lab.renew(3, **needy).message
     assert lab.deployment.status == "UpdateSuspend"

@@ -10,6 +10,7 @@ from store.records.definition import UnreachablePolicy
 from tests.unit.lab import version
 from tests.unit.rollinglab import FAST, NEVER, NEW, WEB, checked, deployed, healthy, wish
 from transactions.rules import rolling
+from transactions.rules.taskgroups.task_states import TaskState
 
 # --- bounds -----------------------------------------------------------------------------------------------------------
 
@@ -83,7 +84,7 @@ def test_what_fails_between_choice_and_end_spares_those_that_were_chosen() -> No
     lab.measure()
     lost = lab.group_of(0)
     failure = cluster_manager.StatusUpdate(
-        task_id=lost.tasks[0].id, state="FAILED", agent_id=lost.agent_id, uuid=b"failure"
+        task_id=lost.tasks[0].id, state=TaskState.FAILED, agent_id=lost.agent_id, uuid=b"failure"
     )
     wanted = wish(3, strategy=lab.deployment.strategy, selector={})
     lab.turn(requests.UpdateDeployment(deployment=wanted, version=version(3, **NEW)), failure)

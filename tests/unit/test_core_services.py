@@ -19,6 +19,7 @@ from store.records.definition import Amounts, Container, Port
 from store.state.unit_of_work import Unit
 from tests.unit.lab import START, Lab
 from transactions.rules import membership
+from transactions.rules.taskgroups.task_states import TaskState
 
 WEB = ServicePort(name="http", service_port=80)
 
@@ -102,7 +103,9 @@ def test_what_changes_in_a_turn_is_written_once() -> None:
     launch(lab, instances=5)
     assert not written(lab)
     batch = [
-        cluster_manager.StatusUpdate(task_id=group.tasks[0].id, state="RUNNING", agent_id=group.agent_id, uuid=b"u")
+        cluster_manager.StatusUpdate(
+            task_id=group.tasks[0].id, state=TaskState.RUNNING, agent_id=group.agent_id, uuid=b"u"
+        )
         for group in groups(lab)
     ]
     units = lab.core.turn(batch, lab.now)
@@ -263,7 +266,9 @@ def crowd(instances: int, waiting: int = 0) -> Lab:
 
 
 def report(group: TaskGroup, state: str) -> cluster_manager.StatusUpdate:
-    return cluster_manager.StatusUpdate(task_id=group.tasks[0].id, state=state, agent_id=group.agent_id, uuid=b"u")
+    return cluster_manager.StatusUpdate(
+        task_id=group.tasks[0].id, state=TaskState(state), agent_id=group.agent_id, uuid=b"u"
+    )
 
 
 def untold(lab: Lab, *batch: inputs.Input) -> list[str]:
@@ -395,7 +400,7 @@ def _durable(stored: dict[tuple[str, str], Record], lab: Lab, dice: random.Rando
         units.extend(made)
         return made
 
-    lab.core.turn = watched  # type: ignore[method-assign]
+    lab.core.turn = watched  # type: ignore[method-assign, assignment]
     for _ in range(8):
         lab.now += 1
         _happen(lab, dice)

@@ -8,7 +8,9 @@ from bcs_scheduler.core.interface import cluster_manager, effects
 from bcs_scheduler.core.options import CoreOptions
 from store.records.definition import KillPolicy, RestartPolicy
 from tests.unit.lab import Lab, running
-from transactions.kinds import launch, scale
+from transactions import base
+from transactions.kinds import scale
+from transactions.rules.taskgroups.task_states import TaskState
 
 
 def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:
@@ -17,7 +19,7 @@ def test_an_acknowledgement_is_in_the_unit_of_what_it_acknowledges() -> None:
     lab.offer()
     group = lab.group()
     update = cluster_manager.StatusUpdate(
-        task_id=group.tasks[0].id, state="RUNNING", agent_id=group.agent_id, uuid=b"u", cause="it"
+        task_id=group.tasks[0].id, state=TaskState.RUNNING, agent_id=group.agent_id, uuid=b"u", cause="it"
     )
     units = lab.core.turn([update], lab.now)
     (unit,) = [u for u in units if any(isinstance(e, cluster_manager.Acknowledge) for e in u.effects)]
@@ -40,7 +42,7 @@ def test_every_update_with_a_uuid_is_acknowledged_even_if_it_says_nothing_new() 
 def test_updates_made_by_the_master_are_not_acknowledged() -> None:
     lab = running(1)
     task = lab.group().tasks[0]
-    lab.turn(cluster_manager.StatusUpdate(task_id=task.id, state="UNREACHABLE"))
+    lab.turn(cluster_manager.StatusUpdate(task_id=task.id, state=TaskState.UNREACHABLE))
     assert not lab.sent(cluster_manager.Acknowledge)
     assert lab.group().unreachable_since
 
@@ -49,7 +51,7 @@ def test_updates_made_by_the_master_are_not_acknowledged() -> None:
 def test_a_task_nobody_knows_is_killed_if_it_runs(state: str, killed: int) -> None:
     lab = Lab()
     task = "1700000000000000000.0.0.ghost.default.Unnamed"
-    lab.turn(cluster_manager.StatusUpdate(task_id=task, state=state, agent_id="agent-1", uuid=b"u"))
+    lab.turn(cluster_manager.StatusUpdate(task_id=task, state=TaskState(state), agent_id="agent-1", uuid=b"u"))
     assert len(lab.ended()) == killed
     assert len(lab.sent(cluster_manager.Acknowledge)) == 1
 
@@ -157,7 +159,7 @@ def test_a_command_that_fails_by_itself_is_answered_and_undone(monkeypatch: pyte
         raise RuntimeError("cannot be")
 
     lab = Lab(CoreOptions(strict=False))
-    monkeypatch.setattr(launch.base, "mark_operating", broken)
+    monkeypatch.setattr(base, "mark_operating", broken)
     before = lab.records()
     reply = lab.create(1)
     assert (reply.error, reply.message) == ("internal", "RuntimeError: cannot be")

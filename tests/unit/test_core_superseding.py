@@ -10,8 +10,9 @@ from bcs_scheduler.core.interface import effects, requests
 from store.records import Transaction
 from tests.unit.lab import Lab, running, version
 
-PLACE = {"namespace": "default", "name": "web"}
-NEW, NEWER = {"labels": {"revision": "2"}}, {"labels": {"revision": "3"}}
+PLACE: dict[str, Any] = {"namespace": "default", "name": "web"}
+NEW: dict[str, Any] = {"labels": {"revision": "2"}}
+NEWER: dict[str, Any] = {"labels": {"revision": "3"}}
 
 
 def scale(lab: Lab, instances: int, **fields: Any) -> effects.Reply:

@@ -16,6 +16,7 @@ from bcs_scheduler.mesos.launches.executor_info import ExecutorOptions
 from bcs_scheduler.mesos.settings import MesosSettings as MesosOptions
 from bcs_scheduler.settings.config import OPTIONS
 from bcs_scheduler.settings.sections import ExecutorSettings, Settings
+from bcs_scheduler.version import VERSION
 from store.records import definition, objects
 from store.records.workloads import Strategy
 from transactions.resources.resource_request import EXECUTOR
@@ -37,7 +38,7 @@ def test_an_operator_without_a_file_gets_the_defaults_of_the_options() -> None:
     assert service.mesos_settings(DEFAULT, "") == MesosOptions(master=DEFAULT.mesos.url)
     fetched = Settings(executor=ExecutorSettings(url="file:///bcs-executor.pyz"))
     assert service.executor_options(fetched, "") == ExecutorOptions(uri=fetched.executor.url, cache=False)
-    assert service.api_options(DEFAULT) == ApiOptions(version=service.VERSION)
+    assert service.api_options(DEFAULT) == ApiOptions(version=VERSION)
     admission = Admission()
     assert (DEFAULT.webhooks.local, DEFAULT.webhooks.total_timeout) == (admission.local, admission.total)
     assert admission.limit == DEFAULT.api.max_body_bytes == ApiOptions().max_body

@@ -130,8 +130,9 @@ def hidden(tree: ast.Module, place: str) -> Iterator[Fault]:
     """Yields the faults in the first words of docstrings of attributes and of private functions and classes. Those may
     begin with the name of an argument."""
     for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        for number, inner in enumerate(body if isinstance(body, list) else []):
+        found = getattr(node, "body", None)
+        body: list[ast.AST] = found if isinstance(found, list) else []
+        for number, inner in enumerate(body):
             match inner:
                 case ast.Expr(value=ast.Constant(value=str(text))):
                     before = body[number - 1] if number else node

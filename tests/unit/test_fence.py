@@ -47,7 +47,7 @@ def test_the_fence_is_closed_only_during_a_unit_test(fence: Fence) -> None:
 
 def test_threads_that_other_tests_have_left_behind_go_on(fence: Fence) -> None:
     fence.armed = False
-    thread = threading.Thread(target=lambda: (go.wait(10), a_server()))
+    thread = threading.Thread(target=lambda: (go.wait(10), a_server()))  # type: ignore[func-returns-value]
     go = threading.Event()
     thread.start()
     fence.armed = True

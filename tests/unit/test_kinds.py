@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import pytest
 
 from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.api.views.workloads.transactions import show_transaction
-from bcs_scheduler.core.context import CoreOptions
+from bcs_scheduler.core.options import CoreOptions
 from store.records import (
     Application,
     ApplicationType,
@@ -24,11 +24,12 @@ from store.records import (
 )
 from store.records import transactions as records
 from store.state import State
+from store.state.reader import StateReader
 from tests.unit.lab import Lab, running
 from transactions import base, groups
-from transactions.base import Context, Periods, Step, Terms
+from transactions.base import Context, Periods, Progress, Step, Terms
 from transactions.kinds import daemonset, delete, fill, launch, registry, reschedule, scale, update
-from transactions.kinds.kind import Kind, Progress
+from transactions.kinds.kind import Kind
 from transactions.kinds.registry import kind_of
 from transactions.progress import progress
 
@@ -181,7 +182,7 @@ class EvictionPayload(Payload, frozen=True, kw_only=True):
 class Eviction(Kind):
     """Ends a taskgroup and succeeds when it is gone."""
 
-    type: Any = "EVICTION"
+    type: ClassVar[Any] = "EVICTION"
     exclusive = False
 
     def step(self, ctx: Context, transaction: Transaction) -> Step:
@@ -197,7 +198,7 @@ class Eviction(Kind):
     def handles(self, ctx: Context, transaction: Transaction, application: Application, group: TaskGroup) -> bool:
         return group.id == transaction.taskgroup
 
-    def progress(self, state: State, transaction: Transaction) -> Progress:
+    def progress(self, state: StateReader, transaction: Transaction) -> Progress:
         left = int(transaction.taskgroup in state.taskgroups)
         return Progress(1 - left, left)
 
@@ -209,8 +210,8 @@ class Eviction(Kind):
 def eviction(monkeypatch: pytest.MonkeyPatch) -> Eviction:
     """A kind beside those of the registry: a class, its line in the registry, its payload."""
     kind = Eviction()
-    monkeypatch.setattr(registry, "KINDS", {**registry.KINDS, "EVICTION": kind})
-    monkeypatch.setattr(records, "PAYLOADS", {**records.PAYLOADS, "EVICTION": EvictionPayload})
+    monkeypatch.setattr(registry, "KINDS", dict[Any, Any](registry.KINDS) | {"EVICTION": kind})
+    monkeypatch.setattr(records, "PAYLOADS", dict[Any, Any](records.PAYLOADS) | {"EVICTION": EvictionPayload})
     return kind
 
 

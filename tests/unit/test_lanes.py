@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased
 from bcs_scheduler.loop.lanes import ANSWERS_PART, SPARE, Lanes, is_answer, lane_of
 from store.ids import TaskGroupId
+from transactions.rules.taskgroups.task_states import TaskState
 
 GROUPS = [
     TaskGroupId.make(index, "web", namespace, "dc1.example.com", 1_000 + index)
@@ -29,9 +30,9 @@ NEWS = ("update", "steady", "message", "ended", "probed")
 def made(what: str, group: TaskGroupId, number: int) -> inputs.Input:
     """`number` is in the cause, so that all events differ."""
     cause, task, executor = str(number), str(group.task(0)), str(group)
-    return {
-        "update": lambda: cluster_manager.StatusUpdate(task_id=task, state="RUNNING", cause=cause),
-        "answer": lambda: cluster_manager.StatusUpdate(task_id=task, state="RUNNING", answer=True, cause=cause),
+    makers: dict[str, Callable[[], inputs.Input]] = {
+        "update": lambda: cluster_manager.StatusUpdate(task_id=task, state=TaskState.RUNNING, cause=cause),
+        "answer": lambda: cluster_manager.StatusUpdate(task_id=task, state=TaskState.RUNNING, answer=True, cause=cause),
         "steady": lambda: cluster_manager.TasksReported(agent_id="S", executor_id=executor, tasks=(), cause=cause),
         "message": lambda: cluster_manager.MessageAnswered(
             agent_id="S", executor_id=executor, message_id="m", status="success", cause=cause
@@ -43,11 +44,14 @@ def made(what: str, group: TaskGroupId, number: int) -> inputs.Input:
         "agent": lambda: cluster_manager.AgentRemoved(agent_id="S", cause=cause),
         "list": lambda: cluster_manager.AgentsListed(agents=(), cause=cause),
         "failed": lambda: cluster_manager.LaunchFailed(taskgroups=(executor,), reason="", cause=cause),
-        "foreign": lambda: cluster_manager.StatusUpdate(task_id="no-task-of-ours", state="RUNNING", cause=cause),
+        "foreign": lambda: cluster_manager.StatusUpdate(
+            task_id="no-task-of-ours", state=TaskState.RUNNING, cause=cause
+        ),
         "subscribed": lambda: cluster_manager.Connected(framework_id="f", cause=cause),
         "disconnected": lambda: cluster_manager.Disconnected(cause=cause),
         "removed": lambda: cluster_manager.RegistrationRevoked(message="", cause=cause),
-    }[what]()
+    }
+    return makers[what]()
 
 
 def update(namespace: str, index: int = 0, number: int = 0) -> inputs.Input:

@@ -21,6 +21,7 @@ from transactions.rules.taskgroups.lifecycle import (
     restart_decision,
     taskgroup_status,
 )
+from transactions.rules.taskgroups.task_states import TaskState
 
 NOW = 1_700_000_000.0
 ENDED = [state for state, mapped in STATES.items() if mapped.ended]
@@ -41,30 +42,30 @@ def group(*tasks: Task, **fields: Any) -> TaskGroup:
 @pytest.mark.parametrize(
     ("state", "status", "ended"),
     [
-        ("STAGING", "Staging", False),
-        ("STARTING", "Starting", False),
-        ("RUNNING", "Running", False),
-        ("KILLING", "Killing", False),
-        ("FINISHED", "Finish", True),
-        ("FAILED", "Failed", True),
-        ("GONE", "Failed", True),
-        ("KILLED", "Killed", True),
-        ("ERROR", "Error", True),
-        ("LOST", "Lost", True),
-        ("DROPPED", "Lost", True),
-        ("GONE_BY_OPERATOR", "Lost", True),
-        ("UNREACHABLE", "Lost", False),
-        ("UNKNOWN", "Lost", False),
+        (TaskState.STAGING, "Staging", False),
+        (TaskState.STARTING, "Starting", False),
+        (TaskState.RUNNING, "Running", False),
+        (TaskState.KILLING, "Killing", False),
+        (TaskState.FINISHED, "Finish", True),
+        (TaskState.FAILED, "Failed", True),
+        (TaskState.GONE, "Failed", True),
+        (TaskState.KILLED, "Killed", True),
+        (TaskState.ERROR, "Error", True),
+        (TaskState.LOST, "Lost", True),
+        (TaskState.DROPPED, "Lost", True),
+        (TaskState.GONE_BY_OPERATOR, "Lost", True),
+        (TaskState.UNREACHABLE, "Lost", False),
+        (TaskState.UNKNOWN, "Lost", False),
     ],
 )
-def test_every_state_of_mesos_has_a_status(state: str, status: str, ended: bool) -> None:
+def test_every_state_of_mesos_has_a_status(state: TaskState, status: str, ended: bool) -> None:
     reduced = reduce_task(task("Staging"), Report(state), NOW)
     assert (reduced.status, reduced.ended) == (status, ended)
 
 
 @pytest.mark.parametrize("first", ENDED)
 @pytest.mark.parametrize("later", sorted(STATES))
-def test_a_task_that_has_ended_never_changes(first: str, later: str) -> None:
+def test_a_task_that_has_ended_never_changes(first: TaskState, later: TaskState) -> None:
     ended = reduce_task(task(), Report(first), NOW)
     assert reduce_task(ended, Report(later), NOW + 1) is ended
 
@@ -72,45 +73,45 @@ def test_a_task_that_has_ended_never_changes(first: str, later: str) -> None:
 @pytest.mark.parametrize(
     ("status", "late"),
     [
-        ("Starting", "STAGING"),
-        ("Running", "STARTING"),
-        ("Running", "STAGING"),
-        ("Killing", "RUNNING"),
-        ("Killing", "STARTING"),
+        ("Starting", TaskState.STAGING),
+        ("Running", TaskState.STARTING),
+        ("Running", TaskState.STAGING),
+        ("Killing", TaskState.RUNNING),
+        ("Killing", TaskState.STARTING),
     ],
 )
-def test_a_late_report_does_not_move_a_task_backwards(status: str, late: str) -> None:
+def test_a_late_report_does_not_move_a_task_backwards(status: str, late: TaskState) -> None:
     before = task(status)
     assert reduce_task(before, Report(late), NOW) is before
 
 
-@pytest.mark.parametrize("state", ["STARTING", "RUNNING", "KILLING"])
-def test_a_task_comes_back_with_its_agent(state: str) -> None:
-    lost = reduce_task(task(), Report("UNREACHABLE"), NOW)
+@pytest.mark.parametrize("state", [TaskState.STARTING, TaskState.RUNNING, TaskState.KILLING])
+def test_a_task_comes_back_with_its_agent(state: TaskState) -> None:
+    lost = reduce_task(task(), Report(TaskState.UNREACHABLE), NOW)
     assert reduce_task(lost, Report(state), NOW).status == STATES[state].status
 
 
 def test_exit_with_zero_is_finish_not_failed() -> None:
-    assert reduce_task(task(), Report("FINISHED"), NOW).status == "Finish"
+    assert reduce_task(task(), Report(TaskState.FINISHED), NOW).status == "Finish"
 
 
 def test_a_report_that_says_nothing_new_changes_nothing() -> None:
     before = task(message="up", container_ip="10.1.1.1")
-    assert reduce_task(before, Report("RUNNING"), NOW) is before
+    assert reduce_task(before, Report(TaskState.RUNNING), NOW) is before
 
 
 def test_running_out_of_memory_is_remembered() -> None:
-    killed = reduce_task(task(), Report("FAILED", out_of_memory=True), NOW)
+    killed = reduce_task(task(), Report(TaskState.FAILED, out_of_memory=True), NOW)
     assert killed.oom
 
 
 def test_an_unknown_state_changes_nothing() -> None:
     before = task()
-    assert reduce_task(before, Report("DANCING"), NOW) is before
+    assert reduce_task(before, Report("DANCING"), NOW) is before  # type: ignore[arg-type]
 
 
 @given(st.lists(st.sampled_from(sorted(STATES)), max_size=12))
-def test_whatever_is_reported_ends_are_final_and_no_report_is_repeated(states: list[str]) -> None:
+def test_whatever_is_reported_ends_are_final_and_no_report_is_repeated(states: list[TaskState]) -> None:
     current = task("Staging")
     for state in states:
         after = reduce_task(current, Report(state), NOW)

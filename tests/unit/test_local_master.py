@@ -26,7 +26,7 @@ class Clock:
 def framework(name: str, *roles: str, capabilities: tuple[int, ...] = ()) -> Framework:
     info = pb.FrameworkInfo(user="u", name=name, id=pb.FrameworkID(value=name), roles=roles or ("*",))
     for type_ in (pb.FrameworkInfo.Capability.MULTI_ROLE, *capabilities):
-        info.capabilities.add(type=type_)  # type: ignore[arg-type]
+        info.capabilities.add(type=type_)
     made = Framework(info, 0.0)
     made.stream = cast(Any, object())
     return made

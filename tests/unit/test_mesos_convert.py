@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import msgspec
 import pytest
@@ -322,7 +323,9 @@ class TestCalls:
         ({"state": pb.TASK_RUNNING}, False),
     ],
 )
-def test_that_an_agent_could_not_fetch_the_executor_is_told_in_words_only(change: dict, unfetched: bool) -> None:
+def test_that_an_agent_could_not_fetch_the_executor_is_told_in_words_only(
+    change: dict[str, Any], unfetched: bool
+) -> None:
     said = {
         "state": pb.TASK_FAILED,
         "source": pb.TaskStatus.SOURCE_AGENT,

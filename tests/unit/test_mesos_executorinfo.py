@@ -87,7 +87,7 @@ class TestExecutor:
         assert (info.task_id.value, info.agent_id.value) == ("1.0.3.web.ns.c", "s1")
         assert info.kill_policy.grace_period.nanoseconds == 2_500_000_000
         for absent in ("command", "container", "health_check", "executor"):
-            assert not info.HasField(absent)  # type: ignore[arg-type]
+            assert not info.HasField(absent)
 
     def test_resources_and_labels_are_those_of_the_default_executor(self) -> None:
         containers = (

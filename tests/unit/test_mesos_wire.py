@@ -46,7 +46,9 @@ def encoded(document: Any) -> bytes:
     return json.dumps(document).encode()
 
 
-def message(document: Any) -> cluster_manager.TasksReported | cluster_manager.MessageAnswered:
+def message(
+    document: Any,
+) -> cluster_manager.TasksReported | cluster_manager.MessageAnswered | cluster_manager.OutputReported:
     return wire.message(encoded(document), "agent", "executor", "mesos:1")
 
 

@@ -169,7 +169,7 @@ def test_only_applications_with_failing_checks_are_looked_at_for_them(monkeypatc
     core = lead(metrics, application("well"), taskgroup("well", 0), application("sick"), sick)
     looked_at: list[str] = []
     groups_of = State.groups_of
-    monkeypatch.setattr(State, "groups_of", lambda state, key: looked_at.append(key) or groups_of(state, key))
+    monkeypatch.setattr(State, "groups_of", lambda state, key: looked_at.append(key) or groups_of(state, key))  # type: ignore[func-returns-value]
     assert value(metrics, "unhealthy_tasks", namespace="ns", application="sick") == 1
     assert looked_at == ["ns/sick"]
     assert core.state.unhealthy_applications() == ["ns/sick"]

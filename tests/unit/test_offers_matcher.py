@@ -6,7 +6,7 @@ import random
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Literal
+from typing import Any, Literal
 from unittest.mock import patch
 
 import pytest
@@ -60,7 +60,7 @@ thresholds = st.one_of(
 def test_equals_the_sequential_greedy_result(
     offers: list[Offer],
     overrides: dict[str, AgentOverrides],
-    demands: list[Demand],
+    demands: list[Demand[Any]],
     live: list[Live],
     scoring: Scoring,
     threshold: tuple[int, int, int],

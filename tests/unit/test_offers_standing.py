@@ -22,7 +22,7 @@ Patch = pytest.MonkeyPatch
 
 
 @pytest.mark.slow
-class TestStanding(Standing.TestCase):  # type: ignore[name-defined, misc]
+class TestStanding(Standing.TestCase):  # type: ignore[valid-type, misc]
     settings = settings(max_examples=share(150, 3), stateful_step_count=40, deadline=None)
 
 

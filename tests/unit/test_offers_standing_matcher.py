@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given, settings
@@ -57,7 +57,7 @@ def as_nodes(offers: list[Offer], overrides: dict[str, AgentOverrides]) -> Stand
     return pool
 
 
-def leased(demands: list[Demand]) -> list[Demand]:
+def leased(demands: list[Demand[Any]]) -> list[Demand[Any]]:
     """Without what only one kind of capacity has: roles, and ports of one protocol."""
     return [demand._replace(role="*", request=demand.request._replace(host_ports=())) for demand in demands]
 
@@ -68,7 +68,7 @@ def leased(demands: list[Demand]) -> list[Demand]:
 def test_leased_and_standing_capacity_give_the_same_placements(
     offers: list[Offer],
     overrides: dict[str, AgentOverrides],
-    demands: list[Demand],
+    demands: list[Demand[Any]],
     live: list[Live],
     scoring: Literal["spread", "binpack"],
     threshold: tuple[int, int, int],
@@ -108,7 +108,7 @@ def cluster(*allocatable: int, labels: dict[str, str] | None = None, taints: tup
     return pool
 
 
-def units(name: str, count: int, cpu: int = 0, memory: int = 0, **more: int) -> Demand:
+def units(name: str, count: int, cpu: int = 0, memory: int = 0, **more: int) -> Demand[Any]:
     request = ResourceRequest(amounts=amounts({"cpu": cpu, "memory": memory, "pods": 1, **more}))
     return Demand(name, f"ns/{name}", tuple(range(count)), request, EMPTY_RULES)
 
@@ -133,7 +133,7 @@ def test_scenario_11_ports_of_one_protocol() -> None:
     pool = cluster(4000)
     pool.seen(User("foreign", "n1", (("pods", 1),), (HostPort(8080, "TCP", "0.0.0.0"),), ours=False))
 
-    def asks(port: HostPort) -> Demand:
+    def asks(port: HostPort) -> Demand[Any]:
         demand = units(str(port), 1)
         return demand._replace(request=demand.request._replace(host_ports=(port,)))
 

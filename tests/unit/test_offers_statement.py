@@ -33,6 +33,7 @@ def snapshot(pool: OfferPool) -> object:
     only in rows where the amounts do not tell all."""
     table = pool.table
     table.flush()
+    leased: list[Any] = table.rows
     rows = [
         row
         and (
@@ -45,9 +46,9 @@ def snapshot(pool: OfferPool) -> object:
                 row.compound and row.resources,
                 row.layout,
                 row.compound,
-            ),  # type: ignore[attr-defined]
+            ),
         )
-        for row in table.rows
+        for row in leased
     ]
     there = [number for number, row in enumerate(table.rows) if row is not None]
     columns = (table.free[:, there].tobytes(), table.score[there].tobytes(), table.active.tobytes())
@@ -55,7 +56,9 @@ def snapshot(pool: OfferPool) -> object:
     return rows, columns, pool.agents, len(pool), known, table._unused[-3:], sorted(pool._keys)
 
 
-def referred(agents: list[Agent], demands: Sequence[Demand[Any]], live: list[Live], scoring: str) -> list[Placement]:
+def referred(
+    agents: list[Agent], demands: Sequence[Demand[Any]], live: list[Live], scoring: str
+) -> list[Placement[Any]]:
     """The reference, one demand after the other; a gang that is too small is undone by going back to a copy."""
     found: list[Placement[Any]] = []
     live = list(live)

@@ -322,7 +322,7 @@ GET = ("paths", PATH, "get")
 SIZE = ("components", "schemas", "Thing", "properties", "size")
 CONTENT = (*GET, "responses", "200", "content", "application/json")
 PARAMETER = {"in": "query", "name": "q", "schema": {"type": "string"}}
-INNER = {"callbacks": {"c": {"/": {"post": {"callbacks": {}}}}}}
+INNER: dict[str, Any] = {"callbacks": {"c": {"/": {"post": {"callbacks": {}}}}}}
 BROKEN: dict[str, tuple[tuple[str, ...], Any]] = {
     "operation-success-response": ((*GET, "responses"), {"400": {"description": "Bad."}}),
     "operation-operationId-unique": (("paths", PATH, "put"), {**small()["paths"][PATH]["get"]}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -26,7 +27,10 @@ class Tenth:
     """A plug-in of a third party."""
 
     name = "tenth"
-    arguments: ClassVar = {"factor": Argument("decimal", Fraction(1, 10), 0), "label": Argument("text", "x")}
+    arguments: Mapping[str, Argument] = {
+        "factor": Argument("decimal", Fraction(1, 10), 0),
+        "label": Argument("text", "x"),
+    }
 
     def open(self, session: Any, arguments: Any) -> Functions:
         return Functions()

@@ -35,7 +35,7 @@ def crowd(seed: int) -> Snapshot:
     ]
     places = [agent.name for agent in agents for _ in range(4)]
     chance.shuffle(places)
-    jobs = []
+    jobs: list[Job] = []
     while places:
         taken, places = places[: chance.randint(1, 4)], places[4:]
         name = f"run{len(jobs)}"

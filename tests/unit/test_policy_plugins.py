@@ -26,8 +26,15 @@ class Other:
 
     arguments: Mapping[str, Argument] = {}
 
-    def __init__(self, name: str = "other", **functions: Callable[..., Any]) -> None:
-        self.name, self.functions = name, functions
+    def __init__(
+        self,
+        name: str = "other",
+        *,
+        functions: Mapping[str, Callable[..., Any]] | None = None,
+        **more: Callable[..., Any],
+    ) -> None:
+        """`functions`: by name, beside those that are given as keyword arguments."""
+        self.name, self.functions = name, {**(functions or {}), **more}
         self.opened = 0
 
     def open(self, session: Any, arguments: Any) -> Functions:
@@ -122,9 +129,9 @@ def test_a_predicate_of_others_is_counted_in_the_refusals() -> None:
 )
 def test_a_switch_turns_off_one_function(switch: str, function: str) -> None:
     every = dict.fromkeys(FUNCTIONS, boom)
-    only = decide(snapshot(running=True), chosen(Other(**{function: boom}), switches={switch: False}))
+    only = decide(snapshot(running=True), chosen(Other(functions={function: boom}), switches={switch: False}))
     assert only.faults == ()
-    rest = Other(**{name: call for name, call in every.items() if name != function})
+    rest = Other(functions={name: call for name, call in every.items() if name != function})
     assert decide(snapshot(running=True), chosen(rest, switches={switch: False})).faults
 
 
@@ -141,7 +148,7 @@ def test_a_plugin_that_raises_is_named_and_the_session_goes_on_without_it(functi
     gang = Job("gang", "q", tuple(Task(f"t{n}", ONE) for n in range(9)), min_available=9)
     state = snapshot()
     state = Snapshot(state.agents, state.queues, [*state.jobs.values(), gang])
-    other = Other(**{function: boom})
+    other = Other(functions={function: boom})
     decisions = decide(state, chosen(other, session={"onPluginFault": on_fault}, first=True))
     assert [(fault.plugin, fault.function, fault.cause) for fault in decisions.faults] == [
         ("other", function, "RuntimeError: it broke")
@@ -179,7 +186,7 @@ def test_a_plugin_that_fails_in_the_middle_of_a_session_is_out_from_then_on() ->
     ],
 )
 def test_an_answer_of_the_wrong_kind_is_a_fault(function: str, answer: Any, cause: str) -> None:
-    decisions = decide(snapshot(), chosen(Other(**{function: lambda *_: answer})))
+    decisions = decide(snapshot(), chosen(Other(functions={function: lambda *_: answer})))
     assert [fault.cause for fault in decisions.faults] == [cause]
     assert len(decisions.binds) == 4
 

@@ -336,7 +336,8 @@ FIVE_JOBS = pinned(
 @pytest.mark.parametrize("actions", ORDERS)
 @pytest.mark.parametrize("case", [TWO_QUEUES, FIVE_JOBS])
 def test_the_specified_cycles_do_not_occur(case: Any, actions: tuple[str, ...]) -> None:
-    evicting = sessions_with_evictions(*case, engine(*actions))
+    agents, queues, jobs = case
+    evicting = sessions_with_evictions(agents, queues, jobs, engine(*actions))
     assert evicting and max(evicting) <= 5
 
 

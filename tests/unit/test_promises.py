@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from tests.integration.chaos import KEPT, complete, cut_short, made_room, short
+from tests.integration.schedulerprocess import SchedulerProcess
 
 CREATED = 1_700_000_000.5
 MISSING = f"application-{int(CREATED * 1e9)}"
@@ -64,8 +65,12 @@ class Told:
         return self._transactions
 
 
+def told(*statuses: str, inner: bool = False) -> SchedulerProcess:
+    return cast(SchedulerProcess, Told(*statuses, inner=inner))
+
+
 def test_only_a_cancelled_operation_that_is_the_last_one_leaves_an_application_short() -> None:
-    assert cut_short(Told("FINISH", "CANCEL"), WANTED)
-    assert not cut_short(Told("CANCEL", "FINISH"), WANTED)
-    assert not cut_short(Told(), WANTED)
-    assert not cut_short(Told("CANCEL", inner=True), WANTED)
+    assert cut_short(told("FINISH", "CANCEL"), WANTED)
+    assert not cut_short(told("CANCEL", "FINISH"), WANTED)
+    assert not cut_short(told(), WANTED)
+    assert not cut_short(told("CANCEL", inner=True), WANTED)

@@ -60,7 +60,8 @@ def tree(asks: list[tuple[int, int, int, int, int]], order: random.Random | None
 def check(state: Tree) -> None:
     for queue in state.queues.values():
         assert all(amount >= 0 for amount in queue.headroom().values())
-        parts = [one.allocated for one in (*queue.children.values(), *queue.applications.values())]
+        parts = [child.allocated for child in queue.children.values()]
+        parts += [application.allocated for application in queue.applications.values()]
         assert {name: amount for name, amount in queue.allocated.items() if amount} == {
             name: amount for name, amount in added(*parts).items() if amount
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -201,7 +202,9 @@ def test_what_cannot_be_written_is_counted_and_holds_up_nobody(tmp_path: Path) -
 
 
 def test_files_are_looked_at_once_in_a_while_and_read_when_they_change(tmp_path: Path) -> None:
-    path, clock, reads, failures = tmp_path / "f", Clock(), [], []
+    path, clock = tmp_path / "f", Clock()
+    reads: list[str] = []
+    failures: list[Any] = []
     path.write_text("one")
 
     def read() -> str:

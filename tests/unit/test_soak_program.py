@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,7 +54,7 @@ def test_a_run_that_is_ended_from_outside_ends_its_processes_and_fails(
 ) -> None:
     made = StandIn(number)
     monkeypatch.setattr(soak, "Soak", made)
-    monkeypatch.setattr(soak.tempfile, "mkdtemp", lambda prefix: str(tmp_path))
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["soak", "--minutes", "1"])
     assert soak.main() == 1
     assert made.stopped == 1
@@ -65,7 +66,7 @@ def test_a_clean_run_says_so(
 ) -> None:
     made = StandIn(None)
     monkeypatch.setattr(soak, "Soak", made)
-    monkeypatch.setattr(soak.tempfile, "mkdtemp", lambda prefix: str(tmp_path))
+    monkeypatch.setattr(tempfile, "mkdtemp", lambda prefix: str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["soak", "--minutes", "1"])
     assert soak.main() == 0 and made.stopped == 1
     assert "0 violations" in capsys.readouterr().out

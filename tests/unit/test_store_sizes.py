@@ -35,7 +35,7 @@ from store.zookeeper.tree import Address, Tree
 from store.zookeeper.wire import create
 
 SEALED = Sealer([new_key()])
-TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=40) | st.sampled_from(
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40) | st.sampled_from(
     ["", 'a"\\\n', "\x00\x1f" * 50, "ä€😀" * 30, "x" * 5000]
 )
 
@@ -55,7 +55,8 @@ class Filler:
             payload = PAYLOADS[self.transaction]
             values = {"type": self.transaction, "payload": self._value(msgspec.inspect.type_info(payload))}
             made = msgspec.structs.replace(made, **values)
-        return msgspec.structs.replace(made, schema=Framework().schema, extra={})
+        filled: Record = msgspec.structs.replace(made, schema=Framework().schema, extra={})
+        return filled
 
     def _value(self, wanted: msgspec.inspect.Type) -> Any:
         match wanted:
@@ -72,7 +73,7 @@ class Filler:
             case msgspec.inspect.BoolType():
                 return True
             case msgspec.inspect.LiteralType():
-                return max(wanted.values, key=len)
+                return max(wanted.values, key=lambda value: len(str(value)))
             case msgspec.inspect.UnionType():
                 return self._value(next(t for t in wanted.types if not isinstance(t, msgspec.inspect.NoneType)))
             case msgspec.inspect.VarTupleType():

@@ -95,7 +95,7 @@ def test_a_connection_that_does_not_come_back_ends_the_read(end: str) -> None:
     elif end == "closed":
         server.closed = True
     elif end == "another session":
-        server.breaks = lambda paths: bool(setattr(server, "id", 2)) or True
+        server.breaks = lambda paths: bool(setattr(server, "id", 2)) or True  # type: ignore[func-returns-value]
     with pytest.raises(ConnectionLoss):
         read(server, list(server.sizes))
     assert len(server.requests) <= (LOSSES * FIRST_NODES * 2 if end == "always lost" else 2)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from bcs_scheduler.core.interface import requests
 from store.records.definition import RestartPolicy, UnreachablePolicy
 from tests.unit.lab import Lab, running
 
-NEW = {"labels": {"revision": "2"}}
+NEW: dict[str, Any] = {"labels": {"revision": "2"}}
 
 
 def not_ready(lab: Lab) -> int:

@@ -30,6 +30,7 @@ from store.state import State
 from store.state.unit_of_work import UnitOfWork
 from transactions import transitions
 from transactions.rules.taskgroups.lifecycle import STATES, Report, reduce_task, taskgroup_status
+from transactions.rules.taskgroups.task_states import TaskState
 from transactions.transitions import RULES, TABLES, InvalidTransition
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +85,7 @@ RESTARTING: Any = SimpleNamespace(
 def following(kind: Kind) -> set[Kind]:
     """Status and end of a task after every report that there is, and after it was declared lost."""
     task = Task(id="x", status=kind[0], ended=kind[1])  # type: ignore[arg-type]
-    reports = [Report(state) for state in STATES] + [Report("RUNNING", detail=RESTARTING)]
+    reports = [Report(state) for state in STATES] + [Report(TaskState.RUNNING, detail=RESTARTING)]
     found = {(after.status, after.ended) for after in (reduce_task(task, report, 1.0) for report in reports)}
     return found | ({("Lost", True), ("Lost", False)} if not task.ended else set())
 

@@ -6,11 +6,12 @@ from bcs_scheduler.core.interface.cluster_manager import StatusUpdate
 from bcs_scheduler.loop.inbox import Inbox
 from bcs_scheduler.loop.turn_timer import CROWD, REPORTS, is_crowded, room_for_reports
 from store.ids import TaskGroupId
+from transactions.rules.taskgroups.task_states import TaskState
 
 
 def update(namespace: str, index: int) -> StatusUpdate:
     group = TaskGroupId.make(index, "web", namespace, "c", 1_000 + index)
-    return StatusUpdate(task_id=str(group.task(0)), state="RUNNING")
+    return StatusUpdate(task_id=str(group.task(0)), state=TaskState.RUNNING)
 
 
 def test_a_turn_takes_what_the_turns_before_have_left_room_for() -> None:

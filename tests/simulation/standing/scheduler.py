@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from offers.dimensions import Dimension, Dimensions
+from offers.dimensions import Amounts, Dimension, Dimensions
 from offers.matching.matcher import Scoring, match
 from offers.model import Demand, ResourceRequest
 from offers.rules.constraints import EMPTY_RULES
-from offers.standing.model import Nomination, Provisional
+from offers.standing.model import Node, Nomination, Provisional
 from offers.standing.model import Unit as Name
 from offers.standing.pool import StandingPool
 from tests.simulation.standing.cluster import Cluster, Lists, News, Request, Unit
@@ -59,7 +59,8 @@ class Scheduler:
             if news.now is None:
                 self.pool.remove_node(news.name)
             else:
-                self.pool.put_node(news.now)  # type: ignore[arg-type]
+                assert isinstance(news.now, Node)
+                self.pool.put_node(news.now)
         elif news.now is None:
             self.waiting.pop(news.name, None)
             self.pool.usage.gone(news.name)
@@ -106,7 +107,7 @@ class Scheduler:
     def _match(self) -> None:
         usage = self.pool.usage
         planned = set(self._planned.values())
-        shapes: defaultdict[tuple[str, object, bool], list[str]] = defaultdict(list)
+        shapes: defaultdict[tuple[str, Amounts, bool], list[str]] = defaultdict(list)
         for name, unit in self.waiting.items():
             if name not in usage.allocations and name not in planned:
                 shapes[unit.application, unit.amounts, name in usage.nominations].append(name)
@@ -114,7 +115,7 @@ class Scheduler:
             self._rounds += 1
             demand = Demand(
                 f"round-{self._rounds}", application, tuple(names), ResourceRequest(amounts=part), EMPTY_RULES
-            )  # type: ignore[arg-type]
+            )
             own: list[Name] = [*names] if nominated else []
             with self.pool.without(own):
                 result = match([demand], self.pool, NOBODY, self.scoring)

@@ -223,8 +223,8 @@ class Simulation:
             for name, nomination in usage.nominations.items()
             if name not in usage.users and name not in usage.allocations
         ]
-        for node, part in parts:
-            sums.setdefault(node, Counter()).update(dict(part))
+        for used, part in parts:
+            sums.setdefault(used, Counter()).update(dict(part))
         pool.table.flush()
         for node in pool.nodes():
             row, has = pool.row(node.name), dict(node.allocatable)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ COLUMNS = (
 LONG = "cannot start /no/such/program: No such file or directory, which is a long story"
 
 
-def lines(items: list[dict[str, str]], width: int | None, **options: bool) -> list[str]:
+def lines(items: list[dict[str, str]], width: int | None, **options: Any) -> list[str]:
     return [line.plain for line in table(COLUMNS, items, **options).lines(width)]
 
 

@@ -8,6 +8,7 @@ import tarfile
 import threading
 import zipfile
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -18,6 +19,7 @@ from bcs_scheduler.executor.runtime import TaskError
 Member = tuple[str, str, bytes | str, int]
 """name, kind (file, directory, symlink, hardlink, device), content or target, mode"""
 
+Mode = Literal["w", "w:gz", "w:bz2", "w:xz"]
 KINDS = {
     "file": tarfile.REGTYPE,
     "directory": tarfile.DIRTYPE,
@@ -28,7 +30,7 @@ KINDS = {
 }
 
 
-def tar(path: Path, members: list[Member], mode: str = "w") -> Path:
+def tar(path: Path, members: list[Member], mode: Mode = "w") -> Path:
     with tarfile.open(path, mode) as archive:
         for name, kind, what, bits in members:
             info = tarfile.TarInfo(name)
@@ -65,7 +67,7 @@ def refused(tmp_path: Path, archive: Path, words: str) -> None:
     ("name", "mode"),
     [("a.tar", "w"), ("a.tar.gz", "w:gz"), ("a.TGZ", "w:gz"), ("a.tar.bz2", "w:bz2"), ("a.tar.xz", "w:xz")],
 )
-def test_tar_archives_are_unpacked(tmp_path: Path, name: str, mode: str) -> None:
+def test_tar_archives_are_unpacked(tmp_path: Path, name: str, mode: Mode) -> None:
     get(tmp_path / "task", tar(tmp_path / name, PROGRAM, mode))
     app = tmp_path / "task/app"
     assert (app / "bin/run").stat().st_mode & 0o7777 == 0o755
@@ -154,7 +156,7 @@ def test_what_is_no_archive_is_told(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "mode"), [("a.tar", "w"), ("a.tar.gz", "w:gz"), ("a.tar.bz2", "w:bz2"), ("a.tar.xz", "w:xz")]
 )
-def test_a_truncated_archive_is_told(tmp_path: Path, name: str, mode: str) -> None:
+def test_a_truncated_archive_is_told(tmp_path: Path, name: str, mode: Mode) -> None:
     path = tar(tmp_path / name, [("x", "file", os.urandom(100_000), 0o644)], mode)
     path.write_bytes(path.read_bytes()[:50_000])
     refused(tmp_path, path, "not a usable archive|end|unexpected")
