@@ -97,7 +97,7 @@ soak: $(READY) mesos
 lint: $(DEV_READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy store offers transactions bcs_scheduler
+	$(BIN)/mypy store offers transactions bcs_scheduler tests benchmarks
 	$(BIN)/lint-imports --no-cache
 
 format: $(DEV_READY)

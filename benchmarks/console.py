@@ -42,7 +42,7 @@ return map && paint && { paint: paint.startTime, map: map.startTime,
 
 def main(agents: int, taskgroups: int) -> None:
     per_agent = -(-taskgroups * 2 // agents) + 2
-    size = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
+    size: dict[str, Any] = {"cpus": per_agent * 0.1 + 1, "mem": per_agent * 96 + 64, "disk": per_agent * 64 + 64}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder, Bench(Path(folder), "sqlite", agents, **size) as bench:
         each = taskgroups // APPLICATIONS
         for number in range(APPLICATIONS):

@@ -92,7 +92,7 @@ def _updates(kind: str, groups: list[TaskGroup]) -> Iterator[bytes]:
             status.task_id.value = group.tasks[0].id
             status.agent_id.value = group.agent_id
             status.executor_id.value = group.id
-            status.state = mesos_pb2.TaskState.Value(state)
+            status.state = mesos_pb2.TaskState.Value(state)  # type: ignore[assignment]
             status.uuid = b"0123456789abcdef"
             status.timestamp = 1.7e9
             status.data = DETAIL

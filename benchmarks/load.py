@@ -85,7 +85,7 @@ def _gone(bench: Bench, name: str) -> bool:
 
 
 def of_parts(
-    case: str, bench: Bench, taskgroups: int, seconds: float, parts: dict[str, float], **fields: float
+    case: str, bench: Bench, taskgroups: int, seconds: float, parts: dict[str, float], **fields: Any
 ) -> Result:
     """The line of a case that consists of parts. `fields`: further ones of the line."""
     return Result(

@@ -147,7 +147,7 @@ def _updates(core: Core, state: str) -> Iterator[bytes]:
         status = event.update.status
         status.task_id.value, status.agent_id.value = group.tasks[0].id, group.agent_id
         status.executor_id.value = group.id
-        status.state = mesos_pb2.TaskState.Value(state)
+        status.state = mesos_pb2.TaskState.Value(state)  # type: ignore[assignment]
         status.source = mesos_pb2.TaskStatus.SOURCE_EXECUTOR
         status.uuid, status.timestamp, status.data = os.urandom(16), NOW, DETAIL
         address = status.container_status.network_infos.add().ip_addresses.add()

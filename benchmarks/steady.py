@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 import requests
 
@@ -91,7 +92,7 @@ def standby(case: str, bench: Bench, taskgroups: int) -> Result:
     for number in range(ROUNDS):
         bench.call("POST", APPLICATION, document(1, f"seen-{number}"))
         wanted = f"{other.url}{API}{APPLICATION}/seen-{number}"
-        lags.append(_elapsed(lambda url=wanted: await_("the change", lambda: _there(bench, url), 60.0, 0.005, 1.0)))
+        lags.append(_elapsed(lambda url=wanted: await_("the change", lambda: _there(bench, url), 60.0, 0.005, 1.0)))  # type: ignore[misc]
     parts = {
         "read": median(reads),
         "read_most": max(reads),
@@ -144,7 +145,8 @@ def _failure(bench: Bench) -> None:
     bench.control(action="fail_tasks", taskgroup=group["ID"])
 
     def replaced() -> bool:
-        (now,) = bench.call("GET", f"{APPLICATION}/one-0/taskgroups") or ({},)
+        found: list[dict[str, Any]] = bench.call("GET", f"{APPLICATION}/one-0/taskgroups")
+        (now,) = found or [{}]
         return bool(now) and now["Status"] == "Running" and now["ReschededTimes"] > group["ReschededTimes"]
 
     await_("the replacement", replaced, 60.0, PAUSE)

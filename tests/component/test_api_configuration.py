@@ -145,7 +145,7 @@ def test_base64_may_be_folded(gateway: CoreGateway, api: Api) -> None:
 
 def test_variables_that_are_fetched_need_our_executor(gateway: CoreGateway, api: Api) -> None:
     gateway.connect()
-    datas = {"plain": {"content": ""}, "fetched": {"type": "http", "content": "http://h/x"}}
+    datas: dict[str, Any] = {"plain": {"content": ""}, "fetched": {"type": "http", "content": "http://h/x"}}
     api.call("POST", CONFIGMAPS, json=config_map(**datas))
     items = [{"type": "env", "dataKey": key, "keyOrPath": key.upper()} for key in datas]
     raw = document(configmaps=[{"name": "conf", "items": items}])

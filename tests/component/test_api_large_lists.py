@@ -58,9 +58,12 @@ def records(count: int) -> Iterator[Record]:
                 tasks=(Task(id=f"0.{id}", name="main", status="Running"),),
             )  # fmt: skip
     for number in range(count // 10):
-        key = {"namespace": f"ns-{number % 20}", "name": f"thing-{number}"}
+        key: dict[str, Any] = {"namespace": f"ns-{number % 20}", "name": f"thing-{number}"}
         yield from (ConfigMap(**key), Secret(**key), Service(**key), Endpoint(**key))
-        told = {"namespace": key["namespace"], "application": f"web-{number % (count // PER_APPLICATION)}"}
+        told: dict[str, Any] = {
+            "namespace": key["namespace"],
+            "application": f"web-{number % (count // PER_APPLICATION)}",
+        }
         yield Transaction(
             id=f"t-{number}", type="LAUNCH", status="FINISH", created_at=float(number), due_at=0.0, deadline=0.0, **told
         )
@@ -107,10 +110,16 @@ def both() -> tuple[CoreGateway, CoreGateway]:
 OPERATIONS: dict[str, Operation] = {o.path.removeprefix(BASE): o for o in operations() if o.method == "GET"}
 
 
+def pairs(text: str) -> list[tuple[str, str]]:
+    """The names and values of a query."""
+    parts = [pair.partition("=") for pair in text.split("&") if pair]
+    return [(name, value) for name, _, value in parts]
+
+
 def answer(gateway: CoreGateway, path: str, text: str, caller: Caller = ANYBODY, **within: str) -> dict[str, Any]:
     """The envelope, as it would be sent."""
     operation = OPERATIONS[path]
-    query = read_query([tuple(pair.split("=", 1)) for pair in text.split("&") if pair], operation.query)
+    query = read_query(pairs(text), operation.query)
     call = Call(gateway, ApiSettings(), within, query, caller=caller)
     envelope: dict[str, Any] = json.loads(bytes(respond(operation.handler(call)).body))  # type: ignore[arg-type]
     return envelope
@@ -143,7 +152,7 @@ PAGES: dict[str, tuple[str, str, dict[str, str], Caller]] = {
     "taskgroups of an agent and a caller": ("/taskgroups", "limit=5&agent=host-6", {}, MINE),
     "offers": ("/cluster/current/offers", "limit=20", {}, ANYBODY),
 }
-AGENTS = {"agents": ("/agents", "limit=50", {}, ANYBODY)}
+AGENTS: dict[str, tuple[str, str, dict[str, str], Caller]] = {"agents": ("/agents", "limit=50", {}, ANYBODY)}
 """Their ids are compared with those that hold taskgroups for each page: 0.1 us for each agent."""
 
 
@@ -185,7 +194,7 @@ def test_pages_together_are_the_list(both: tuple[CoreGateway, CoreGateway], name
         if not token:
             break
     operation = OPERATIONS[path]
-    query = read_query([tuple(pair.split("=", 1)) for pair in filters.split("&") if pair], operation.query)
+    query = read_query(pairs(filters), operation.query)
     if "applications" in path and "taskgroups" not in path:
         query["pods"] = False
     whole: Any = operation.handler(Call(small, ApiSettings(), within, query, caller=caller))
@@ -242,7 +251,7 @@ def test_usage_costs_with_what_is_asked_for(
     monkeypatch.setattr(Meter, "measure", unasked)
 
     async def spent(gateway: CoreGateway) -> float:
-        query = read_query([tuple(pair.split("=", 1)) for pair in text.split("&")], operation.query)
+        query = read_query(pairs(text), operation.query)
         began = process_time()
         answered: Any = await operation.handler(Call(gateway, ApiSettings(), within, query))  # type: ignore[misc]
         shown = list(answered.items) if isinstance(answered, Listing) else answered.data

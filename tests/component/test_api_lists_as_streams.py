@@ -10,6 +10,7 @@ import pytest
 
 from bcs_scheduler.api.http.operation import BASE
 from bcs_scheduler.api.routes.workloads import applications
+from bcs_scheduler.api.views.workloads.applications import show_application
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.leadership.watching.hub import Hub
 from bcs_scheduler.leadership.watching.touches import Touches
@@ -205,7 +206,7 @@ def test_readers_share_the_frame_of_a_change(gateway: CoreGateway, api: Api, mon
     create(api, instance=1)
     readers = [read(api, "/applications?watch=true") for _ in range(20)]
     made: list[str] = []
-    honest = applications.show_application
+    honest = show_application
 
     def show(state: Any, record: Any, **more: Any) -> Any:
         made.append(record.key)

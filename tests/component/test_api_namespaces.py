@@ -306,7 +306,8 @@ def test_bad_custom_resources(api: Api) -> None:
     assert paths(api.call("POST", DATABASES, json=elsewhere)) == {"$.metadata.namespace"}
     assert paths(api.call("POST", DATABASES, json=database("Main"), params=STRICT)) == {"$.metadata.name"}
     assert paths(api.call("POST", DATABASES, json=database(data={}), params=STRICT)) == {"$.data"}
-    for body in ([], "x", 7):
+    bodies: tuple[Any, ...] = ([], "x", 7)
+    for body in bodies:
         assert paths(api.call("POST", DATABASES, json=body)) == {"$"}
     big = api.call("POST", DATABASES, json=database(spec="x" * 400_000))
     assert status(big) == (422, "invalid") and "300000" in big.text

@@ -258,7 +258,7 @@ def test_an_endpoint_that_is_removed_while_a_stream_begins_breaks_nothing(
         """Somebody removes what was just found."""
 
         def __contains__(self, key: object) -> bool:
-            return self.pop(key, None) is not None
+            return self.pop(str(key), None) is not None
 
     put(api, metadata={"name": "a"})
     monkeypatch.setattr(gateway.core.state, "endpoints", Fleeting(gateway.core.state.endpoints))

@@ -486,7 +486,7 @@ def test_a_request_without_upgrade_is_told_so(guarded: Guarded) -> None:
 ATTACH = f"/taskgroup/{GROUP}/attach"
 
 
-def defined(gateway: CoreGateway, **fields: bool) -> None:
+def defined(gateway: CoreGateway, **fields: Any) -> None:
     """The task of the group has this definition."""
     version = Version(namespace="shop", application="web", name="1", containers=(Container(**fields),))
     gateway.core.state.apply(Version.kind, version.key, version)

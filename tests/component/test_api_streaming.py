@@ -48,7 +48,7 @@ async def poll_endpoint(call: Call) -> Answer:
         return record.version if record is not None else 0
 
     def news(version: int) -> bool:
-        return version > call.query["version"]
+        return bool(version > call.query["version"])
 
     return Answer(await streaming.long_poll(call, look, news, 5.0, "endpoint", f"shop/{call.path['name']}"))
 
@@ -84,7 +84,7 @@ async def poll_together(call: Call) -> Answer:
         return found
 
     def news(version: int) -> bool:
-        return version > call.query["version"]
+        return bool(version > call.query["version"])
 
     with streaming.shared(call, ("endpoint", key), present, views.make, news) as look:
         return Answer(await streaming.long_poll(call, look, news, WATCH, "endpoint", key))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import importlib.util
 import io
 import os
 import subprocess
@@ -15,7 +16,6 @@ import pytest
 import requests
 from structlog.testing import capture_logs
 
-from bcs_scheduler import executor_file as module
 from bcs_scheduler.api.routes.cluster import executor as route
 from bcs_scheduler.executor_file import PACKAGE, build, executor_file, main
 from bcs_scheduler.service import driver_factory, executor_options
@@ -80,7 +80,7 @@ def test_it_runs(package: Path, tmp_path: Path, dropped: str) -> None:
 
 
 def test_foreign_byte_code_is_passed_over(package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module.importlib.util, "MAGIC_NUMBER", b"\x00\x00\r\n")
+    monkeypatch.setattr(importlib.util, "MAGIC_NUMBER", b"\x00\x00\r\n")
     file = tmp_path / "executor.pyz"
     file.write_bytes(build(package).content)
     done = run(file)

@@ -107,7 +107,7 @@ def test_many_producers_lose_nothing_and_keep_their_own_order() -> None:
     inbox, producers, each = Inbox(limit=7), 6, 300
     with ThreadPoolExecutor(producers) as pool:
         done = [
-            pool.submit(lambda p=p: [inbox.put(event(p * each + number)) for number in range(each)])
+            pool.submit(lambda p=p: [inbox.put(event(p * each + number)) for number in range(each)])  # type: ignore[misc, func-returns-value]
             for p in range(producers)
         ]
         taken: list[int] = []

@@ -109,7 +109,7 @@ def test_a_task_without_output_an_agent_that_is_not_listed_and_one_that_refuses(
     reader.outputs.put(Wish())
     reader.wait_result("empty")
     asked: list[str] = []
-    agent.override = lambda what, query: asked.append(what)  # type: ignore[func-returns-value]
+    agent.override = lambda what, query: asked.append(what)
     reader.outputs.put(Wish(agent_id="gone"))
     reader.wait_result("unreachable")
     assert not asked, "nothing is asked of an agent that is not listed"
@@ -171,7 +171,7 @@ def test_no_request_begins_after_the_time_of_a_task(
         now[0] += 0.2
 
     monkeypatch.setattr(sandbox, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    agent.override = slow  # type: ignore[assignment]
+    agent.override = slow
     with pytest.raises(AgentAway, match="too slowly"):
         read_last(Folder(agent.address, "F", "E", "tasks/T", patience=0.1))
     assert asked == ["browse"]
@@ -185,7 +185,7 @@ def test_few_requests_and_one_connection(
     for name, content in (files or {}).items():
         (task / name).write_bytes(content)
     asked: list[str] = []
-    agent.override = lambda what, query: asked.append(what)  # type: ignore[func-returns-value]
+    agent.override = lambda what, query: asked.append(what)
     with Folder(agent.address, "F", "E", "tasks/T" if files is not None else "tasks/gone") as folder:
         found = read_last(folder)
     assert [entry.data for entry in found] == [content for content in (files or {}).values() if content]
@@ -201,7 +201,7 @@ def test_nothing_is_delivered_after_the_end(reader: Reader, agent: AgentFiles, t
         begun.set()
         release.wait(30)
 
-    agent.override = slow  # type: ignore[assignment]
+    agent.override = slow
     reader.outputs.put(Wish())
     assert begun.wait(30)
     reader.outputs.stop()

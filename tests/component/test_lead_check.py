@@ -37,7 +37,8 @@ def elected(store: MemoryStore) -> int:
 
 
 def test_a_leader_is_confirmed_and_a_deposed_one_is_told() -> None:
-    backend, lost = MemoryBackend(), []
+    backend = MemoryBackend()
+    lost: list[str] = []
     store = MemoryStore(backend)
     check = LeadCheck(store, elected(store), lost.append)
     assert check() is True and lost == []
@@ -47,7 +48,8 @@ def test_a_leader_is_confirmed_and_a_deposed_one_is_told() -> None:
 
 
 def test_a_store_that_cannot_be_reached_confirms_nothing() -> None:
-    backend, lost = MemoryBackend(), []
+    backend = MemoryBackend()
+    lost: list[str] = []
     store = MemoryStore(backend)
     check = LeadCheck(store, elected(store), lost.append)
     backend.reachable = False

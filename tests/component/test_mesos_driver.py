@@ -257,7 +257,7 @@ class TestSubscribing:
                 )
 
         ready = threading.Event()
-        running = run(script.master.url, deliver=lambda event: ready.wait(20) and deliver(event))
+        running = run(script.master.url, deliver=lambda event: ready.wait(20) and deliver(event))  # type: ignore[func-returns-value]
         ready.set()
         wait_for(lambda: any(isinstance(event, cluster_manager.Connected) for event in seen))
         wait_for(lambda: script.master.calls(Call.REVIVE) or running.driver.status()["dropped"])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +64,7 @@ def reader(agent: AgentFiles) -> Output:
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Seconds."""
     now = [1000]
-    monkeypatch.setattr(index.time, "time_ns", lambda: now[0] * 10**9)
+    monkeypatch.setattr(time, "time_ns", lambda: now[0] * 10**9)
     return now
 
 
@@ -140,7 +142,7 @@ def test_output_that_came_between_two_looks_and_was_rotated_away_is_lost(
     cursor = reader.more(reader.begin(Wanted(), rotated=False), Wanted(), ALL).next
     for number in range(100):
         task.out(b"%050d\n" % number)
-    lost, found = False, []
+    lost, found = False, list[Any]()
     while True:
         page = reader.more(cursor, Wanted(), ALL)
         lost, cursor, found = lost or page.lost, page.next, found + pairs(page.entries)

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -93,7 +94,7 @@ class FixedFlow(CommitPacing):
 class Bench:
     """A pipeline on a fake store, and what it did."""
 
-    def __init__(self, batch_bytes: int = 1_000_000, in_flight: int = 2, **options: float) -> None:
+    def __init__(self, batch_bytes: int = 1_000_000, in_flight: int = 2, **options: Any) -> None:
         self.store = FakeStore(batch_bytes)
         self.meter = Meter()
         self.left: list[object] = []
@@ -120,7 +121,7 @@ class Bench:
 
 
 @contextmanager
-def bench(batch_bytes: int = 1_000_000, in_flight: int = 2, **options: float) -> Iterator[Bench]:
+def bench(batch_bytes: int = 1_000_000, in_flight: int = 2, **options: Any) -> Iterator[Bench]:
     made = Bench(batch_bytes, in_flight, **options)
     made.pipeline.start()
     try:

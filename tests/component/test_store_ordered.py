@@ -31,7 +31,8 @@ def test_keys_come_in_order_whatever_the_order_they_were_added_in(count: int) ->
 
 @pytest.mark.parametrize("seed", range(5))
 def test_any_mixture_of_additions_and_removals_leaves_what_a_set_would_hold(seed: int) -> None:
-    draw, keys, model = random.Random(seed), OrderedKeys(), set()
+    draw, keys = random.Random(seed), OrderedKeys()
+    model: set[tuple[str, int]] = set()
     for _ in range(12_000):
         order = ("ns", draw.randrange(4 * LARGEST))
         if order in model and draw.random() < (0.9 if len(model) > 2 * LARGEST else 0.4):

@@ -10,18 +10,20 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from kazoo.client import KazooState
 from structlog.testing import capture_logs
 
 from bcs_scheduler.core.interface import cluster_manager, leased
 from bcs_scheduler.mesos import agent_watch, cluster_name
 from bcs_scheduler.mesos.agent_watch import AgentWatch
 from bcs_scheduler.mesos.driver import Driver
-from bcs_scheduler.mesos.transport import detect
+from bcs_scheduler.mesos.transport import detect, operator
 from bcs_scheduler.mesos.transport.call_queue import CallQueue
 from bcs_scheduler.mesos.transport.stream import EventStream
 from store import threads
 from store.base import StoreError, Term
 from store.sqlite import store
+from store.sqlite.file_lock import FileLock
 from store.sqlite.store import SqliteStore
 from store.zookeeper import election
 from store.zookeeper.election import Election
@@ -116,7 +118,7 @@ def test_outcomes_of_calls_are_told_although_agents_cannot_be_listed(
 def test_a_subscription_does_not_wait_for_a_name_that_cannot_be_asked_for(
     script: Script, run: Run, monkeypatch: pytest.MonkeyPatch, told: list[Any]
 ) -> None:
-    monkeypatch.setattr(cluster_name.operator, "cluster_name", Once(times=99))
+    monkeypatch.setattr(operator, "cluster_name", Once(times=99))
     monkeypatch.setattr(cluster_name, "WAIT", 20.0)
     assert run(script.master.url).expect(cluster_manager.Connected).cluster == ""
     assert failed(told, thread="mesos-cluster")
@@ -132,7 +134,7 @@ def test_the_election_of_masters_is_looked_at_again(monkeypatch: pytest.MonkeyPa
         detector._node = "json.info_0000000001"
 
     monkeypatch.setattr(detector, "_look", Once(look))
-    detector._session_changed(detect.KazooState.CONNECTED)
+    detector._session_changed(KazooState.CONNECTED)
     wait_for(lambda: failed(told, thread="mesos-detect"), what="the error")
     detector._node_changed(None)
     wait_for(lambda: changes, what="the news of another leading master")
@@ -170,8 +172,8 @@ def test_a_term_that_ends_without_being_told_does_not_end_the_writer(
 def test_a_candidate_at_sqlite_tries_to_get_the_lock_again(leading: Leading, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_LOCK_POLL_SECONDS", 0.01)
     leading.store.resign()
-    attempts = Once(store.FileLock.try_acquire, times=3)
-    monkeypatch.setattr(store.FileLock, "try_acquire", attempts)
+    attempts = Once(FileLock.try_acquire, times=3)
+    monkeypatch.setattr(FileLock, "try_acquire", attempts)
     assert leading.elected() > leading.epoch and attempts.calls == 4
 
 

@@ -14,6 +14,7 @@ from types import MethodType
 from typing import Any
 
 import pytest
+import uvloop
 from structlog.testing import capture_logs
 
 import bcs_scheduler
@@ -30,7 +31,7 @@ from bcs_scheduler.leadership.handover import Handover
 from bcs_scheduler.leadership.standby import Standby
 from bcs_scheduler.leadership.watching.hub import Hub, Watch
 from bcs_scheduler.leadership.watching.items import WatchEnded
-from bcs_scheduler.mesos.transport import connection
+from bcs_scheduler.mesos.transport import http as mesos_http
 from bcs_scheduler.mesos.transport.connection import CallConnection
 from bcs_scheduler.mesos.transport.http import Master
 from bcs_scheduler.observability import alarms
@@ -241,8 +242,8 @@ def test_the_prober_goes_on_after_an_error_in_its_thread(
     probed: Callable[..., Prober], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(prober_module.Prober, "_look", Once(prober_module.Prober._look))
-    make = Once(prober_module.uvloop.new_event_loop)
-    monkeypatch.setattr(prober_module.uvloop, "new_event_loop", make)
+    make = Once(uvloop.new_event_loop)
+    monkeypatch.setattr(uvloop, "new_event_loop", make)
     prober = probed(lambda *_: None)
     wait_for(lambda: prober.status()["probes"] > 1, what="probes")
 
@@ -344,7 +345,7 @@ def test_the_term_does_not_end_with_an_alarm_that_cannot_be_made() -> None:
     process = Process(MemoryStore(MemoryBackend()), A)
     try:
         process.leads()
-        process.runtime._term._alarms = fails = Once()  # type: ignore[union-attr, assignment]
+        process.runtime._term._alarms = fails = Once()  # type: ignore[union-attr]
         assert process.disable("agent-1").result(30.0).error == ""
         process.runtime._term._alarm([])  # type: ignore[union-attr]
         assert fails.calls >= 1 and process.disable("agent-2").result(30.0).error == "" and process.epoch == 1
@@ -359,8 +360,8 @@ def test_the_end_of_a_connection_is_told_although_an_outcome_cannot_be(monkeypat
 
         def sendall(self, data: bytes) -> None: ...
 
-    monkeypatch.setattr(connection.http, "connect", lambda *_: Far())
-    monkeypatch.setattr(connection.http, "close", lambda *_: None)
+    monkeypatch.setattr(mesos_http, "connect", lambda *_: Far())
+    monkeypatch.setattr(mesos_http, "close", lambda *_: None)
     release, broken = threading.Event(), []
     monkeypatch.setattr(Far, "recv", lambda *_: release.wait(10) and b"")
     calls: CallConnection[str] = CallConnection(
@@ -412,7 +413,7 @@ def test_the_process_ends_with_its_api(monkeypatch: pytest.MonkeyPatch) -> None:
 
     end = Signals()
     failing = Once(times=9)
-    server = ApiServer(lambda *_: None, failed=end.fail)  # type: ignore[arg-type, return-value]
+    server = ApiServer(lambda *_: None, failed=end.fail)  # type: ignore[arg-type]
     server.start()
     assert server._server is not None
     monkeypatch.setattr(server._server, "on_tick", failing)
@@ -442,8 +443,11 @@ def test_health_checks_go_on() -> None:
 
     changed = Once()
     checks = Checks(
-        [Check(type="COMMAND", delay=0.0, grace_period=0.0, interval=0.01)], Task(), changed, lambda message: None
-    )  # type: ignore[arg-type, list-item]
+        [Check(type="COMMAND", delay=0.0, grace_period=0.0, interval=0.01)],
+        Task(),  # type: ignore[arg-type]
+        changed,
+        lambda message: None,
+    )
     look = checks._instance
     checks._instance = Once(look)  # type: ignore[method-assign]
     checks.start()

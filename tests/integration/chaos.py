@@ -235,7 +235,7 @@ class Chaos:
 def role_of(scheduler: SchedulerProcess) -> str:
     """Empty if it does not answer soon."""
     try:
-        return requests.get(f"{scheduler.url}/readyz", timeout=1).json()["role"]
+        return str(requests.get(f"{scheduler.url}/readyz", timeout=1).json()["role"])
     except requests.RequestException:
         return ""
 

@@ -72,7 +72,8 @@ class ExecutorClient:
 
     def disconnect(self) -> None:
         if self._response is not None:
-            self._response.raw._fp.fp.raw._sock.shutdown(2)
+            raw: Any = self._response.raw
+            raw._fp.fp.raw._sock.shutdown(2)
             assert self.closed.wait(PATIENCE)
 
     # --- events ---
@@ -83,7 +84,7 @@ class ExecutorClient:
         with self._changed:
             while True:
                 for event in self.events:
-                    body = event.get(type_.lower(), {})
+                    body: Json = event.get(type_.lower(), {})
                     if event["type"] == type_ and "seen" not in event and accept(body):
                         event["seen"] = True
                         return body

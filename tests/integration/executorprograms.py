@@ -41,7 +41,7 @@ def python(program: str, *arguments: str, **more: Any) -> dict[str, Any]:
 
 def pid_in(path: Path) -> int:
     return wait_for(
-        lambda: path.exists() and path.read_text().strip() and int(path.read_text()), what=f"a pid in {path}"
+        lambda: int(path.read_text()) if path.exists() and path.read_text().strip() else None, what=f"a pid in {path}"
     )
 
 

@@ -13,7 +13,8 @@ Record = dict[str, Any]
 
 
 def the_task(taskgroup: Record) -> Record:
-    return taskgroup["Taskgroup"][0]
+    task: Record = taskgroup["Taskgroup"][0]
+    return task
 
 
 def sandbox(mesos: RealMesos, taskgroup_id: str) -> Path:

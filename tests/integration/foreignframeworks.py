@@ -40,10 +40,12 @@ class Heard:
 
 class Framework(Protocol):
     heard: Heard
-    version: str
-    """Of the master, as the library has found it."""
     unknown: str
     """What the master says of a task that nobody knows, with all that the library tells of it."""
+
+    @property
+    def version(self) -> str:
+        """Of the master, as the library has found it."""
 
     def start(self, address: str) -> None: ...
 

@@ -67,7 +67,8 @@ class LocalMesosProcess:
         """A fault or a question of ``bcs_scheduler.local.control``."""
         answer = self._session.post(f"{self.url}/control", json={"action": action, **arguments}, timeout=60)
         assert answer.status_code == 200, answer.text
-        return answer.json()
+        said: dict[str, Any] = answer.json()
+        return said
 
     def running(self) -> dict[str, str]:
         """Task id -> agent id of all tasks that have not ended, as the master knows them."""
@@ -78,7 +79,7 @@ class LocalMesosProcess:
 
     def processes(self) -> dict[str, int]:
         """Task id -> process, of all that run on the agents (also of those that are cut off)."""
-        found = {}
+        found: dict[str, int] = {}
         for entry in self.control("processes")["processes"]:
             found |= {entry["task"]: entry["pid"]} if entry["task"] else tasks_below(entry["pid"])
         return found

@@ -34,7 +34,7 @@ def settled(scheduler: SchedulerProcess, name: str, status: str) -> Record:
 
 
 def home(mesos: RealMesos, group: Record, number: int = 0) -> Path:
-    return sandbox(mesos, group["ID"]) / "tasks" / group["Taskgroup"][number]["ID"]
+    return sandbox(mesos, group["ID"]) / "tasks" / str(group["Taskgroup"][number]["ID"])
 
 
 def remove(scheduler: SchedulerProcess, *groups: Record) -> None:
@@ -70,7 +70,8 @@ def ask(scheduler: SchedulerProcess, group: Record, line: str) -> Record:
     """Orders a command in the taskgroup; what the API says at once."""
     target = {"kind": "Application", "name": group["AppID"]}
     body = {"kind": "Command", "spec": {"commandTargetRef": target, "command": ["/bin/sh", "-c", line]}}
-    return scheduler.call("POST", f"/command/application/default/{group['AppID']}", body)
+    said: Record = scheduler.call("POST", f"/command/application/default/{group['AppID']}", body)
+    return said
 
 
 def outcome(scheduler: SchedulerProcess, told: Record) -> Record:

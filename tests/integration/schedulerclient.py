@@ -73,7 +73,8 @@ class SchedulerClient:
 
     def disconnect(self) -> None:
         if self._response is not None:
-            self._response.raw._fp.fp.raw._sock.shutdown(2)
+            raw: Any = self._response.raw
+            raw._fp.fp.raw._sock.shutdown(2)
             assert self.closed.wait(PATIENCE)
 
     # --- events ---
@@ -85,7 +86,7 @@ class SchedulerClient:
         with self._changed:
             while True:
                 for index, event in enumerate(self.events):
-                    body = event.get(type_.lower(), {})
+                    body: Json = event.get(type_.lower(), {})
                     if event["type"] == type_ and "seen" not in event and accept(body):
                         event["seen"] = index
                         return body
@@ -96,7 +97,7 @@ class SchedulerClient:
 
     def update(self, task_id: str, *, acknowledge: bool = True) -> Json:
         """The next status of the task."""
-        status = self.event("UPDATE", lambda body: body["status"]["task_id"]["value"] == task_id)["status"]
+        status: Json = self.event("UPDATE", lambda body: body["status"]["task_id"]["value"] == task_id)["status"]
         if acknowledge and "uuid" in status:
             self.acknowledge(status)
         return status
@@ -160,13 +161,14 @@ class SchedulerClient:
         if agent_id is not None:
             task["agent_id"] = {"value": agent_id}
         self.call("RECONCILE", {"tasks": [task]})
-        return self.event(
+        status: Json = self.event(
             "UPDATE",
             lambda body: (
                 body["status"]["task_id"]["value"] == task_id
                 and body["status"].get("reason") == "REASON_RECONCILIATION"
             ),
         )["status"]
+        return status
 
     def teardown(self) -> None:
         if not self.closed.is_set():

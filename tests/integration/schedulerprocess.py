@@ -133,7 +133,10 @@ class SchedulerProcess:
         return answer.json()["data"] if answer.status_code == 200 else None
 
     def taskgroups(self, name: str, namespace: str = "default") -> list[dict[str, Any]]:
-        return self.call("GET", f"/namespaces/{namespace}/applications/{name}/taskgroups", limit=1000)
+        found: list[dict[str, Any]] = self.call(
+            "GET", f"/namespaces/{namespace}/applications/{name}/taskgroups", limit=1000
+        )
+        return found
 
     def wait_running(self, name: str, count: int, seconds: float = 60.0) -> list[dict[str, Any]]:
         """Waits until the application is Running with exactly `count` taskgroups; returns them."""
@@ -171,7 +174,8 @@ class SchedulerProcess:
 def document(name: str, instances: int, command: list[str], **spec: Any) -> dict[str, Any]:
     """An application without image: its command runs as a process. `spec` goes beside `instance` or, for the keys of
     the document's head, on top."""
-    head = {key: spec.pop(key) for key in ("restartPolicy", "killPolicy", "constraint", "updatePolicy") if key in spec}
+    heads = ("restartPolicy", "killPolicy", "constraint", "updatePolicy")
+    head: dict[str, Any] = {key: spec.pop(key) for key in heads if key in spec}
     container = {
         "command": command[0],
         "args": command[1:],

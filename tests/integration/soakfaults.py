@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from random import Random
@@ -21,6 +22,11 @@ SESSION_SECONDS = 4
 PATIENCE = 2
 """Seconds without a subscription after which a leader looks for a scheduler that reaches Mesos (mesos.patience)."""
 SCALARS = "cpus:8;mem:8192;disk:8192"
+
+
+def _open(gates: Iterable[Gate]) -> None:
+    for gate in gates:
+        gate.open()
 
 
 class Faults:
@@ -167,7 +173,7 @@ class Faults:
             return False
         for gate in self._gates[number]:
             gate.close()
-        self._suspended[f"gate {number}"] = lambda: [gate.open() for gate in self._gates[number]] and None
+        self._suspended[f"gate {number}"] = partial(_open, self._gates[number])
         return True
 
     def _fault_scheduler_cut_off_from_mesos(self) -> bool:
@@ -179,7 +185,7 @@ class Faults:
         lost = self._random.random() < 0.7
         for gate in gates:
             (gate.cut if lost else gate.close)()
-        self._suspended[f"mesos gate {number}"] = lambda: [gate.open() for gate in gates] and None
+        self._suspended[f"mesos gate {number}"] = partial(_open, gates)
         return True
 
     # --- faults of Mesos ----------------------------------------------------------------------------------------------

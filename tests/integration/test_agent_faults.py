@@ -11,6 +11,7 @@ import signal
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -39,8 +40,8 @@ from tests.waiting import wait_for
 pytestmark = pytest.mark.mesos
 
 USER, PASSWORD = "reader", "n0t-t0-be-seen"
-NEVER = {"restartPolicy": {"policy": "Never"}}
-AT_ONCE = {"restartPolicy": {"policy": "Always", "interval": 0, "backoff": 0}}
+NEVER: dict[str, Any] = {"restartPolicy": {"policy": "Never"}}
+AT_ONCE: dict[str, Any] = {"restartPolicy": {"policy": "Always", "interval": 0, "backoff": 0}}
 RECOVERY = 3
 """Seconds after which executors of these agents give up waiting for one that is away."""
 
@@ -263,7 +264,7 @@ def test_a_secret_that_vanished_is_waited_for(mesos: RealMesos, scheduler: Sched
     secrets = {
         "secrets": [{"secretName": "fleeting", "items": [{"type": "file", "dataKey": "key", "keyOrPath": "key"}]}]
     }
-    there = {"constraint": {"intersectionItem": [{"unionData": [
+    there: dict[str, Any] = {"constraint": {"intersectionItem": [{"unionData": [
         {"name": "hostname", "operate": "CLUSTER", "type": 4, "set": {"item": ["agent1"]}}]}]}}  # fmt: skip
     agent = next(item for item in scheduler.call("GET", "/agents") if item["hostname"] == "agent1")
     scheduler.call("POST", "/agentsettings/disable", ips=agent["key"])

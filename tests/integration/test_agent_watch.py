@@ -10,6 +10,7 @@ from bcs_scheduler.core.interface import cluster_manager
 from bcs_scheduler.mesos import agent_watch
 from bcs_scheduler.mesos.agent_watch import AgentWatch
 from bcs_scheduler.mesos.errors import CallRefused
+from bcs_scheduler.mesos.transport import operator
 from bcs_scheduler.mesos.transport.http import Master
 from tests.integration.localmesos import LocalMesosProcess
 from tests.integration.mesoscluster import RealMesos
@@ -82,7 +83,7 @@ def test_an_agent_that_comes_back_is_listed_at_once_and_else_nothing_is(local: L
 def test_a_master_that_hides_its_counters_is_asked_for_lists_more_often(
     local: LocalMesosProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent_watch.operator, "agent_counters", lambda master, headers: None)
+    monkeypatch.setattr(operator, "agent_counters", lambda master, headers: None)
     monkeypatch.setattr(agent_watch, "BLIND", 0.2)
     watched = Watched(local.url.removeprefix("http://"))
     wait_for(lambda: watched.look() and len(watched.lists) >= 3, 30, "three lists")
@@ -92,7 +93,7 @@ def test_a_master_that_does_not_answer_is_asked_again_later(monkeypatch: pytest.
     def refused(master: Master, headers: dict[str, str]) -> None:
         raise CallRefused(500, "no")
 
-    monkeypatch.setattr(agent_watch.operator, "agent_counters", refused)
+    monkeypatch.setattr(operator, "agent_counters", refused)
     watched = Watched("127.0.0.1:1")
     assert watched.look() is None
     assert 0 < watched.watch.pause() <= agent_watch.RETRY

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -238,7 +238,7 @@ def test_the_readme_and_all_other_blocks_work_in_two_terminals(desk: Desk) -> No
 
 
 def test_the_demo_works_and_the_other_targets_exist(desk: Desk) -> None:
-    command = {"cwd": desk.folder, "env": desk.environment, "capture_output": True, "text": True}
+    command: dict[str, Any] = {"cwd": desk.folder, "env": desk.environment, "capture_output": True, "text": True}
     demo = subprocess.run(["make", "demo"], **command)
     assert demo.returncode == 0 and "done in" in demo.stdout, (demo.stdout + demo.stderr)[-3000:]
     targets = [line.split()[1] for line in named("README.md: make demo #").commands]

@@ -106,8 +106,8 @@ class World:
     bodies: dict[str, Any] = field(default_factory=dict)
     """Good bodies of operations that take no documents, by a part of their path."""
 
-    def operation(self, method: str, path: str) -> APIOperation:
-        found: APIOperation = self.schema[path][method]
+    def operation(self, method: str, path: str) -> APIOperation[Any, Any, Any, Any]:
+        found: APIOperation[Any, Any, Any, Any] = self.schema[path][method]
         return found
 
     def call(self, method: str, path: str, body: Any = None, **parameters: str) -> Any:
@@ -198,7 +198,7 @@ def test_answers_are_as_declared(world: World, method: str, path: str) -> None:
         _explore(world, operation, GenerationMode.NEGATIVE, BAD)
 
 
-def _explore(world: World, operation: APIOperation, mode: GenerationMode, examples: int) -> None:
+def _explore(world: World, operation: APIOperation[Any, Any, Any, Any], mode: GenerationMode, examples: int) -> None:
     seen: list[int] = []
 
     @seed(SEED)
@@ -210,7 +210,7 @@ def _explore(world: World, operation: APIOperation, mode: GenerationMode, exampl
         suppress_health_check=list(HealthCheck),
     )
     @given(case=operation.as_strategy(generation_mode=mode), choice=st.integers(0, 7))
-    def ask(case: Case, choice: int) -> None:
+    def ask(case: Case[Any], choice: int) -> None:
         if len(seen) % 2 == 0:
             _mention(world, case, choice, len(seen))
         if isinstance(case.query, dict) and ("watch" in case.query or "timeoutSeconds" in case.query):
@@ -227,7 +227,7 @@ def _explore(world: World, operation: APIOperation, mode: GenerationMode, exampl
         assert len(seen) >= 1
 
 
-def _mention(world: World, case: Case, choice: int, number: int) -> None:
+def _mention(world: World, case: Case[Any], choice: int, number: int) -> None:
     """Makes the request about something that is there, with a good document; but for the first one, a part of the
     document is as it was made up."""
     for name in case.path_parameters or {}:
@@ -266,7 +266,7 @@ def _name(path: str) -> str:
     return f"web-{kind}" if kind else "web"
 
 
-def _judge(case: Case, response: Any) -> None:
+def _judge(case: Case[Any], response: Any) -> None:
     said = f"{case.method} {case.formatted_path}: {response.status_code} {response.text[:500]}"
     if response.status_code >= 500:
         # "Not now" and "the agent does not answer" (the agents are not real) are answers; the rest are faults.

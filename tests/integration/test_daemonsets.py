@@ -48,7 +48,9 @@ class Watched:
         def settled() -> bool:
             record = self.record
             counts = record["counts"]
-            return record["Status"] == "Running" and counts["ready"] == counts["updated"] == counts["desired"] == count
+            return bool(
+                record["Status"] == "Running" and counts["ready"] == counts["updated"] == counts["desired"] == count
+            )
 
         wait_for(settled, PATIENCE, lambda: f"{count} of {self.name}: {self.record}")
         groups = self.scheduler.call("GET", f"{DAEMONSETS}/{self.name}/taskgroups", limit=1000)

@@ -84,7 +84,8 @@ def document(version: str, **rolling: Any) -> dict[str, Any]:
 
 
 def shop(scheduler: SchedulerProcess) -> dict[str, Any]:
-    return scheduler.call("GET", f"{PLACE}/shop")  # type: ignore[no-any-return]
+    found: dict[str, Any] = scheduler.call("GET", f"{PLACE}/shop")
+    return found
 
 
 def wait_status(scheduler: SchedulerProcess, status: str, seconds: float = 120.0) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def wait_status(scheduler: SchedulerProcess, status: str, seconds: float = 120.0
         found = shop(scheduler)
         return found if found["status"] == status else None
 
-    return wait_for(there, seconds, lambda: f"{status}: {shop(scheduler)}")  # type: ignore[no-any-return]
+    return wait_for(there, seconds, lambda: f"{status}: {shop(scheduler)}")
 
 
 def tasks(mesos: RealMesos) -> dict[str, str]:

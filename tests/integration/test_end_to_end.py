@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import requests
@@ -52,7 +53,7 @@ def index_of(task_id: str) -> int:
     return int(task_id.split(".")[2])
 
 
-def page(taskgroup: dict) -> int:
+def page(taskgroup: dict[str, Any]) -> int:
     """Status of the page a taskgroup serves; 0 while nothing listens (Running means started, not listening)."""
     port = taskgroup["Taskgroup"][0]["PortMappings"][0]["HostPort"]
     try:

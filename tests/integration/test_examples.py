@@ -194,7 +194,7 @@ def test_a_daemonset_is_on_every_agent(scheduler: SchedulerProcess) -> None:
 
     def everywhere() -> bool:
         record = scheduler.call("GET", path)
-        return record["Status"] == "Running" and record["counts"]["ready"] == 2
+        return bool(record["Status"] == "Running" and record["counts"]["ready"] == 2)
 
     wait_for(everywhere, PATIENCE, lambda: f"two probes: {scheduler.call('GET', path)}")
     hosts = {group["HostName"] for group in scheduler.call("GET", f"{path}/taskgroups")}

@@ -145,7 +145,7 @@ def test_a_failing_check_is_recovered(
 
     def healthy() -> bool:
         task = the_task(scheduler.taskgroups("checked")[0])
-        return task["IsChecked"] and task["Healthy"]
+        return bool(task["IsChecked"] and task["Healthy"])
 
     wait_for(healthy, 30, lambda: f"health: {scheduler.taskgroups('checked')}")
     (tmp_path / "well").unlink()

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Generator, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
-from store import memory
 from store.base import Change, Follower, Store, StoreUnavailable
 from store.encoding.seal import Sealer, new_key
 from store.records import AgentSetting, Application, ConfigMap, Framework, Record, TaskGroup, Version
@@ -205,7 +205,7 @@ def test_a_follower_that_was_away_for_too_long_reads_everything_again(
     monkeypatch.setattr(zookeeper_follower, "SLOTS", 5)
     monkeypatch.setattr(pipeline, "_IN_FLIGHT", 1)
     if isinstance(place, MemoryPlace):
-        place.backend.log = memory.deque(maxlen=5)
+        place.backend.log = deque(maxlen=5)
     standby = Standby(place.store(), opened)
     leader.put(app("kept"), app("removed")).result(PATIENCE)
     standby.read()
@@ -283,6 +283,7 @@ def test_a_read_that_breaks_off_is_repeated_by_the_next(place: Place, leader: Ca
     standby.read()
     leader.put(app("late")).result(PATIENCE)
     reading = standby.follower.read()
+    assert isinstance(reading, Generator)
     next(reading)  # told, but not taken to its end
     reading.close()
     assert set(named(standby.read())) == {"application ns/late"}

@@ -184,11 +184,11 @@ def test_without_its_record_no_second_framework_is_registered(site: Site, damage
     site.write(damage)
     first, second = site.start(), site.start()
     for candidate in (first, second):
-        found = wait_for(lambda c=candidate: check(c, "records"), SECONDS, "the refusal")
+        found = wait_for(lambda c=candidate: check(c, "records"), SECONDS, "the refusal")  # type: ignore[misc]
         assert (found["ok"], found["code"]) == (False, code)
         assert "set-framework" in found["message"]
         assert candidate.session.get(candidate.url + "/readyz", timeout=60).status_code == 503
-        wait_for(lambda c=candidate: c.log().count("refusing to lead") >= 2, SECONDS, "another candidacy")
+        wait_for(lambda c=candidate: c.log().count("refusing to lead") >= 2, SECONDS, "another candidacy")  # type: ignore[misc]
     assert site.frameworks() == [framework]
     assert site.frameworks("completed_frameworks") == []
     assert site.running() == tasks

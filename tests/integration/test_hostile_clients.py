@@ -32,7 +32,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerPro
 
 
 def leads(process: SchedulerProcess) -> bool:
-    return requests.get(f"{process.url}/readyz", timeout=60).json()["role"] == "master"
+    return bool(requests.get(f"{process.url}/readyz", timeout=60).json()["role"] == "master")
 
 
 @pytest.fixture(autouse=True)

@@ -202,7 +202,7 @@ def test_no_request_fails_while_a_deployment_rolls(scheduler: SchedulerProcess, 
 
     def ready(count: int) -> bool:
         endpoint = scheduler.call("GET", "/namespaces/default/endpoints/shop")
-        return endpoint["ready"] == count == len(endpoint["eps"])
+        return bool(endpoint["ready"] == count == len(endpoint["eps"]))
 
     wait_for(lambda: ready(3), 60, "three that are ready")
     url = f"http://127.0.0.1:{port}/"

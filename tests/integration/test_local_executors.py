@@ -229,7 +229,7 @@ def test_an_agent_knows_its_own_executors_only(cluster: LocalCluster) -> None:
     for address in addresses - {stage.agent}:
         other = ExecutorClient(address, stage.executor.framework_id, stage.executor_id)
         assert other.post(other.document("SUBSCRIBE", {})).status_code == 400
-        query = {"path": stage.sandbox, "offset": 0}
+        query: dict[str, Any] = {"path": stage.sandbox, "offset": 0}
         assert requests.get(f"http://{address}/files/browse", params=query).status_code == 404
 
 

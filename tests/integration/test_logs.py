@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -55,8 +56,9 @@ def taskgroup(scheduler: SchedulerProcess) -> str:
 
 
 def test_files_of_a_running_taskgroup(scheduler: SchedulerProcess, taskgroup: str) -> None:
-    def log(**query: object) -> dict:
-        return scheduler.call("GET", f"/taskgroup/{taskgroup}/logs", **query)
+    def log(**query: object) -> dict[str, Any]:
+        page: dict[str, Any] = scheduler.call("GET", f"/taskgroup/{taskgroup}/logs", **query)
+        return page
 
     def problem(path: str, **query: object) -> tuple[int, str]:
         answer = scheduler.request("GET", f"/taskgroup/{taskgroup}/{path}", **query)

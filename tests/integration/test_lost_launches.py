@@ -19,7 +19,7 @@ from transactions.rules.taskgroups.relaunch import FETCH_ATTEMPTS
 
 pytestmark = pytest.mark.mesos
 
-NEVER = {"restartPolicy": {"policy": "Never"}}
+NEVER: dict[str, Any] = {"restartPolicy": {"policy": "Never"}}
 
 
 class Sieve(Gate):

@@ -59,7 +59,7 @@ def test_a_gang_waits_and_then_starts_at_once(scheduler: SchedulerProcess) -> No
 
     for left in (8, 7):
         scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/{left}")
-        wait_for(lambda room=12 - left: waits(room), PATIENCE, f"the explanation beside {left} taskgroups")
+        wait_for(lambda room=12 - left: waits(room), PATIENCE, f"the explanation beside {left} taskgroups")  # type: ignore[misc]
         assert scheduler.taskgroups("gang") == [], "no part of the gang is launched"
     scheduler.call("PUT", f"{APPLICATIONS}/filler/scale/4")
     scheduler.wait_running("gang", 6)

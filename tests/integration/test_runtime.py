@@ -153,7 +153,7 @@ def test_a_standby_loads_once_and_leads_with_the_state_that_it_has_shown(start: 
     shown = second.shown()
     for number in range(5):
         assert first.disable(f"agent-{number}").result(30.0).error == ""
-        wait_for(lambda number=number: f"agent-{number}" in shown.agent_settings, what="the change to be seen")
+        wait_for(lambda number=number: f"agent-{number}" in shown.agent_settings, what="the change to be seen")  # type: ignore[misc]
     assert second.runtime.state() is shown
     first.runtime.stop()
     second.leads()
@@ -272,7 +272,7 @@ def test_a_core_that_fails_hands_the_lead_over(start: Start, backend: MemoryBack
     def fail(batch: Any, now: float) -> Any:
         raise ArithmeticError("broken")
 
-    current.core.turn = fail  # type: ignore[method-assign]
+    current.core.turn = fail  # type: ignore[method-assign, assignment]
     assert first.disable("lost").result(30.0).error == effects.Reason.STEPPED_DOWN
     assert second.leads().epoch == 2
     first.stands_by()
@@ -516,7 +516,7 @@ def test_nobody_leads_without_the_framework_record(start: Start, backend: Memory
     before = dict(backend.records)
     first, second = start(MemoryStore(backend), A), start(MemoryStore(backend), B)
     for process in (first, second):
-        wait_for(lambda p=process: "records" in {check.name for check in p.runtime.checks()}, what="the refusal")
+        wait_for(lambda p=process: "records" in {check.name for check in p.runtime.checks()}, what="the refusal")  # type: ignore[misc]
         check = next(check for check in process.runtime.checks() if check.name == "records")
         assert (check.ok, check.code) == (False, "framework_unreadable")
         assert "bcs-scheduler set-framework" in check.message

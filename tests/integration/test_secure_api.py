@@ -244,7 +244,10 @@ def test_revoking_a_token_needs_no_restart(cluster: Cluster) -> None:
     cluster.tokens.write_text(text.replace(hash_of(VIEWER), hash_of("bcs_other")))
     wait_for(lambda: cluster.get(PREFIX + "/applications", VIEWER).status_code == 401, 30, "the end of the token")
     cluster.tokens.write_text("[[token]]\nname = ")
-    checks = lambda: {c["name"]: c["message"] for c in cluster.get("/readyz").json()["checks"]}  # noqa: E731
+
+    def checks() -> dict[str, str]:
+        return {c["name"]: c["message"] for c in cluster.get("/readyz").json()["checks"]}
+
     wait_for(lambda: "not a TOML file" in checks()["tokens"], 30, "the broken file in the readiness")
     assert cluster.get(PREFIX + "/applications", "bcs_other").status_code == 200
     cluster.tokens.write_text(text)

@@ -493,7 +493,7 @@ def test_attach_to_the_terminal_of_a_task(
     user.type(b"size\r")
     user.wait(rb"got size 33 77 xterm\r\n")
     user.resize(20, 100)
-    wait_for(lambda: (user.type(b"size\r"), b"20 100" in user.read())[1], 60, "the new size")
+    wait_for(lambda: (user.type(b"size\r"), b"20 100" in user.read())[1], 60, "the new size")  # type: ignore[func-returns-value]
     user.type(b"\x03")
     user.wait(rb"interrupted\r\n")
     assert user.end() == 5

@@ -290,12 +290,12 @@ def test_one_leads_and_everybody_knows(place: Place, candidates: list[Candidate]
     assert first.wait_elected() == 1
     second = enter(place, candidates, "http://127.0.0.1:1002")
     for store in (first.store, second.store, bystander):
-        wait_for(lambda store=store: store.leader() == Leader("http://127.0.0.1:1001", 1))
+        wait_for(lambda store=store: store.leader() == Leader("http://127.0.0.1:1001", 1))  # type: ignore[misc]
 
     first.store.resign()
     assert second.wait_elected() == 2
     for store in (first.store, second.store, bystander):
-        wait_for(lambda store=store: store.leader() == Leader("http://127.0.0.1:1002", 2))
+        wait_for(lambda store=store: store.leader() == Leader("http://127.0.0.1:1002", 2))  # type: ignore[misc]
     second.store.resign()
     wait_for(lambda: bystander.leader() is None)
     assert not first.was_deposed and not second.was_deposed

@@ -10,7 +10,7 @@ import queue
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import pytest
 from kazoo.client import KazooClient
@@ -257,7 +257,8 @@ def test_an_unexpected_error_of_a_candidate_lets_the_next_one_lead(
     wait_for(lambda: len(place.client.get_children(place.tree.election)) == 2, what="the second candidate")
     last = Candidate(place.store(session_timeout=20.0), "http://127.0.0.1:1003")
     wait_for(lambda: len(place.client.get_children(place.tree.election)) == 3, what="the third candidate")
-    take_over, failures = Election._take_over, []
+    take_over = Election._take_over
+    failures: list[Any] = []
 
     def fail(self: Election, candidacy: _Candidacy, ours: str) -> None:
         if candidacy.url == troubled.url and not failures:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
 from bcs_scheduler.core.options import CoreOptions
@@ -126,7 +126,8 @@ class Lab:
         )
 
     def report(self, group: TaskGroup, state: str, *, tasks: Iterable[int] | None = None, **fields: Any) -> None:
-        """The same update for all tasks of a taskgroup, or for some by number; each has a uuid."""
+        """The same update for all tasks of a taskgroup, or for some by number; each has a uuid. `state`: one of
+        TaskState, or a name that the scheduler does not know."""
         batch = []
         for number, task in enumerate(group.tasks):
             if tasks is None or number in tasks:
@@ -134,7 +135,7 @@ class Lab:
                 uuid = f"u{self._serial}".encode()
                 batch.append(
                     cluster_manager.StatusUpdate(
-                        task_id=task.id, state=TaskState(state), agent_id=group.agent_id, uuid=uuid, **fields
+                        task_id=task.id, state=cast(TaskState, state), agent_id=group.agent_id, uuid=uuid, **fields
                     )
                 )
         self.turn(*batch)

@@ -14,7 +14,7 @@ from bcs_scheduler.cli.commands.changing.running import name_from
 from bcs_scheduler.cli.errors import UsageError
 from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, failed, ok
 
-STORED = {
+STORED: dict[str, Any] = {
     "apiVersion": "v4",
     "kind": "application",
     "metadata": {"name": "web", "namespace": "defaultGroup", "labels": {"app": "web"}},

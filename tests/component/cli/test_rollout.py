@@ -92,7 +92,7 @@ def test_apply_creates_or_updates_and_can_wait(server: StandIn, words: Any, tmp_
 
 
 def test_a_document_that_adopts_only_scales_afterwards(server: StandIn, words: Any, tmp_path: Path) -> None:
-    body = {**BODY, "spec": {"instance": 5, "selector": {"app": "front"}}}
+    body: dict[str, Any] = {**BODY, "spec": {"instance": 5, "selector": {"app": "front"}}}
     server.on("GET", FRONT, SETTLED)
     kept = {**copy.deepcopy(body), "metadata": {"name": "front", "namespace": "defaultGroup", "labels": {}}}
     server.on("GET", "/definition/deployment/defaultGroup/front", ok(kept))

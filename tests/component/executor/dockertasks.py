@@ -20,7 +20,7 @@ def directory_in(sandbox: Path) -> Path:
 
 def container_task(*, stdin: bool = False, tty: bool = False, stdin_once: bool = False, **container: Any) -> Task:
     given: dict[str, Any] = {"image": IMAGE, "network_mode": "BRIDGE", **container}
-    inputs = {"stdin": stdin, "tty": tty, "stdin_once": stdin_once}
+    inputs: dict[str, Any] = {"stdin": stdin, "tty": tty, "stdin_once": stdin_once}
     return Task(id=ID, name="web", kind="container", container=Container(**given), env={"A": "1"}, **inputs)
 
 

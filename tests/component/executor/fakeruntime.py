@@ -10,9 +10,9 @@ from typing import Any
 
 from bcs_scheduler.executor.model import Detail
 from bcs_scheduler.executor.run import run
-from bcs_scheduler.executor.runtime import Exit, Output
+from bcs_scheduler.executor.runtime import Exit, Output, TaskError
 from bcs_scheduler.executor.sessions.attached import Attached
-from bcs_scheduler.executor.sessions.contexts import SessionRequest
+from bcs_scheduler.executor.sessions.contexts import Context, SessionRequest
 
 
 class FakeRuntime:
@@ -60,6 +60,12 @@ class FakeRuntime:
     ) -> Output:
         self._note("execute", tuple(argv), env, user, working_dir, privileged)
         return run(argv, env={"PATH": "/usr/bin:/bin", **env}, cwd=Path("/"), timeout=timeout, limit=limit)
+
+    def context(self, wanted: SessionRequest) -> Context:
+        raise TaskError("this task runs no programs of sessions")
+
+    def input(self, wanted: SessionRequest) -> int | None:
+        raise TaskError("this task has no input")
 
     def guard(self, wanted: SessionRequest, connection: socket.socket) -> None:
         self._note("guard", wanted.guard)

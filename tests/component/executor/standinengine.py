@@ -100,7 +100,7 @@ class StandInEngine:
         """Answers by `METHOD path` (with `ID` for a container's id), used up one after the other."""
         self.obeys = {"SIGTERM", "SIGQUIT"}
         """Signals at which a container ends, beside SIGKILL."""
-        self.config: dict[str, str] = {}
+        self.config: dict[str, Any] = {}
         """Of the image, as it shows in a container's."""
         self.targets: list[str] = []
         """Of the requests, as they came: with version and query."""
@@ -323,7 +323,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             "OOMKilled": container.oom, "Error": "", "StartedAt": STARTED if container.started else NEVER,
             "FinishedAt": NEVER if container.running or not container.started else "2024-01-01T00:00:09Z",
         }  # fmt: skip
-        named = {name: container.body[name] for name in ("Entrypoint", "Cmd") if name in container.body}
+        named: dict[str, Any] = {name: container.body[name] for name in ("Entrypoint", "Cmd") if name in container.body}
         config = {"User": container.body.get("User", ""), **self.engine.config, **named}
         networks = {network: {"IPAddress": "" if network == "host" else container.address}}
         self._say(200, {"State": state, "Config": config, "NetworkSettings": {"Networks": networks}})

@@ -85,7 +85,7 @@ def test_input_reaches_the_container_and_stays_open(piped: Sessions, engine: Sta
         assert process.stdin is not None
         process.stdin.write(given)
         process.stdin.close()
-        wait_for(lambda wanted=number: len(container.given) == wanted * len(given), 30, "the input")
+        wait_for(lambda wanted=number: len(container.given) == wanted * len(given), 30, "the input")  # type: ignore[misc]
         process.stdin = None
         process.kill()
         process.communicate(timeout=30)

@@ -292,7 +292,9 @@ def test_a_frozen_engine_hangs_neither_the_watch_nor_a_stop(
     found = started(make)
     for name in ("AWAY_AT_START", "LAST_OUTPUT"):
         monkeypatch.setattr(runtime, name, 0.1)
-    monkeypatch.setitem(Engine.call.__kwdefaults__, "timeout", 0.1)
+    defaults = Engine.call.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "timeout", 0.1)
     engine.away()
     Path(engine.path).unlink()
     with socket.socket(socket.AF_UNIX) as frozen:  # takes connections and says nothing

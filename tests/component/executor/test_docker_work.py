@@ -185,7 +185,7 @@ def test_a_command_that_prints_too_much_is_cut(engine: StandInEngine, make: Any)
 def test_a_command_that_hangs_is_killed(engine: StandInEngine, make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = started(make)
     mark = uuid.UUID(int=7)
-    monkeypatch.setattr(command.uuid, "uuid4", lambda: mark)
+    monkeypatch.setattr(uuid, "uuid4", lambda: mark)
     with subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True, env={command.MARK: mark.hex}) as process:
         engine.next_command = Command([(False, b"so far")], hangs=True, process=process)
         done = run(found, timeout=3.0)

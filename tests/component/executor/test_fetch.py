@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from bcs_scheduler.executor.content import fetch
 from bcs_scheduler.executor.content.fetch import download, fetch_all
 from bcs_scheduler.executor.model import Uri
 from bcs_scheduler.executor.runtime import TaskError
@@ -218,7 +217,7 @@ def test_a_name_service_that_hangs_delays_nothing(tmp_path: Path, monkeypatch: p
     with pytest.raises(TaskError, match="timed out"):
         download("http://slow.invalid/x", "", "", 0.3, 10)
     asked.clear()
-    threading.Thread(target=lambda: asked.wait(60.0) and stopping.set()).start()
+    threading.Thread(target=lambda: asked.wait(60.0) and stopping.set()).start()  # type: ignore[func-returns-value]
     with pytest.raises(TaskError, match="given up"):
         fetch_all([Uri("http://slow.invalid/x")], tmp_path, stopping)
     assert answered == [], "the name service has not answered yet"
@@ -226,12 +225,12 @@ def test_a_name_service_that_hangs_delays_nothing(tmp_path: Path, monkeypatch: p
 
 
 def test_a_full_disk_is_told_and_leaves_nothing(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Full(tempfile.TemporaryDirectory):  # type: ignore[type-arg]
+    class Full(tempfile.TemporaryDirectory[str]):
         def __enter__(self) -> str:
             os.symlink("/dev/full", os.path.join(self.name, "content"))
             return self.name
 
-    monkeypatch.setattr(fetch.tempfile, "TemporaryDirectory", Full)
+    monkeypatch.setattr(tempfile, "TemporaryDirectory", Full)
     web.pages["/x"] = content(b"x" * 100_000)
     refused(tmp_path, Uri(web.url("/x")), "no space left on device")
 

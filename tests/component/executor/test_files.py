@@ -7,6 +7,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
@@ -174,12 +175,17 @@ def test_all_variables_together_have_a_limit(web: Web, monkeypatch: pytest.Monke
 
 def test_stopping_ends_the_fetching(web: Web, tmp_path: Path) -> None:
     stopping = threading.Event()
-    web.pages["/x"] = lambda handler: stopping.set() or web.hang(handler)
+
+    def hang(handler: BaseHTTPRequestHandler) -> None:
+        stopping.set()
+        web.hang(handler)
+
+    web.pages["/x"] = hang
     for act in (
         lambda: place([File("x", url=web.url("/x"))], tmp_path, "", stopping),
         lambda: variables([RemoteVariable("A", web.url("/x"))], stopping),
     ):
         stopping.clear()
         with pytest.raises(TaskError, match="given up"):
-            act()  # type: ignore[no-untyped-call]
+            act()
     assert os.listdir(tmp_path) == []

@@ -16,7 +16,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\n"
 
 
 def response(text: bytes) -> Response:
-    return Response(cast(BinaryIO, io.BufferedReader(io.BytesIO(text))))  # type: ignore[arg-type]
+    return Response(cast(BinaryIO, io.BufferedReader(io.BytesIO(text))))
 
 
 @pytest.mark.parametrize(

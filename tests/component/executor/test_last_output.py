@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 import zlib
 from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor.output import index, tail
+from bcs_scheduler.executor.output import tail
 from bcs_scheduler.executor.output.index import Index
 from bcs_scheduler.executor.output.rotated import RotatedFile
 from bcs_scheduler.wire import kept_output
@@ -22,7 +23,7 @@ def files(folder: Path, max_bytes: int = 10_000_000) -> tuple[RotatedFile, Rotat
 
 
 def test_both_streams_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index.time, "time_ns", lambda: 5 * 10**9)
+    monkeypatch.setattr(time, "time_ns", lambda: 5 * 10**9)
     stdout, stderr = files(tmp_path)
     stdout.write(b"one\n")
     stderr.write(b"two\n")

@@ -359,7 +359,7 @@ def test_an_answer_that_cannot_be_sent_is_kept_for_the_repetition() -> None:
 
     def again() -> bool:
         found.send("restart", {})
-        return answers[-1]["status"] == "success"
+        return bool(answers[-1]["status"] == "success")
 
     wait_for(again, 30.0, "the answer")
     assert len(found.tasks[FIRST].done) == 1
@@ -387,7 +387,7 @@ def test_stopping_answers_what_is_open_and_takes_no_more() -> None:
 
 def test_limits_that_are_not_enforced_are_told() -> None:
     with executor() as found:
-        found.tasks[FIRST].unlimited = "cpu is not limited on this agent"  # type: ignore[attr-defined]
+        found.tasks[FIRST].unlimited = "cpu is not limited on this agent"
         answer = found.ask("resources", {"limits": [{"index": 0, "cpus": 100}]})
     assert answer["status"] == "success"
     assert answer["results"] == [result(message="cpu is not limited on this agent")]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor.output import files
+from bcs_scheduler.executor import threads
 from bcs_scheduler.executor.output import pump as pumps
 from bcs_scheduler.executor.output.pump import Pump
 from bcs_scheduler.executor.output.rotated import RotatedFile
@@ -18,7 +17,7 @@ from tests.waiting import wait_for
 
 
 @pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Writes to regular files fail while the event is set."""
     full = threading.Event()
     write = os.write
@@ -28,7 +27,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
             raise OSError(errno.ENOSPC, "no space")
         return write(descriptor, data)
 
-    monkeypatch.setattr(files.os, "write", refused)
+    monkeypatch.setattr(os, "write", refused)
     return full
 
 
@@ -167,7 +166,7 @@ def test_an_unforeseen_error_of_one_stream_does_not_hold_up_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It comes again with each piece of output. Once the loop began anew each time, after pauses that grew to 10 s."""
-    monkeypatch.setattr(pumps.threads, "FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(threads, "FIRST_PAUSE", 60.0)
     honest = RotatedFile.write
 
     def write(self: RotatedFile, data: bytes) -> None:
@@ -191,7 +190,7 @@ def test_an_unforeseen_error_of_one_stream_does_not_hold_up_the_others(
 def test_a_stream_that_cannot_be_read_does_not_keep_later_ones_from_being_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pumps.threads, "FIRST_PAUSE", 60.0)
+    monkeypatch.setattr(threads, "FIRST_PAUSE", 60.0)
     honest, failures = Pump._take_in, [ZeroDivisionError()]
 
     def take_in(self: Pump, stream: pumps.Stream) -> None:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from bcs_scheduler.executor.output import files
 from bcs_scheduler.executor.output.index import RECORD, Index
 from bcs_scheduler.executor.output.pump import CHUNK
 from bcs_scheduler.executor.output.rotated import RotatedFile
@@ -48,7 +47,7 @@ def test_the_index_costs_one_short_write_for_each_read(
             written.append(len(data))
         return write(descriptor, data)
 
-    monkeypatch.setattr(files.os, "write", counting)
+    monkeypatch.setattr(os, "write", counting)
     moved(tmp_path / "plain", piece, 50, indexed=False)
     assert written == [piece] * 50
     written.clear()

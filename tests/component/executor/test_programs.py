@@ -136,7 +136,7 @@ def test_pid_files_that_name_no_daemon(bench: Bench, content: str, words: str) -
         bench.pid_file.write_text(content)
         return real(text, timeout, given_up)
 
-    bench.line = line  # type: ignore[method-assign]
+    bench.line = line  # type: ignore[method-assign, assignment]
     with pytest.raises(TaskError, match=words):
         daemon.start(never)
 

@@ -129,7 +129,7 @@ def test_launch_data_of_any_kind_is_refused_or_run(caplog: pytest.LogCaptureFixt
         def make(task: Task, group: Group, changed: Any, runtime: FakeRuntime = runtime) -> Runtime:
             return runtime
 
-        taskgroup = Taskgroup(lambda task, status, to=published: to.append(status), make, 5.0)
+        taskgroup = Taskgroup(lambda task, status, to=published: to.append(status), make, 5.0)  # type: ignore[misc]
         taskgroup.describe(encoded(chaos.damaged({"v": 1, "grace_period": 1.0})))
         data = json.dumps(chaos.damaged(DATA)).encode()
         if number % 4 == 0:

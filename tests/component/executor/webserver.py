@@ -93,7 +93,10 @@ def status(code: int, **headers: str) -> Callable[[BaseHTTPRequestHandler], None
 
 
 def raw(data: bytes) -> Callable[[BaseHTTPRequestHandler], None]:
-    return lambda handler: handler.wfile.write(data) and None
+    def answer(handler: BaseHTTPRequestHandler) -> None:
+        handler.wfile.write(data)
+
+    return answer
 
 
 def protected(data: bytes, user: str, password: str) -> Callable[[BaseHTTPRequestHandler], None]:
