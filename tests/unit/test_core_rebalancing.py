@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -48,7 +49,7 @@ class Loaded(Cluster):
         self.core.turn_context.pool.learn_totals(dict.fromkeys(self.listed, (ROOM, 64000000)))
 
     @property
-    def alive(self) -> list[TaskGroup]:
+    def alive(self) -> Sequence[TaskGroup]:
         return [group for group in self.core.state.taskgroups.values() if not group.ended]
 
     def place(self, name: str, **on: int) -> None:
@@ -112,7 +113,7 @@ class Loaded(Cluster):
             self.wait(0.7)
         raise AssertionError("does not come to rest")
 
-    def used(self) -> list[int]:
+    def used(self) -> Sequence[int]:
         counts = Counter(group.agent_id for group in self.alive)
         return [counts[agent] for agent in self.listed]
 
