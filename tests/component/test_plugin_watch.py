@@ -187,7 +187,8 @@ def lab_with(plugin: Hangs, on_fault: str) -> Lab:
         "tiers": [{"plugins": [{"name": "gang"}, {"name": "predicates"}, *([] if is_action else [{"name": "hangs"}])]}],
         "session": {"pluginSeconds": BOUND, "onPluginFault": on_fault},
     }
-    policy = policy_of(document, Registry([], [plugin]) if is_action else Registry([plugin]))
+    foreign: Any = plugin
+    policy = policy_of(document, Registry([], [foreign]) if is_action else Registry([foreign]))
     return Lab(CoreOptions(strict=True, policy=policy, session_clock=time.monotonic, plugin_watch=PluginWatch()))
 
 
@@ -204,8 +205,9 @@ def test_the_core_goes_on_without_a_plug_in_that_hangs(how: Any, kind: type[Hang
     create(lab, "web", 1)
     seen += lab.out + lab.wait(2.0)
     assert count(lab, "web") == 1 and plugin.asked == 1
-    (event,) = [effect for effect in seen if getattr(effect, "reason", "") == "PolicyPluginFailed"]
-    words: str = event.message  # type: ignore[union-attr]
+    (words,) = [
+        str(getattr(effect, "message", "")) for effect in seen if getattr(effect, "reason", "") == "PolicyPluginFailed"
+    ]
     assert words.startswith(f"{plugin.name}: ") and words.endswith("; not used for 1m")
     faults = [effect for effect in seen if isinstance(effect, Observed) and effect.name == "policy_plugin_faults"]
     assert [(one.labels, one.value) for one in faults] == [((plugin.name, "hung"), 1)]

@@ -55,7 +55,7 @@ def test_services_stay_and_what_does_not_fit_waits() -> None:
 
 def test_no_agent_gives_more_than_its_capacity() -> None:
     run = Simulation("run", scenario("3x4cpu,2gb", *TWO_QUEUES), OPTIONS)
-    least = []
+    least: list[int] = []
     outcome = run.run(3600.0, lambda part: least.extend(min(free.values()) for free in run._cluster.free()))
     assert min(least) >= 0
     assert max(sample.cpus for sample in outcome.samples) > 0.9

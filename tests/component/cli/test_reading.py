@@ -279,8 +279,8 @@ def test_agents_of_one_host_name_are_told_apart(server: StandIn, bcs: Any) -> No
 
 
 def test_explain_shows_the_changes_that_would_help(server: StandIn, bcs: Any) -> None:
-    found = {"status": "Operating", "text": ["Operating: 1 of 2 taskgroups are ready"]}
-    changes = {"open": 1, "text": ["uncordon 1 agent (agent-1): 1 taskgroup placed on host-1"]}
+    found: dict[str, Any] = {"status": "Operating", "text": ["Operating: 1 of 2 taskgroups are ready"]}
+    changes: dict[str, Any] = {"open": 1, "text": ["uncordon 1 agent (agent-1): 1 taskgroup placed on host-1"]}
     server.on("GET", f"{APPS}/web/explain", ok(found))
     server.on("GET", f"{APPS}/web/whatif", ok(changes))
     lines = bcs("explain", "web", "--what-if", "-o", "table").out.splitlines()
