@@ -93,22 +93,30 @@ class _Session:
     def _run(self) -> None:
         try:
             self.result = self._work(self)
-        except Abandoned:
-            self._finish()
-            return
         except BaseException as error:
             self.error = error
-        self.done.set()
-
-    def _finish(self) -> None:
-        """Abandoned may be raised anywhere before `_over` is set, and is taken back afterwards."""
         while True:
             try:
                 with self._lock:
                     self._over = True
-                _raise_in(self.thread, None)
+                    abandoned = self._given_up
+                break
             except Abandoned:
                 continue
+        if abandoned:
+            self._consume()
+        else:
+            self.done.set()
+
+    def _consume(self) -> None:
+        """Waits until an error that is still to be raised in this thread has been raised. An error that is taken back,
+        or that a thread leaves behind at its end, keeps the interpreter of Python 3.11 at looking for errors in every
+        loop of every thread, and a trace function is never called again."""
+        try:
+            _raise_in(self.thread, Abandoned)  # takes the place of one that is to be raised already
+            while True:
+                pass
+        except Abandoned:
             return
 
     def interrupt(self) -> bool:
@@ -156,7 +164,6 @@ class _Session:
             return next((call.since for call in self._calls if call is not None), None)
 
 
-def _raise_in(thread: threading.Thread, error: type[BaseException] | None) -> None:
-    """Raises an error in a thread at one of its next instructions. None takes back an error that was not raised yet."""
-    given = ctypes.py_object(error) if error is not None else None
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), given)
+def _raise_in(thread: threading.Thread, error: type[BaseException]) -> None:
+    """Raises an error in a thread at one of its next instructions."""
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(error))

@@ -3,6 +3,8 @@ the scheduler is interrupted."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -238,3 +240,31 @@ def test_a_plug_in_that_hung_is_tried_again_after_a_pause_that_grows() -> None:
     lab.turn(leased.OffersArrived(offers=(lab.make_offer("later"),)))
     lab.wait(2.0)
     assert count(lab, "later") == 1 and plugin.asked > 2
+
+
+TRACED = """
+import sys, time
+from bcs_scheduler.loop.plugin_watch import PluginWatch
+from offers.policy.session.guard import NeverReturned
+from tests.component.test_plugin_watch import called, loops, sessions
+
+for call in (loops, lambda: time.sleep(0.3)):
+    try:
+        PluginWatch().run(lambda calls: called(calls, call), 0.05)
+    except NeverReturned:
+        print("given up")
+    while sessions():
+        time.sleep(0.01)
+traced = []
+sys.settrace(lambda frame, what, value: traced.append(what))
+sessions()
+sys.settrace(None)
+print(len(traced) > 0)
+"""
+
+
+def test_an_interpreter_that_ended_a_call_can_be_traced() -> None:
+    """A debugger or a measurement of coverage would wait for ever in Python 3.11 if an error was left to be raised."""
+    done = subprocess.run([sys.executable, "-c", TRACED], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout.splitlines()[-1:] == ["True"], (done.stdout, done.stderr)
+    assert done.stdout.splitlines().count("given up") == 2
