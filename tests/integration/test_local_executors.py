@@ -170,6 +170,7 @@ def test_an_idle_executor_survives_a_partition(cluster: LocalCluster) -> None:
     stage.executor.update("a", "TASK_FINISHED")
     assert stage.status("a")["state"] == "TASK_FINISHED"
     control(cluster, "partition_agent", agent=stage.agent_id)
+    stage.client.reconcile("none")  # the answer comes after the end of the offers of the agent
     control(cluster, "restart_agent", agent=stage.agent_id)
     offer = stage.client.offers(1, lambda offer: offer["agent_id"]["value"] == stage.agent_id)[0]
     stage.client.accept([offer], launch_group(stage.info(), stage.task("b")))

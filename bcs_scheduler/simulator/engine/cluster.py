@@ -13,6 +13,7 @@ from bcs_scheduler.simulator.engine.world import World
 from bcs_scheduler.simulator.scenario.model import Machine
 from offers.agents import ListedAgent
 from offers.model import Allocation, Offer, Ranges, ResourceKey
+from offers.names import name_of
 from offers.resources import normalise, without
 from store.records import TaskGroup
 from transactions.rules.taskgroups.task_states import TaskState
@@ -200,7 +201,7 @@ class Cluster:
             ListedAgent(
                 id=agent.machine.id,
                 hostname=agent.machine.hostname,
-                ip=str(agent.machine.attributes.get("InnerIP", "")),
+                ip=name_of(agent.machine.attributes),
                 attributes=agent.machine.attributes,
                 total=agent.machine.total,
                 ports=agent.machine.ports,
@@ -262,7 +263,7 @@ class Cluster:
             id=offer_id,
             agent_id=machine.id,
             hostname=machine.hostname,
-            ip=str(machine.attributes.get("InnerIP", "")),
+            ip=name_of(machine.attributes),
             role=self._role,
             attributes=machine.attributes,
             scalars=tuple((ResourceKey(name, self._role), amount) for name, amount in scalars.items()),

@@ -17,6 +17,7 @@ import msgspec
 from bcs_scheduler.simulator.scenario.amounts import BadInput
 from bcs_scheduler.simulator.scenario.model import START, Machine, Scenario
 from offers.model import Attribute
+from offers.names import name_of
 from store.ids import TaskGroupId
 from store.records import AgentSetting, Application, Limits, Namespace, Queue, Record, Task, TaskGroup, Version
 from store.records.definition import Amounts, Container
@@ -144,7 +145,12 @@ class _Reading:
         for agent in self._agents.values():
             if agent.cordoned or agent.taints or agent.extended:
                 extended = {name: round(amount * 1000) for name, amount in agent.extended.items()}
-                yield AgentSetting(agent=_key(agent), disabled=agent.cordoned, taints=agent.taints, extended=extended)
+                yield AgentSetting(
+                    agent=name_of(agent.attributes, agent.hostname),
+                    disabled=agent.cordoned,
+                    taints=agent.taints,
+                    extended=extended,
+                )
 
     def _applications(self, groups: Mapping[tuple[str, str], Sequence[_TaskGroup]]) -> Iterator[Record]:
         number = int(START) * 10**9
@@ -215,11 +221,6 @@ def _machine(agent: _Agent, held: Amounts) -> Machine:
         name: tuple(value) if isinstance(value, list) else value for name, value in agent.attributes.items()
     }
     return Machine(agent.id, agent.hostname, attributes, total)
-
-
-def _key(agent: _Agent) -> str:
-    address = agent.attributes.get("InnerIP")
-    return address if isinstance(address, str) else agent.hostname
 
 
 def _sum(held: Amounts, more: _Amounts) -> Amounts:

@@ -17,6 +17,7 @@ from bcs_scheduler.core.interface import plans, requests
 from bcs_scheduler.core.placement.placer import SLICE
 from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
+from offers.dimensions import recorded
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Placement
 from store.ids import object_key
@@ -108,8 +109,8 @@ def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int
         return {
             **shown,
             "resource": lever.part,
-            "from": _requested(turn, demand, lever.part) / 1000,
-            "to": after / 1000,
+            "from": recorded(lever.part).displayed(_requested(turn, demand, lever.part)),
+            "to": recorded(lever.part).displayed(after),
         }
     if lever.kind == DROP:
         return {**shown, "constraint": lever.part}
@@ -118,7 +119,7 @@ def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int
         return {**shown, "agents": list(facts.names[:strength])}
     size = facts.size
     assert lever.kind == ADD and size is not None
-    parts = {name: getattr(size, name) / 1000 for name in ("cpus", "mem", "disk", "gpus")}
+    parts = {name: recorded(name).displayed(getattr(size, name)) for name in ("cpus", "mem", "disk", "gpus")}
     attributes = {name: value for name, value in size.attributes if isinstance(value, str | float | int)}
     return {**shown, "count": strength, "size": parts, "attributes": attributes}
 

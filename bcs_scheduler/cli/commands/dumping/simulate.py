@@ -33,7 +33,13 @@ FIGURES = ("launched", "finished", "waiting", "preempted")
 @click.option("--agents", multiple=True, metavar="SPEC", help="More agents, such as 100x16cpu,64gb,zone=a.")
 @click.option("--load", "loads", multiple=True, metavar="SPEC", help="Applications, such as 500x10,cpus=0.5-2.")
 @click.option("--policy", "policies", multiple=True, metavar="FILE", help="A policy to compare with `simple`.")
-@click.option("--scoring", type=click.Choice(["spread", "binpack"]), default="spread", show_default=True)
+@click.option(
+    "--scoring",
+    type=click.Choice(["spread", "binpack"]),
+    default="spread",
+    show_default=True,
+    help="Order of suitable agents in all runs.",
+)
 @click.option("--for", "seconds", type=Duration(), default=DAY, help="Virtual time of each run. Default: 24h.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal results.")
 @output_option
