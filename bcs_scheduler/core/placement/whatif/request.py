@@ -17,7 +17,7 @@ from bcs_scheduler.core.interface import plans, requests
 from bcs_scheduler.core.placement.placer import SLICE
 from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
-from offers.dimensions import recorded
+from offers.dimensions import THOUSANDTHS
 from offers.leased.pool import OfferPool
 from offers.model import Demand, Placement
 from store.ids import object_key
@@ -106,12 +106,9 @@ def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int
     if lever.kind == REDUCE:
         before = getattr(demand.request, lever.part)
         after = before - strength * GRANULES[lever.part] - _overhead(turn)[lever.part]
-        return {
-            **shown,
-            "resource": lever.part,
-            "from": recorded(lever.part).displayed(_requested(turn, demand, lever.part)),
-            "to": recorded(lever.part).displayed(after),
-        }
+        displayed = THOUSANDTHS.get(lever.part).displayed
+        requested = _requested(turn, demand, lever.part)
+        return {**shown, "resource": lever.part, "from": displayed(requested), "to": displayed(after)}
     if lever.kind == DROP:
         return {**shown, "constraint": lever.part}
     facts: Agents = lever.facts
@@ -119,9 +116,8 @@ def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int
         return {**shown, "agents": list(facts.names[:strength])}
     size = facts.size
     assert lever.kind == ADD and size is not None
-    parts = {name: recorded(name).displayed(getattr(size, name)) for name in ("cpus", "mem", "disk", "gpus")}
     attributes = {name: value for name, value in size.attributes if isinstance(value, str | float | int)}
-    return {**shown, "count": strength, "size": parts, "attributes": attributes}
+    return {**shown, "count": strength, "size": THOUSANDTHS.displayed(size), "attributes": attributes}
 
 
 def _overhead(turn: TurnContext) -> dict[str, int]:
