@@ -18,6 +18,7 @@ from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.core.interface import managed, requests
 from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.leadership.gateway import Busy
+from bcs_scheduler.wire.problems import Problems
 from offers.policy.applications.gangs.recovery import Existing
 from offers.policy.applications.interface import (
     AddApplicationRequest,
@@ -280,7 +281,9 @@ def _definition(metadata: TaskMetadata, namespace: str, unit: str) -> tuple[Vers
         "spec": {**(spec if isinstance(spec, dict) else {}), "instance": 1},
     }
     try:
-        version = to_version(read_application(document, namespace=namespace, creating=True), 1)
+        # As the API without fieldValidation, but a manager has no place for warnings.
+        read = read_application(document, namespace=namespace, creating=True, problems=Problems("Ignore"))
+        version = to_version(read, 1)
     except ApiError as error:
         raise BadRequest(f"{title}: {error}") from None
     return version, _request_of(version)

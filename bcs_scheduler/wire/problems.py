@@ -1,7 +1,8 @@
-"""The problems of a document and its parts without effect, each with its JSON path.
+"""The problems of a document and its parts that do not have the written effect, each with its JSON path.
 
-A problem refuses the document. A field or value that has no effect is refused, named in a warning or passed over, as
-the sender of the document chooses with `fieldValidation` (docs/api.md#field-validation).
+A problem refuses the document. A field or value that has no effect, that is replaced, or that has another effect than
+in the original is refused, named in a warning or passed over, as the sender of the document chooses with
+`fieldValidation` (docs/api.md#field-validation).
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ LOOKUPS = 500
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*\Z")
 
 Validation = Literal["Strict", "Warn", "Ignore"]
-"""How fields and values without effect are treated: refused, named in a warning, or passed over."""
+"""How fields and values that do not have the written effect are treated: refused, named in a warning, or passed
+over."""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -54,10 +56,6 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
-    @property
-    def strict(self) -> bool:
-        return self._validation == "Strict"
-
     def may_look(self) -> bool:
         """True if the word that is meant by another one is still looked for: looking takes time, so it is done LOOKUPS
         times per document, and not for problems that are not listed."""
@@ -75,7 +73,8 @@ class Problems:
             self._found[path] = message + hint(word, known) if word else message
 
     def warn(self, path: str, message: str, hint: str = "") -> None:
-        """Notes a part that has no effect: a problem if validation is strict. `hint`: the text to write instead."""
+        """Notes a part that has no effect, or another effect than in the original: a problem if validation is strict.
+        `hint`: the text to write instead."""
         if self._validation == "Strict":
             self.add(path, f"{message}; {hint}" if hint else message)
         elif self._validation == "Warn" and path not in self._warned:
@@ -83,11 +82,6 @@ class Problems:
                 self._omitted_warnings += 1
             else:
                 self._warned[path] = FieldWarning(path, message, hint)
-
-    def differs(self, path: str, message: str, hint: str = "") -> None:
-        """Notes that a correct part has another effect than in the original. Never a problem."""
-        if self._validation == "Warn":
-            self.warn(path, message, hint)
 
     def listed(self) -> tuple[Problem, ...]:
         found = [Problem(path, message) for path, message in self._found.items()]

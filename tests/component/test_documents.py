@@ -61,6 +61,29 @@ def test_a_document_is_taken_as_expected(api: Api, gateway: CoreGateway, name: s
     assert "warnings" not in apply(api, name, fieldValidation="Ignore").json()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_strict_refuses_what_warn_names_and_nothing_else(api: Api, gateway: CoreGateway, name: str) -> None:
+    said = expected(name)
+    for needed in said.needs:
+        assert apply(api, needed).status_code in (200, 202)
+    before = len(gateway.commands)
+    strict = apply(api, name, fieldValidation="Strict")
+    if said.status not in (200, 202, 422):
+        assert strict.status_code == said.status
+    elif not said.warnings and not said.problems:
+        assert strict.status_code == said.status, strict.text
+    else:
+        assert strict.status_code == 422, strict.text
+        problems = {problem["path"]: problem["message"] for problem in strict.json()["data"]["problems"]}
+        assert not said.warnings or len(gateway.commands) == before
+        assert "warnings" not in strict.json()
+        answer = apply(api, name).json()
+        named = answer.get("warnings", ())
+        warned = {each["path"]: "; ".join(filter(None, (each["message"], each["hint"]))) for each in named}
+        refused = {} if answer["result"] else {each["path"]: each["message"] for each in answer["data"]["problems"]}
+        assert problems == {**warned, **refused}
+
+
 TAKEN = {
     "ports[].id": ("application-of-the-console", "ports[0].id"),
     "metricPolicy": ("application-metric-policy", "metricPolicy"),

@@ -25,6 +25,7 @@ from bcs_scheduler.api.documents.kinds.extensions import read_custom_kind, read_
 from bcs_scheduler.api.documents.kinds.namespaces import read_namespace
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.wire.problems import Problems
 
 EXAMPLES = Path(__file__).parents[2] / "conf" / "examples"
 JSON = st.recursive(
@@ -39,11 +40,14 @@ Reader = Callable[[Any], object]
 
 
 def _version(raw: Any) -> object:
-    return to_version(read_application(raw, namespace="default", creating=True, default_executor="mesos"), 0)
+    warned = Problems("Warn")
+    return to_version(
+        read_application(raw, namespace="default", creating=True, default_executor="mesos", problems=warned), 0
+    )
 
 
 def _deployment(raw: Any) -> object:
-    document = read_deployment(raw, namespace="default")
+    document = read_deployment(raw, namespace="default", problems=Problems("Warn"))
     to_definition(document)
     return to_deployment(document)
 

@@ -11,6 +11,7 @@ import pytest
 from bcs_scheduler.api.documents.kinds.deployment import NAME_LENGTH, read_deployment, to_definition, to_deployment
 from bcs_scheduler.api.http.errors import ApiError
 from bcs_scheduler.wire.documents.deployment import DeploymentDocument
+from bcs_scheduler.wire.problems import Problems
 from store.records import Canary, Strategy, Version
 from tests.unit.deployment_support import deployment
 
@@ -36,7 +37,7 @@ def golden(name: str) -> Any:
 
 
 def definition_of(raw: Any, namespace: str = "shop") -> Version:
-    version = to_definition(read(raw, namespace))
+    version = to_definition(read(raw, namespace, problems=Problems("Warn")))
     assert version is not None
     return version
 
@@ -56,7 +57,7 @@ def test_an_example_of_the_original_becomes_what_it_describes() -> None:
 
 def test_steps_by_hand_and_constraints_are_taken_from_an_example() -> None:
     raw = golden("ledger")
-    record, version = to_deployment(read(raw, "bank")), definition_of(raw, "bank")
+    record, version = to_deployment(read(raw, "bank", problems=Problems("Warn"))), definition_of(raw, "bank")
     assert record.strategy == Strategy(max_unavailable=1, max_surge=1, pause=300.0, order="DeleteFirst", manual=True)
     assert version.constraints[0][0].operator == "UNLIKE"
 

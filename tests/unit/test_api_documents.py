@@ -17,6 +17,7 @@ from bcs_scheduler.api.documents.kinds.agents import read_extended_resource, rea
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http import body
 from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.wire.problems import Problems
 from bcs_scheduler.wire.quantities import QuantityError, cores, memory, storage
 from store.records import Version
 from store.records.definition import Amounts, Constraint, Item, Port, Reference, Toleration
@@ -33,7 +34,8 @@ def load(path: Path) -> Any:
 
 
 def version_of(raw: Any, namespace: str = "shop") -> Version:
-    return to_version(read_application(raw, namespace=namespace, creating=True), 0)
+    read = read_application(raw, namespace=namespace, creating=True, problems=Problems("Warn"))
+    return to_version(read, 0)
 
 
 def problems_of(raw: Any, namespace: str = "shop", **more: Any) -> dict[str, str]:

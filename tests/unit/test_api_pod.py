@@ -11,6 +11,7 @@ import pytest
 from bcs_scheduler.api.documents.convert import to_version
 from bcs_scheduler.api.documents.validate import read_application
 from bcs_scheduler.api.http.errors import ApiError
+from bcs_scheduler.wire.problems import Problems
 from store.records import Version
 from store.records.definition import Amounts, Item, Port, Process, Reference, Uri
 from tests.unit.api_support import document
@@ -23,7 +24,8 @@ IMAGE = "registry.example.org/demo:1"
 
 
 def version_of(raw: Any, **more: Any) -> Version:
-    return to_version(read_application(raw, namespace="shop", creating=True, **more), 0)
+    read = read_application(raw, namespace="shop", creating=True, problems=Problems("Warn"), **more)
+    return to_version(read, 0)
 
 
 def problems_of(raw: Any, **more: Any) -> dict[str, str]:

@@ -345,8 +345,9 @@ DRY_RUN = Param("dryRun", "bool", "Change nothing; the answer is the plan.")
 FIELD_VALIDATION = Param(
     "fieldValidation",
     "text",
-    "Fields and values of the document that have no effect: `Strict` refuses them, `Warn` (default) accepts them and "
-    "names each in `warnings`, `Ignore` accepts them. Fields that change the meaning are always refused.",
+    "Fields and values of the document that have no effect, or another effect than in the original: `Strict` refuses "
+    "them, `Warn` (default) accepts them and names each in `warnings`, `Ignore` accepts them. Fields that change the "
+    "meaning are always refused.",
     choices=("Strict", "Warn", "Ignore"),
 )
 LIMIT = Param(

@@ -27,7 +27,7 @@ def check_differences(task: TaskDocument, path: str, problems: Problems) -> None
             used = "1 core is" if (taken, unit) == (1, "cores") else f"{taken:g} {unit} are"
             words = f"{used} used; the original uses {theirs:g}"
             at = member(member(member(path, "resources"), "requests"), name)
-            problems.differs(at, words, "" if name in requests else "give the amount that the task needs")
+            problems.warn(at, words, "" if name in requests else "give the amount that the task needs")
 
 
 def _original(resources: ResourcesDocument, requests: dict[str, int], limits: dict[str, int]) -> dict[str, int]:
