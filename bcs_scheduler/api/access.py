@@ -102,6 +102,8 @@ EXCEPTIONS: Mapping[tuple[str, str], RequiredAccess] = {
     ("PUT", f"{BASE}/secret"): _DOCUMENT,
     ("POST", f"{BASE}/service"): _DOCUMENT,
     ("PUT", f"{BASE}/service"): _DOCUMENT,
+    # The documents name their namespaces; a plan needs the rights that its documents need.
+    ("POST", f"{BASE}/plans"): _DOCUMENT,
     # A prober serves every namespace, but needs no more than to report.
     ("POST", f"{BASE}/healthcheck"): RequiredAccess("operator", "everywhere"),
 }

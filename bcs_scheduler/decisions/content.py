@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core.interface import effects, inputs, leased
+from bcs_scheduler.core.interface import effects, inputs, leased, plans, requests
 from bcs_scheduler.decisions.redaction import Replace, mark, redacted
 from offers.model import Offer
 from store.encoding.codec import Stored, encode
@@ -16,6 +16,7 @@ from store.records import Record
 from store.state.unit_of_work import Unit
 
 _OFFERS = "OffersArrived"
+_PLAN = "PlanRequests"
 
 
 class LoggedOffer(msgspec.Struct, frozen=True):
@@ -37,10 +38,20 @@ class _Offers(msgspec.Struct, frozen=True):
     offers: tuple[LoggedOffer, ...]
 
 
+class _Plan(msgspec.Struct, frozen=True):
+    cause: str
+    token: int
+    requests: tuple[tuple[str, bytes], ...]
+    """Class and fields of each request."""
+
+
 def written(event: inputs.Input, replace: Replace) -> tuple[str, bytes]:
     """Returns the class and the fields of an input."""
     if isinstance(event, leased.OffersArrived):
         return _OFFERS, msgspec.msgpack.encode(_Offers(event.cause, tuple(map(_opened, event.offers))))
+    if isinstance(event, plans.PlanRequests):
+        parts = tuple(written(one, replace) for one in event.requests)
+        return _PLAN, msgspec.msgpack.encode(_Plan(event.cause, event.token, parts))
     tree = msgspec.to_builtins(event, builtin_types=(bytes,))
     return type(event).__name__, msgspec.msgpack.encode(redacted(tree, replace))
 
@@ -58,6 +69,11 @@ def read(name: str, data: bytes) -> inputs.Input:
     if name == _OFFERS:
         found = msgspec.msgpack.decode(data, type=_Offers)
         return leased.OffersArrived(cause=found.cause, offers=found.offers)
+    if name == _PLAN:
+        plan = msgspec.msgpack.decode(data, type=_Plan)
+        parts = [read(*part) for part in plan.requests]
+        asked = tuple(part for part in parts if isinstance(part, requests.Request))
+        return plans.PlanRequests(cause=plan.cause, token=plan.token, requests=asked)
     cls = {known.__name__: known for known in _all(inputs.Input)}.get(name)
     if cls is None:
         raise ValueError(f"this version of the program has no input {name}")

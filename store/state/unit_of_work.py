@@ -7,7 +7,8 @@ that belong together and the effects that may leave once they are durable. A han
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn, TypeVar
 
 from store.base import Change, RecordUnreadable
@@ -28,6 +29,17 @@ class Transitions(NamedTuple):
 
     tables: Mapping[str, frozenset[Pair]]
     refuse: Callable[[State, str, str, str, str], NoReturn]
+
+
+class Savepoint(NamedTuple):
+    """A moment of a unit of work: the number of changes and of effects until then."""
+
+    changes: int
+    effects: int
+
+
+class UnitHeld(RuntimeError):
+    """A cut within a block whose changes are only tried (`UnitOfWork.held`)."""
 
 
 class Unit(NamedTuple):
@@ -53,6 +65,8 @@ class UnitOfWork:
         self._unmeasured: list[tuple[str, str]] = []
         self._sizes: dict[tuple[str, str], int] = {}
         self._size = 0
+        self._held = 0
+        """Number of `held` blocks in progress, one inside the other."""
 
     def put(self, record: RecordT) -> RecordT:
         """Stores the record, replacing one of the same key, and returns it. An equal record is no change. Raises
@@ -134,9 +148,12 @@ class UnitOfWork:
         return self._effects
 
     def cut(self) -> Unit | None:
-        """Closes the unit. Returns everything that was collected since the last cut; None if that is nothing."""
+        """Closes the unit. Returns everything that was collected since the last cut; None if that is nothing. Raises
+        UnitHeld within `held`."""
         if not self._changes and not self._effects:
             return None
+        if self._held:
+            raise UnitHeld
         unit = Unit(tuple(self._changes.values()), tuple(self._effects))
         self._clear()
         return unit
@@ -146,6 +163,38 @@ class UnitOfWork:
         for kind, key, before in reversed(self._undo):
             self.state.apply(kind, key, before)
         self._clear()
+
+    def savepoint(self) -> Savepoint:
+        """Returns the present moment for `undo`. A cut or a rollback ends all savepoints."""
+        return Savepoint(len(self._undo), len(self._effects))
+
+    def undo(self, to: Savepoint) -> None:
+        """Undoes everything since the savepoint, in the state too; earlier changes stay."""
+        undone = self._undo[to.changes :]
+        for kind, key, before in reversed(undone):
+            self.state.apply(kind, key, before)
+        del self._undo[to.changes :], self._effects[to.effects :]
+        earlier = {(kind, key) for kind, key, _ in self._undo}
+        names = dict.fromkeys((kind, key) for kind, key, _ in undone)
+        self._unmeasured = [name for name in self._unmeasured if name not in names]
+        for name in names:
+            if name in earlier:
+                self._changes[name] = Change(*name, self.state.get(*name))
+                self._unmeasured.append(name)
+            else:
+                del self._changes[name]
+                self._size -= self._sizes.pop(name, 0)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """A block whose changes are only tried: they are undone at the end, and a cut within the block is refused. The
+        changes before the block must have been cut."""
+        self._held += 1
+        try:
+            yield
+        finally:
+            self.rollback()
+            self._held -= 1
 
     def _follow(self, kind: str, key: str, before: Any, after: Any) -> None:
         """Refuses a change of status that the table of the kind does not allow."""

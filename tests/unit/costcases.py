@@ -326,6 +326,12 @@ def plan_of_an_application(world: World, name: str) -> Batch:
     return one(requests.CreateApplication(version=version(SPACE, name, 1), dry_run=True))
 
 
+@case(plans.PlanRequests)
+def plan_of_two_applications(world: World, name: str) -> Batch:
+    asked = [requests.CreateApplication(version=version(SPACE, f"{name}-{n}", 1), dry_run=True) for n in range(2)]
+    return one(plans.PlanRequests(requests=tuple(asked)))
+
+
 @case(plans.AskWhatIf)
 def what_if_of_an_application_without_open_taskgroups(world: World, name: str) -> Batch:
     running(world, name)

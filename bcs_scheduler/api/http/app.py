@@ -227,7 +227,17 @@ async def _answer(
     resume = request.headers.get("last-event-id") or query.get("lastEventId", "")
     problems = Problems(query.get("fieldValidation", "Warn"))
     call = Call(
-        gateway, settings, request.path_params, query, data, cause, resume, caller, problems, request.state.original
+        gateway,
+        settings,
+        request.path_params,
+        query,
+        data,
+        cause,
+        resume,
+        caller,
+        problems,
+        request.state.original,
+        lambda other, own: _carried_out(other, own, admission),
     )
     if watcher is not None:
         return respond(await watcher(call))

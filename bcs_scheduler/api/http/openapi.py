@@ -43,6 +43,7 @@ TAGS = {
     "logs": "Output and files of taskgroups.",
     "messages": "Messages to the executors of taskgroups.",
     "namespaces": "Namespaces and their quotas.",
+    "plans": "The effect of several documents together, before they are applied.",
     "pod groups": "Applications whose taskgroups start together.",
     "priority classes": "Names for priorities, which documents of workloads use.",
     "processes": "Applications whose tasks are processes of the host.",

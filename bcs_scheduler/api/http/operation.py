@@ -124,6 +124,8 @@ class Call:
     """Problems of the body; its warnings become part of the answer."""
     original: bool = False
     """True for a client of the original (bcs_scheduler.api.http.original)."""
+    carry_out: Callable[[Operation, Call], Awaitable[Answered]] | None = None
+    """Carries another operation out with a call of its own, with admission. None: there is none."""
 
     def state(self) -> StateReader:
         """The part of the current state that the caller may see. Raises ApiError (503) if there is none.
@@ -254,6 +256,8 @@ class Operation:
     """Carries the operation out if the caller asks for `watch=true`: the list as a stream. Only the leader does."""
     upgrade: bool = False
     """True if the operation is carried out over a WebSocket (bcs_scheduler.api.sessions)."""
+    plans: bool = False
+    """True if the operation is always a dry run."""
     variant: int = 1
     """Counts the paths of one handler."""
 
@@ -313,8 +317,10 @@ class Table:
         answer: Any = None,
         reasons: Sequence[errors.ApiReason] = (Reason.NOT_FOUND, Reason.CONFLICT, Reason.INVALID),
         status: int = 202,
+        dry_run: bool = True,
     ) -> Callable[[HandlerT], HandlerT]:
-        """Declares a change. Every change can be planned with ``?dryRun=true``."""
+        """Declares a change. Every change can be planned with ``?dryRun=true``. `dry_run` False: the operation is a
+        plan itself."""
 
         def declare(handler: HandlerT) -> HandlerT:
             self.operations.append(
@@ -324,12 +330,13 @@ class Table:
                     handler,
                     summary,
                     self.tag,
-                    (*query, *((FIELD_VALIDATION,) if body is not None else ()), DRY_RUN),
+                    (*query, *((FIELD_VALIDATION,) if body is not None else ()), *((DRY_RUN,) if dry_run else ())),
                     body=body,
                     answer=answer,
                     reasons=(*reasons, Reason.UNAVAILABLE, errors.UNKNOWN_OUTCOME, errors.NOT_LEADING),
                     write=True,
                     status=status,
+                    plans=not dry_run,
                     variant=self._variant(handler),
                 )
             )

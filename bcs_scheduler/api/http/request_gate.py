@@ -198,7 +198,7 @@ class RequestGate:
                 **self._line(request, caller, cause),
                 "method": request.method,
                 "operation": getattr(operation.handler, "__name__", operation.name),
-                "dryRun": request.query_params.get("dryRun", "false").lower() in ("true", "1"),
+                "dryRun": operation.plans or request.query_params.get("dryRun", "false").lower() in ("true", "1"),
                 "status": status,
                 "code": errors.TABLE[error].code if error else 0,
                 "reason": error or "",

@@ -87,6 +87,11 @@ class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, 
     def version(self, namespace: str, name: str, version: str) -> Json:
         return self._get(_application(namespace, name) + path_of("versions", version))
 
+    def plan(self, documents: list[Json]) -> Json:
+        """The effect of all documents together, in their order. Nothing changes."""
+        found: Json = self._command("POST", "/plans", {**self._on_conflict}, documents).data
+        return found
+
     # --- taskgroups and transactions --------------------------------------------------------------------------
 
     def taskgroups(

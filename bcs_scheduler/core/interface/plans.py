@@ -1,4 +1,5 @@
-"""Requests about agents that are planned as a whole: plans of cordons and drains, and rebalancing."""
+"""Requests about agents that are planned as a whole: plans of cordons and drains, and rebalancing; requests
+that are planned together; what-if."""
 
 from __future__ import annotations
 
@@ -30,3 +31,11 @@ class AskWhatIf(Request, frozen=True, kw_only=True):
 
     namespace: str
     name: str
+
+
+class PlanRequests(Request, frozen=True, kw_only=True):
+    """The effect of several requests together, in their order: later ones see the records and the room that earlier
+    ones take. Always a dry run. A request that is refused does not end the plan."""
+
+    requests: tuple[Request, ...]
+    dry_run: bool = True

@@ -361,3 +361,42 @@ def test_a_crash_after_it_ran_once_ends_a_stable_wait(server: StandIn, bcs: Any)
     assert "taskgroup web-0 failed and was replaced: Running -> Failed exit code 3" in result.err
     # Without --stable the operation has succeeded as soon as all taskgroups run.
     assert bcs("scale", "application/web", "2", "--wait").code == 0
+
+
+def test_several_documents_are_planned_together(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    other = {**DOCUMENT, "metadata": {"name": "api"}}
+    settings = {"kind": "configmap", "metadata": {"name": "motd"}}
+    place = {"index": 0, "agent": "a", "hostname": "agent1", "ports": [], "replaces": ""}
+    same = {"namespace": "defaultGroup", "kind": "application"}
+    told = [
+        {**same, "kind": "configmap", "name": "motd", "outcome": "unchanged"},
+        {**same, "name": "web", "outcome": "created", "place": [place], "unplaced": 1, "message": "not enough cpus"},
+        {**same, "name": "api", "outcome": "refused", "reason": "quota_exceeded", "message": "the quota is used up"},
+    ]
+    server.on("POST", "/plans", ok({"documents": told, "evict": ["0.old.x.y.1700000000000000000"],
+                                    "placed": 1, "unplaced": 1}))  # fmt: skip
+    files = [write(tmp_path, one, name=f"{number}.json") for number, one in enumerate((DOCUMENT, other, settings))]
+    result = bcs("apply", "--dry-run", *(part for file in files for part in ("-f", file)), "--on-conflict", "fail")
+    assert result.out.splitlines() == [
+        "configmap/motd unchanged (dry run)",
+        "application/web created (dry run)",
+        "  + taskgroup 0 on agent1",
+        "  ! 1 taskgroup cannot be placed: not enough cpus",
+        "- taskgroup old-0 of other work is evicted to make room",
+        "1 taskgroup would be placed, 1 taskgroup would stay pending",
+    ]
+    assert result.code == 6 and "the quota is used up" in result.err and "1 of 3 documents failed" in result.err
+    (request,) = server.requests("POST")
+    assert request.query == {"onConflict": "fail"}
+    assert [one["metadata"]["name"] for one in request.body] == ["motd", "web", "api"]
+
+
+def test_an_older_server_plans_the_documents_one_by_one(server: StandIn, bcs: Any, tmp_path: Path) -> None:
+    other = {**DOCUMENT, "metadata": {"name": "api"}}
+    server.on("GET", f"{APPS}/web", MISSING)
+    server.on("GET", f"{APPS}/api", MISSING)
+    server.on("POST", APPS, ok({"dryRun": True, "place": [], "end": [], "unplaced": 0}))
+    files = [write(tmp_path, one, name=f"{number}.json") for number, one in enumerate((DOCUMENT, other))]
+    result = bcs("apply", "--dry-run", "-f", files[0], "-f", files[1])
+    assert result.out.splitlines() == ["application/web created (dry run)", "application/api created (dry run)"]
+    assert [request.path for request in server.requests("POST")] == ["/plans", APPS, APPS]

@@ -8,6 +8,7 @@ import click
 
 from bcs_scheduler.cli.client.lookup import find_owner
 from bcs_scheduler.cli.client.types import Accepted
+from bcs_scheduler.cli.commands.changing.planning import planned_together
 from bcs_scheduler.cli.commands.completing import deletable_names, owner_names
 from bcs_scheduler.cli.documents.document import Document, in_order
 from bcs_scheduler.cli.documents.loading import load_documents, refuse
@@ -62,6 +63,11 @@ def _carry_out(session: Session, documents: list[Document], act: Callable[[Docum
             operations_of(document.kind).wait_applied(session, document.namespace, document.name, accepted)
         except CliError as error:
             failures.append(_named(document, error))
+    _fail(session, documents, failures)
+
+
+def _fail(session: Session, documents: list[Document], failures: list[CliError]) -> None:
+    """Raises the failures as `_carry_out` says; returns if there are none."""
     if len(failures) == 1 and len(documents) == 1:
         raise failures[0]
     for failure in failures:
@@ -96,8 +102,13 @@ def apply(session: Session, files: tuple[str, ...], dry_run: bool, wait: bool) -
     """Create the objects of documents, or update and scale existing objects to match.
 
     Configmaps, secrets and services are applied before workloads. Documents of kind Command are executed.
+    With --dry-run, several documents are planned together: later ones see the effect of earlier ones.
     """
     documents = documents_of(session, files)
+    refused = planned_together(session, documents) if dry_run else None
+    if refused is not None:
+        _fail(session, documents, [_named(*one) for one in refused])
+        return
     _carry_out(
         session,
         documents,

@@ -1,0 +1,1 @@
+"""Requests that are carried out, looked at and undone: the effect of one, and of several together."""

@@ -1,0 +1,97 @@
+"""The effect of one request that has been carried out and is going to be undone: ends, demands, placements."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.placer import Foreseen
+from offers.model import Demand, MatchResult, Placement
+from store.records import Transaction
+from transactions import explain, injection
+from transactions.base import Slot
+from transactions.kinds.registry import kind_of
+from transactions.resources import resource_request
+from transactions.rules import gangs
+
+Data = dict[str, Any]
+Names = Collection[tuple[str, str]]
+"""Kind and key of records."""
+
+
+class PlannedAnswer(NamedTuple):
+    """The planned effect of a request."""
+
+    data: Data
+    """Data of the answer."""
+    demands: list[Demand[Slot]]
+    """Demands that the request would place; more than one only if each of them wants one place."""
+    foreseen: Foreseen | None = None
+    """The decisions of the policy; None: the demands are to be matched."""
+
+
+def begun(turn: TurnContext, before: Names = ()) -> list[Transaction]:
+    """The operations that the present unit of work has begun. `before`: records that were changed by earlier
+    requests."""
+    changed = [name for name in turn.uow.changed() if name not in before and name[0] == "transaction"]
+    found = [turn.state.transactions.get(key) for _, key in changed]
+    return [one for one in found if one is not None and one.active and turn.uow.is_new(one)]
+
+
+def look(turn: TurnContext, transaction: Transaction, before: Names = ()) -> PlannedAnswer:
+    """Lets the operation take one step. `before`: records that were changed by earlier requests. The caller undoes the
+    changes."""
+    # No checkpoint may close a unit in the middle of changes that will be undone.
+    context = replace(turn.context, checkpoint=lambda: None, time_is_up=lambda: False)
+    kind = kind_of(turn.state, transaction)
+    step, ending = kind.preview(context, transaction)
+    names = [name for name in turn.uow.changed() if name[0] == "taskgroup" and name not in before]
+    changed = [turn.state.taskgroups.get(key) for _, key in names]
+    ending = [group for group in changed if group is not None and group.killing_since == turn.now] + ending
+    application = transaction.application_key
+    version = turn.state.version(application, step.version or transaction.version)
+    slots = step.slots
+    only_agents = step.only_agents
+    if kind.in_place:
+        slots = (*slots, *(Slot(g.index, g.id) for g in ending))
+        if step.per_agent:
+            only_agents |= {g.agent_id for g in ending}
+    missing = injection.missing(turn.state, version) if slots and version is not None else ()
+    demands = []
+    if slots and version is not None and not missing:
+        wanted = step._replace(slots=slots, only_agents=only_agents)
+        demands = resource_request.demands(transaction.id, version, wanted, context.options.role, context.overhead)
+        if len(demands) == 1:
+            least = gangs.missing_members(turn.state, version, len(slots))
+            demands = [demands[0]._replace(min_members=least)]
+    data = {
+        "place": [],
+        "end": [g.id for g in ending],
+        "unplaced": len(slots),
+        "maxUnavailable": kind.max_unavailable(transaction),
+        "reasons": {},
+        "message": explain.waiting(missing) if missing else "",
+    }
+    return PlannedAnswer(data, demands)
+
+
+def conclude(data: Data, wanted: int, found: MatchResult[Slot]) -> None:
+    """Adds the placements and the diagnosis to the answer. `wanted`: the total number of places that the request
+    needs."""
+    data["place"] += [_placement(placement) for placement in found.placements]
+    data["unplaced"] = wanted - len(data["place"])
+    if found.diagnoses:
+        data["reasons"] = dict(found.diagnoses[0].reasons)
+        data["message"] = explain.reasons(found.diagnoses[0])
+
+
+def _placement(placement: Placement[Slot]) -> Data:
+    return {
+        "index": placement.slot.index,
+        "agent": placement.agent_id,
+        "hostname": placement.hostname,
+        "ports": list(placement.ports),
+        "replaces": placement.slot.replaces,
+    }
