@@ -18,7 +18,7 @@ the time, and carries out the decisions. A runtime uses one tree per partition, 
 `run` is called after every change that may give room: new asks, releases, nodes. `maintain` is called about once a
 second, after `run`. A victim keeps its room until `release`; then `run` places the ask on the promised node before
 anything else. `cause_of` says why an ask waits. Nodes change by `add_node`, `remove_node`, `set_schedulable`,
-`occupy` (use by others) and `node_changed` (attributes).
+`occupy`, `occupy_anew` (use by others) and `node_changed` (attributes).
 
 A new configuration is tried by `trial`, which changes nothing, and carried out by `apply`. Both refuse a configuration
 that does not suit the existing applications (CannotChange). `copied` gives a tree for a dry run.
@@ -29,7 +29,7 @@ from __future__ import annotations
 from offers.policy.hierarchy.changes.applying import CannotChange, apply
 from offers.policy.hierarchy.changes.copying import copied
 from offers.policy.hierarchy.changes.trial import Trial, Victim, Wait, trial
-from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, remove_node, set_schedulable
+from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, occupy_anew, remove_node, set_schedulable
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
 from offers.policy.hierarchy.configuration.partition import Partition
@@ -77,6 +77,7 @@ __all__ = [
     "most_that_fit",
     "node_changed",
     "occupy",
+    "occupy_anew",
     "partition_of",
     "place",
     "remove_node",

@@ -43,6 +43,18 @@ def occupy(tree: Tree, name: str, amounts: Amounts, sign: int) -> None:
     tree.room_on(tree.nodes.use(name, amounts, sign))
 
 
+def occupy_anew(tree: Tree, name: str, before: Amounts, after: Amounts) -> None:
+    """Others than the applications have `after` on a node in place of `before`, and the node may meet other constraints
+    than before: one change of the node. Raises KeyError for an unknown node."""
+    node = tree.nodes.by_name[name]
+    if before != after:
+        for resource, amount in before:
+            node.free[resource] = node.free.get(resource, 0) + amount
+        for resource, amount in after:
+            node.free[resource] = node.free.get(resource, 0) - amount
+    node_changed(tree, name)
+
+
 def node_changed(tree: Tree, name: str) -> None:
     """Notes that a node may meet other constraints than before. Raises KeyError for an unknown node."""
     node = tree.nodes.by_name[name]

@@ -26,8 +26,8 @@ from offers.policy.hierarchy import (
     apply,
     finish,
     most_that_fit,
-    node_changed,
     occupy,
+    occupy_anew,
     place,
     remove_node,
     withdraw_all,
@@ -137,7 +137,7 @@ class RoleTree:
         if before is None or rank is None:
             return False
         after = snapshot.agents[rank]
-        return after is not before and _counted(after.total) != _counted(before.total)
+        return after.total != before.total and _counted(after.total) != _counted(before.total)
 
     def _renew(self, snapshot: Snapshot) -> None:
         self._new_tree([(agent.name, dict(_counted(agent.total))) for agent in snapshot.agents])
@@ -162,12 +162,9 @@ class RoleTree:
         before = self._agents.get(agent.name)
         if before is None:
             add_node(self.tree, agent.name, dict(_counted(agent.total)))
-            occupy(self.tree, agent.name, _counted(agent.foreign), 1)
-        elif _counted(before.foreign) != _counted(agent.foreign):
-            occupy(self.tree, agent.name, _counted(before.foreign), -1)
-            occupy(self.tree, agent.name, _counted(agent.foreign), 1)
+        foreign = _counted(before.foreign) if before is not None else ()
         self._agents[agent.name] = agent
-        node_changed(self.tree, agent.name)
+        occupy_anew(self.tree, agent.name, foreign, _counted(agent.foreign))
 
     # --- applications -----------------------------------------------------------------------------------------
 
@@ -364,7 +361,7 @@ def _same(before: Task, after: Task | None) -> bool:
 
 
 def _counted(amounts: Amounts) -> Amounts:
-    return tuple((name, amount) for name, amount in amounts if name in COUNTED)
+    return tuple([pair for pair in amounts if pair[0] in COUNTED])
 
 
 def _safe(task: str) -> str:

@@ -302,14 +302,19 @@ def _queue(record: QueueRecord) -> Queue:
 
 def _agent(name: str, row: LeasedRow | None, used: Mapping[str, int], size: tuple[int, int]) -> Agent:
     """The agent with `used` of our taskgroups: the rest that is not free now is in the hands of others."""
-    is_open = row is not None and row.open
-    total = dict(zip(SCALARS, row.amounts, strict=False)) if row is not None and is_open else dict.fromkeys(SCALARS, 0)
+    if row is None:
+        total = dict.fromkeys(SCALARS, 0)
+    else:
+        total = dict(zip(SCALARS, row.amounts, strict=False)) if row.open else dict.fromkeys(SCALARS, 0)
+        size = row.totals
     for dimension, amount in used.items():
         total[dimension] = total.get(dimension, 0) + amount
-    known = row.totals if row is not None else size
-    foreign = [(line, max(amount - total[line], 0)) for line, amount in zip(("cpus", "mem"), known, strict=True)]
-    for line, amount in foreign:
-        total[line] += amount
+    foreign = []
+    for line, amount in zip(("cpus", "mem"), size, strict=True):
+        if amount > total[line]:
+            foreign.append((line, amount - total[line]))
+            total[line] = amount
     for extended, capacity in row.overrides.extended.items() if row is not None else ():
         total[extended_dimension(extended)] = max(capacity, used.get(extended_dimension(extended), 0))
-    return Agent(name, amounts(total), amounts(foreign), row.attributes if row is not None else {})
+    whole = tuple(sorted(pair for pair in total.items() if pair[1]))
+    return Agent(name, whole, tuple(foreign), row.attributes if row is not None else {})
