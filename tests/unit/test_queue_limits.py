@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, remove_node, set_schedulable
+from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, occupy_anew, remove_node, set_schedulable
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.preemption.reservation import LONGEST, MOST, expire, reserve, take_nodes
 from offers.policy.hierarchy.state.application import Application
@@ -283,6 +283,22 @@ def test_nodes_that_are_closed_or_used_by_others_take_nothing() -> None:
     assert counts(state) == {"a": 1}
     occupy(state, "n1", (("cpus", 1),), -1)
     assert counts(state) == {"a": 2}
+
+
+def test_a_change_of_the_use_by_others_gives_room_and_takes_room() -> None:
+    state = tree({"name": "q"}, nodes={"n1": 3})
+    occupy(state, "n1", (("cpus", 2),), 1)
+    submit(state, "a", 3)
+    assert counts(state) == {"a": 1}
+    before = state.version
+    occupy_anew(state, "n1", (("cpus", 2),), (("cpus", 1),))
+    assert state.version > before
+    assert counts(state) == {"a": 2}
+    occupy_anew(state, "n1", (("cpus", 1),), (("cpus", 1),))
+    assert counts(state) == {"a": 2}
+    occupy_anew(state, "n1", (("cpus", 1),), ())
+    assert counts(state) == {"a": 3}
+    assert state.nodes.by_name["n1"].free == {"cpus": 0}
 
 
 def test_constraints_are_judged_by_the_caller() -> None:
