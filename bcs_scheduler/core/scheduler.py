@@ -201,9 +201,9 @@ class Core:
         parts = (self._sliced_requests, self.turn_context.engine.busy, self._offer_manager.busy, self._services.busy)
         return any(self.unhandled) or any(parts)
 
-    def next_wakeup(self, now: float) -> float:
+    def next_wakeup(self, now: float, tick: float = TICK) -> float:
         """Returns the Unix seconds (clock of the term) at which the next turn must begin at the latest if no input
-        arrives. `now`: Unix seconds."""
+        arrives. `now`: Unix seconds. `tick`: longest pause in seconds."""
         if self.busy:
             return now
         timers = (
@@ -211,7 +211,7 @@ class Core:
             self._offer_manager.next_timer(),
             *(controller.next_timer() for controller in self._all_controllers),
         )
-        return min([now + TICK, *(timer for timer in timers if timer is not None)])
+        return min([now + tick, *(timer for timer in timers if timer is not None)])
 
     def offers(self) -> list[Offer]:
         """Offers held now, emptiest agent first (any thread)."""

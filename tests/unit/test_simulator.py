@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bcs_scheduler.core.interface.requests import ScaleApplication
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.simulator.comparison import fairness, percentile, summary
 from bcs_scheduler.simulator.engine.recorder import Group
 from bcs_scheduler.simulator.engine.simulation import Simulation
 from bcs_scheduler.simulator.scenario.amounts import BadInput, read_duration, read_memory
 from bcs_scheduler.simulator.scenario.dump import read_dump
-from bcs_scheduler.simulator.scenario.model import Scenario
+from bcs_scheduler.simulator.scenario.model import AddAgent, EndTaskGroup, LoseAgent, Scenario, Submit
 from bcs_scheduler.simulator.scenario.policies import with_policy
 from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
 
@@ -56,7 +58,7 @@ def test_services_stay_and_what_does_not_fit_waits() -> None:
 def test_no_agent_gives_more_than_its_capacity() -> None:
     run = Simulation("run", scenario("3x4cpu,2gb", *TWO_QUEUES), OPTIONS)
     least: list[int] = []
-    outcome = run.run(3600.0, lambda part: least.extend(min(free.values()) for free in run._cluster.free()))
+    outcome = run.run(3600.0, lambda part: least.extend(min(free.values()) for free in run._room._free.values()))
     assert min(least) >= 0
     assert max(sample.cpus for sample in outcome.samples) > 0.9
     assert not outcome.refused
@@ -197,3 +199,38 @@ def test_amounts() -> None:
 def test_fairness_is_jains_index() -> None:
     assert fairness([Group(used=1.0, wanted=2.0), Group(used=2.0, wanted=4.0)]) == pytest.approx(1.0)
     assert fairness([Group(used=1.0, wanted=1.0), Group(used=0.0, wanted=4.0)]) == pytest.approx(0.5)
+
+
+def test_an_agent_that_is_lost_gives_its_taskgroups_to_others_and_one_that_joins_takes_what_waits() -> None:
+    given = scenario("2x2cpu,4gb", "1x3,cpus=1,over=1s")
+    joined = read_agents("1x2cpu,4gb", first=2)[0]
+    actions = (LoseAgent(600.0, "agent-0"), AddAgent(1200.0, joined), LoseAgent(1300.0, "absent"))
+    options = replace(OPTIONS, loss_share=0.0)
+    outcome = Simulation("run", given._replace(actions=actions), options).run(2400.0)
+    lost = [sample for sample in outcome.samples if 700 < sample.at < 1200]
+    assert {sample.waiting for sample in lost} == {1}
+    assert max(sample.waited for sample in lost) == pytest.approx(590, abs=20)
+    assert outcome.samples[-1].waiting == 0
+    assert lost[0].cpus == pytest.approx(1.0, abs=0.01)
+    assert outcome.samples[-1].cpus == pytest.approx(3 / 4, abs=0.05)
+
+
+def test_a_request_and_the_end_of_a_taskgroup_are_actions() -> None:
+    given = scenario("1x4cpu,8gb", "1x2,cpus=1,over=1s")
+    application = given.creations[0].version.application
+    scale = ScaleApplication(namespace="load", name=application, instances=3)
+    key = f"load/{application}"
+    actions = (EndTaskGroup(300.0, key, 0), EndTaskGroup(400.0, key, 1, failed=True), Submit(600.0, scale))
+    outcome = Simulation("run", given._replace(actions=actions), OPTIONS).run(1200.0)
+    group = outcome.groups["load"]
+    # The first end is a success and stays; the failed taskgroup is launched again; the scale adds one.
+    assert (group.finished, group.launched, group.pending) == (1, 4, 0)
+
+
+def test_a_run_that_is_stopped_has_the_figures_up_to_then() -> None:
+    run = Simulation("run", scenario("1x2cpu,4gb", "1x2,cpus=1,over=1s"), OPTIONS)
+    parts: list[float] = []
+    outcome = run.run(1200.0, parts.append, lambda: parts[-1] >= 0.5)
+    assert not outcome.complete and outcome.seconds == pytest.approx(600, abs=2)
+    assert outcome.groups["load"].used == pytest.approx(2 * 600, rel=0.02)
+    assert len(outcome.samples) == 120

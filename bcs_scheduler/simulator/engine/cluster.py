@@ -1,6 +1,8 @@
 """A virtual cluster manager that lends its capacity by offers: agents offer, taskgroups start, run and end.
 
 No report is lost, and no agent fails by itself. Each agent offers its whole free capacity at once.
+
+Offers that no taskgroup waits for are delivered with the next input, because they change no decision before.
 """
 
 from __future__ import annotations
@@ -8,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased
+from bcs_scheduler.core.interface import cluster_manager, effects, leased
+from bcs_scheduler.simulator.engine.room import SCALARS, Room
 from bcs_scheduler.simulator.engine.world import World
 from bcs_scheduler.simulator.scenario.model import Machine
 from offers.agents import ListedAgent
@@ -24,7 +27,6 @@ STARTING = 1.0
 """Seconds from a launch to the report that the tasks run."""
 ENDING = 1.0
 """Seconds from the request to end a taskgroup to the report of its end."""
-SCALARS = ("cpus", "mem", "disk", "gpus")
 
 
 @dataclass(eq=False, slots=True)
@@ -52,17 +54,28 @@ class Cluster:
         world: World,
         machines: Iterable[Machine],
         role: str,
-        deliver: Callable[[inputs.Input], None],
+        room: Room,
+        deliver: Callable[..., None],
         duration_of: Callable[[TaskGroup], float | None],
     ) -> None:
-        """`duration_of`: seconds that a taskgroup runs from its start; None = without end."""
+        """`room` follows the free capacity. `deliver` gets an input, and `soon=False` for one that decides nothing as
+        long as no taskgroup waits. `duration_of`: seconds that a taskgroup runs from its start; None = without end."""
         self._world, self._role, self._deliver, self._duration_of = world, role, deliver, duration_of
-        self._agents = {m.id: _Agent(m, {name: m.total.get(name, 0) for name in SCALARS}, m.ports) for m in machines}
+        self._room = room
+        self._agents: dict[str, _Agent] = {}
+        for machine in machines:
+            self._join(machine)
         self._holds: dict[str, tuple[str, Held]] = {}
         """Capacity of taskgroups, with the id of the agent."""
         self._outstanding: dict[str, tuple[str, Held]] = {}
         self._tasks: dict[str, tuple[str, str, TaskState]] = {}
         """Agent id, taskgroup and latest state by task."""
+        self._named: dict[tuple[str, int], str] = {}
+        """Present taskgroup by application key and index."""
+        self._slots: dict[str, tuple[str, int]] = {}
+        """The same, by id of the taskgroup."""
+        self._ended_early: dict[str, TaskState] = {}
+        """Ends of taskgroups that do not run yet, by id."""
         self._suppressed = False
         self._planned = False
         self._dirty: dict[str, None] = dict.fromkeys(self._agents)
@@ -110,26 +123,58 @@ class Cluster:
             case effects.Effect():
                 pass
 
-    def free(self) -> Iterable[Mapping[str, int]]:
-        """Capacity of each agent that no taskgroup holds."""
-        offered: dict[str, dict[str, int]] = {}
-        for agent_id, held in self._outstanding.values():
-            sums = offered.setdefault(agent_id, dict.fromkeys(SCALARS, 0))
-            for name in SCALARS:
-                sums[name] += held.scalars.get(name, 0)
-        none = dict.fromkeys(SCALARS, 0)
-        for agent_id, agent in self._agents.items():
-            extra = offered.get(agent_id, none)
-            yield {name: agent.free[name] + extra[name] for name in SCALARS}
+    def end(self, application: str, index: int, state: TaskState) -> None:
+        """A taskgroup ends by itself, at the latest when it runs. Does nothing without a taskgroup of this index."""
+        group_id = self._named.get((application, index))
+        if group_id is None:
+            return
+        if self._runs(group_id):
+            self._stop(group_id, state)
+        else:
+            self._ended_early[group_id] = state
+
+    def join(self, machine: Machine) -> None:
+        """An agent joins. Does nothing if it is present."""
+        if machine.id not in self._agents:
+            self._join(machine)
+            self._dirty[machine.id] = None
+            self._list()
+            self._soon()
+
+    def leave(self, agent_id: str) -> None:
+        """An agent is gone for good, with its taskgroups. Does nothing for an agent that is not known."""
+        agent = self._agents.get(agent_id)
+        if agent is None:
+            return
+        for group_id in list(agent.groups):
+            self._stop(group_id, TaskState.GONE_BY_OPERATOR)
+        for offer_id in [offer_id for offer_id, (owner, _) in self._outstanding.items() if owner == agent_id]:
+            del self._outstanding[offer_id]
+            self._deliver(leased.OfferRescinded(offer_id=offer_id))
+        del self._agents[agent_id]
+        self._dirty.pop(agent_id, None)
+        self._room.remove(agent_id, agent.machine.total)
+        self._deliver(cluster_manager.AgentRemoved(agent_id=agent_id))
+        self._list()
+
+    def _join(self, machine: Machine) -> None:
+        free = {name: machine.total.get(name, 0) for name in SCALARS}
+        self._agents[machine.id] = _Agent(machine, free, machine.ports)
+        self._room.add(machine.id, machine.total)
 
     # --- taskgroups -------------------------------------------------------------------------------------------
 
     def _launch(self, effect: cluster_manager.LaunchOnAgent) -> None:
         for offer_id in effect.offer_ids:
-            agent_id, held = self._outstanding.pop(offer_id)
-            self._release(agent_id, held)
+            known = self._outstanding.pop(offer_id, None)
+            if known is not None:
+                self._release(*known)
         for launch in effect.launches:
             group = launch.taskgroup
+            if group.agent_id not in self._agents:
+                for task in group.tasks:
+                    self._answer(task.id, group.agent_id)
+                continue
             self._occupy(group, _of_allocation(launch.allocation))
             for task in group.tasks:
                 self._tasks[task.id] = (group.agent_id, group.id, TaskState.STAGING)
@@ -140,13 +185,20 @@ class Cluster:
         for name in SCALARS:
             agent.free[name] -= held.scalars.get(name, 0)
         agent.ports = without(agent.ports, held.ports)
+        self._room.hold(group.agent_id, held.scalars)
         agent.groups[group.id] = tuple(task.id for task in group.tasks)
+        slot = self._slots[group.id] = (group.application_key, group.index)
+        self._named[slot] = group.id
         self._holds[group.id] = (group.agent_id, held)
 
     def _run(self, group: TaskGroup) -> None:
         if group.id not in self._holds:
             return
         self._report(group.id, TaskState.RUNNING)
+        early = self._ended_early.pop(group.id, None)
+        if early is not None:
+            self._stop(group.id, early)
+            return
         duration = self._duration_of(group)
         if duration is not None:
             self._world.after(duration, self._finish, group.id)
@@ -166,9 +218,18 @@ class Cluster:
             return
         self._report(group_id, state)
         agent_id, held = self._holds.pop(group_id)
+        self._ended_early.pop(group_id, None)
+        slot = self._slots.pop(group_id)
+        if self._named[slot] == group_id:
+            del self._named[slot]
+        self._room.release(agent_id, held.scalars)
         for task_id in self._agents[agent_id].groups.pop(group_id):
             del self._tasks[task_id]
         self._release(agent_id, held)
+
+    def _runs(self, group_id: str) -> bool:
+        agent_id, _ = self._holds[group_id]
+        return all(self._tasks[task][2] is TaskState.RUNNING for task in self._agents[agent_id].groups[group_id])
 
     def _report(self, group_id: str, state: TaskState) -> None:
         agent_id, _ = self._holds[group_id]
@@ -219,14 +280,18 @@ class Cluster:
         self._soon()
 
     def _decline(self, offer_id: str, seconds: float) -> None:
-        agent_id, held = self._outstanding.pop(offer_id)
-        self._release(agent_id, held)
-        agent = self._agents[agent_id]
+        known = self._outstanding.pop(offer_id, None)
+        if known is None:
+            return
+        self._release(*known)
+        agent_id, agent = known[0], self._agents[known[0]]
         agent.refused, agent.refused_until = dict(agent.free), self._world.now + seconds
         self._world.at(agent.refused_until, self._willing, agent_id)
 
     def _willing(self, agent_id: str) -> None:
         """A refusal may have ended."""
+        if agent_id not in self._agents:
+            return
         self._dirty[agent_id] = None
         self._soon()
 
@@ -242,7 +307,7 @@ class Cluster:
         dirty, self._dirty = self._dirty, {}
         found = [offer for agent_id in dirty if (offer := self._offer(self._agents[agent_id])) is not None]
         if found:
-            self._deliver(leased.OffersArrived(offers=tuple(found)))
+            self._deliver(leased.OffersArrived(offers=tuple(found)), soon=False)
 
     def _offer(self, agent: _Agent) -> Offer | None:
         """None if nothing is free, or if no more is free than was refused."""

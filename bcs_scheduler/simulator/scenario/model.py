@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from bcs_scheduler.core.interface.requests import Request
 from offers.model import Attribute, Ranges
 from store.records import Record, Version
 
@@ -33,11 +34,47 @@ class Create(NamedTuple):
     durations: tuple[float, ...] = ()
 
 
+class Submit(NamedTuple):
+    """A user sends a request."""
+
+    at: float
+    request: Request
+
+
+class AddAgent(NamedTuple):
+    """An agent joins the cluster. Nothing happens if the cluster has it."""
+
+    at: float
+    machine: Machine
+
+
+class LoseAgent(NamedTuple):
+    """An agent is gone for good, with its taskgroups. Nothing happens if the cluster does not have it."""
+
+    at: float
+    agent: str
+
+
+class EndTaskGroup(NamedTuple):
+    """A taskgroup ends by itself: `application` is ``namespace/name``, `number` the index. One that is not running yet
+    ends when it runs; nothing happens without a taskgroup of this index."""
+
+    at: float
+    application: str
+    number: int
+    failed: bool = False
+
+
+Action = Submit | AddAgent | LoseAgent | EndTaskGroup
+
+
 class Scenario(NamedTuple):
-    """`records`: those of the store at the start, the namespaces of the load included. `creations`: ordered by time."""
+    """`records`: those of the store at the start, the namespaces of the load included. `creations` and `actions`:
+    ordered by time."""
 
     machines: tuple[Machine, ...]
     records: tuple[Record, ...]
     creations: tuple[Create, ...]
     notes: tuple[str, ...] = ()
-    """Parts of the dump that the scenario does not have, in sentences."""
+    """Parts of the inputs that the scenario does not have, in sentences."""
+    actions: tuple[Action, ...] = ()
