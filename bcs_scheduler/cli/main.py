@@ -75,7 +75,9 @@ COMMANDS: Sections = {
     },
     "Other": {
         "dump": Entry("bcs_scheduler.cli.commands.dumping.dump", "dump", "Write the state of the cluster to a file."),
-        "simulate": Entry("bcs_scheduler.cli.commands.dumping.simulate", "simulate", "Simulate a load under policies."),
+        "simulate": Entry(
+            "bcs_scheduler.cli.commands.simulating.simulate", "simulate", "Simulate a load under policies."
+        ),
         "config": Entry("bcs_scheduler.cli.commands.config", "config", "Choose and change contexts."),
         "version": Entry(ABOUT, "version", "Print the versions of client and server."),
         "completion": Entry(ABOUT, "completion", "Print the completion script of a shell."),

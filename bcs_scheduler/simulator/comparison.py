@@ -6,8 +6,11 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from bcs_scheduler.simulator.engine.recorder import Group
+from bcs_scheduler.simulator.engine.recorder import Group, Moment
 from bcs_scheduler.simulator.engine.simulation import Outcome
+
+CLUSTER = ("cpusUsed", "memUsed", "fragmentation", "fairness")
+"""Figures of a run as a whole."""
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
@@ -17,6 +20,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
     return {
         "name": outcome.name,
         "seconds": outcome.seconds,
+        "complete": outcome.complete,
         "cpusUsed": _mean([one.cpus for one in samples]),
         "memUsed": _mean([one.mem for one in samples]),
         "fragmentation": _mean([one.fragmented for one in samples]),
@@ -24,7 +28,56 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "total": _figures(groups.values(), sum(outcome.waiting.values())),
         "groups": {name: _figures([groups[name]], outcome.waiting[name]) for name in sorted(groups)},
         "refused": outcome.refused,
+        "history": history(outcome),
     }
+
+
+def history(outcome: Outcome) -> dict[str, Any]:
+    """The figures over virtual time: for each figure a list with one value for each moment of `at` (seconds from the
+    start). `waited`: seconds for which the oldest pending taskgroup has waited; `preempted`: since the start."""
+    samples = outcome.samples
+    none = Moment(0.0, 0.0, 0, 0.0, 0)
+    groups = {
+        name: {
+            field: [round(getattr(sample.groups.get(name, none), field), 6) for sample in samples]
+            for field in Moment._fields
+        }
+        for name in sorted(outcome.groups)
+    }
+    return {
+        "at": [round(sample.at, 3) for sample in samples],
+        "cpus": [round(sample.cpus, 6) for sample in samples],
+        "mem": [round(sample.mem, 6) for sample in samples],
+        "pending": [sample.waiting for sample in samples],
+        "waited": [round(sample.waited, 3) for sample in samples],
+        "fragmented": [round(sample.fragmented, 6) for sample in samples],
+        "preempted": [sample.preempted for sample in samples],
+        "groups": groups,
+    }
+
+
+def differences(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each run but the first against the first: the figure of the run less that of the first. Groups that only one of
+    them has are left out."""
+    first, *others = runs
+    return [
+        {
+            "name": run["name"],
+            "against": first["name"],
+            "cluster": {key: run[key] - first[key] for key in CLUSTER},
+            "total": _less(run["total"], first["total"]),
+            "groups": {
+                name: _less(row, first["groups"][name])
+                for name, row in run["groups"].items()
+                if name in first["groups"]
+            },
+        }
+        for run in others
+    ]
+
+
+def _less(figures: dict[str, float], others: dict[str, float]) -> dict[str, float]:
+    return {key: value - others[key] for key, value in figures.items()}
 
 
 def _figures(groups: Iterable[Group], waiting: int) -> dict[str, Any]:
@@ -37,9 +90,12 @@ def _figures(groups: Iterable[Group], waiting: int) -> dict[str, Any]:
         "waiting": waiting,
         "preempted": sum(one.evicted for one in found),
         "waitMean": _mean(waits),
+        "waitMedian": percentile(waits, 0.5),
+        "waitP90": percentile(waits, 0.9),
         "waitP95": percentile(waits, 0.95),
         "waitLongest": waits[-1] if waits else 0.0,
         "coreHours": sum(one.used for one in found) / 3600,
+        "wantedCoreHours": wanted / 3600,
         "served": sum(one.used for one in found) / wanted if wanted else 1.0,
     }
 

@@ -48,7 +48,7 @@ class Room:
             self._change(agent_id, scalars, 1)
 
     def free(self, agent_id: str) -> Mapping[str, int]:
-        """What no taskgroup holds. Raises KeyError for an agent that is not known."""
+        """Capacity that no taskgroup holds. Raises KeyError for an agent that is not known."""
         return self._free[agent_id]
 
     @property

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import time
+from pathlib import Path
 from typing import Any
+
+import pytest
+
+from bcs_scheduler.cli.commands.simulating.attending import Attendance
 
 SMALL = ("--agents", "2x2cpu,4gb", "--load", "4x1,cpus=1,duration=60,over=10s,queue=a", "--for", "10m")
 
@@ -12,7 +20,17 @@ def test_the_tables_have_a_row_for_each_run_and_queue(bcs: Any) -> None:
     result = bcs("simulate", *SMALL, "--policy", "conf/policy.yaml", "-o", "table")
     assert result.code == 0, result.err
     lines = [line.split() for line in result.out.splitlines()]
-    assert [line[0] for line in lines if line] == ["RUN", "simple", "conf/policy.yaml", "QUEUE", "a", "a"]
+    assert [line[0] for line in lines if line] == [
+        "RUN",
+        "simple",
+        "conf/policy.yaml",
+        "QUEUE",
+        "a",
+        "a",
+        "DIFFERENCE",
+        "conf/policy.yaml",
+        "conf/policy.yaml",
+    ]
 
 
 def test_the_data_is_equal_for_equal_seeds(bcs: Any) -> None:
@@ -32,3 +50,51 @@ def test_bad_options_are_refused_with_the_place(bcs: Any) -> None:
         result = bcs("simulate", *words)
         assert result.code == 2
         assert message in result.err
+
+
+def test_a_report_is_one_file_with_the_figures(bcs: Any, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    result = bcs("simulate", *SMALL, "--policy", "conf/policy.yaml", "--report", str(file), "-o", "json")
+    assert result.code == 0, result.err
+    assert f"{file} written" in result.err
+    text = file.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>") and "conf/policy.yaml" in text
+    (found,) = json.loads(result.out)["differences"]
+    assert (found["name"], found["against"]) == ("conf/policy.yaml", "simple")
+    refused = bcs("simulate", *SMALL, "--report", str(tmp_path / "absent" / "report.html"))
+    assert refused.code == 1 and "cannot be written: No such file" in refused.err
+
+
+def test_the_history_has_the_figures_of_each_queue_over_virtual_time(bcs: Any) -> None:
+    (run,) = json.loads(bcs("simulate", *SMALL, "-o", "json").out)["runs"]
+    history = run["history"]
+    assert len(history["at"]) == 240 and history["at"][-1] == 600
+    assert max(history["groups"]["a"]["cpus"]) == 1.0 == max(history["cpus"])
+    assert {len(values) for values in history["groups"]["a"].values()} == {240}
+
+
+def test_ctrl_c_prints_what_there_is(bcs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    follow = Attendance.progress
+
+    def progress(self: Attendance, part: float) -> None:
+        follow(self, part)
+        if part == 0.5:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(Attendance, "progress", progress)
+    result = bcs("simulate", *SMALL, "--policy", "conf/policy.yaml", "-o", "json")
+    assert result.code == 130
+    found = json.loads(result.out)
+    assert [(run["name"], run["complete"]) for run in found["runs"]] == [("simple", False)]
+    assert found["runs"][0]["seconds"] == 300 and found["runs"][0]["total"]["finished"] == 4
+    assert "simple was stopped after 50% of the virtual time" in result.err
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_run_takes_as_long_as_its_speed_says(bcs: Any) -> None:
+    began = time.monotonic()
+    assert bcs("simulate", *SMALL, "--speed", "600", "-o", "json").code == 0
+    assert time.monotonic() - began >= 1.0
+    for speed in ("0", "-1", "fast", "inf"):
+        result = bcs("simulate", *SMALL, "--speed", speed)
+        assert result.code == 2 and "is neither max nor a number above 0" in result.err

@@ -17,6 +17,7 @@ from bcs_scheduler.console.figures import Figures
 from bcs_scheduler.console.site import Site
 from tests.component.apiserver import Api, serving
 from tests.integration.browser.driver import Browser
+from tests.integration.browser.simulation import write_report
 from tests.unit.api_support import CoreGateway, document
 from tests.unit.deployment_support import deployment
 from tests.waiting import wait_for
@@ -97,6 +98,11 @@ def main() -> None:
                 browser.shows(words, "live")
                 wait_for(partial(browser.run, TILES), what="the tiles")
                 browser.screenshot(FOLDER / f"{name}.png")
+            write_report(Path(folder) / "report.html")
+            browser.resize(*SIZE)
+            browser.open((Path(folder) / "report.html").as_uri())
+            browser.run("document.getElementById('time').scrollIntoView()")
+            browser.screenshot(FOLDER / "simulation.png")
             browser.open("about:blank")
             gateway.follow.close("the pictures are made")
         finally:

@@ -1,0 +1,1 @@
+"""`bcs simulate`: a load or recorded events on a cluster, under several policies."""

@@ -1,0 +1,50 @@
+"""The scenario and the runs of `bcs simulate`, from its options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.simulator.scenario.amounts import BadInput
+from bcs_scheduler.simulator.scenario.dump import read_dump
+from bcs_scheduler.simulator.scenario.model import Scenario
+from bcs_scheduler.simulator.scenario.policies import SIMPLE, with_policy
+from bcs_scheduler.simulator.scenario.specs import creations_of, namespaces_of, read_agents, read_load
+
+
+class Inputs(NamedTuple):
+    """The options of the command that make the scenario."""
+
+    dump: str | None
+    agents: tuple[str, ...]
+    loads: tuple[str, ...]
+    seed: int
+
+
+def scenario_of(inputs: Inputs) -> Scenario:
+    """Raises BadInput."""
+    if not inputs.loads:
+        raise BadInput("--load is missing: it says which applications are created")
+    scenario = read_dump(Path(inputs.dump)) if inputs.dump else Scenario((), (), ())
+    machines = list(scenario.machines)
+    for spec in inputs.agents:
+        machines += read_agents(spec, len(machines) - len(scenario.machines))
+    if len({one.id for one in machines}) < len(machines):
+        raise BadInput("--agents: the dump has agents of the same names")
+    if not machines:
+        raise BadInput("there are no agents: give --dump or --agents")
+    read = [read_load(spec) for spec in inputs.loads]
+    known = {(record.kind, record.key) for record in scenario.records}
+    spaces = [record for record in namespaces_of(read) if (record.kind, record.key) not in known]
+    return scenario._replace(
+        machines=tuple(machines),
+        records=(*scenario.records, *spaces),
+        creations=creations_of(read, inputs.seed),
+    )
+
+
+def runs_of(policies: tuple[str, ...], scoring: Any) -> list[tuple[str, CoreOptions]]:
+    """Name and options of each run. Raises BadInput."""
+    options = CoreOptions(scoring=scoring)
+    return [(name, with_policy(options, name)) for name in dict.fromkeys((SIMPLE, *policies))]

@@ -1,0 +1,169 @@
+"""`bcs simulate`: a load on a cluster under several policies, without any effect on a cluster."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from bcs_scheduler.cli.commands.simulating.attending import Attendance
+from bcs_scheduler.cli.commands.simulating.tables import print_runs
+from bcs_scheduler.cli.errors import CliError, UsageError
+from bcs_scheduler.cli.options import FILE, Duration, connection_options, examples, output_option, pass_session
+from bcs_scheduler.cli.output.data import print_form
+from bcs_scheduler.cli.output.formats import Form, chosen_form
+from bcs_scheduler.cli.session import Session
+
+if TYPE_CHECKING:
+    from bcs_scheduler.core.options import CoreOptions
+    from bcs_scheduler.simulator.scenario.model import Scenario
+
+DAY = 86400.0
+INTERRUPTED = 130
+"""Exit code after Ctrl-C: 128 and the number of SIGINT."""
+
+
+class Speed(click.ParamType):  # type: ignore[type-arg]  # generic only since click 8.3
+    """``max``, or virtual seconds for each second; ``max`` is None."""
+
+    name = "speed"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "max" or isinstance(value, float):
+            return value
+        try:
+            found = float(value)
+        except ValueError:
+            found = 0.0
+        if not 0 < found < float("inf"):
+            self.fail(f"{value!r} is neither max nor a number above 0", param, ctx)
+        return found
+
+
+@click.command(
+    epilog=examples(
+        "bcs simulate --dump cluster.json.gz --load 500x4,duration=1h --policy policy.yaml",
+        "bcs simulate --agents 100x16cpu,64gb --load 500x10,cpus=0.5-2,duration=10m-2h --report report.html",
+    )
+)
+@click.option("--dump", "dump_file", help="The cluster at the start, a file of `bcs dump`.", **FILE)
+@click.option("--agents", multiple=True, metavar="SPEC", help="More agents, such as 100x16cpu,64gb,zone=a.")
+@click.option("--load", "loads", multiple=True, metavar="SPEC", help="Applications, such as 500x10,cpus=0.5-2.")
+@click.option("--policy", "policies", multiple=True, metavar="FILE", help="A policy to compare with `simple`.")
+@click.option(
+    "--scoring",
+    type=click.Choice(["spread", "binpack"]),
+    default="spread",
+    show_default=True,
+    help="Order of suitable agents in all runs.",
+)
+@click.option("--for", "seconds", type=Duration(), default=DAY, help="Virtual time of each run. Default: 24h.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Equal seeds give equal results.")
+@click.option(
+    "--speed",
+    type=Speed(),
+    default="max",
+    show_default=True,
+    metavar="max|N",
+    help="Virtual seconds for each second of real time; max: as fast as possible.",
+)
+@click.option("--report", "report_file", help="Write the figures with charts to an HTML file.", **FILE)
+@output_option
+@connection_options
+@pass_session
+@click.pass_context
+def simulate(
+    context: click.Context,
+    session: Session,
+    dump_file: str | None,
+    agents: tuple[str, ...],
+    loads: tuple[str, ...],
+    policies: tuple[str, ...],
+    scoring: str,
+    seconds: float,
+    seed: int,
+    speed: float | str,
+    report_file: str | None,
+    output: Form | None,
+) -> None:
+    """Simulate a load on a cluster under several policies, with the code that decides in the scheduler.
+
+    The first run has the policy `simple`, and one more run follows for each --policy. No cluster is changed. Ctrl-C
+    ends the simulation with the figures up to then.
+    """
+    from bcs_scheduler.cli.commands.simulating.inputs import Inputs, runs_of, scenario_of
+    from bcs_scheduler.simulator.comparison import differences
+    from bcs_scheduler.simulator.scenario.amounts import BadInput
+
+    if seconds <= 0:
+        raise UsageError("--for: must be more than 0")
+    try:
+        scenario = scenario_of(Inputs(dump_file, agents, loads, seed))
+        runs = runs_of(policies, scoring)
+    except BadInput as error:
+        raise UsageError(str(error)) from None
+    for note in scenario.notes:
+        session.warn(note)
+    attendance = Attendance(session, seconds, speed if isinstance(speed, float) else None)
+    found = _simulated(session, attendance, scenario, runs, seconds)
+    whole = [one for one in found if one["complete"]]
+    differing = differences(whole) if len(whole) > 1 else []
+    if report_file:
+        facts = [("Seed", str(seed)), *((name, value) for name, value in _facts(dump_file, agents, loads))]
+        _write_report(session, Path(report_file), found, differing, facts)
+    data = {"seed": seed, "runs": found, "differences": differing}
+    if not print_form(session.out, data, chosen_form(output)):
+        print_runs(session, found, differing)
+    if attendance.interrupted:
+        context.exit(INTERRUPTED)
+
+
+def _simulated(
+    session: Session,
+    attendance: Attendance,
+    scenario: Scenario,
+    runs: list[tuple[str, CoreOptions]],
+    seconds: float,
+) -> list[dict[str, Any]]:
+    """The figures of the runs, up to the one that the user stops."""
+    from bcs_scheduler.simulator.comparison import summary
+    from bcs_scheduler.simulator.engine.simulation import Simulation
+
+    found = []
+    with attendance.attended():
+        for name, options in runs:
+            attendance.begin(name)
+            run = Simulation(name, scenario, options)
+            found.append(summary(run.run(seconds, attendance.progress, lambda: attendance.interrupted)))
+            if attendance.interrupted:
+                break
+    for one in found:
+        for message in one["refused"][:1]:
+            session.warn(f"{one['name']}: {len(one['refused'])} requests were refused, the first: {message}")
+        if not one["complete"]:
+            session.warn(f"{one['name']} was stopped after {one['seconds'] / seconds:.0%} of the virtual time")
+    return found
+
+
+def _facts(dump_file: str | None, agents: tuple[str, ...], loads: tuple[str, ...]) -> list[tuple[str, str]]:
+    dump = [("--dump", os.path.basename(dump_file))] if dump_file else []
+    return [*dump, *(("--agents", spec) for spec in agents), *(("--load", spec) for spec in loads)]
+
+
+def _write_report(
+    session: Session,
+    file: Path,
+    runs: list[dict[str, Any]],
+    differences: list[dict[str, Any]],
+    facts: list[tuple[str, str]],
+) -> None:
+    """Raises CliError."""
+    from bcs_scheduler.simulator.report.page import report
+
+    try:
+        file.write_text(report("Simulation", runs, differences, facts), encoding="utf-8")
+    except OSError as error:
+        raise CliError(f"{file}: cannot be written: {error.strerror or error}") from None
+    session.err.print(f"{file} written")

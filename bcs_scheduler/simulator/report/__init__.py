@@ -1,0 +1,1 @@
+"""The report of a simulation: charts and tables in one HTML file."""
