@@ -41,6 +41,7 @@ from store.keys import split_part as split_part
 from store.keys import taskgroup_name as taskgroup_name
 from store.keys import taskgroup_of as taskgroup_of
 from store.keys import transaction_id as transaction_id
+from store.keys import transaction_name as transaction_name
 from store.keys import without_namespace as without_namespace
 
 LONGEST = 255

@@ -35,6 +35,12 @@ def taskgroup_name(taskgroup_id: str) -> str:
     return f"{found[1]}-{found[0]}" if found is not None else taskgroup_id
 
 
+def transaction_name(identity: str) -> str:
+    """Returns the short name of a transaction, its last six digits, from its id: messages name transactions so, and
+    requests of users may. Ids begin with the same digits, because they are times."""
+    return identity[-6:]
+
+
 def application_of(taskgroup_id: str) -> str:
     """Key of the application of a taskgroup. Raises ValueError if the text does not have the parts of such an id."""
     _, application, namespace, _ = taskgroup_id.split(".", 3)

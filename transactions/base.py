@@ -37,7 +37,7 @@ from store.records.transactions import NOTHING
 from store.state import State
 from store.state.reader import StateReader
 from store.state.unit_of_work import UnitOfWork
-from transactions.text import operation
+from transactions.text import named, operation
 
 HISTORY_LIMIT = 50
 """Notes kept per transaction; the record is written whole, so its history must stay small."""
@@ -392,5 +392,5 @@ def refuse_if_busy(ctx: Context, application: Application, what: str, *, inner: 
         raise Refused(
             "conflict",
             f"cannot {what} {application.key} while it is {application.status}"
-            + (f" (transaction {running.id})" if running is not None else ""),
+            + (f" ({named(running.type, running.id)})" if running is not None else ""),
         )

@@ -16,6 +16,7 @@ from store.records import Application, Transaction
 from transactions import base
 from transactions.base import Context
 from transactions.kinds import fill
+from transactions.text import named
 
 OnConflict = Literal["supersede", "queue", "fail"]
 """supersede: the new operation ends a running operation that scales or updates. queue: the request waits until the
@@ -44,4 +45,4 @@ def supersede(ctx: Context, running: Iterable[Transaction], successor: Transacti
     beside = [] if application is None else [fill.active(ctx, application)]
     for transaction in (*running, *filter(None, beside)):
         done = ctx.kind_of(ctx.state, transaction).progress(ctx.state, transaction).done
-        base.end(ctx, transaction, "SUPERSEDED", f"superseded by transaction {successor.id}", done)
+        base.end(ctx, transaction, "SUPERSEDED", f"superseded by {named(successor.type, successor.id)}", done)

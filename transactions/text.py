@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from store.ids import transaction_name
+
 
 def counted(number: int, noun: str) -> str:
     """Returns the number with the noun, in the plural if the number is not 1: ``1 agent``, ``2 agents``."""
@@ -33,6 +35,12 @@ VERDICTS = {
 def operation(type: str) -> str:
     """Returns the word for a type of transaction, such as ``launch``."""
     return OPERATIONS.get(type, type.lower())
+
+
+def named(type: str, identity: str) -> str:
+    """Returns the word for a type of transaction with its short name, such as ``launch 659201``. `identity`: id of the
+    transaction."""
+    return f"{operation(type)} {transaction_name(identity)}"
 
 
 def verdict(status: str) -> str:

@@ -159,11 +159,14 @@ class Session:
             self.out.console.print(shown)
         self.out.file.writelines(line.rstrip() + "\n" for line in captured.get().splitlines())
 
-    def report(self, kind: str, name: str, done: str, note: str = "", plan: Any = None, **more: Any) -> None:
-        """Reports a change: printed as a line, or collected for the data that is printed at the end (`reporting`)."""
+    def report(
+        self, kind: str, name: str, done: str, note: str = "", plan: Any = None, shown: str = "", **more: Any
+    ) -> None:
+        """Reports a change: printed as a line, or collected for the data that is printed at the end (`reporting`).
+        `shown`: the name in the line, if `name` is an id."""
         self.changes.append({"kind": kind, "name": name, "done": done, **more, **({"plan": plan} if plan else {})})
         if self.change_format == "text":
-            self.say(f"{kind}/{name} {done}{f' ({note})' if note else ''}")
+            self.say(f"{kind}/{shown or name} {done}{f' ({note})' if note else ''}")
 
     def warn(self, text: str) -> None:
         """Prints a warning to standard error."""

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from bcs_scheduler.cli.client.lookup import short_names
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.crashes import CrashWatch
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, TimedOut, Unreachable
 from bcs_scheduler.cli.output.text import counted, duration, verdict
 from bcs_scheduler.cli.session import Session
+from store.keys import transaction_name
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 REACHED = {"Running": "running", "Finish": "finished", "Stopped": "stopped"}
@@ -78,19 +78,21 @@ def _bar(session: Session, label: str) -> Iterator[Callable[[Look], None]]:
 def wait_for_transaction(session: Session, namespace: str, transaction: str, watch: CrashWatch | None = None) -> None:
     """Waits for the end of a transaction. Raises CliError if it did not succeed, or when `watch` finds a failure."""
 
+    title = f"transaction {transaction_name(transaction)}"
+
     def look() -> Look:
         if watch is not None:
             watch.look()
         found = session.client.transaction(namespace, transaction)
         status, message = str(found["status"]), str(found.get("message") or "")
         if status == "SUPERSEDED":
-            raise Conflict(f"transaction {transaction} ended: {message or verdict(status)}")
+            raise Conflict(f"{title} ended: {message or verdict(status)}")
         if status in ("FAIL", "TIMEOUT", "CANCEL"):
-            raise CliError(f"transaction {transaction} {verdict(status)}: {message}")
+            raise CliError(f"{title} {verdict(status)}: {message}")
         done, total = int(found.get("progress") or 0), int(found.get("target") or 0)
         return Look(done, total, message or _transaction_state(status, done, total), ended=status == "FINISH")
 
-    wait_until(session, f"transaction {short_names([transaction])[0]}", look)
+    wait_until(session, title, look)
 
 
 def wait_until_running(session: Session, namespace: str, name: str, watch: CrashWatch | None = None) -> str:

@@ -328,11 +328,11 @@ class Core:
         present = {agent.id for agent in listed}
         for agent in listed:
             if known and agent.id not in known:
-                self.turn_context.record_event("agent", agent.ip, "AgentJoined", f"{agent.hostname}, id {agent.id}")
+                self.turn_context.record_event("agent", agent.ip, "AgentJoined", agent.hostname)
                 self.turn_context.checkpoint()
         for agent in self.agents:
             if agent.id not in present:
-                self.turn_context.record_event("agent", agent.ip, "AgentLeft", f"{agent.hostname}, id {agent.id}")
+                self.turn_context.record_event("agent", agent.ip, "AgentLeft", agent.hostname)
                 self.turn_context.checkpoint()
 
     # --- work of a turn ---------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ class Engine(Demands):
         done = kind.placed(ctx, transaction, group, before)
         if done is not None:
             group = done.group
-            words = f"taskgroup {done.how}, id: {slot.replaces} -> {group.id}"
+            words = f"{group.name} {done.how} on {group.hostname}"
             self._finish(
                 ctx, transaction, "FINISH", words, event_reason="RestartFinished" if transaction.inner else None
             )

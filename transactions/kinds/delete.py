@@ -102,7 +102,7 @@ class Delete(Kind):
     def late(self, ctx: Context, transaction: Transaction) -> str:
         """Describes the taskgroups that have not ended: their number, and the names of the unreachable ones."""
         left = ctx.state.groups_of(transaction.application_key).values()
-        away = sorted(g.id for g in left if g.unreachable_since)
+        away = [g.name for g in sorted(left, key=lambda g: g.index) if g.unreachable_since]
         text = f"{counted(len(left), 'taskgroup')} {have(len(left))} not ended"
         if away:
             named = ", ".join(away[:NAMED])

@@ -140,7 +140,11 @@ def not_running(ctx: Context, transaction: Transaction) -> str:
     members = ctx.state.groups_of(transaction.application_key).values()
     application = ctx.application(transaction)
     may_finish = application is None or application_types.may_finish(application)
-    late = sorted(g.id for g in members if g.status != "Running" and not (may_finish and g.status == "Finish"))
+    late = [
+        group.name
+        for group in sorted(members, key=lambda group: (group.index, group.id))
+        if group.status != "Running" and not (may_finish and group.status == "Finish")
+    ]
     return f"{counted(len(late), 'taskgroup')} {are(len(late))} not running: {', '.join(late[:NAMED])}" if late else ""
 
 

@@ -20,7 +20,7 @@ from transactions.rules import evictions
 from transactions.rules.application_types import bound_to_agents
 from transactions.rules.taskgroups import lifecycle, relaunch
 from transactions.rules.taskgroups.lifecycle import Restart
-from transactions.text import duration
+from transactions.text import duration, named
 
 
 def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: str = "") -> Transaction:
@@ -32,7 +32,7 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
     if application is None:
         raise Refused("not_found", f"application {group.application_key} does not exist")
     if lifecycle.is_chosen_by_rollout(group):
-        raise Refused("conflict", f"taskgroup {group.id} is being ended already: {group.kill_reason}")
+        raise Refused("conflict", f"taskgroup {group.name} is being ended already: {group.kill_reason}")
     if not application.rolling:
         base.refuse_if_busy(ctx, application, "reschedule a taskgroup of")
     version = ctx.state.version(application.key, group.version)
@@ -41,14 +41,16 @@ def create(ctx: Context, group: TaskGroup, host_retain_time: float, *, drained: 
         injection.refuse_if_missing(ctx.state, version)
     for other in ctx.state.active_of(application.key).values():
         if other.taskgroup == group.id and not other.inner:
-            raise Refused("conflict", f"taskgroup {group.id} is being rescheduled already (transaction {other.id})")
+            raise Refused(
+                "conflict", f"taskgroup {group.name} is being rescheduled already ({named(other.type, other.id)})"
+            )
         if other.taskgroup == group.id:
             base.end(ctx, other, "CANCEL", "rescheduled on request instead", 0)
             break
     terms = Terms(
         target=1,
         delay=ctx.options.periods.reschedule_delay,
-        note=f"reschedule of {group.id} on request" + (f", to empty agent {drained}" if drained else ""),
+        note=f"{group.name} on request" + (f", to empty agent {drained}" if drained else ""),
     )
     payload = _payload(ctx, group, host_retain_time, force=True, restarts=group.restarts, drained=drained)
     transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
@@ -69,7 +71,7 @@ def evict(ctx: Context, group: TaskGroup, beneficiary: str) -> Transaction:
     terms = Terms(
         target=1,
         life=ctx.options.periods.inner_reschedule,
-        note=f"eviction of {group.id} for {whose}, by the policy",
+        note=f"eviction of {group.name} for {whose}, by the policy",
     )
     payload = _payload(ctx, group, 0.0, force=True, restarts=group.restarts, beneficiary=beneficiary)
     transaction = base.begin(ctx, RESCHEDULE, application, terms, payload)
@@ -91,7 +93,7 @@ def rebalance(ctx: Context, group: TaskGroup, target: str, hold: float, goal: st
     terms = Terms(
         target=1,
         life=ctx.options.periods.inner_reschedule,
-        note=f"move of {group.id} from {group.hostname} to {target}, to {goal} the cluster",
+        note=f"move of {group.name} from {group.hostname} to {target}, to {goal} the cluster",
     )
     payload = ReschedulePayload(
         taskgroup=group.id,
@@ -114,9 +116,9 @@ def _movable(ctx: Context, group: TaskGroup) -> Application:
     if application is None:
         raise Refused("not_found", f"application {group.application_key} does not exist")
     if group.ended or group.killing_since:
-        raise Refused("conflict", f"taskgroup {group.id} is being ended already")
+        raise Refused("conflict", f"taskgroup {group.name} is being ended already")
     if any(other.taskgroup == group.id for other in ctx.state.active_of(application.key).values()):
-        raise Refused("conflict", f"taskgroup {group.id} is being replaced already")
+        raise Refused("conflict", f"taskgroup {group.name} is being replaced already")
     if evictions.allowance(ctx, application.key) < 1:
         raise Refused("conflict", f"{application.key} allows no further taskgroup to be unavailable")
     return application
@@ -128,7 +130,9 @@ def create_inner(
     """After a failure, by the restart policy."""
     retain = version.restart_policy.host_retain if group.ended else 0.0
     delay = max(0.0, restart.at - ctx.now)
-    terms = Terms(target=1, inner=True, delay=delay, note=f"restart of {group.id} in {duration(delay)}: {restart.why}")
+    terms = Terms(
+        target=1, inner=True, delay=delay, note=f"restart of {group.name} in {duration(delay)}: {restart.why}"
+    )
     return base.begin(ctx, RESCHEDULE, application, terms, _payload(ctx, group, retain, restarts=restart.restarts))
 
 
@@ -173,11 +177,11 @@ class Reschedule(Kind):
             return "FINISH", "the taskgroup is gone already"
         owner = ctx.state.transactions.get(application.operation)
         if owner is not None and owner.active and ctx.kind_of(ctx.state, owner).replaces(owner, group):
-            return "FINISH", f"the update {owner.id} replaces it"
+            return "FINISH", f"{named(owner.type, owner.id)} replaces it"
         if lifecycle.is_chosen_by_rollout(group) or groups.is_surplus(application, group.index):
             return "FINISH", "the taskgroup is no longer wanted"
         if transaction.inner and not (group.ended or group.unreachable_since or group.killing_since):
-            return "FINISH", f"taskgroup recovered to {group.status.lower()}, id: {group.id}"
+            return "FINISH", f"{group.name} recovered to {group.status.lower()}"
         return None
 
     def step(self, ctx: Context, transaction: Transaction) -> Step:
@@ -232,7 +236,7 @@ class Reschedule(Kind):
             asked = ReschedulePayload.of(transaction)
             restarts = asked.restarts + (not (asked.drained or asked.beneficiary or asked.rebalanced))
             group = msgspec.structs.replace(group, restarts=restarts, last_restart_at=ctx.now)
-        words = f"{transaction.taskgroup} -> {group.id}"
+        words = f"{how} on {group.hostname}"
         event_reason: EventReason = "TaskGroupRestarted" if how == "restarted" else "TaskGroupRelaunched"
         ctx.record_event("taskgroup", group.id, event_reason, words, transaction=transaction.id)
         return Done(ctx.uow.put(group), how)

@@ -292,5 +292,5 @@ def _unhealthy(ctx: Context, transaction: Transaction) -> str:
     unhealthy = sorted((g for g in members if not is_ready_or_finished(g)), key=lambda g: g.index)
     if not unhealthy:
         return ""
-    told = "; ".join(f"{group.id} ({health.describe_failures(group) or 'is to end'})" for group in unhealthy[:NAMED])
+    told = "; ".join(f"{group.name} ({health.describe_failures(group) or 'is to end'})" for group in unhealthy[:NAMED])
     return f"{counted(len(unhealthy), 'taskgroup')} {are(len(unhealthy))} not healthy: {told}"

@@ -86,9 +86,9 @@ def blocker(state: StateReader, group: TaskGroup) -> str:
         return "its agent is unreachable"
     for running in list(state.active_of(application.key).values()):
         if not running.taskgroup:
-            return f"{text.operation(running.type)} {running.id} works on {application.key}"
+            return f"{text.named(running.type, running.id)} works on {application.key}"
         if running.taskgroup == group.id:
-            return f"it is being replaced already ({running.id})"
+            return f"it is being replaced already ({text.named(running.type, running.id)})"
     deployment = state.deployments.get(application.deployment_key)
     if application.rolling or (deployment is not None and deployment.status in UPDATING):
         return f"deployment {application.deployment_key} is being updated"

@@ -361,7 +361,7 @@ def waiting_for(found: RolloutState) -> str:
 def with_problems(groups: Iterable[TaskGroup], most: int = 3) -> str:
     """Lists the first `most` taskgroups, each with its problem, and the number of others."""
     listed = list(groups)
-    words = "; ".join(f"{group.id} ({_problem(group)})" for group in listed[:most])
+    words = "; ".join(f"{group.name} ({_problem(group)})" for group in listed[:most])
     return f"{words}; and {len(listed) - most} more" if len(listed) > most else words
 
 

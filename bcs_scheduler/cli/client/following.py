@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json, Piece
 from bcs_scheduler.cli.errors import NotFound
+from store.keys import taskgroup_name
 
 if TYPE_CHECKING:
     from bcs_scheduler.cli.client.client import Client
@@ -227,7 +228,7 @@ class Follower:
             return look
         if path.name in STREAMS:
             return Look(0, ())
-        raise NotFound(f"there is no file {self._file} in the sandbox of {self._taskgroup}")
+        raise NotFound(f"there is no file {self._file} in the sandbox of {taskgroup_name(self._taskgroup)}")
 
 
 def look_at(entries: Sequence[Json], name: str) -> Look | None:

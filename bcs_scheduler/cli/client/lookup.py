@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound, UsageError
-from store.keys import commanded, nanoseconds_of, taskgroup_parts
+from store.keys import commanded, nanoseconds_of, taskgroup_name, taskgroup_parts, transaction_name
 
 if TYPE_CHECKING:
     from bcs_scheduler.cli.client.client import Client
@@ -20,6 +20,13 @@ def application_of(taskgroup: str) -> tuple[str, str]:
     if parts is None:
         raise UsageError(f"{taskgroup!r} is not the id of a taskgroup (index.application.namespace.cluster.time)")
     return parts[2], parts[1]
+
+
+def name_of(kind: str, identity: str) -> str:
+    """The name that commands take for an object: for taskgroups and transactions shorter than the id."""
+    if kind == "taskgroup":
+        return taskgroup_name(identity)
+    return transaction_name(identity) if kind == "transaction" else identity
 
 
 def find_taskgroup(client: Client, namespace: str, name: str) -> Json:

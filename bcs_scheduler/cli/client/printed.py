@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bcs_scheduler.cli.client.following import Follower
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
+from store.keys import taskgroup_name
 
 if TYPE_CHECKING:
     from bcs_scheduler.cli.client.client import Client
@@ -142,7 +143,7 @@ class TaskOutput:
         while True:
             page = page or self._page(query)
             if page is None:
-                raise NotFound(f"the output of {self._taskgroup} does not exist any more")
+                raise NotFound(f"the output of {taskgroup_name(self._taskgroup)} does not exist any more")
             if page.lost:
                 self._lost()
             yield from page.entries

@@ -11,7 +11,7 @@ from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.output.text import counted
 from bcs_scheduler.cli.session import Session
-from store.keys import taskgroup_name
+from store.keys import taskgroup_name, transaction_name
 
 
 class UpdateOptions(NamedTuple):
@@ -80,7 +80,11 @@ def report(session: Session, kind: str, name: str, done: str, accepted: Accepted
     """Reports an accepted request, with the plan of a dry run."""
     data = accepted.data if isinstance(accepted.data, dict) else {}
     superseded = [] if dry_run else list(map(str, data.get("superseded") or ()))
-    notes = ["dry run" if dry_run else f"transaction {accepted.transaction}"] if dry_run or accepted.transaction else []
+    notes = (
+        ["dry run" if dry_run else f"transaction {transaction_name(accepted.transaction)}"]
+        if dry_run or accepted.transaction
+        else []
+    )
     if superseded:
         notes.append(f"superseded {', '.join(short_names(superseded))}")
     conflicts = {key: data[key] for key in ("superseded", "queuePosition", "queuedBehind") if data.get(key)}
@@ -98,7 +102,7 @@ def _plan(data: Any) -> Iterable[str]:
     plan = data if isinstance(data, dict) else {}
     for place in plan.get("place") or ():
         ports = f" ports {','.join(map(str, place['ports']))}" if place.get("ports") else ""
-        replaced = f", replaces {place['replaces']}" if place.get("replaces") else ""
+        replaced = f", replaces {taskgroup_name(place['replaces'])}" if place.get("replaces") else ""
         yield f"+ taskgroup {place['index']} on {place['hostname']}{ports}{replaced}"
     for taskgroup in plan.get("end") or ():
         yield f"- taskgroup {taskgroup_name(str(taskgroup))}"

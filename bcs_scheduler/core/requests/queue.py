@@ -18,7 +18,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import requests
 from bcs_scheduler.core.requests.answers import accepted
-from store.ids import object_key, transaction_id
+from store.ids import object_key, transaction_id, transaction_name
 from store.records import Note, Queued, Record, Transaction, TransactionKind, TransactionStatus
 from transactions import base
 from transactions.base import Refused
@@ -174,7 +174,8 @@ class RequestQueue:
                 waiting = self._turn.state.queued_of(target.kind, target.key)
                 if waiting and request.on_conflict == "fail":
                     words = f"{counted(len(waiting), 'request')} for {target.kind} {target.key} came before"
-                    raise Refused("conflict", f"{words} and waits (transaction {next(iter(waiting))})")
+                    first = transaction_name(next(iter(waiting)))
+                    raise Refused("conflict", f"{words} and waits (transaction {first})")
                 self.clear(target, "SUPERSEDED", "superseded by a newer request")
 
     def clear(self, target: Target, status: TransactionStatus, words: str) -> None:

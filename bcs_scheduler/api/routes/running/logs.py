@@ -186,7 +186,7 @@ def find_task(group: TaskGroup, wanted: str) -> Task:
         if wanted in (task.id, task.name, str(number)):
             return task
     names = ", ".join(task.name or task.id for task in group.tasks)
-    problem = f"is not a task of {group.id}" if wanted else "is needed"
+    problem = f"is not a task of {group.name}" if wanted else "is needed"
     raise bad_parameter("task", f"{problem}; its tasks are {names}")
 
 
@@ -201,7 +201,7 @@ def host_port_of(call: Call, group: TaskGroup) -> HostPort:
         raise not_leading(call.gateway.leader_url())
     if not agents:  # the first moments of a leader
         raise ApiError(Reason.UNAVAILABLE, "Mesos has not listed the agents yet; try again")
-    raise ApiError(errors.AGENT, f"Mesos does not list agent {group.agent_id} on {group.hostname}")
+    raise ApiError(errors.AGENT, f"Mesos does not list the agent of {group.name} on {group.hostname}")
 
 
 def _shown(piece: Piece, encoding: str) -> LogView:

@@ -11,6 +11,7 @@ from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
 from offers.model import Diagnosis, GroupGap, HeldBack
 from offers.policy.applications.metadata import PLACEHOLDER_SECONDS
+from store.ids import taskgroup_name
 from store.records import Application, Placeholder, TaskGroup, Transaction, Version
 from store.state.reader import StateReader
 from transactions import explain, text
@@ -287,10 +288,10 @@ def _sentences(
     if application.message and application.status not in ("Running", "Finish"):
         lines.append(application.message)
     for operation in operations:
-        about = f" of {operation.taskgroup}" if operation.taskgroup else ""
+        about = f" of {taskgroup_name(operation.taskgroup)}" if operation.taskgroup else ""
         when = f", starts in {duration(operation.due_in_seconds)}" if operation.due_in_seconds else ""
         progress = f"{operation.progress} of {operation.target}{when}, {duration(operation.left_seconds)} left"
-        lines.append(f"{text.operation(operation.type)}{about} {operation.transaction_id}: {progress}")
+        lines.append(f"{text.named(operation.type, operation.transaction_id)}{about}: {progress}")
         if operation.placing is not None:
             missing = operation.placing.wanted - operation.placing.placed
             lines.append(f"{counted(missing, 'taskgroup')} without a place: {operation.placing.message}")

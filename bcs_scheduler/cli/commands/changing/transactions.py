@@ -11,6 +11,7 @@ from bcs_scheduler.cli.kinds.registry import OPERATIONS
 from bcs_scheduler.cli.options import Duration, connection_options, examples, pass_session, reporting, wait_option
 from bcs_scheduler.cli.session import Session
 from bcs_scheduler.cli.waiting import wait_for_transaction, wait_until_running
+from store.keys import taskgroup_name, transaction_name
 
 
 @click.command(epilog=examples("bcs reschedule web-3 --wait"))
@@ -30,8 +31,10 @@ def reschedule(session: Session, taskgroup: str, host_retain: float, wait: bool)
     found = find_taskgroup(session.client, session.namespace, taskgroup)["ID"]
     namespace, application = application_of(found)
     accepted = session.client.reschedule(namespace, application, found, host_retain)
-    note = f"transaction {accepted.transaction}"
-    session.report("taskgroup", found, "rescheduling", note, transaction=accepted.transaction)
+    note = f"transaction {transaction_name(accepted.transaction)}"
+    session.report(
+        "taskgroup", found, "rescheduling", note, shown=taskgroup_name(found), transaction=accepted.transaction
+    )
     if wait:
         wait_for_transaction(session, namespace, accepted.transaction)
         wait_until_running(session, namespace, application)
@@ -47,7 +50,8 @@ def cancel(session: Session, transaction: str) -> None:
     """Cancel TRANSACTION (an id, or the last digits of one). Its application keeps the state that has been reached."""
     found = find_transaction(session.client, session.namespace, transaction)
     session.client.cancel(found["namespace"], found["transactionID"])
-    session.report("transaction", found["transactionID"], "cancelled")
+    identity = found["transactionID"]
+    session.report("transaction", identity, "cancelled", shown=transaction_name(identity))
 
 
 @click.command(epilog=examples("bcs wait web", "bcs wait web --for deleted --timeout 5m"))
@@ -74,4 +78,5 @@ def wait(session: Session, name: str, condition: str) -> None:
     else:
         found = find_transaction(session.client, session.namespace, condition)
         wait_for_transaction(session, found["namespace"], found["transactionID"])
-        session.report(kind, name, f"{found['transactionID']} finished")
+        identity = found["transactionID"]
+        session.report(kind, name, f"transaction {transaction_name(identity)} finished", transaction=identity)

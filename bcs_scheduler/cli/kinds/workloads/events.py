@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from bcs_scheduler.cli.client.lookup import find_taskgroup, find_transaction, short_names
+from bcs_scheduler.cli.client.lookup import find_taskgroup, find_transaction, name_of
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import TimedOut, Unreachable, UsageError
 from bcs_scheduler.cli.kinds.base import ALIASES
@@ -18,7 +18,6 @@ from bcs_scheduler.cli.output.tables import Column, age_column, joined, time_col
 from bcs_scheduler.cli.output.terminal import Styled
 from bcs_scheduler.cli.output.text import local_time
 from bcs_scheduler.cli.session import Session
-from store.keys import taskgroup_name
 
 STYLES = {"warning": "yellow", "error": "red"}
 
@@ -29,12 +28,7 @@ def level_text(event: Json) -> Styled:
 
 def _object_of(event: Json) -> str:
     """Kind and name of the object, as other commands take them."""
-    name = event["name"]
-    if event["kind"] == "taskgroup":
-        name = taskgroup_name(name)
-    elif event["kind"] == "transaction":
-        name = short_names([name])[0]
-    return f"{event['kind']}/{name}"
+    return f"{event['kind']}/{name_of(event['kind'], event['name'])}"
 
 
 EVENTS = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from bcs_scheduler.cli.client.lookup import name_of
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import NotFound
 from bcs_scheduler.cli.output.tables import Column, table
@@ -32,12 +33,18 @@ def events_of(client: Client, namespace: str, name: str) -> list[Json]:
     # A note of a transaction is also the message of an event of the same moment, as long as the event is stored.
     noted = {(event["transaction"], event["time"]) for event in events}
     lines = [
-        {"at": moment(event["time"]), "about": event["name"], "text": f"{event['reason']}: {event['message']}"}
+        {
+            "at": moment(event["time"]),
+            "kind": event["kind"],
+            "about": event["name"],
+            "text": f"{event['reason']}: {event['message']}",
+        }
         for event in events
     ]
     lines += [
         {
             "at": moment(note["at"]),
+            "kind": "transaction",
             "about": transaction["transactionID"],
             "text": f"{operation(transaction)}: {note['text']}",
         }
@@ -52,10 +59,11 @@ def events_of(client: Client, namespace: str, name: str) -> list[Json]:
         # The id ends in the nanosecond of its creation. Reports have whole seconds, so that the last one is put after
         # it.
         made = nanoseconds_of(group["ID"]) / 1e9
+        about = {"kind": "taskgroup", "about": group["ID"]}
         last = f"taskgroup {group['LastStatus']} -> {group['Status']} {group['Message']}".rstrip()
         lines += [
-            {"at": made, "about": group["ID"], "text": f"taskgroup created for {group['HostName']}"},
-            {"at": max(made, _turned_at(group)), "about": group["ID"], "text": last},
+            {"at": made, **about, "text": f"taskgroup created for {group['HostName']}"},
+            {"at": max(made, _turned_at(group)), **about, "text": last},
             *_check_events(group),
         ]
     return sorted(lines, key=lambda line: line["at"])
@@ -72,6 +80,7 @@ def _check_events(group: Json) -> list[Json]:
     return [
         {
             "at": moment(check["updateTime"]),
+            "kind": "taskgroup",
             "about": group["ID"],
             "text": f"task {task['Name']}: {check['type']} check {'passes' if check['result'] else 'fails'}: "
             + (check["message"] or "no details"),
@@ -83,7 +92,10 @@ def _check_events(group: Json) -> list[Json]:
 
 
 def print_events(session: Session, namespace: str, name: str, about: str = "") -> None:
+    """Prints the events of an application. `about`: name of a taskgroup, whose events alone are printed; empty = all.
+    Former taskgroups of this name have their events there, too."""
     session.out.print("\nEvents", "bold")
     for line in events_of(session.client, namespace, name):
-        if not about or about in (line["about"], *line["text"].split()):
-            session.say(f"  {local_time(line['at'])}  {line['about']}  {line['text']}")
+        shown = name_of(line["kind"], line["about"])
+        if not about or about == shown:
+            session.say(f"  {local_time(line['at'])}  {line['kind']}/{shown}  {line['text']}")

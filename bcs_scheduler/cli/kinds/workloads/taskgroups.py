@@ -139,7 +139,7 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
         session.out.print(f"\nTask {task['ID']}", "bold")
         session.show(field_list(_task_fields(task)))
     if events:
-        print_events(session, *application_of(group["ID"]), about=group["ID"])
+        print_events(session, *application_of(group["ID"]), about=group["Name"])
 
 
 def _task_fields(task: Json) -> list[tuple[str, Any]]:

@@ -19,6 +19,7 @@ from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.placement.placer import TrialPlan, WhatIf
 from offers.model import Demand, Diagnosis
+from store.ids import object_key
 from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
 from transactions import explain
 from transactions.base import Refused, Slot, Step
@@ -212,7 +213,11 @@ class Drains:
         if self._waiting.too_many:
             return f"more than {MOST_WAITING} taskgroups wait for a place already"
         found = self._waiting.diagnose(self._demand("drain", group, version), group)
-        return f"no other agent has room for {group.id} ({explain.reasons(found)})" if found is not None else ""
+        return (
+            f"no other agent has room for {object_key(group.namespace, group.name)} ({explain.reasons(found)})"
+            if found is not None
+            else ""
+        )
 
     def _untried(self) -> list[Demand[Slot]]:
         """Open demands that may get a place now. Of those that the offers did not fit in the last pass one slot tells

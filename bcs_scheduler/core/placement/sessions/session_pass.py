@@ -29,7 +29,7 @@ from offers.policy.session.decisions import QUEUE_LIMIT, Decisions, Eviction, Pl
 from offers.policy.session.guard import UNWATCHED, Calls, NeverReturned
 from offers.policy.session.model import Nomination, Status
 from offers.policy.session.session import decide
-from store.ids import namespace_of
+from store.ids import namespace_of, object_key
 from transactions.base import Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
@@ -363,7 +363,7 @@ class SessionPass(PlacementPass):
                 if eviction.beneficiary:
                     turn.record_event("application", eviction.beneficiary, "ApplicationPreempting", refused.message)
             else:
-                ended[eviction.beneficiary].append(group.id)
+                ended[eviction.beneficiary].append(object_key(group.namespace, group.name))
                 sides = (self._queue_of(group.application_key), self._queue_of(eviction.beneficiary or eviction.job))
                 turn.count("queue_evictions", (*sides, "preempt" if sides[0] == sides[1] else "reclaim"), 1)
         for beneficiary, victims in ended.items():

@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 
+from bcs_scheduler.cli.client.lookup import name_of
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.output.text import local_time
+from store.keys import transaction_name
 
 SUBSCRIBED, DISCONNECTED, REMOVED = "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved"
 POLICY = frozenset(
@@ -97,7 +99,7 @@ def lines_of(story: Json, width: int) -> Iterator[str]:
         yield from _wrapped(f"{local_time(group['time'])}  {_heading(group)}", width, "")
         for event in group["events"]:
             same = (event["kind"], event["name"]) == (asked["kind"], asked["name"])
-            about = "" if same else f"{event['kind']}/{event['name']}  "
+            about = "" if same else f"{event['kind']}/{name_of(event['kind'], event['name'])}  "
             message = " ".join(str(event["message"]).split())
             time = local_time(event["time"])[11:19]
             yield from _wrapped(f"{time}  {about}{event['reason']}: {message}", width, "  ")
@@ -105,7 +107,9 @@ def lines_of(story: Json, width: int) -> Iterator[str]:
 
 def _heading(group: Json) -> str:
     cause = f" {group['cause']}" if group["type"] in ("request", "report") else ""
-    done = ", ".join(f"{one['operation'] or 'operation'} {one['id']}" for one in group["transactions"])
+    done = ", ".join(
+        f"{one['operation'] or 'operation'} {transaction_name(one['id'])}" for one in group["transactions"]
+    )
     return TITLES[group["type"]] + cause + (f": {done}" if done else "")
 
 
