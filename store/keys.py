@@ -37,8 +37,10 @@ def taskgroup_name(taskgroup_id: str) -> str:
 
 def transaction_name(identity: str) -> str:
     """Returns the short name of a transaction, its last six digits, from its id: messages name transactions so, and
-    requests of users may. Ids begin with the same digits, because they are times."""
-    return identity[-6:]
+    requests of users may. Ids begin with the same digits, because they are times. A text that ends otherwise is
+    returned as given."""
+    end = identity[-6:]
+    return end if end.isdecimal() else identity
 
 
 def application_of(taskgroup_id: str) -> str:

@@ -18,8 +18,8 @@ NAMED = 3
 
 
 def reasons(diagnosis: Diagnosis) -> str:
-    """Returns the message for a diagnosis, e.g. ``7 of 10 agents: not enough cpus; 3 of 10 agents: constraint UNIQUE
-    hostname``. The message for a gang names the number of places that it needs at the same time."""
+    """Returns the message for a diagnosis, e.g. ``0 of 10 agents match: 7 lack CPUs, 3 excluded (constraint UNIQUE
+    hostname)``. The message for a gang names the number of places that it needs at the same time."""
     if diagnosis.gap is not None:
         return f"{group_gap(diagnosis.gap)}; {reasons(diagnosis._replace(gap=None))}"
     if diagnosis.min_members > 1 and diagnosis.agents:
@@ -33,10 +33,11 @@ def reasons(diagnosis: Diagnosis) -> str:
     if not diagnosis.agents:
         return "no agent offers resources at the moment"
     ranked = sorted(diagnosis.reasons.items(), key=lambda item: (-item[1], item[0]))
-    parts = [f"{count} of {counted(diagnosis.agents, 'agent')}: {reason_text(reason)}" for reason, count in ranked]
+    failed = ", ".join(_failed(reason, count) for reason, count in ranked)
+    parts = [f"0 of {counted(diagnosis.agents, 'agent')} {'matches' if diagnosis.agents == 1 else 'match'}: {failed}"]
     for name, needed, free in diagnosis.closest:
         shown = recorded(name).shown
-        parts.append(f"closest for {name}: needs {shown(needed)}, at most {shown(free)} free")
+        parts.append(f"closest for {RESOURCES.get(name, name)}: needs {shown(needed)}, at most {shown(free)} free")
     return "; ".join(parts)
 
 
@@ -93,11 +94,24 @@ def _hierarchical(found: HeldBack, has: str, most: str) -> str:
             return f"queue {found.queue} waits for room that is promised to a taskgroup or being freed"
 
 
+RESOURCES: Mapping[str, str] = {"cpus": "CPUs", "mem": "memory", "disk": "disk", "gpus": "GPUs", "ports": "ports"}
+"""Words for the resources that agents lack, by name."""
+
+
+def _failed(reason: str, agents: int) -> str:
+    """The number of agents that failed a test, with the test."""
+    if reason in RESOURCES:
+        return f"{agents} {'lacks' if agents == 1 else 'lack'} {RESOURCES[reason]}"
+    if reason == "role":
+        return f"{agents} {'offers' if agents == 1 else 'offer'} resources for other roles only"
+    return f"{agents} excluded ({reason})"
+
+
 def reason_text(reason: str) -> str:
     """Returns the text of a reason of a diagnosis for users."""
     if reason == "role":
         return "the offered resources are for other roles"
-    return f"not enough {reason}" if reason in ("cpus", "mem", "disk", "gpus", "ports") else reason
+    return f"not enough {reason}" if reason in RESOURCES else reason
 
 
 def waiting(missing: tuple[str, ...]) -> str:

@@ -122,7 +122,7 @@ def test_what_finds_no_place_is_explained(gateway: CoreGateway, api: Api) -> Non
     assert api.call("POST", DAEMONSETS, json=document).status_code == 202
     text = " ".join(api.data(f"{DAEMONSETS}/probe/explain")["text"])
     assert "2 agents without a taskgroup" in text
-    assert "not enough cpus" in text
+    assert "2 lack CPUs" in text
 
 
 @pytest.mark.parametrize(

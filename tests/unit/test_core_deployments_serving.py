@@ -63,7 +63,7 @@ def test_at_rest_what_has_ended_for_good_is_said() -> None:
     lab = deployed(2)
     lab.report(lab.group_of(1), "FINISHED")
     assert progressing(lab).reason == "Ended"
-    assert "1 taskgroup ended and not restarted: 1.web" in progressing(lab).message
+    assert "1 taskgroup ended and not restarted: web-1" in progressing(lab).message
     lab.report(lab.group_of(0), "FINISHED")
     assert available(lab).reason == "TooFew"
 

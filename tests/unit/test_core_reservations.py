@@ -101,7 +101,7 @@ def test_the_explanation_counts_the_placeholders_that_hold_room() -> None:
     assert found is not None
     assert (found.state, found.needed, found.holding) == ("Reserving", 3, 1)
     assert found.left_seconds is not None and 50 < found.left_seconds <= 60
-    assert "not enough cpus" in found.waiting
+    assert "1 lacks CPUs" in found.waiting
     text = explain_application(lab.core.state, lab.application, lab.core.diagnosis, lab.now).text
     assert any(line.startswith("reservation: 1 of 3 placeholders hold room, ") for line in text)
     assert any(line.startswith("the next placeholder has no place: ") for line in text)

@@ -88,7 +88,7 @@ def test_an_end_that_does_not_come_suspends() -> None:
     lab.run()
     lab.wait(lab.options.transactions.periods.rolling_down + 1)
     assert lab.deployment.status == "UpdateSuspend"
-    assert going.id in lab.deployment.message
+    assert f"{going.name} (" in lab.deployment.message
     lab.report(going, "RUNNING")
     lab.control("resume")
     lab.run()

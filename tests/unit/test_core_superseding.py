@@ -56,7 +56,7 @@ def test_an_update_supersedes_a_launch_and_launches_what_is_missing() -> None:
     assert reply.error == "" and reply.data["opType"] == "UPDATE"
     ended = lab.core.state.transactions[launch.id]
     assert (ended.status, ended.progress) == ("SUPERSEDED", 2)
-    assert ended.message == f"superseded by transaction {reply.data['transactionID']}"
+    assert ended.message == f"superseded by update {reply.data['transactionID'][-6:]}"
     assert reply.data["superseded"] == [launch.id]
     assert [t.id for t in active(lab)] == [reply.data["transactionID"]] == [lab.application.operation]
     settle(lab)

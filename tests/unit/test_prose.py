@@ -21,8 +21,6 @@ OTHERWISE = {
     "store/encoding/upgrades.py",
     # `why` is a code there.
     "bcs_scheduler/leadership/watching/hub.py",
-    # Looks for ids in what it shows.
-    "bcs_scheduler/cli/kinds/workloads/history.py",
     # The user's own input: documents, references and command lines.
     "store/ids.py", "store/keys.py", "offers/rules/constraints.py", "transactions/injection.py",
     "bcs_scheduler/api/reading/query.py",

@@ -24,7 +24,7 @@ def test_what_failed_is_replaced_under_a_new_id_and_the_same_index() -> None:
     replacement = lab.group(1)
     assert replacement.id != failed.id
     assert replacement.restarts == 1
-    assert lab.transaction("RESCHEDULE").message == f"taskgroup restarted, id: {failed.id} -> {replacement.id}"
+    assert lab.transaction("RESCHEDULE").message == f"web-1 restarted on {replacement.hostname}"
 
 
 def test_the_old_record_stays_until_its_replacement_has_a_place() -> None:
@@ -163,7 +163,7 @@ def test_one_that_comes_back_in_time_is_simply_running_again() -> None:
     lab.report(away, "UNREACHABLE")
     lab.wait(10)
     lab.report(away, "RUNNING")
-    assert lab.transaction("RESCHEDULE").message == f"taskgroup recovered to running, id: {away.id}"
+    assert lab.transaction("RESCHEDULE").message == f"{away.name} recovered to running"
     assert lab.application.status == "Running"
     lab.wait(60)
     lab.offer()

@@ -92,3 +92,40 @@ def test_no_message_contains_the_name_of_a_type_of_transaction() -> None:
         and value.value.value.id in ("transaction", "running", "operation", "last")
     ]
     assert found == []
+
+
+NAMED = frozenset(
+    {"group", "taskgroup", "before", "after", "old", "new", "other", "running", "owner", "successor", "transaction"}
+)
+"""Variables for taskgroups and transactions, which messages name as users type them."""
+
+
+def test_no_message_contains_the_id_of_a_taskgroup_or_transaction() -> None:
+    """``{group.id}``: a message has the name, ``web-0`` or ``launch 659201``. Errors of programmers may have ids."""
+    found = []
+    for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
+        tree = ast.parse(path.read_text())
+        raised = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_mistake(node)]
+        allowed = {id(inner) for call in raised for inner in ast.walk(call)}
+        for node in ast.walk(tree):
+            if not isinstance(node, ast.JoinedStr) or id(node) in allowed:
+                continue
+            if any(" " in str(part.value) for part in node.values if isinstance(part, ast.Constant)):
+                found += [
+                    f"{path.relative_to(ROOT)}:{node.lineno}" for part in node.values if _is_identity(part, NAMED)
+                ]
+    assert found == []
+
+
+def _is_mistake(call: ast.Call) -> bool:
+    return isinstance(call.func, ast.Name) and call.func.id in ("ValueError", "TypeError", "KeyError", "RuntimeError")
+
+
+def _is_identity(part: ast.expr, names: frozenset[str]) -> bool:
+    return (
+        isinstance(part, ast.FormattedValue)
+        and isinstance(part.value, ast.Attribute)
+        and part.value.attr in ("id", "agent_id")
+        and isinstance(part.value.value, ast.Name)
+        and part.value.value.id in names
+    )

@@ -295,7 +295,7 @@ def test_wait_for_deletion_and_for_a_transaction(server: StandIn, bcs: Any) -> N
     server.on("GET", f"{APPS}/web", ok(application()), MISSING)
     assert bcs("wait", "web", "--for", "deleted").out == "application/web deleted\n"
     server.on("GET", "/transactions/defaultGroup/application-1", ok(transaction()), ok(transaction("FINISH")))
-    assert bcs("wait", "web", "--for", "application-1").out == "application/web application-1 finished\n"
+    assert bcs("wait", "web", "--for", "application-1").out == "application/web transaction application-1 finished\n"
 
 
 def test_a_finished_application_is_settled(server: StandIn, bcs: Any) -> None:

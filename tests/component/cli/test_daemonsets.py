@@ -67,7 +67,7 @@ def test_it_is_shown(bcs: Any, gateway: CoreGateway, running: CoreGateway) -> No
     assert "host-1" in described and "host-2" in described
     assert "daemonset is Running" in bcs("explain", "probe", "-o", "table").out
     data = json.loads(bcs("describe", "daemonset", "probe", "--events", "-o", "json").out)
-    assert {"about", "at", "text"} == set(data["events"][0])
+    assert {"about", "at", "kind", "text"} == set(data["events"][0])
     assert len(json.loads(bcs("get", "tg", "probe", "-o", "json").out)) == 2
     assert bcs("wait", "probe", "--timeout", "60").code == 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import time
 from importlib import metadata
 from typing import Any
 
@@ -116,7 +117,7 @@ def test_describe_shows_taskgroups_transactions_and_the_story(server: StandIn, b
     server.on("GET", "/transactions/defaultGroup", ok([transaction("FINISH")]))
     result = bcs("describe", "app", "web", "--story")
     assert result.code == 0
-    for expected in ("all good [really]", taskgroup()["ID"], "2 running, 2 present, 2 defined", "launch: launching 2"):
+    for expected in ("all good [really]", "taskgroup/web-0", "2 running, 2 present, 2 defined", "launch: launching 2"):
         assert expected in result.out
     data = json.loads(bcs("describe", "app", "web", "--story", "-o", "json").out)
     assert sorted(line["text"] for line in data["story"]) == [
@@ -225,6 +226,44 @@ def test_a_pipe_gets_the_table_of_a_terminal_without_colours(
     server.on("GET", f"{APPS}/web", ok(application()))
     assert bcs("scale", "application/web", "3").out == "application/web scaled to 3 (transaction application-1)\n"
     assert bcs("get", "app", "-o", "table", "--no-headers").out.splitlines()[0].startswith("web-2 ")
+
+
+def test_the_column_reason_names_the_cause_of_whatever_is_not_right(
+    server: StandIn, bcs: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BCS_OUTPUT")
+    place = "2 taskgroups without a place: 0 of 3 agents match: 3 lack memory"
+    server.on("GET", APPS, ok([application(Reason=""), application("huge", running=0, Reason=place, Message="waits")]))
+    assert [line.endswith(place) for line in bcs("get", "app").out.splitlines()] == [False, True, False]
+    failed = {"Status": "Failed", "Message": "exit code 3"}
+    policy = {"RestartPolicy": {"policy": "OnFailure", "maxtimes": 2}}
+    groups = [
+        taskgroup(0, **failed, NotReplaced="policy"),
+        taskgroup(1, **failed, NotReplaced="restarts", **policy),
+        taskgroup(2, **failed, NotReplaced="", NextStart=time.time() + 60.9),
+        taskgroup(3, NotReplaced="", NextStart=0),
+    ]
+    server.on("GET", "/taskgroups", ok(groups))
+    reasons = [line.split("  ")[-1].strip() for line in bcs("get", "tg").out.splitlines()]
+    assert reasons == [
+        "REASON",
+        "exit code 3, not restarted (restart policy Never)",
+        "exit code 3, not restarted (all 2 restarts are used up)",
+        "exit code 3, starts again in 1m",
+        "-",
+    ]
+    agents = [
+        {"hostname": "a1", "ip": "10.0.0.1", "id": "1", "disabled": True},
+        {"hostname": "a2", "ip": "10.0.0.2", "id": "2", "drain": "failed", "disabled": True},
+        {"hostname": "a3", "ip": "10.0.0.3", "id": "3", "taints": {"gpu": "yes"}},
+        {"hostname": "a4", "ip": "10.0.0.4", "id": "4", "active": False},
+        {"hostname": "a5", "ip": "10.0.0.5", "id": "5", "active": True},
+    ]
+    server.on("GET", "/agents", ok(agents))
+    reasons = [line.split("  ")[-1].strip() for line in bcs("get", "agents").out.splitlines()[1:]]
+    assert reasons[0].startswith("cordoned: no new taskgroups")
+    assert reasons[1].startswith("not all its taskgroups could be moved away in time")
+    assert reasons[2:] == ["only taskgroups that tolerate gpu=yes", "not registered with the Mesos master", "-"]
 
 
 def test_formats_and_orders_that_the_user_chooses(server: StandIn, bcs: Any) -> None:

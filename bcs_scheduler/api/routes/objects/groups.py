@@ -31,13 +31,15 @@ def list_pod_groups(call: Call) -> Answer:
     keys = list(state.indexes.keys_in("podgroup", call.path["ns"]))
     known = [one for key in keys if (one := state.pod_groups.get(key)) is not None]
     found = [one for one in known if selected(one.labels, requirements)]
-    return page(found, lambda one: (one.name,), call.query, lambda one: show_pod_group(state, one))
+    diagnose = call.gateway.diagnosis
+    return page(found, lambda one: (one.name,), call.query, lambda one: show_pod_group(state, one, diagnose))
 
 
 @table.read(f"{OF_NAMESPACE}/{{name}}", "Fetch a pod group with its members", answer=PodGroupView)
 def get_pod_group(call: Call) -> Answer:
     state = call.state()
-    return Answer(show_pod_group(state, find(state.pod_groups, "pod group", call.path["ns"], call.path["name"])))
+    found = find(state.pod_groups, "pod group", call.path["ns"], call.path["name"])
+    return Answer(show_pod_group(state, found, call.gateway.diagnosis))
 
 
 @table.write(

@@ -103,7 +103,7 @@ def _fits(state: StateReader, record: Application, filters: Mapping[str, Any]) -
 LIVE = Live(
     "application",
     lambda gateway, state, key: state.applications.get(key),
-    lambda gateway, state, record: show_application(state, record, pods=False),
+    lambda gateway, state, record: show_application(state, record, gateway.diagnosis, pods=False),
     in_order("application"),
     _fits,
 )
@@ -138,7 +138,7 @@ def list_of_kind(call: Call, kind: str | None) -> Answered:
     state, pods = call.state(), call.query.get("pods", "limit" not in call.query)
 
     def show(application: Application) -> ApplicationView:
-        return show_application(state, application, pods=pods)
+        return show_application(state, application, call.gateway.diagnosis, pods=pods)
 
     return listed(call, "application", show, None if kind is None else lambda application: application.type == kind)
 
@@ -146,7 +146,8 @@ def list_of_kind(call: Call, kind: str | None) -> Answered:
 @table.read("/namespaces/{ns}/applications/{name}", "Fetch an application", answer=ApplicationView)
 def get_application(call: Call) -> Answer:
     state = call.state()
-    return Answer(show_application(state, find_application(state, call.path["ns"], call.path["name"])))
+    application = find_application(state, call.path["ns"], call.path["name"])
+    return Answer(show_application(state, application, call.gateway.diagnosis))
 
 
 @table.read(

@@ -66,12 +66,12 @@ def _found(call: Call) -> tuple[StateReader, Daemonset]:
 @lists(table, DAEMONSETS, "/daemonsets", "daemonsets", query=(*LISTING, STATUS), answer=list[DaemonsetView])
 def list_daemonsets(call: Call) -> Answered:
     state = call.state()
-    return listed(call, "daemonset", lambda daemonset: show_daemonset(state, daemonset))
+    return listed(call, "daemonset", lambda daemonset: show_daemonset(state, daemonset, call.gateway.diagnosis))
 
 
 @table.read(DAEMONSET, "Fetch a daemonset", answer=DaemonsetView)
 def get_daemonset(call: Call) -> Answer:
-    return Answer(show_daemonset(*_found(call)))
+    return Answer(show_daemonset(*_found(call), call.gateway.diagnosis))
 
 
 @table.read(

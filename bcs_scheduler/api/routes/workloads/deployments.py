@@ -83,7 +83,7 @@ def find_deployment(state: StateReader, namespace: str, name: str) -> Deployment
 LIVE = Live(
     "deployment",
     lambda gateway, state, key: state.deployments.get(key),
-    lambda gateway, state, record: show_deployment(state, record, gateway.now()),
+    lambda gateway, state, record: show_deployment(state, record, gateway.diagnosis, gateway.now()),
     in_order("deployment"),
     lambda state, record, filters: fits_filters(record, record.labels, filters),
 )
@@ -100,7 +100,7 @@ LIVE = Live(
 )
 def list_deployments(call: Call) -> Answered:
     state, at = call.state(), call.gateway.now()
-    return listed(call, "deployment", lambda deployment: show_deployment(state, deployment, at))
+    return listed(call, "deployment", lambda deployment: show_deployment(state, deployment, call.gateway.diagnosis, at))
 
 
 @table.read(
@@ -117,7 +117,7 @@ async def get_deployment(call: Call) -> Answer:
         return find_deployment(call.state(), call.path["ns"], call.path["name"])
 
     def show(deployment: Deployment) -> DeploymentView:
-        return show_deployment(call.state(), deployment, call.gateway.now())
+        return show_deployment(call.state(), deployment, call.gateway.diagnosis, call.gateway.now())
 
     def news(view: DeploymentView) -> bool:
         return view.resource_version != call.query.get("resourceVersion")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.views.base import KeptMeta, show_meta
-from store.records import PodGroup
+from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
+from store.records import Application, PodGroup
 from store.state.reader import StateReader
 from transactions.rules.gangs import is_member
+from transactions.text import counted
 
 
 class PodGroupSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -27,9 +29,11 @@ class PodGroupMemberView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PodGroupStatusView(msgspec.Struct, frozen=True, kw_only=True):
-    """`phase`: Pending below the minimum, Running above it. `running`: taskgroups that count for the minimum."""
+    """`phase`: Pending below the minimum, Running above it. `running`: taskgroups that count for the minimum.
+    `reason`: why the group is below its minimum, in words; empty if it is not."""
 
     phase: str
+    reason: str
     running: int
     members: list[PodGroupMemberView]
 
@@ -42,7 +46,7 @@ class PodGroupView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     status: PodGroupStatusView
 
 
-def show_pod_group(state: StateReader, record: PodGroup) -> PodGroupView:
+def show_pod_group(state: StateReader, record: PodGroup, diagnose: Diagnose) -> PodGroupView:
     found = [state.applications.get(key) for key in list(state.indexes.applications_in(record.key))]
     applications = sorted((one for one in found if one is not None), key=lambda one: one.name)
     running = {one.key: sum(map(is_member, list(state.groups_of(one.key).values()))) for one in applications}
@@ -62,6 +66,7 @@ def show_pod_group(state: StateReader, record: PodGroup) -> PodGroupView:
         ),
         status=PodGroupStatusView(
             phase="Running" if complete else "Pending",
+            reason="" if complete else _reason(state, record, applications, diagnose),
             running=sum(running.values()),
             members=[
                 PodGroupMemberView(application=one.name, running=running[one.key], wanted=one.instances)
@@ -69,3 +74,15 @@ def show_pod_group(state: StateReader, record: PodGroup) -> PodGroupView:
             ],
         ),
     )
+
+
+def _reason(state: StateReader, record: PodGroup, applications: list[Application], diagnose: Diagnose) -> str:
+    """The reason of the first application that is not as it is defined."""
+    if not applications:
+        return "no application belongs to the group"
+    found = ((one.name, reason_of(state, one, diagnose)) for one in applications)
+    telling = next((f"{name}: {words}" for name, words in found if words), "")
+    wanted = sum(one.instances for one in applications)
+    if not telling and wanted < record.min_member:
+        return f"the applications request {counted(wanted, 'taskgroup')}, the minimum is {record.min_member}"
+    return telling

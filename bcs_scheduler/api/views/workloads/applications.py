@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta, View
+from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
 from bcs_scheduler.api.views.workloads.transactions import QueuedView, show_queue
 from bcs_scheduler.wire.times import rfc3339
 from store.records import Application
@@ -20,7 +21,8 @@ class PodName(msgspec.Struct, frozen=True, gc=False):
 
 class ApplicationView(View, frozen=True, kw_only=True):
     """Ours: `Transaction` (id of the operation that owns it), `Version` (newest), `Deployment` (name of the one it
-    belongs to), `Queued` (requests that wait, if there are any). `SubStatus`: its side of an update, RollingUpdateUp or
+    belongs to), `Queued` (requests that wait, if there are any), `Reason`. `Reason`: words for the cause if the
+    application is not as it is defined; otherwise empty. `SubStatus`: its side of an update, RollingUpdateUp or
     RollingUpdateDown."""
 
     kind: str
@@ -40,6 +42,7 @@ class ApplicationView(View, frozen=True, kw_only=True):
     last_update_time: int
     mode: str = ""
     message: str
+    reason: str
     pods: list[PodName] | msgspec.UnsetType = msgspec.UNSET
     version: str
     transaction: str
@@ -47,7 +50,9 @@ class ApplicationView(View, frozen=True, kw_only=True):
     queued: list[QueuedView] | msgspec.UnsetType = msgspec.UNSET
 
 
-def show_application(state: StateReader, application: Application, *, pods: bool = True) -> ApplicationView:
+def show_application(
+    state: StateReader, application: Application, diagnose: Diagnose, *, pods: bool = True
+) -> ApplicationView:
     """`Instances` counts the taskgroups that exist, `RunningInstances` those that run. Without `pods`, which names each
     of them, the view costs the same however many there are."""
     counts = state.status_counts(application.key)
@@ -74,6 +79,7 @@ def show_application(state: StateReader, application: Application, *, pods: bool
         update_time=int(application.updated_at),
         last_update_time=int(max(application.updated_at, state.latest_of.get(application.key, 0.0))),
         message=application.message,
+        reason=reason_of(state, application, diagnose),
         pods=_pods(state, application) if pods else msgspec.UNSET,
         version=application.version,
         transaction=application.operation,

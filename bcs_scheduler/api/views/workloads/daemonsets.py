@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from bcs_scheduler.api.views.base import Meta
+from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
 from bcs_scheduler.wire.times import rfc3339
 from offers.agents import ListedAgent
 from store.records import Daemonset, TaskGroup, Version
@@ -45,6 +46,8 @@ class DaemonsetView(msgspec.Struct, frozen=True, kw_only=True):
     pods: dict[str, dict[str, str]] = msgspec.field(name="Pods")
     kind: str = "daemonset"
     message: str
+    reason: str
+    """Words for the cause if the daemonset is not as it is defined; otherwise empty."""
     stuck: bool
     """Taskgroups have ended that nothing restarts, and no other operation is in progress; `message` names them."""
     version: str
@@ -70,7 +73,7 @@ class DaemonsetAgent(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-def show_daemonset(state: StateReader, daemonset: Daemonset) -> DaemonsetView:
+def show_daemonset(state: StateReader, daemonset: Daemonset, diagnose: Diagnose) -> DaemonsetView:
     application = state.applications.get(daemonset.key)
     groups = sorted(state.groups_of(daemonset.key).values(), key=lambda group: (group.index, group.id))
     staying = [group for group in groups if not daemons.is_misplaced(group)]
@@ -93,6 +96,7 @@ def show_daemonset(state: StateReader, daemonset: Daemonset) -> DaemonsetView:
         last_update_time=int(daemonset.updated_at),
         pods={group.id: {} for group in groups},
         message=daemonset.message,
+        reason=reason_of(state, application, diagnose) if application is not None else "",
         stuck=daemonset.stuck,
         version=newest,
         max_unavailable=daemonset.max_unavailable,

@@ -11,6 +11,7 @@ import msgspec
 
 from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.views.base import Meta
+from bcs_scheduler.api.views.workloads.reasons import Diagnose, reason_of
 from bcs_scheduler.api.views.workloads.transactions import QueuedView, show_queue
 from bcs_scheduler.api.views.workloads.versions import VersionView, show_version
 from bcs_scheduler.wire.times import rfc3339
@@ -121,6 +122,8 @@ class DeploymentView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     create_time: str
     update_time: str
     progress_time: str
+    reason: str
+    """Words for the cause if the newest application is not as it is defined; otherwise empty."""
     resource_version: str = ""
     queued: list[QueuedView] | msgspec.UnsetType = msgspec.UNSET
     """Requests that wait for their turn, if there are any."""
@@ -143,16 +146,22 @@ class RevisionDetail(RevisionView, frozen=True, kw_only=True, rename="camel"):
     document: dict[str, Any] | None
 
 
-def show_deployment(state: StateReader, deployment: Deployment, now: float) -> DeploymentView:
+def show_deployment(state: StateReader, deployment: Deployment, diagnose: Diagnose, now: float) -> DeploymentView:
     """`now`: Unix seconds."""
     found = summarize(state, deployment, now)
-    view = _view(state, deployment, found)
-    times = {"check_time": 0, "update_time": "", "progress_time": ""}
+    view = _view(state, deployment, diagnose, found)
+    times = {"reason": "", "check_time": 0, "update_time": "", "progress_time": ""}
     digest = blake2b(msgspec.json.encode(msgspec.structs.replace(view, **times)), digest_size=8)
     return msgspec.structs.replace(view, resource_version=digest.hexdigest())
 
 
-def _view(state: StateReader, deployment: Deployment, found: DeploymentSummary) -> DeploymentView:
+def _reason(state: StateReader, deployment: Deployment, diagnose: Diagnose) -> str:
+    newest = deployment.successor or deployment.application
+    application = state.applications.get(object_key(deployment.namespace, newest))
+    return reason_of(state, application, diagnose) if application is not None else ""
+
+
+def _view(state: StateReader, deployment: Deployment, diagnose: Diagnose, found: DeploymentSummary) -> DeploymentView:
     bound = state.applications.get(deployment.application_key)
     previous = state.revisions.get(part_key(deployment.key, deployment.previous)) if deployment.previous else None
     return DeploymentView(
@@ -174,6 +183,7 @@ def _view(state: StateReader, deployment: Deployment, found: DeploymentSummary) 
         is_in_rolling=bool(deployment.phase),
         check_time=int(deployment.updated_at),
         message=deployment.message,
+        reason=_reason(state, deployment, diagnose),
         raw_json=_document_text(deployment.raw),
         raw_json_backup=_document_text(previous.raw) if previous else "",
         name=deployment.name,

@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.views.base import KillPolicyView, Meta, ResourceView, RestartPolicyView, View, resources
+from bcs_scheduler.api.views.workloads.reasons import NotReplaced, Replacements, not_replaced
 from bcs_scheduler.wire.redaction import hide_headers
 from bcs_scheduler.wire.times import rfc3339
-from store.records import BoundPort, CheckResult, Task, TaskGroup, Version
+from store.records import BoundPort, CheckResult, Task, TaskGroup, Transaction, Version
 from store.records.definition import AttributeValue, Container, HealthCheck, KillPolicy, RestartPolicy
 from store.state.reader import StateReader
 from transactions.rules.taskgroups.health import LOCAL, unknown
@@ -122,7 +123,8 @@ class TaskView(View, frozen=True, kw_only=True):
 class TaskGroupView(View, frozen=True, kw_only=True):
     """`ReschededTimes` and `Taskgroup` (the tasks) are the original's spellings. Ours: `AgentIP`, `Role`,
     `Executor`, `Healthy` (no check of a task that runs fails), `UnreachableSince`, `KillingSince`, `KillReason`,
-    `EndCause`, `EndTime`."""
+    `EndCause`, `EndTime`, `NextStart`, `NotReplaced`. `NextStart`: Unix seconds before which it is not started again;
+    0 = it has not ended, or is not restarted."""
 
     kind: str = "application"
     id: str
@@ -156,6 +158,8 @@ class TaskGroupView(View, frozen=True, kw_only=True):
     killing_since: int
     kill_reason: str
     end_cause: str
+    next_start: int
+    not_replaced: NotReplaced
     launch_resource: ResourceView
     curr_resource: ResourceView
 
@@ -176,7 +180,7 @@ class _Definition:
         return containers[position] if position < len(containers) else Container()
 
 
-_encoded: dict[str, tuple[TaskGroup, Version, msgspec.Raw]] = {}
+_encoded: dict[str, tuple[TaskGroup, Version, Transaction | None, msgspec.Raw]] = {}
 """Encoded views of taskgroups by id, with the records of which they were made; shared by all requests."""
 
 
@@ -186,10 +190,12 @@ class Presenter:
     def __init__(self, state: StateReader) -> None:
         self._state = state
         self._definitions: dict[tuple[str, str], _Definition] = {}
+        self._replacements = Replacements(state)
 
     def taskgroup(self, group: TaskGroup) -> TaskGroupView:
         definition = self._definition(group)
         amounts = resources(group.resources)
+        replacing = self._replacements.of(group)
         return TaskGroupView(
             kind=definition.kind,
             id=group.id,
@@ -229,19 +235,22 @@ class Presenter:
             killing_since=int(group.killing_since),
             kill_reason=group.kill_reason,
             end_cause=group.end_cause,
+            next_start=int(replacing.due_at) if replacing is not None else 0,
+            not_replaced=not_replaced(group, definition.version, replacing is not None),
             launch_resource=amounts,
             curr_resource=amounts,
         )
 
     def encoded(self, group: TaskGroup) -> msgspec.Raw:
         """The taskgroup as JSON, for long lists. Records are immutable, and most are the same as at the last list."""
-        version = self._definition(group).version
+        version, replacing = self._definition(group).version, self._replacements.of(group)
         known = _encoded.get(group.id)
-        if known is None or known[0] is not group or known[1] is not version:
-            known = _encoded[group.id] = group, version, msgspec.Raw(_encoder.encode(self.taskgroup(group)))
+        if known is None or known[0] is not group or known[1] is not version or known[2] is not replacing:
+            encoded = msgspec.Raw(_encoder.encode(self.taskgroup(group)))
+            known = _encoded[group.id] = group, version, replacing, encoded
             while len(_encoded) > REMEMBERED:
                 _encoded.pop(next(iter(_encoded)), None)
-        return known[2]
+        return known[3]
 
     def task(self, group: TaskGroup, position: int) -> TaskView:
         return self._task(group, group.tasks[position], position, self._definition(group))

@@ -9,7 +9,7 @@ from bcs_scheduler.cli.client.lookup import find_agent, unique_names
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.kinds.base import Found
 from bcs_scheduler.cli.output.data import print_data
-from bcs_scheduler.cli.output.tables import Column, field_list
+from bcs_scheduler.cli.output.tables import Column, field_list, reason_column
 from bcs_scheduler.cli.output.text import pairs, status_text, when
 from bcs_scheduler.cli.session import Session
 
@@ -62,6 +62,24 @@ def _share(used: Any, total: Any) -> str:
     return f"{float(used or 0):g}/{float(total or 0):g}"
 
 
+def _reason(agent: Json) -> str:
+    """Why an agent takes no taskgroups, or not all that tolerate no taints; empty if there is no restriction."""
+    if not agent.get("active", True):
+        return "not registered with the Mesos master"
+    parts = [DRAINS[agent["drain"]]] if agent.get("drain") in DRAINS else []
+    if agent.get("disabled") and not parts:
+        parts.append("cordoned: no new taskgroups are placed on it; `bcs uncordon` ends that")
+    if agent.get("taints"):
+        parts.append(f"only taskgroups that tolerate {pairs(agent['taints'])}")
+    return "; ".join(parts)
+
+
+DRAINS = {
+    "draining": "its taskgroups are being moved away",
+    "drained": "all its taskgroups were moved away; `bcs uncordon` makes it take taskgroups again",
+    "failed": "not all its taskgroups could be moved away in time; `bcs drain` tries again",
+}
+"""Words for the states of drains."""
 AGENT_COLUMNS: Sequence[Column] = (
     Column("NAME", lambda a: a.get(NAME) or a.get("hostname")),
     Column("IP", lambda a: a.get("ip")),
@@ -72,6 +90,7 @@ AGENT_COLUMNS: Sequence[Column] = (
     Column("DISK MB", lambda a: _share(a.get("diskused"), a.get("disktotal")), wide=True, right=True),
     Column("ID", lambda a: a.get("id"), wide=True),
     Column("ATTRIBUTES", lambda a: attributes_text(a.get("attributes") or ()), wide=True),
+    reason_column(_reason),
 )
 OFFERS: Sequence[Column] = (
     Column("HOST", lambda o: o.get("hostname")),
@@ -129,8 +148,9 @@ def describe_agent(session: Session, name: str, events: str, form: str) -> None:
             [
                 ("Host", agent.get("hostname")),
                 ("IP", agent.get("ip")),
-                ("ID", agent.get("id")),
-                ("Settings key", agent.get("key")),
+                ("ID", agent.get("id") if session.wide else ""),
+                ("Settings key", agent.get("key") if session.wide else ""),
+                ("Reason", _reason(agent)),
                 ("Status", status_text(state)),
                 ("Drain", agent.get("drain")),
                 ("Registered", when((agent.get("registered_time") or 0) / 1e9)),

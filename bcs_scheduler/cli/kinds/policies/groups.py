@@ -8,7 +8,7 @@ from bcs_scheduler.cli.client.types import Accepted, Json
 from bcs_scheduler.cli.documents.document import Document
 from bcs_scheduler.cli.kinds.objects.extensions import operations_for, upsert
 from bcs_scheduler.cli.output.data import print_data
-from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
+from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.text import pairs, when
 from bcs_scheduler.cli.session import Session
 
@@ -34,6 +34,7 @@ POD_GROUP_COLUMNS = (
     age_column("AGE", _created),
     time_column("CREATED", _created),
     Column("MEMBERS", _members, long=True),
+    reason_column(lambda g: g["status"].get("reason")),
 )
 
 
@@ -76,6 +77,7 @@ def describe_pod_group(session: Session, name: str, events: str, form: str) -> N
                 ("Labels", pairs(head.get("labels"))),
                 ("Created", when(head.get("creationTimestamp"))),
                 ("Status", found["status"]["phase"]),
+                ("Reason", found["status"].get("reason")),
                 ("Minimum", str(spec["minMember"])),
                 ("Minimum by member", _by_member(found) or "none"),
                 ("Priority class", spec["priorityClassName"] or "none"),

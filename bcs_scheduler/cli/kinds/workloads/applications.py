@@ -18,7 +18,9 @@ def _ready(application: Json) -> Styled:
 
 
 def _reason(application: Json) -> str:
-    """Why an application is not as it is defined; empty if it is."""
+    """Why an application is not as it is defined; empty if it is. Servers without reasons give the message."""
+    if "Reason" in application:
+        return str(application["Reason"])
     counts = application["RunningInstances"], application["Instances"]
     if application["Status"] == "Finish" or counts == (application["DefineInstances"],) * 2:
         return ""
@@ -110,6 +112,7 @@ def describe_application(session: Session, name: str, events: str, form: str) ->
                 ("Deployment", found.get("Deployment")),
                 ("Status", status_text(found["Status"])),
                 ("Message", found.get("Message")),
+                ("Reason", found.get("Reason")),
                 ("Taskgroups", _counts(found)),
                 ("Labels", pairs((found.get("ObjectMeta") or {}).get("labels"))),
                 ("Created", when(found.get("Created"))),

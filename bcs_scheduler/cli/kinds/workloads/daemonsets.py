@@ -166,7 +166,7 @@ DAEMONSETS = (
     Column("MISSCHEDULED", lambda d: d["counts"]["misscheduled"], wide=True, right=True),
     Column("VERSION", lambda d: d["version"], wide=True),
     time_column("CREATED", lambda d: d.get("Created")),
-    reason_column(lambda d: "" if d["Status"] == "Running" else d.get("message")),
+    reason_column(lambda d: "" if d["Status"] == "Running" else d.get("reason") or d.get("message")),
 )
 AGENTS_OF_DAEMONSET = (
     Column("NAME", lambda a: a["hostname"]),
@@ -195,6 +195,7 @@ def describe_daemonset(session: Session, name: str, events: str, form: str) -> N
                 ("Name", object_key(found["namespace"], found["name"])),
                 ("Status", status_text(found["Status"])),
                 ("Message", found.get("message")),
+                ("Reason", found.get("reason")),
                 ("Progress", status_line(found)),
                 (
                     "Taskgroups",

@@ -36,12 +36,19 @@ def status_line(deployment: Json) -> str:
     return ", ".join(parts) + (f": {message}" if message else "")
 
 
+STUCK = ("UpdateSuspend", "UpdatePaused")
+"""Statuses that a deployment does not leave by itself."""
+
+
 def _reason(deployment: Json) -> str:
-    """Message of the deployment, or else the reason why it is not available; empty if all is right."""
+    """The reason of the newest application, after the message if the deployment is stuck; empty if all is right."""
     if is_complete(deployment) and deployment["counts"]["ready"] >= deployment["instances"]:
         return ""
     short = (c["message"] for c in deployment["conditions"] if (c["type"], c["status"]) == ("Available", "False"))
-    return str(deployment.get("message") or next(short, ""))
+    said, cause = str(deployment.get("message") or ""), str(deployment.get("reason") or "")
+    if deployment["status"] in STUCK:
+        return "; ".join(filter(None, (said, cause)))
+    return cause or said or next(short, "")
 
 
 def _ready_of(deployment: Json) -> Styled:
@@ -126,6 +133,7 @@ def deployment_fields(found: Json) -> list[tuple[str, Any]]:
         ("Name", object_key(found["namespace"], found["name"])),
         ("Status", status_text(found["status"])),
         ("Message", found.get("message")),
+        ("Reason", found.get("reason")),
         ("Progress", status_line(found)),
         ("Revision", f"{found['revision']}{_leaving(found)}"),
         (

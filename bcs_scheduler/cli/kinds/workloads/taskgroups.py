@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -10,9 +11,14 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.kinds.base import Found
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, reason_column, time_column
 from bcs_scheduler.cli.output.terminal import Styled
-from bcs_scheduler.cli.output.text import one_line, status_text, when
+from bcs_scheduler.cli.output.text import duration, one_line, status_text, when
 from bcs_scheduler.cli.session import Session
 
+NOT_REPLACED = {
+    "policy": "not restarted (restart policy Never)",
+    "restarts": "not restarted (all {limit} restarts are used up)",
+}
+"""Words for the codes of the reasons why nothing replaces a taskgroup."""
 RIGHT = ("Running", "Finish", "Starting", "Staging")
 """Statuses that need no reason."""
 
@@ -66,7 +72,18 @@ def _reason(group: Json) -> str:
     failing = [text for task in group.get("Taskgroup") or () if (text := _failing_checks(task))]
     if group["Status"] in RIGHT:
         return ", ".join(failing)
-    return str(group.get("Message") or "") or next((_task_reason(task) for task in group.get("Taskgroup") or ()), "")
+    tasks = group.get("Taskgroup") or ()
+    words = str(group.get("Message") or "") or next((_task_reason(task) for task in tasks), "")
+    return ", ".join(filter(None, (words, _following(group))))
+
+
+def _following(group: Json) -> str:
+    """The next start of a taskgroup that has ended, or why there is none; empty if it has not ended."""
+    if group.get("NotReplaced"):
+        limit = (group.get("RestartPolicy") or {}).get("maxtimes")
+        return NOT_REPLACED.get(group["NotReplaced"], "").format(limit=limit)
+    left = int(group.get("NextStart") or 0) - time.time()
+    return f"starts again in {duration(left)}" if left >= 1 else ""
 
 
 TASKGROUPS: Sequence[Column] = (
@@ -123,10 +140,12 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
         field_list(
             [
                 ("Name", group["Name"]),
-                ("ID", group["ID"]),
+                ("ID", group["ID"] if session.wide else ""),
                 ("Status", status_text(group["Status"])),
                 ("Message", group.get("Message")),
-                ("Host", f"{group.get('HostName')} (agent {group.get('AgentID')})"),
+                ("Next", _following(group)),
+                ("Host", group.get("HostName")),
+                ("Agent", group.get("AgentID") if session.wide else ""),
                 ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
                 ("Version", group.get("VersionName")),
                 ("Reschedules", group.get("ReschededTimes")),
@@ -136,10 +155,15 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
         )
     )
     for task in group.get("Taskgroup") or ():
-        session.out.print(f"\nTask {task['ID']}", "bold")
+        session.out.print(f"\nTask {task['ID'] if session.wide else _task_name(group, task)}", "bold")
         session.show(field_list(_task_fields(task)))
     if events:
         print_events(session, *application_of(group["ID"]), about=group["Name"])
+
+
+def _task_name(group: Json, task: Json) -> str:
+    """The name of a task, or its number in the taskgroup: `--task` takes both."""
+    return str(task.get("Name") or [one["ID"] for one in group["Taskgroup"]].index(task["ID"]))
 
 
 def _task_fields(task: Json) -> list[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.output.tables import Column, age_column, field_list, time_column
 from bcs_scheduler.cli.output.text import duration, local_time, moment, operation, status_text, verdict, when
 from bcs_scheduler.cli.session import Session
-from store.keys import object_key
+from store.keys import object_key, transaction_name
 
 ENDED = ("FINISH", "FAIL", "TIMEOUT", "CANCEL", "SUPERSEDED")
 
@@ -73,7 +73,8 @@ def describe_transaction(session: Session, name: str, events: str, form: str) ->
     session.show(
         field_list(
             [
-                ("ID", found["transactionID"]),
+                ("Name", transaction_name(found["transactionID"])),
+                ("ID", found["transactionID"] if session.wide else ""),
                 ("Operation", operation(found)),
                 ("Object", f"{found.get('objectKind')} {owner}"),
                 ("Status", status_text(verdict(found["status"]))),
