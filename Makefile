@@ -27,7 +27,7 @@ PYMESOS := pymesos>=0.3.15
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv ready debian demo test check coverage release-check soak haproxy chromium lint format bench executor proto mesos clean
+.PHONY: help venv ready debian demo test check coverage release-check soak haproxy chromium engine lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -58,11 +58,11 @@ $(DEV_READY): setup.cfg pyproject.toml
 
 # All that lint and tests need. `make -j2 ready` installs packages of Python and of Debian at the same time.
 ready: $(DEV_READY) debian
-	@$(MAKE) --no-print-directory mesos haproxy chromium
+	@$(MAKE) --no-print-directory mesos haproxy chromium engine
 
 # Missing packages of Debian, all at once. Its targets below install what they need by themselves.
 debian:
-	@need=; for name in $$($(MESOS)/setup.sh packages) haproxy chromium chromium-driver; do \
+	@need=; for name in $$($(MESOS)/setup.sh packages) haproxy chromium chromium-driver docker.io busybox-static; do \
 		dpkg -s $$name >/dev/null 2>&1 || need="$$need $$name"; done; \
 	test -z "$$need" || { mkdir -p build; \
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends $$need; } >build/debian.log 2>&1 || \
@@ -73,7 +73,7 @@ demo: $(READY)
 
 # The last line printed is pytest's own summary. Hundreds of processes are started: none compiles again what another has.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(READY) mesos haproxy chromium
+test: $(READY) mesos haproxy chromium engine
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Fast tests need neither ZooKeeper nor Mesos, and start no thread, process or server (tests/unit/conftest.py).
@@ -132,6 +132,12 @@ haproxy:
 chromium:
 	@test -x /usr/bin/chromedriver || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium chromium-driver >/dev/null; } || { \
 		echo "Chromium is missing and can be installed by root only. As root, once: make chromium" >&2; exit 1; }
+
+# A real container engine for the integration tests, which run it themselves, and the program of its only image.
+engine:
+	@test -x /usr/sbin/dockerd -a -x /bin/busybox || { apt-get update -qq && \
+		apt-get install -y -qq --no-install-recommends docker.io busybox-static >/dev/null; } || { \
+		echo "docker.io is missing and can be installed by root only. As root, once: make engine" >&2; exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
+from tests.integration.containerengine import ContainerEngine
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.zookeeper import ZooKeeperServer
 from tests.integration.zookeeperensemble import ZooKeeperEnsemble
@@ -46,6 +48,19 @@ def real_mesos(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealMesos]:
     """A master and three agents, shared by all tests of a run: use frameworks of your own, and leave the processes
     alone or bring them back before the test ends."""
     yield from _started(RealMesos(tmp_path_factory.mktemp("mesos"), environment={"MESOS_CLUSTER": "integration"}))
+
+
+@pytest.fixture(scope="session")
+def container_engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ContainerEngine]:
+    """A real container engine with the image containerengine.IMAGE, shared by all tests of a run.
+    Only root can start one."""
+    if os.geteuid() != 0:
+        pytest.skip("a container engine needs root")
+    engine = ContainerEngine(tmp_path_factory.mktemp("engine"))
+    try:
+        yield engine.start()
+    finally:
+        engine.stop()
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,10 @@ class TypingTerminal:
         self.type(line)
         return self._prompt(seconds)
 
+    def ended(self, seconds: float = 180) -> tuple[int, str]:
+        """Exit code and output of the line that was typed last, when the shell shows its prompt again."""
+        return self._prompt(seconds)
+
     def until(self, text: str, seconds: float = 120) -> str:
         """What is shown up to this text."""
         return self._read(lambda: self._shown if text in self._shown else None, text, seconds)
