@@ -61,6 +61,9 @@ class TurnContext:
         self._attempts = 0
         """Number of `attempt`s in progress, one inside the other."""
         self.units: list[Unit] = []
+        self.rebalancings = 0
+        """Number of moves begun in this term to rebalance the cluster: a plan made before one of another rebalancing is
+        out of date."""
         self.remaining_work: list[Iterator[None]] = []
         """Work that the present request leaves to be done in slices (bcs_scheduler.core.requests.sliced)."""
         self.incomplete: set[str] = set()

@@ -39,7 +39,7 @@ from bcs_scheduler.core.controllers.workloads.services import Services
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased, requests
 from bcs_scheduler.core.interface.effects import Reason, Reply
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.core.requests.dry_run import needs_offers, plan
+from bcs_scheduler.core.requests.dry_run import plan, wait_for_offers, waits_for_offers
 from bcs_scheduler.core.requests.handler import RequestHandler
 from bcs_scheduler.core.requests.sliced import SlicedRequests
 from bcs_scheduler.core.structures.time_budget import COMMANDS, EVENTS, LAUNCHES, STEPS, UNLIMITED, TimeBudget
@@ -56,8 +56,6 @@ from transactions.text import duration
 
 TICK = 1.0
 """Longest pause in seconds between two turns: timers of the controllers have this grain."""
-PLAN_PATIENCE = 3.0
-"""Seconds a plan waits for offers if none are held."""
 ROUNDS = 8
 """Greatest number of placement passes per turn; each further pass places demands for which the one before made room."""
 
@@ -264,12 +262,11 @@ class Core:
         handler(event)
 
     def _command(self, command: requests.Request) -> None:
-        turn = self.turn_context
-        if needs_offers(command) and turn.connected and not turn.pool:
-            self._offer_manager.revive()
-            self._plans.append((turn.now + PLAN_PATIENCE, command))
-            return
-        self._answer(command)
+        until = wait_for_offers(self.turn_context, self._offer_manager, command)
+        if until:
+            self._plans.append((until, command))
+        else:
+            self._answer(command)
 
     def _answer(self, command: requests.Request) -> None:
         run = partial(plan, self.turn_context, self._request_handler) if command.dry_run else self._request_handler.run
@@ -390,11 +387,12 @@ class Core:
                 break
 
     def _plan_waiting(self) -> None:
+        turn = self.turn_context
         waiting, self._plans = self._plans, []
         for until, command in waiting:
-            if self.turn_context.now < until and self.turn_context.connected and not self.turn_context.pool:
+            if waits_for_offers(turn, command, until):
                 self._plans.append((until, command))
             else:
-                self.turn_context.start(self.turn_context.now, command.cause)
+                turn.start(turn.now, command.cause)
                 self._answer(command)
-                self.turn_context.cut()
+                turn.cut()

@@ -9,7 +9,7 @@ the number of agents, and a unit moves once in a plan, so a plan ends and is nev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 Goal = Literal["pack", "spread"]
@@ -21,7 +21,7 @@ KINDS = 8
 TARGETS = 4
 """Agents tried for one unit in a step, best first."""
 REFUSALS = 24
-"""Candidates that are refused before a step gives up: each answer may cost a millisecond."""
+"""Candidates that are refused before the search looks at other agents: with a policy, each answer costs a session."""
 LOOKED_AT = 64
 """Agents examined for one unit in a step: full agents are passed over."""
 
@@ -95,8 +95,8 @@ def moves(
     loads: Sequence[Load], goal: Goal, least: float, admits: Callable[[Unit, str], bool]
 ) -> Iterator[Move | None]:
     """Yields moves of at least the gain `least` (difference of the measure, above 0), until none is found. None is
-    yielded where a step finds no move, and the next one looks further. `loads` follow the moves. `admits` is asked for
-    a unit and a target, and takes the room if it answers True."""
+    yielded after each refusal, and where a step finds no move, and the next one looks further. `loads` follow the
+    moves. `admits` is asked for a unit and a target, and takes the room if it answers True."""
     exhausted: set[str] = set()
     """Agents that no unit could leave since the last move."""
     moved: set[str] = set()
@@ -105,7 +105,7 @@ def moves(
         sources = [load for load in order if load.name not in exhausted and load.units][:SOURCES]
         if not sources:
             return
-        found = _best(sources, order, goal, least, moved, admits)
+        found = yield from _best(sources, order, goal, least, moved, admits)
         if found is None:
             exhausted.update(load.name for load in sources)
             yield None
@@ -127,8 +127,8 @@ def _best(
     least: float,
     moved: set[str],
     admits: Callable[[Unit, str], bool],
-) -> tuple[Move, Load, Load] | None:
-    """The admitted move with the greatest gain among some; None if there is none."""
+) -> Generator[None, None, tuple[Move, Load, Load] | None]:
+    """Returns the admitted move with the greatest gain among some; None if there is none. A step asks one question."""
     candidates: list[tuple[float, str, Move, Load, Load]] = []
     for source in sources:
         for unit in _kinds(source, moved):
@@ -146,6 +146,7 @@ def _best(
         refused.add(place)
         if len(refused) >= REFUSALS:
             break
+        yield
     return None
 
 

@@ -1,4 +1,5 @@
-"""``python -m tests.simulation --seeds N --steps N [--seed S] [--jobs 2] [--policy POLICY] [--verbose]``
+"""``python -m tests.simulation --seeds N --steps N [--seed S] [--jobs 2] [--policy POLICY] [--moves]
+[--verbose]``
 
 Runs seeds and says what happened in them; exits 1 at the first violation, with its story and how to replay it.
 """
@@ -28,9 +29,10 @@ def main() -> int:
     parser.add_argument(
         "--policy", choices=("simple", "session", "hierarchical"), default="simple", help="policy of the scheduler"
     )
+    parser.add_argument("--moves", action="store_true", help="with rebalancing, and policies by seed")
     parser.add_argument("--verbose", action="store_true", help="print the whole story of a single seed")
     arguments = parser.parse_args()
-    policy = arguments.policy
+    policy = "moves" if arguments.moves else arguments.policy
     if arguments.seed is not None:
         return _one(arguments.seed, arguments.steps, arguments.verbose, policy)
     return _many(range(arguments.first, arguments.first + arguments.seeds), arguments.steps, arguments.jobs, policy)
@@ -68,7 +70,7 @@ def _many(seeds: range, steps: int, jobs: int, policy: str) -> int:
 
 def _world(policy: str) -> dict[str, bool]:
     """The arguments of `simulate` for a policy."""
-    return {"sessions": policy == "session", "trees": policy == "hierarchical"}
+    return {"sessions": policy == "session", "trees": policy == "hierarchical", "moves": policy == "moves"}
 
 
 class _Run:
@@ -84,7 +86,7 @@ class _Run:
 def _report(result: Result, policy: str) -> int:
     print("\n".join(result.story))
     print(f"\nseed {result.seed}: VIOLATION of {result.violation}")
-    more = "" if policy == "simple" else f" --policy {policy}"
+    more = {"simple": "", "moves": " --moves"}.get(policy, f" --policy {policy}")
     print(f"replay: python -m tests.simulation --seed {result.seed} --steps {result.steps}{more} --verbose")
     return 1
 

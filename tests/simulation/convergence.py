@@ -49,17 +49,21 @@ class Convergence:
         end = self.world.now + PATIENCE
         quiet = 0
         while quiet < SETTLED:
-            self.world.run(self.world.now + GRAIN)
-            self.faults.elect_if_needed()
-            self.master.allocate()
-            leader = self.faults.leader()
-            if leader is not None:
-                self.users.repair(leader.receive)
-            self.invariants.step()
+            self.pass_time()
             problem = self.problem()
             quiet = 0 if problem else quiet + 1
             if problem and self.world.now > end:
                 raise Violation(*problem)
+
+    def pass_time(self) -> None:
+        """A moment without faults and without other requests than repairs."""
+        self.world.run(self.world.now + GRAIN)
+        self.faults.elect_if_needed()
+        self.master.allocate()
+        leader = self.faults.leader()
+        if leader is not None:
+            self.users.repair(leader.receive)
+        self.invariants.step()
 
     def problem(self) -> tuple[str, ...] | None:
         """The first thing that is not as it should be: number, words, objects."""

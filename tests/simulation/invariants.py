@@ -15,9 +15,9 @@ in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulatio
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
 groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations, that
-of large losses (I58) in tests.simulation.losses. That statuses follow each other as their tables say (I33) is checked
-by the core itself (transactions.transitions). What must hold once faults have stopped is in
-tests.simulation.convergence.
+of large losses (I58) in tests.simulation.losses, those of moves (I59 to I63) in tests.simulation.moving. That statuses
+follow each other as their tables say (I33) is checked by the core itself (transactions.transitions). What must hold
+once faults have stopped is in tests.simulation.convergence.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from tests.simulation.keeping import Keeping
 from tests.simulation.losses import Losses
 from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
+from tests.simulation.moving import Moves
 from tests.simulation.oracle import Site, neighbours_in, objection_in_any_order
 from tests.simulation.orphans import Orphans
 from tests.simulation.ownership import Ownership
@@ -71,6 +72,7 @@ class Invariants:
         self.pod_groups = PodGroups(world)
         self.reservations = Reservations(world, options)
         self.trees = TreeRules(world, options)
+        self.moves = Moves(world, master, options)
         self.orphans = Orphans(world, store, master)
         self.timekeeping = Timekeeping(world, store, options)
         self.keeping = Keeping(world, options, store.durable, users.unwanted, self.timekeeping)
@@ -100,6 +102,7 @@ class Invariants:
         self.sessions.decided(before, unit)
         self.reservations.decided(term, unit)
         self.trees.decided(term, unit)
+        self.moves.decided(term, unit)
 
     def _taskgroup_changed(self, term: Term, before: Records, unit: Unit, change: Change) -> None:
         old, new = before.get((change.kind, change.key)), change.record

@@ -36,6 +36,7 @@ from tests.simulation import (
     mutantclocks,
     mutantgroups,
     mutantkeeping,
+    mutantmoves,
     mutantowners,
     mutantreservations,
     mutantsessions,
@@ -407,3 +408,12 @@ OF_RESERVATIONS = (
     Mutant("save placeholders only", mutantreservations.save_placeholders_only, ("I48",)),
 )
 """Mutants that are looked for in worlds with reservations."""
+
+OF_MOVES = (
+    Mutant("move anybody", mutantmoves.move_anybody, ("I59",), range(6, 46)),
+    Mutant("ignore the budget", mutantmoves.ignore_the_budget, ("I60", "I41"), range(2, 42)),
+    Mutant("move to full agents", mutantmoves.move_to_full_agents, ("I61",), range(6, 46)),
+    Mutant("ignore the bound", mutantmoves.ignore_the_bound, ("I62", "I63"), range(4, 44)),
+    Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(49, 89)),
+)
+"""Mutants that are looked for in worlds with moves."""

@@ -104,13 +104,13 @@ class Sessions:
         # A finished taskgroup is no disruption, except of deployments and daemonsets.
         counted = is_ready if application.deployment or application.type == "daemonset" else ready
         left = sum(map(counted, members)) - sum(map(counted, evicted))
-        least = application.instances - self._bound(before, application)
+        least = application.instances - self.bound(before, application)
         if left < least:
             words = f"evictions leave {left} of {application.instances} of {key} ready, {least} must stay"
             raise Violation("I41", words, key, *(group.id for group in evicted))
 
     @staticmethod
-    def _bound(before: Records, application: Application) -> int:
+    def bound(before: Records, application: Application) -> int:
         deployment = before.get(("deployment", application.deployment_key)) if application.deployment else None
         if isinstance(deployment, Deployment):
             return deployment.strategy.max_unavailable

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.options import CoreOptions
-from tests.simulation import managers, podgroups, reservations
+from tests.simulation import managers, moving, podgroups, reservations
 from tests.simulation.convergence import Convergence
 from tests.simulation.driver import Hooks, Node
 from tests.simulation.executors import Prober, sends_output
@@ -52,12 +53,19 @@ class Result:
 
 class Simulation:
     def __init__(
-        self, seed: int, sessions: bool = False, groups: bool = False, reserving: bool = False, trees: bool = False
+        self,
+        seed: int,
+        sessions: bool = False,
+        groups: bool = False,
+        reserving: bool = False,
+        trees: bool = False,
+        moves: bool = False,
     ) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
-        `trees`: with the policy `hierarchical` (tests.simulation.trees)."""
-        self.groups, self.reserving, self.trees = groups, reserving, trees
+        `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
+        cluster (tests.simulation.moving)."""
+        self.groups, self.reserving, self.trees, self.moves = groups, reserving, trees, moves
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
@@ -77,6 +85,10 @@ class Simulation:
             options = with_trees(options)
             self.users.asked = asked
             self.users.queues = TreeOperators(world, self.store.durable)
+        elif moves:
+            options = moving.with_moves(options, world)
+            self.users.asked = moving.asked
+            self.groups, self.reserving = (moving.kind_of_world(seed) == kind for kind in ("groups", "reservations"))
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
@@ -92,7 +104,7 @@ class Simulation:
 
     def run(self, steps: int) -> None:
         """Raises Violation."""
-        for _ in range(self.world.number(3, 6)):
+        for _ in range(self.world.number(3, 6) + 4 * self.moves):
             agent = self.faults.add_agent()
             self.users.agents.append(str(agent.attributes["InnerIP"]))
         self.faults.elect_if_needed()
@@ -100,13 +112,25 @@ class Simulation:
             self._step(step)
         self.faults.repair()
         self.convergence.wait()
+        if self.moves:
+            self._moves_end()
         self._recount()
+
+    def _moves_end(self) -> None:
+        """I63: nothing changes any more but by moves, and they end."""
+        moves, end = self.invariants.moves, self.world.now + moving.REST
+        while self.world.now - moves.latest < moving.QUIET:
+            if self.world.now > end:
+                raise Violation("I63", "taskgroups move without end")
+            self.convergence.pass_time()
+        self.convergence.wait()
 
     def _step(self, step: int) -> None:
         world = self.world
-        if world.chance(0.4):
+        # Taskgroups move while their applications are at rest.
+        if world.chance(0.2 if self.moves else 0.4):
             self._operate()
-        if world.chance(0.15):
+        if world.chance(0.06 if self.moves else 0.15):
             self.faults.strike()
         self.faults.elect_if_needed()
         self.master.allocate()
@@ -118,7 +142,9 @@ class Simulation:
     def _operate(self) -> None:
         """Users reach a leader, sometimes one that does not know yet that it has been deposed."""
         leaders = [node for node in self.nodes if node.term is not None]
-        if leaders and self.groups and self.world.chance(0.15):
+        if leaders and self.moves and self.world.chance(0.3):
+            self.users.ask_for(moving.change, lambda command: self._send(self.world.pick(leaders), command))
+        elif leaders and self.groups and self.world.chance(0.15):
             self.users.ask_for(podgroups.change, lambda command: self._send(self.world.pick(leaders), command))
         elif leaders and self.reserving and self.world.chance(0.3):
             make = partial(managers.change, self.users.version)
@@ -129,7 +155,9 @@ class Simulation:
     def _send(self, node: Node, command: requests.Request) -> None:
         if self.trees:
             command = created_by(command)
-        if not command.dry_run:
+        self.invariants.moves.asked(command)
+        waits = any(isinstance(one, Rebalance) and not one.dry_run for one in self.users.open.values())
+        if not command.dry_run or waits:  # a rebalancing that waits for offers may begin in the turn of the plan
             node.receive(command)
             return
         self.invariants.plan_changed_nothing(node.plan(command))
@@ -198,10 +226,11 @@ def simulate(
     groups: bool = False,
     reservations: bool = False,
     trees: bool = False,
+    moves: bool = False,
 ) -> Result:
     """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
-    `groups`, `reservations`, `trees`: as in `Simulation`."""
-    simulation = Simulation(seed, sessions, groups, reservations, trees)
+    `groups`, `reservations`, `trees`, `moves`: as in `Simulation`."""
+    simulation = Simulation(seed, sessions, groups, reservations, trees, moves)
     violation = None
     began = simulation.world.now
     try:

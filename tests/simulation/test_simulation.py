@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, OF_GROUPS, OF_RESERVATIONS, OF_SESSIONS, OF_TREES, Mutant
+from tests.simulation.mutants import MUTANTS, OF_GROUPS, OF_MOVES, OF_RESERVATIONS, OF_SESSIONS, OF_TREES, Mutant
 from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -166,6 +166,20 @@ def test_the_tree_of_queues_changes_while_it_decides() -> None:
 @pytest.mark.parametrize("mutant", OF_TREES, ids=lambda mutant: mutant.name)
 def test_mutants_of_trees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, trees=True)
+
+
+def test_moves_keep_budgets_and_room_and_end() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 17):
+        result = simulate(seed, STEPS, moves=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["moves to pack"] and counts["moves to spread"]
+
+
+@pytest.mark.parametrize("mutant", OF_MOVES, ids=lambda mutant: mutant.name)
+def test_mutants_of_moves_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_caught(mutant, monkeypatch, moves=True)
 
 
 @pytest.mark.parametrize("policy", ["simple", "session", "hierarchical"])

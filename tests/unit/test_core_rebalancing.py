@@ -10,11 +10,22 @@ from typing import Any
 import msgspec
 import pytest
 
-from bcs_scheduler.core.controllers.cluster.rebalancer import GATHER, Rebalancer
-from bcs_scheduler.core.interface import effects, requests
+from bcs_scheduler.core.controllers.cluster.rebalancer import Rebalancer
+from bcs_scheduler.core.interface import effects, leased, requests
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.options import CoreOptions
-from store.records import LossHalt, TaskGroup
+from bcs_scheduler.core.placement import rebalancing
+from bcs_scheduler.core.placement.rebalancing import GATHER
+from store.records import (
+    ANNOTATION_OF_PLACEHOLDER,
+    ANNOTATION_OF_TASK,
+    GROUP_ANNOTATION,
+    LossHalt,
+    PodGroup,
+    TaskGroup,
+    Version,
+)
+from store.records.definition import RestartPolicy
 from tests.effort import share
 from tests.unit.agentlab import Cluster
 from tests.unit.lab import version
@@ -69,6 +80,13 @@ class Loaded(Cluster):
 
     bound = 2
 
+    @property
+    def known(self) -> Version:
+        """The version that taskgroups run."""
+        found = self.core.state.version("default/web", self.alive[0].version)
+        assert found is not None
+        return found
+
     def create_version(self, created: Any) -> None:
         assert not self.ask(requests.CreateApplication(version=created)).error
 
@@ -90,6 +108,7 @@ class Loaded(Cluster):
                 for effect in unit.effects:
                     if isinstance(effect, effects.Reply) and effect.token == token:
                         return effect
+            self.now += 0.05  # declined offers are gathered first
             units = self.core.turn([], self.now)
         raise AssertionError("no answer")
 
@@ -203,6 +222,113 @@ def test_a_cordoned_agent_is_no_target() -> None:
     assert lab.rebalance().data["moves"] == []
     lab.set_agent("a1", disabled=False)
     assert len(lab.rebalance(dry_run=True).data["moves"]) == 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"min_available": 2},
+        {"annotations": {GROUP_ANNOTATION: "together"}},
+        {"annotations": {ANNOTATION_OF_PLACEHOLDER: "spark"}},
+        {"annotations": {ANNOTATION_OF_TASK: "driver"}},
+        {"restart_policy": RestartPolicy(policy="Never")},
+    ],
+)
+def test_gangs_groups_reservations_and_work_that_would_be_lost_stay(fields: dict[str, Any]) -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6)
+    lab.offer_rest()
+    known = lab.known
+    uow = lab.core.turn_context.uow
+    uow.put(PodGroup(namespace="default", name="together"))
+    uow.put(msgspec.structs.replace(known, **fields))
+    application = lab.core.state.applications["default/web"]
+    uow.put(msgspec.structs.replace(application, annotations=fields.get("annotations", {})))
+    uow.cut()
+    assert lab.rebalance().data["moves"] == []
+
+
+def test_none_moves_while_a_large_loss_stops_replacements() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6)
+    lab.offer_rest()
+    halt = LossHalt(since=lab.now, agents=5, taskgroups=9, total=10)
+    uow = lab.core.turn_context.uow
+    uow.put(msgspec.structs.replace(lab.core.state.framework, halt=halt))
+    turn = lab.core.turn_context
+    turn.start(lab.now, "test")
+    data: dict[str, Any] = {"moves": [], "refused": []}
+    list(rebalancing._work(turn, Rebalance(token=1), data))
+    assert (data["moves"], data["stopped"]) == ([], "LargeLoss")
+
+
+class Planned(Loaded):
+    """A rebalancing that has chosen its moves and has not begun them."""
+
+    def __init__(self) -> None:
+        super().__init__(2)
+        self.place("web", a0=6)
+        self.offer_rest()
+        turn = self.core.turn_context
+        turn.start(self.now, "test")
+        self.data: dict[str, Any] = {"moves": [], "refused": []}
+        self.work = rebalancing._work(turn, Rebalance(token=1), self.data)
+        while rebalancing._Begun not in self.seen():
+            next(self.work)
+
+    def seen(self) -> set[type]:
+        """Types of the values that the work keeps."""
+        return {type(value) for value in self.work.gi_frame.f_locals.values()}  # type: ignore[attr-defined]
+
+    def rest(self) -> dict[str, Any]:
+        """The data of the answer, after the rest of the work."""
+        for _ in self.work:
+            pass
+        return self.data
+
+
+def test_moves_that_became_impossible_do_not_begin() -> None:
+    plan = Planned()
+    assert len(plan.rest()["moves"]) == 2
+    plan = Planned()
+    plan.set_agent("a1", disabled=True)
+    assert_refused(plan, "the new agent has no room any more")
+    plan = Planned()
+    plan.core.turn_context.pool.remove_agent("a1")
+    assert_refused(plan, "the taskgroup or its new agent is gone")
+    plan = Planned()
+    plan.core.turn_context.uow.put(msgspec.structs.replace(plan.known, restart_policy=RestartPolicy(policy="Never")))
+    assert_refused(plan, "the taskgroup may not move any more")
+    plan = Planned()
+    plan.core.turn_context.rebalancings += 1
+    assert_refused(plan, rebalancing.WORDS["MovesInProgress"])
+
+
+def assert_refused(plan: Planned, reason: str) -> None:
+    """All moves but one that had begun already are refused, and the answer has the measure without them."""
+    begun = len(plan.data["moves"])
+    data = plan.rest()
+    assert len(data["moves"]) == begun
+    assert {one["reason"] for one in data["refused"]} == {reason}
+    gains = sum(move["gain"] for move in data["moves"])
+    assert data["before"] - data["after"] == pytest.approx(gains, abs=1e-5)
+
+
+def test_a_rebalancing_requests_the_offers_that_were_declined() -> None:
+    lab = Loaded(2)
+    lab.place("web", a0=6)
+    lab.offer_rest()
+    lab.wait(30.0)
+    assert lab.core._offer_manager._suppressed or lab.core._offer_manager._refused
+    units = lab.core.turn([Rebalance(token=77)], lab.now)
+    sent = [effect for unit in units for effect in unit.effects]
+    assert any(isinstance(effect, leased.Revive) for effect in sent)
+    lab.offer_rest()
+    assert not any(isinstance(effect, effects.Reply) for effect in sent)
+    lab.now += GATHER
+    units = [unit for _ in range(50) for unit in lab.core.turn([], lab.now)]
+    (reply,) = [effect for unit in units for effect in unit.effects if isinstance(effect, effects.Reply)]
+    assert len(reply.data["moves"]) == 2
 
 
 def test_moves_and_gain_must_be_positive() -> None:

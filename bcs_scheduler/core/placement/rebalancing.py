@@ -3,12 +3,15 @@
 The moves are planned in slices on a copy of the offers (the planner: offers.rebalancing), and then begun one after the
 other. A taskgroup moves only if its new agent has room now and, with a policy, if the policy would place the taskgroup
 there. While taskgroups wait for a place, no taskgroup moves: the room is theirs.
+
+The plan may take several turns. So each move is examined again when it begins: its taskgroup, its new agent, its room
+and its gain.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from typing import Any, Literal
 
 import msgspec
@@ -16,6 +19,7 @@ import msgspec
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.placement.placer import TrialPlan
+from bcs_scheduler.core.requests.policies.managed import is_admitted
 from offers.model import Demand
 from offers.rebalancing import planner
 from store.records import ReschedulePayload, TaskGroup
@@ -28,16 +32,21 @@ from transactions.rules.taskgroups.lifecycle import is_ready
 from transactions.text import counted
 
 Data = dict[str, Any]
-Stop = Literal["TaskgroupsWait", "MovesInProgress", "MoveLimit", "GainBelowBound"]
+Stop = Literal["TaskgroupsWait", "MovesInProgress", "LargeLoss", "MoveLimit", "GainBelowBound"]
 
 HOLD = 60.0
 """Seconds for which a moved taskgroup waits for its new agent, before any other agent may take it."""
+GATHER = 2.0
+"""Seconds before a plan for which offers are gathered: declined ones come again soon after the request."""
 AGENTS_AT_ONCE = 64
 """Agents whose taskgroups are summed up in one step."""
+TRANSACTIONS_AT_ONCE = 2000
+"""Active transactions examined in one step."""
 
 WORDS: dict[Stop, str] = {
     "TaskgroupsWait": "taskgroups wait for a place, and the room is theirs",
     "MovesInProgress": "moves of an earlier rebalancing have not ended",
+    "LargeLoss": "lost taskgroups are not replaced after a large loss, so none is moved",
     "MoveLimit": "the limit of moves is reached",
     "GainBelowBound": "no further move that is allowed gains enough",
 }
@@ -68,70 +77,109 @@ def take_out(turn: TurnContext, group: TaskGroup) -> None:
 
 
 def _work(turn: TurnContext, command: Rebalance, data: Data, *, quiet: bool = False) -> Iterator[None]:
-    stopped: Stop = "GainBelowBound"
+    since = turn.rebalancings
+    stopped = _obstacle(turn) or (yield from _earlier_moves(turn))
     chosen: list[planner.Move] = []
-    loads = yield from _loads(turn)
-    if turn.engine.pending:
-        stopped = "TaskgroupsWait"
-    elif loads is None:
-        stopped = "MovesInProgress"
-    else:
-        data["before"] = planner.measure(loads)
+    loads: dict[str, planner.Load] = {}
+    if not stopped:
+        yield from _summed_up(turn, loads)
+        data["before"] = planner.measure(loads.values())
         trial = yield from turn.placer.rehearsal()
-        for move in planner.moves(loads, command.goal, command.gain, _admission(turn, trial)):
+        found = planner.moves(list(loads.values()), command.goal, command.gain, _admission(turn, trial))
+        for move in found:
             if move is not None:
                 chosen.append(move)
                 if len(chosen) >= command.moves:
                     stopped = "MoveLimit"
                     break
             yield
-        data["after"] = planner.measure(loads)
-        data["agentsInUse"] = sum(any(load.used) for load in loads)
-    for move in chosen:
-        _begin(turn, command, move, data)
+    begun = _Begun(turn, command)
+    for number, move in enumerate(chosen):
+        if turn.rebalancings != since:
+            obstacle: Stop | None = "MovesInProgress"
+        else:
+            obstacle = _obstacle(turn, begun.transactions)
+        if obstacle:
+            stopped = obstacle
+            for late in chosen[number:]:
+                _undo(loads, late, data, WORDS[obstacle])
+            break
+        if refusal := begun.begin(move, data):
+            _undo(loads, move, data, refusal)
+        elif not command.dry_run:
+            since = turn.rebalancings = turn.rebalancings + 1
         yield
+    if chosen or loads:
+        data["after"] = planner.measure(loads.values())
+        data["agentsInUse"] = sum(any(load.used) for load in loads.values())
+    stopped = stopped or "GainBelowBound"
     data.update(stopped=stopped, message=WORDS[stopped])
     if not command.dry_run and (data["moves"] or not quiet):
         words = f"{command.goal}: {counted(len(data['moves']), 'move')}; {WORDS[stopped]}"
         turn.record_event("framework", turn.state.framework.id, "RebalanceFinished", words)
 
 
-def _loads(turn: TurnContext) -> Generator[None, None, list[planner.Load] | None]:
-    """The agents of known size with their taskgroups. None if taskgroups are being ended for an earlier rebalancing:
-    the room on their new agents still looks free."""
-    state, found = turn.state, []
-    for number, (agent_id, total) in enumerate(list(turn.pool.totals.items())):
+def _undo(loads: dict[str, planner.Load], move: planner.Move, data: Data, reason: str) -> None:
+    """Takes a planned move back that does not begin."""
+    loads[move.source].add(move.unit.amounts)
+    loads[move.target].add(move.unit.amounts, -1)
+    data["refused"].append({"taskgroup": move.unit.name, "reason": reason})
+
+
+def _obstacle(turn: TurnContext, own: Collection[str] = ()) -> Stop | None:
+    """The reason why nothing moves now; None: there is none. `own`: ids of transactions whose slots may wait."""
+    if turn.state.framework.halt is not None:
+        return "LargeLoss"
+    engine = turn.engine
+    demands = [demand for name in own if (demand := engine.demands.get(name)) is not None]
+    expected = sum(len(demand.slots) for demand in demands) + sum(map(engine.planned, own))
+    return "TaskgroupsWait" if engine.pending > expected else None
+
+
+def _earlier_moves(turn: TurnContext) -> Generator[None, None, Stop | None]:
+    """A reason if taskgroups of an earlier rebalancing have not been replaced: the room on their new agents still looks
+    free. None: all have been."""
+    for number, transaction in enumerate(list(turn.state.active_transactions()), 1):
+        payload = transaction.payload
+        moves = isinstance(payload, ReschedulePayload) and bool(payload.rebalanced)
+        if moves and transaction.taskgroup in turn.state.taskgroups:
+            return "MovesInProgress"
+        if number % TRANSACTIONS_AT_ONCE == 0:
+            yield
+    return None
+
+
+def _summed_up(turn: TurnContext, loads: dict[str, planner.Load]) -> Iterator[None]:
+    """Adds the agents of known size with their taskgroups to `loads`, by id."""
+    for number, (agent_id, total) in enumerate(list(turn.pool.totals.items()), 1):
         load = planner.Load(agent_id, total, (0,) * len(total))
-        for group in state.groups_on(agent_id).values():
+        for group in turn.state.groups_on(agent_id).values():
             if group.ended:
                 continue
-            if group.killing_since and _moves_already(turn, group):
-                return None
-            amounts = (group.resources.cpus, group.resources.mem)
+            amounts = _amounts(group)
             load.add(amounts)
             if _may_move(turn, group):
                 load.units[group.id] = planner.Unit(group.id, (group.application_key, group.version), amounts)
-        found.append(load)
-        if number % AGENTS_AT_ONCE == AGENTS_AT_ONCE - 1:
+        loads[agent_id] = load
+        if number % AGENTS_AT_ONCE == 0:
             yield
-    return found
 
 
-def _moves_already(turn: TurnContext, group: TaskGroup) -> bool:
-    for transaction in turn.state.active_of(group.application_key).values():
-        payload = transaction.payload
-        if transaction.taskgroup == group.id and isinstance(payload, ReschedulePayload) and payload.rebalanced:
-            return True
-    return False
+def _amounts(group: TaskGroup) -> tuple[int, ...]:
+    return group.resources.cpus, group.resources.mem
 
 
 def _may_move(turn: TurnContext, group: TaskGroup) -> bool:
-    """True for ready taskgroups that are bound to no agent. Those that are never restarted would lose their work."""
+    """True for ready taskgroups that are bound to no agent. Those that are never restarted would lose their work. Those
+    of gangs, groups and reservations stay: their room is gathered for all of them together."""
     application = turn.state.applications.get(group.application_key)
     version = turn.state.version(group.application_key, group.version)
     if application is None or version is None or bound_to_agents(application) or not is_ready(group):
         return False
-    return version.restart_policy.policy != "Never"
+    newest = turn.state.version(application.key, application.version) or version
+    together = bool(application.group) or any(one.min_available > 1 for one in (version, newest))
+    held = is_admitted(application.annotations) or is_admitted(version.annotations)
+    return version.restart_policy.policy != "Never" and not together and not held
 
 
 def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[planner.Unit, str], bool]:
@@ -141,7 +189,7 @@ def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[planner.Unit, s
 
     def admits(unit: planner.Unit, target: str) -> bool:
         group = turn.state.taskgroups.get(unit.name)
-        if group is None or group.ended or group.killing_since:
+        if group is None or not _may_move(turn, group):
             return False
         key = group.application_key
         if key not in budgets:
@@ -186,21 +234,71 @@ def _policy_agrees(turn: TurnContext, group: TaskGroup, demand: Demand[Slot]) ->
     return bool(foreseen.result.placements) and not foreseen.evicted
 
 
-def _begin(turn: TurnContext, command: Rebalance, move: planner.Move, data: Data) -> None:
-    """Begins a move, unless its taskgroup has changed meanwhile."""
-    group = turn.state.taskgroups.get(move.unit.name)
-    rows = turn.pool.rows_of(move.target)
-    if group is None or not rows:
-        data["refused"].append({"taskgroup": move.unit.name, "reason": "the taskgroup or its new agent is gone"})
-        return
-    target = rows[0].hostname
-    if not command.dry_run:
-        try:
-            reschedule.rebalance(turn.context, group, target, HOLD, command.goal)
-        except Refused as refused:
-            data["refused"].append({"taskgroup": move.unit.name, "reason": refused.message})
-            return
-        turn.count("rebalance_moves", (command.goal,), 1)
-        turn.checkpoint()
-    places = {"source": move.source, "sourceHost": group.hostname, "target": move.target, "targetHost": target}
-    data["moves"].append({"taskgroup": group.id, **places, "gain": round(move.gain, 6)})
+class _Begun:
+    """The moves of a rebalancing that have begun, and the beginning of the next ones."""
+
+    def __init__(self, turn: TurnContext, command: Rebalance) -> None:
+        self._turn, self._command = turn, command
+        self._moves: dict[str, planner.Move] = {}
+        """By id of the taskgroup."""
+        self.transactions: set[str] = set()
+        """Ids; empty in a dry run."""
+
+    def begin(self, move: planner.Move, data: Data) -> str:
+        """Begins a move. Returns the reason if the move is not possible any more; empty if the move has begun."""
+        turn, name = self._turn, move.unit.name
+        group, rows = turn.state.taskgroups.get(name), turn.pool.rows_of(move.target)
+        if group is None or not rows or move.target not in turn.pool.totals:
+            return "the taskgroup or its new agent is gone"
+        if not _may_move(turn, group):
+            return "the taskgroup may not move any more"
+        if self._gain(move) < self._command.gain:
+            return "the move does not gain enough any more"
+        if not self._has_room(group, move.target):
+            return "the new agent has no room any more"
+        target = rows[0].hostname
+        if not self._command.dry_run:
+            try:
+                transaction = reschedule.rebalance(turn.context, group, target, HOLD, self._command.goal)
+            except Refused as refused:
+                return refused.message
+            self.transactions.add(transaction.id)
+            turn.count("rebalance_moves", (self._command.goal,), 1)
+            turn.checkpoint()
+        self._moves[name] = move
+        places = {"source": move.source, "sourceHost": group.hostname, "target": move.target, "targetHost": target}
+        data["moves"].append({"taskgroup": name, **places, "gain": round(move.gain, 6)})
+        return ""
+
+    def _gain(self, move: planner.Move) -> float:
+        """The gain as the two agents are now, with the moves that have begun at their ends."""
+        source, target = self._load(move.source), self._load(move.target)
+        return planner.gain(self._command.goal, move.unit, source, target)
+
+    def _load(self, agent: str) -> planner.Load:
+        turn = self._turn
+        total = turn.pool.totals.get(agent, (0, 0))
+        load = planner.Load(agent, total, (0,) * len(total))
+        for group in turn.state.groups_on(agent).values():
+            if not group.ended and group.id not in self._moves:
+                load.add(_amounts(group))
+        for group in self._toward(agent):
+            load.add(_amounts(group))
+        return load
+
+    def _toward(self, agent: str) -> list[TaskGroup]:
+        """The taskgroups that move to an agent and have not been replaced there."""
+        groups = self._turn.state.taskgroups
+        names = [name for name, move in self._moves.items() if move.target == agent]
+        return [group for name in names if (group := groups.get(name)) is not None and not group.ended]
+
+    def _has_room(self, group: TaskGroup, target: str) -> bool:
+        """True if the target can take the taskgroup now, beside those that move there already."""
+        turn = self._turn
+        with turn.placer.trial() as trial:
+            for one in (*self._toward(target), group):
+                demand = _demand(turn, one, target)
+                trial.statement.set_aside((occupancy.counted_only(turn.state, one),))
+                if demand is None or not trial.statement.plan([demand]).placements:
+                    return False
+        return True

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.interface import plans, policies, requests
 from bcs_scheduler.core.placement import rebalancing
 from bcs_scheduler.core.placement.placer import SLICE, Mode
@@ -24,6 +25,8 @@ from offers.model import Demand
 from transactions.base import Slot
 
 Data = dict[str, Any]
+PLAN_PATIENCE = 3.0
+"""Seconds for which a plan waits for offers if none are held."""
 
 PLACING = (
     requests.CreateApplication,
@@ -54,6 +57,22 @@ PLACING = (
 def needs_offers(command: requests.Request) -> bool:
     """True if the answer depends on the offers that are held."""
     return isinstance(command, plans.Rebalance) or (command.dry_run and isinstance(command, PLACING))
+
+
+def wait_for_offers(turn: TurnContext, offers: OfferManager, command: requests.Request) -> float:
+    """Unix seconds until which a request waits for offers, which are requested; 0.0: the request does not wait."""
+    if isinstance(command, plans.Rebalance) and offers.gather():
+        return turn.now + rebalancing.GATHER
+    if needs_offers(command) and turn.connected and not turn.pool:
+        offers.revive()
+        return turn.now + PLAN_PATIENCE
+    return 0.0
+
+
+def waits_for_offers(turn: TurnContext, command: requests.Request, until: float) -> bool:
+    """True while a request waits on; `until` as `wait_for_offers` returned it. A rebalancing waits for the offers of
+    all agents, a plan for the first one."""
+    return turn.now < until and turn.connected and (isinstance(command, plans.Rebalance) or not turn.pool)
 
 
 def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request) -> Data:

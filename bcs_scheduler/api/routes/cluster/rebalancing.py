@@ -37,9 +37,9 @@ class RefusedMove(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RebalanceView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Moves of a rebalancing. `stopped`: TaskgroupsWait, MovesInProgress, MoveLimit or GainBelowBound. `before`,
-    `after`: sum over the agents of the mean square of their used shares. `agents_in_use`: number of agents with
-    taskgroups after all moves."""
+    """Moves of a rebalancing. `stopped`: TaskgroupsWait, MovesInProgress, LargeLoss, MoveLimit or GainBelowBound.
+    `before`, `after`: sum over the agents of the mean square of their used shares. `agents_in_use`: number of agents
+    with taskgroups after all moves."""
 
     goal: str
     moves: list[RebalanceMove]

@@ -193,6 +193,12 @@ class OfferManager:
         if turn.connected:
             self._revive()
 
+    def gather(self) -> bool:
+        """Like `want`. True if declined offers have been requested, so that more arrive within moments."""
+        before = self._revived_at
+        self.want()
+        return self._turn.connected and self._revived_at > before
+
     def _revive(self) -> None:
         if self._suppressed or self._refused:
             self._turn.emit(Revive(cause=self._turn.cause))

@@ -12,9 +12,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.placement import rebalancing
-
-GATHER = 2.0
-"""Seconds before a round for which offers are gathered: declined ones come again soon after the request."""
+from bcs_scheduler.core.placement.rebalancing import GATHER
 
 
 class Rebalancer:
