@@ -50,12 +50,15 @@ class Chaos:
         zookeeper: ZooKeeperServer | None,
         users: int = 2,
         executor: Executor = "mesos",
+        decisions: Path | None = None,
     ) -> None:
-        """`zookeeper`: the server of the store, if it is to be hurt too. `executor`: what runs the taskgroups."""
+        """`zookeeper`: the server of the store, if it is to be hurt too. `executor`: what runs the taskgroups.
+        `decisions`: where each scheduler keeps its decision log; None: nowhere."""
         self.seed = seed
         self._executor = executor
         self._random = Random(f"{seed} faults")
         self._zookeeper = zookeeper
+        self._decisions = decisions
         self.cluster = LocalMesosProcess(folder, "--ports=21000-21099", "--cpus=4")
         self.cluster.start()
         self.schedulers = [self._scheduler(folder / name, store) for name in ("first", "second")]
@@ -73,6 +76,8 @@ class Chaos:
             "scheduler__offer_hold": "1",
             "executor__default": self._executor,
         }
+        if self._decisions is not None:
+            settings["decisions__folder"] = str(self._decisions / folder.name)
         return SchedulerProcess(folder, store, self.cluster.url, **settings).start()
 
     def _servers(self) -> list[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from bcs_scheduler.core.interface import cluster_manager
 from bcs_scheduler.core.options import CoreOptions
@@ -16,8 +17,9 @@ from bcs_scheduler.decisions.format import MAGIC, DamagedLog, Turn, encoded, fra
 from bcs_scheduler.decisions.log import QUEUED, DecisionLog, file_name
 from bcs_scheduler.decisions.recorded import RecordedCore
 from bcs_scheduler.decisions.replay import Replay, Replayed
+from bcs_scheduler.main import main
 from bcs_scheduler.observability.metrics import Metrics
-from bcs_scheduler.service import decision_log
+from bcs_scheduler.service import core_options, decision_log
 from bcs_scheduler.settings.sections import DecisionSettings, Settings
 from store.state import State
 from tests.simulation import driver
@@ -145,3 +147,66 @@ def test_a_term_in_many_files_is_replayed_and_the_oldest_terms_are_removed(tmp_p
     result = Replay(tmp_path / file_name(2, 0), lambda begin: CoreOptions()).run()
     assert result.difference is None
     assert result.turns > 1
+
+
+def several_terms(folder: Path, epochs: tuple[int, ...], queued: int = 100) -> None:
+    """Terms of one scheduler, of ten turns each, as the program records them."""
+    settings = Settings(decisions=DecisionSettings(folder=str(folder)))
+    log = decision_log(settings, Metrics())
+    log.start()
+    for epoch in epochs:
+        core = RecordedCore(log, epoch, State(()), core_options(settings), 1e9)
+        for number in range(10):
+            core.turn([cluster_manager.Connected(framework_id="f", master=f"{epoch}-{number}")], 1e9 + number)
+    log.stop(60.0)
+
+
+def repeated(*places: Path) -> tuple[int, list[str]]:
+    """Exit code of `bcs-scheduler replay`, and its lines."""
+    done = CliRunner().invoke(main, ["replay", *map(str, places)])
+    return done.exit_code, done.output.splitlines()
+
+
+def test_the_terms_of_several_schedulers_are_repeated_in_their_order(tmp_path: Path) -> None:
+    several_terms(tmp_path / "first", (1, 4))
+    several_terms(tmp_path / "second", (2, 5))
+    code, lines = repeated(tmp_path)
+    assert code == 0
+    assert [line.partition(",")[0] for line in lines if line.startswith("term ")] == [f"term {n}" for n in (1, 2, 4, 5)]
+    assert lines[-2].startswith("4 terms: 40 turns repeated with equal decisions, ")
+    assert lines[-1] == "no file of the terms 3: they took no turn, or their files are elsewhere"
+    files = [tmp_path / "second" / file_name(5, 0), tmp_path / "first" / file_name(4, 0)]
+    code, lines = repeated(*files)
+    assert code == 0 and lines[-1].startswith("2 terms: 20 turns")
+    assert lines[0].startswith("term 4,")
+
+
+def test_a_difference_in_one_term_does_not_hide_the_other_terms(tmp_path: Path) -> None:
+    several_terms(tmp_path, (1, 2, 3))
+    path = tmp_path / file_name(2, 0)
+    with path.open("rb") as file:
+        found = [frame for frame in frames(file, "log") if not isinstance(frame, int)]
+    planted = next(frame for frame in found[5:] if isinstance(frame, Turn))
+    other = msgspec.structs.replace(planted, decisions=(*planted.decisions, b"[0]"))
+    path.write_bytes(MAGIC + b"".join(encoded(other if frame is planted else frame) for frame in found))
+    code, lines = repeated(tmp_path)
+    assert code == 1
+    assert any(line.startswith(f"difference in turn {planted.number} at ") for line in lines)
+    assert "terms with a difference: 2" in lines
+    assert any(line.startswith("term 3,") for line in lines)
+
+
+def test_a_term_whose_first_file_is_gone_is_a_gap(tmp_path: Path) -> None:
+    several_terms(tmp_path, (1, 2))
+    (tmp_path / file_name(1, 0)).rename(tmp_path / file_name(1, 1))
+    code, lines = repeated(tmp_path)
+    assert code == 3
+    assert (
+        f"gap: {tmp_path / file_name(1, 1)}: the first file of the term is missing, so the term was not repeated"
+        in lines
+    )
+    assert any(line.startswith("term 2,") for line in lines)
+    (tmp_path / file_name(2, 0)).unlink()
+    assert repeated(tmp_path)[0] == 2
+    (tmp_path / "empty").mkdir()
+    assert repeated(tmp_path / "empty")[0] == 2

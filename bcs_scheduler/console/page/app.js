@@ -2,7 +2,7 @@
 
 import { here } from "./address.js";
 import { session } from "./api.js";
-import { fill, h } from "./dom.js";
+import { fill, h, renew } from "./dom.js";
 import { agent } from "./pages/cluster/agent.js";
 import { agents } from "./pages/cluster/agents.js";
 import { queues } from "./pages/cluster/queues.js";
@@ -85,7 +85,7 @@ function head() {
     return h("a", { href: address, "aria-current": current ? "page" : null, "data-key": address }, text);
   });
   const live = store.live ? "live" : store.leads ? "connecting" : "standby";
-  fill(
+  renew(
     bar,
     h("strong", { class: "brand" }, rights.scheduler.cluster || "BCS scheduler"),
     h("nav", { "aria-label": "Pages" }, links),

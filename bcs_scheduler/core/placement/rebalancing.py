@@ -240,9 +240,9 @@ class _Begun:
     def __init__(self, turn: TurnContext, command: Rebalance) -> None:
         self._turn, self._command = turn, command
         self._moves: dict[str, planner.Move] = {}
-        """By id of the taskgroup."""
+        """The moves that have begun, by id of the taskgroup."""
         self.transactions: set[str] = set()
-        """Ids; empty in a dry run."""
+        """The ids of their transactions; empty in a dry run."""
 
     def begin(self, move: planner.Move, data: Data) -> str:
         """Begins a move. Returns the reason if the move is not possible any more; empty if the move has begun."""

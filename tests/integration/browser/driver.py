@@ -95,6 +95,23 @@ class Browser:
         """Clicks the element of `find`. A live page may replace the element before the click arrives."""
         self._until_done(lambda: self._call("POST", f"/element/{self.find(selector, words)[ELEMENT]}/click", {}))
 
+    def click_kept(self, element: dict[str, str]) -> None:
+        """Clicks an element that `find` has returned. Raises StaleElement if the page has replaced the element."""
+        self._call("POST", f"/element/{element[ELEMENT]}/click", {})
+
+    def press_down(self, element: dict[str, str]) -> None:
+        """Presses the button of the mouse over an element, until `release`."""
+        move = {"type": "pointerMove", "duration": 0, "origin": element, "x": 0, "y": 0}
+        self._pointer(move, {"type": "pointerDown", "button": 0})
+
+    def release(self) -> None:
+        """Releases the button of the mouse."""
+        self._pointer({"type": "pointerUp", "button": 0})
+
+    def _pointer(self, *actions: dict[str, Any]) -> None:
+        mouse = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": list(actions)}
+        self._call("POST", "/actions", {"actions": [mouse]})
+
     def write(self, selector: str, text: str) -> None:
         """Replaces the text of a field."""
 

@@ -2,7 +2,7 @@
 
 import { follow, get, part } from "../api.js";
 import { here, keep, to } from "../address.js";
-import { badge, command, fill, h, quoted, table } from "../dom.js";
+import { badge, command, h, quoted, renew, table } from "../dom.js";
 import { calm, select, text } from "../parts/forms.js";
 import { levelTone } from "../parts/rows.js";
 
@@ -100,7 +100,7 @@ export function events(place, { rights }) {
     const scope = set.namespace ? `-n ${quoted(set.namespace)}` : "-A";
     const options = [set.level ? `--level ${set.level}` : "", set.reason ? `--reason ${quoted(set.reason)}` : ""].filter(Boolean).join(" ");
     const of = set.kind && set.name ? `--for ${set.kind}/${quoted(set.name)}` : "";
-    fill(same, command(["bcs get events", scope, of, options, "-w"].filter(Boolean).join(" ")));
+    renew(same, command(["bcs get events", scope, of, options, "-w"].filter(Boolean).join(" ")));
   }
 
   function show() {
@@ -108,14 +108,14 @@ export function events(place, { rights }) {
     const shown = found.filter((one) => words.every((word) => `${one.message} ${one.name} ${one.reason}`.toLowerCase().includes(word))).slice(-KEPT).reverse();
     count.textContent = `${shown.length} events${shown.length === KEPT ? ", the newest" : ""}`;
     const rows = shown.map((one) => [
-      h("time", { datetime: one.time, title: one.time }, clock(one.time)),
+      h("time", { datetime: one.time, title: one.time, "data-key": `event ${one.id}` }, clock(one.time)),
       badge(one.reason, levelTone(one.level)),
       one.kind,
       named(one),
       one.transaction ? h("a", { href: to.transactions({ id: one.transaction, span: "604800" }), "data-key": `tx ${one.id}`, "aria-label": `transaction of event ${one.id}` }, "open") : "",
       h("span", { class: "why" }, one.message),
     ]);
-    fill(list, table("Events", ["Time", "Reason", "Kind", "Object", "Transaction", "Message"], rows, "There are no events of this kind."));
+    renew(list, table("Events", ["Time", "Reason", "Kind", "Object", "Transaction", "Message"], rows, "There are no events of this kind."));
   }
 
   begin();

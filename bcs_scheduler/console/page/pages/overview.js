@@ -2,7 +2,7 @@
 
 import { agentName, to } from "../address.js";
 import { figures, get, part } from "../api.js";
-import { badge, fill, h } from "../dom.js";
+import { badge, h, renew } from "../dom.js";
 import { chart } from "../parts/chart.js";
 
 const EVERY = 10000;
@@ -22,10 +22,10 @@ export function overview(place, { store, rights }) {
   async function load() {
     const samples = await figures().catch(() => []);
     if (!samples.length) {
-      fill(charts, h("p", { class: "quiet" }, "Figures are kept by the leader and are shown to viewers of all namespaces."));
+      renew(charts, h("p", { class: "quiet" }, "Figures are kept by the leader and are shown to viewers of all namespaces."));
       return;
     }
-    fill(
+    renew(
       charts,
       chart("CPU", samples, (s) => s.cpusAllocated, (s) => s.cpusTotal, "cores"),
       chart("Memory", samples, (s) => s.memAllocated, (s) => s.memTotal, "MB"),
@@ -37,7 +37,7 @@ export function overview(place, { store, rights }) {
     const found = problems(store, reasons);
     explain(found);
     const more = found.length - SHOWN;
-    fill(
+    renew(
       list,
       found.length ? h("ul", { class: "attention" }, found.slice(0, SHOWN).map(item)) : h("p", { class: "quiet" }, "Nothing needs attention."),
       more > 0 ? h("p", { class: "quiet" }, `and ${more} more`) : null,
@@ -45,7 +45,7 @@ export function overview(place, { store, rights }) {
     const apps = store.all("application");
     const sum = (key) => apps.reduce((total, app) => total + app[key], 0);
     const agents = store.all("agent");
-    fill(
+    renew(
       sums,
       tile("Applications", apps.length, "#/applications"),
       tile("Taskgroups running", `${sum("RunningInstances")} of ${sum("DefineInstances")}`),

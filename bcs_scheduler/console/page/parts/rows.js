@@ -14,7 +14,7 @@ export function taskgroups(found, { owner = false, use = null, store = null, emp
     const host = store?.one("agent", group.AgentID);
     const cells = [
       owner ? h("a", { href: to.application(group.RunAs, group.AppID), "data-key": `app ${group.ID}` }, `${group.RunAs}/${group.AppID}`) : null,
-      group.Name,
+      h("span", { "data-key": `group ${group.ID}` }, group.Name),
       badge(group.Status),
       group.Status === "Running" ? badge(group.Healthy ? "healthy" : "unhealthy", group.Healthy ? "good" : "bad") : "",
       host ? h("a", { href: to.agent(agentName(host)), "data-key": `host ${group.ID}` }, group.HostName) : group.HostName,
@@ -33,7 +33,7 @@ export const levelTone = (level) => LEVELS[level] ?? "neutral";
 
 export function events(found, empty = "There are no events.") {
   const rows = [...found].reverse().map((event) => [
-    h("time", { datetime: event.time, title: event.time }, age(event.time)),
+    h("time", { datetime: event.time, title: event.time, "data-key": `event ${event.id}` }, age(event.time)),
     badge(event.reason, levelTone(event.level)),
     event.name,
     h("span", { class: "why" }, event.message),

@@ -2,7 +2,7 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { age, badge, command, fill, h, quoted, table } from "../../dom.js";
+import { age, badge, command, h, quoted, renew, table } from "../../dom.js";
 import { dialog } from "../../parts/changing/dialog.js";
 import { STATES, stateOf } from "../../parts/map/draw.js";
 import { attribute } from "../../parts/map/layout.js";
@@ -29,8 +29,8 @@ export function agent(place, { store, mayManage, rights }, name) {
     if (found === shown && found) return;
     shown = found;
     if (!found) {
-      fill(top, h("h1", {}, name), h("p", {}, "The cluster has no agent of this name."), h("p", {}, h("a", { href: "#/agents" }, "All agents")));
-      for (const section of [draining, groups, told]) fill(section);
+      renew(top, h("h1", {}, name), h("p", {}, "The cluster has no agent of this name."), h("p", {}, h("a", { href: "#/agents" }, "All agents")));
+      for (const section of [draining, groups, told]) renew(section);
       return;
     }
     head();
@@ -51,7 +51,7 @@ export function agent(place, { store, mayManage, rights }, name) {
     const used = use?.agent?.used;
     const button = (text, act) => h("button", { type: "button", "data-key": text, onclick: () => act(found) }, text);
     const stopped = found.disabled || found.drain;
-    fill(
+    renew(
       top,
       h("h1", {}, found.hostname || found.key, " ", badge(STATES[state], TONES[state]), found.drain && found.drain !== "draining" ? [" ", badge(found.drain, found.drain === "failed" ? "bad" : "good")] : null),
       h("dl", { class: "facts" }, facts.map(([key, value]) => h("div", {}, h("dt", {}, key), h("dd", {}, value)))),
@@ -79,15 +79,15 @@ export function agent(place, { store, mayManage, rights }, name) {
       phase ? ask(`/agentsettings/drain?ips=${part(key)}`) : null,
     ]);
     if (left || !shown) return;
-    fill(draining, progress?.length ? drained(progress[0]) : null);
-    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use?.groups, empty: "No taskgroup runs here." }));
-    if (happened) fill(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ kind: "agent", name: key }) }, "All events of this agent")));
+    renew(draining, progress?.length ? drained(progress[0]) : null);
+    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use?.groups, empty: "No taskgroup runs here." }));
+    if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ kind: "agent", name: key }) }, "All events of this agent")));
     if (!measured.length) return;
     const [agents, used] = await Promise.all(measured);
     if (left || !shown) return;
     use = { agent: agents?.[0], groups: new Map((used ?? []).map((group) => [group.id, group])) };
     head();
-    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use.groups, empty: "No taskgroup runs here." }));
+    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use.groups, empty: "No taskgroup runs here." }));
   }
 
   function drained(found) {

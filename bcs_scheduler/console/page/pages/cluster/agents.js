@@ -1,7 +1,7 @@
 // The cluster: a map with every agent as a tile, and the same agents as a table.
 
 import { agentName, here, keep, to } from "../../address.js";
-import { command, fill, h, table } from "../../dom.js";
+import { command, fill, h, renew, table } from "../../dom.js";
 import { calm, select, text, tick } from "../../parts/forms.js";
 import { allocation, STATES, stateOf, used } from "../../parts/map/draw.js";
 import { attribute, groupings, layout } from "../../parts/map/layout.js";
@@ -131,7 +131,7 @@ export function agents(place, { store, rights }) {
     card.hidden = !agent;
     if (!agent) return;
     const use = usage.found.get(agent.id)?.used;
-    fill(
+    renew(
       card,
       h("p", { class: "between" }, h("strong", {}, agent.hostname || agent.key), h("span", { class: `badge ${TONES[stateOf(agent)]}` }, STATES[stateOf(agent)])),
       set.by ? h("p", { class: "quiet" }, `${set.by}: ${attribute(agent, set.by)}`) : null,
@@ -163,7 +163,7 @@ export function agents(place, { store, rights }) {
       String(agent.taskgroups),
       `${amount(agent.cpuused)} of ${amount(agent.cputotal)} cores, ${amount(agent.memused)} of ${amount(agent.memtotal)} MB`,
     ]);
-    fill(list, table("Agents", [...heads, "Resources"], cells, "There are no agents here."));
+    renew(list, table("Agents", [...heads, "Resources"], cells, "There are no agents here."));
   }
 
   const live = () => measure();

@@ -2,7 +2,7 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { badge, command, fill, h, table } from "../../dom.js";
+import { badge, command, h, renew, table } from "../../dom.js";
 import { amount } from "../../parts/meter.js";
 import { calm } from "../../parts/forms.js";
 
@@ -50,7 +50,7 @@ export function queues(place, { store, rights }) {
         (queue.status.namespaces ?? []).join(", ") || (name === "default" ? "all others" : ""),
       ];
     });
-    fill(list, table("Queues", ["Queue", "Weight", "Taskgroups", "Guaranteed, used, maximum", "Waiting", "Namespaces"], rows, "There are no queues."));
+    renew(list, table("Queues", ["Queue", "Weight", "Taskgroups", "Guaranteed, used, maximum", "Waiting", "Namespaces"], rows, "There are no queues."));
     drawWaiting(ordered);
   }
 
@@ -67,7 +67,7 @@ export function queues(place, { store, rights }) {
       `${one.remaining} of ${one.target}`,
       h("span", { class: "why" }, reasons.get(one.transactionID)?.why ?? ""),
     ]);
-    fill(waiting, found.length > WAITING ? h("p", { class: "quiet" }, `The oldest ${WAITING} of ${found.length}.`) : null, table("Operations that wait", ["Queue", "Object", "Type", "Remain", "Waits for"], rows, "No operation waits."));
+    renew(waiting, found.length > WAITING ? h("p", { class: "quiet" }, `The oldest ${WAITING} of ${found.length}.`) : null, table("Operations that wait", ["Queue", "Object", "Type", "Remain", "Waits for"], rows, "No operation waits."));
     ask(found.slice(0, 20));
   }
 

@@ -2,7 +2,7 @@
 
 import { to } from "../../address.js";
 import { get, part } from "../../api.js";
-import { age, badge, command, fill, h, quoted } from "../../dom.js";
+import { age, badge, command, h, quoted, renew } from "../../dom.js";
 import { rollBack, scale, update as change } from "../../parts/changing/actions.js";
 import { endpoints } from "../../parts/application/endpoints.js";
 import { logs } from "../../parts/application/logs.js";
@@ -32,8 +32,8 @@ export function application(place, { store, mayChange }, namespace, name) {
     const app = store.one("application", key);
     if (!app) {
       shown = null;
-      fill(top, h("h1", {}, name), h("p", {}, `The namespace ${namespace} has no application of this name.`));
-      fill(why);
+      renew(top, h("h1", {}, name), h("p", {}, `The namespace ${namespace} has no application of this name.`));
+      renew(why);
       parts.hidden = true;
       return;
     }
@@ -45,7 +45,7 @@ export function application(place, { store, mayChange }, namespace, name) {
       ["Update", change],
       ["Roll back", rollBack],
     ].map(([text, action]) => h("button", { type: "button", "data-key": text, onclick: act(action) }, text));
-    fill(
+    renew(
       top,
       h("h1", {}, name, " ", badge(app.Status)),
       h("p", { class: "quiet" }, `${namespace} · ${app.RunningInstances} of ${app.DefineInstances} running · version ${app.Version} · ${age(app.Created)} old`),
@@ -68,11 +68,11 @@ export function application(place, { store, mayChange }, namespace, name) {
       ask(`/namespaces/${part(namespace)}/events?owner=${part(name)}&last=30`),
     ]);
     if (left || !shown) return;
-    if (explained) fill(why, ...explanation(explained));
-    if (found) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store }));
+    if (explained) renew(why, ...explanation(explained));
+    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store }));
     if (found) output.show(found);
-    if (served) fill(places, h("h2", {}, "Endpoints"), endpoints(served, name));
-    if (told) fill(events, h("h2", {}, "Events"), history(told), h("p", {}, h("a", { href: to.events({ namespace, owner: name }), "data-key": "all events" }, "All events of this application")));
+    if (served) renew(places, h("h2", {}, "Endpoints"), endpoints(served, name));
+    if (told) renew(events, h("h2", {}, "Events"), history(told), h("p", {}, h("a", { href: to.events({ namespace, owner: name }), "data-key": "all events" }, "All events of this application")));
   }
 
   update.leave = () => {

@@ -1,7 +1,7 @@
 // The list of applications, with a search for names and statuses.
 
 import { part } from "../../api.js";
-import { age, badge, fill, h, table } from "../../dom.js";
+import { age, badge, h, renew, table } from "../../dom.js";
 
 const SHOWN = 500;
 
@@ -27,7 +27,7 @@ export function applications(place, { store }) {
       age(app.Created),
       h("span", { class: "why" }, app.Message),
     ]);
-    fill(list, table("Applications", ["Name", "Namespace", "Status", "Running", "Age", "Message"], rows, "There are no applications here."));
+    renew(list, table("Applications", ["Name", "Namespace", "Status", "Running", "Age", "Message"], rows, "There are no applications here."));
   }
   return update;
 }

@@ -2,7 +2,7 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { age, badge, command, fill, h, quoted, table } from "../../dom.js";
+import { age, badge, command, h, quoted, renew, table } from "../../dom.js";
 import { events, taskgroups } from "../../parts/rows.js";
 import * as steer from "../../parts/changing/steering.js";
 
@@ -23,8 +23,8 @@ export function deployment(place, { store, mayChange }, namespace, name) {
     const found = store.one("deployment", `${namespace}/${name}`);
     if (!found) {
       shown = null;
-      fill(top, h("h1", {}, name), h("p", {}, `The namespace ${namespace} has no deployment of this name.`));
-      for (const section of [rollout, groups, history, told]) fill(section);
+      renew(top, h("h1", {}, name), h("p", {}, `The namespace ${namespace} has no deployment of this name.`));
+      for (const section of [rollout, groups, history, told]) renew(section);
       return;
     }
     if (found === shown) return;
@@ -39,7 +39,7 @@ export function deployment(place, { store, mayChange }, namespace, name) {
       ? [HALTED.has(found.status) || found.pausing ? ["Resume", steer.resume] : ["Pause", steer.pause], found.rolling_back ? null : ["Undo", steer.undo]]
       : [["Update", steer.update], ["Scale", steer.scale], ["Roll back", steer.rollBack], ["Replace", steer.replace]];
     const buttons = choices.filter(Boolean).map(([text, action]) => h("button", { type: "button", "data-key": text, onclick: act(action) }, text));
-    fill(
+    renew(
       top,
       h("h1", {}, name, " ", badge(found.status)),
       h("p", { class: "quiet" }, `${namespace} · ${found.counts.ready} of ${found.instances} ready · revision ${found.revision} · ${age(found.createTime)} old`),
@@ -48,7 +48,7 @@ export function deployment(place, { store, mayChange }, namespace, name) {
       mayChange(namespace) && found.status !== "Deleting" ? h("div", { class: "buttons" }, buttons) : null,
       command(updating ? `bcs rollout status ${quoted(name)} -n ${quoted(namespace)}` : `bcs describe deployment ${quoted(name)} -n ${quoted(namespace)}`),
     );
-    fill(rollout, ...progress(found, updating));
+    renew(rollout, ...progress(found, updating));
   }
 
   async function load() {
@@ -60,9 +60,9 @@ export function deployment(place, { store, mayChange }, namespace, name) {
       ask(`/namespaces/${part(namespace)}/events?owner=${part(name)}&last=30`),
     ]);
     if (left || !shown) return;
-    if (running) fill(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store }));
-    if (revisions) fill(history, h("h2", {}, "Revisions"), revisionRows(revisions));
-    if (happened) fill(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ namespace, owner: name }) }, "All events of this deployment")));
+    if (running) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store }));
+    if (revisions) renew(history, h("h2", {}, "Revisions"), revisionRows(revisions));
+    if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ namespace, owner: name }) }, "All events of this deployment")));
   }
 
   update.leave = () => {

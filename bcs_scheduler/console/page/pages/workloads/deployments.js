@@ -1,7 +1,7 @@
 // The list of deployments: the rolling updates in progress first.
 
 import { here, keep, to } from "../../address.js";
-import { age, badge, command, fill, h, table } from "../../dom.js";
+import { age, badge, command, h, renew, table } from "../../dom.js";
 import { calm, text } from "../../parts/forms.js";
 
 const SHOWN = 500;
@@ -36,7 +36,7 @@ export function deployments(place, { store }) {
       age(one.createTime),
       h("span", { class: "why" }, one.message),
     ]);
-    fill(list, table("Deployments", ["Name", "Namespace", "Status", "Ready", "Updated", "Revision", "Age", "Message"], rows, "There are no deployments here."));
+    renew(list, table("Deployments", ["Name", "Namespace", "Status", "Ready", "Updated", "Revision", "Age", "Message"], rows, "There are no deployments here."));
   }
   const later = calm(draw, PAUSE);
   let first = true;

@@ -1,7 +1,7 @@
 // Transactions as a timeline: one line each, from its begin to its verdict, within its time box.
 
 import { here, keep, to } from "../../address.js";
-import { badge, command, fill, h, quoted, table } from "../../dom.js";
+import { badge, command, h, quoted, renew, table } from "../../dom.js";
 import { calm, select, text } from "../../parts/forms.js";
 
 const SHOWN = 200;
@@ -59,7 +59,7 @@ export function transactions(place, { store }) {
       label.style.setProperty("left", `${position(begin + ((now - begin) * i) / MARKS, scale)}%`);
       axis.append(label);
     }
-    fill(list, table("Timeline of transactions", ["Object", "Type", "Verdict", "Progress", "Duration", h("span", {}, h("span", { class: "hidden" }, "Time"), axis)], rows, "There are no transactions in this time."));
+    renew(list, table("Timeline of transactions", ["Object", "Type", "Verdict", "Progress", "Duration", h("span", {}, h("span", { class: "hidden" }, "Time"), axis)], rows, "There are no transactions in this time."));
     list.firstChild.classList.add("timeline");
     tell();
   }
@@ -89,11 +89,11 @@ export function transactions(place, { store }) {
   function tell() {
     const one = set.id ? store.one("transaction", set.id) : null;
     if (!one) {
-      fill(detail);
+      renew(detail);
       return;
     }
     const history = one.history.map((note) => h("li", {}, h("time", { datetime: note.at }, new Date(note.at).toLocaleTimeString("en-GB")), " ", note.text));
-    fill(
+    renew(
       detail,
       h(
         "div",
