@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from bcs_scheduler.api.http.operation import BASE
+from bcs_scheduler.api.http.original import DRIVER, READS, SCHEDULER
 from bcs_scheduler.api.http.routing import Routes
-from tests.component.apiserver import serving
+from bcs_scheduler.api.routes import operations
+from tests.component.apiserver import Api, serving
 from tests.unit.api_support import CoreGateway, document
 
 ROUTES = Routes(
@@ -61,7 +66,67 @@ def test_an_object_may_have_the_name_of_an_operation() -> None:
         assert api.data(f"{path}/rollback")["Name"] == "rollback"
         assert api.call("HEAD", f"{path}/rollback").status_code == 200
         refused = api.call("PATCH", f"{path}/rollback")
-        assert (refused.status_code, refused.headers["Allow"]) == (405, "PUT")
+        assert (refused.status_code, refused.headers["Allow"]) == (405, "DELETE, GET, HEAD, PUT")
         assert api.call("OPTIONS", path).headers["Allow"] == "GET, HEAD, POST, PUT"
         missing = api.get(f"{path}/a/b/c/d")
         assert missing.status_code == 404 and f"path {BASE}{path}/a/b/c/d does not exist" in missing.json()["message"]
+
+
+METHODS = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE"}
+TEMPLATES = sorted({operation.path for operation in operations()})
+
+
+def filled(template: str) -> str:
+    return re.sub(r"{\w+}", "something", template)
+
+
+def methods(path: str) -> set[str]:
+    """Methods of all operations whose template the path fits."""
+    found: set[str] = set()
+    for operation in operations():
+        if re.fullmatch(re.sub(r"{\w+}", "[^/]+", operation.path), path):
+            found |= {"GET", "HEAD"} if operation.method == "GET" else {operation.method}
+    return found
+
+
+def check_refused(api: Api, path: str, known: set[str]) -> None:
+    """Every method that the path does not have is answered with the methods that it has."""
+    for method in METHODS - known:
+        response = api.call(method, path, base="")
+        assert (response.status_code, response.headers["Allow"]) == (405, ", ".join(sorted(known))), (method, path)
+        if method != "HEAD":
+            envelope: dict[str, Any] = response.json()
+            assert (envelope["result"], envelope["code"]) == (False, 1405007)
+            assert envelope["data"] == {"reason": "method_not_allowed", "problems": []}
+            assert envelope["message"].startswith(f"{path} does not take {method}, only ")
+
+
+@pytest.mark.parametrize("prefix", [BASE, *DRIVER])
+def test_a_known_path_names_its_methods_below_every_prefix(api: Api, prefix: str) -> None:
+    """Slashes at the end have a meaning below our own prefix only."""
+    below = [template for template in TEMPLATES if template.startswith(BASE)]
+    assert len(below) > 100
+    for template in below:
+        path = filled(template)
+        check_refused(api, path.replace(BASE, prefix, 1) + ("" if prefix == BASE else "/"), methods(path))
+
+
+def test_paths_outside_of_the_prefixes_name_their_methods(api: Api) -> None:
+    outside = [template for template in TEMPLATES if not template.startswith(BASE)]
+    assert "/healthz" in outside
+    for template in outside:
+        check_refused(api, filled(template), methods(filled(template)))
+
+
+def test_paths_of_the_scheduler_of_the_original_are_for_reading(api: Api) -> None:
+    for template in READS:
+        check_refused(api, filled(SCHEDULER + template), {"GET", "HEAD"})
+
+
+@pytest.mark.parametrize("method", sorted(METHODS - {"HEAD"}))
+@pytest.mark.parametrize("prefix", ["", BASE, *DRIVER, SCHEDULER])
+def test_an_unknown_path_has_no_method(api: Api, prefix: str, method: str) -> None:
+    for path in (f"{prefix}/nothing", f"{prefix}/namespaces//applications", f"{prefix}/apps"):
+        response = api.call(method, path, base="")
+        assert (response.status_code, response.json()["data"]["reason"]) == (404, "no_such_route"), path
+        assert "Allow" not in response.headers and f"path {path} does not exist" in response.json()["message"]

@@ -70,6 +70,7 @@ def check(step: dict[str, Any], response: Any) -> Any:
     answer = response.json()
     assert response.status_code == step.get("status", 200), response.text
     assert answer["code"] == step.get("code", 0), response.text
+    assert response.headers.get("Allow") == step.get("allow")
     assert answer["result"] is (answer["code"] == 0)
     assert {"result", "code", "message", "data"} <= answer.keys()
     if answer["code"]:

@@ -129,17 +129,18 @@ class _App:
             return _failed(ApiError(errors.BAD_PARAMETER, f"the path {problem.message}", (problem,)), request)
         if self._pages is not None and self._pages.owns(request.scope["path"]):
             return await self._page(self._pages, request)
-        translated = original.translate(request.method, request.scope["path"])
+        asked = request.scope["path"]
+        translated = original.translate(asked)
         request.state.original = translated is not None
-        request.scope["path"] = translated or request.scope["path"]
-        allowed: list[str] = []
+        request.scope["path"] = translated.path if translated is not None else asked
+        allowed: set[str] = set()
         for methods, parameters in self._routes.find(request.scope["path"]):
-            operation = methods.get(request.method)
-            if operation is not None:
+            served = [method for method in methods if translated is None or translated.serves(method)]
+            if request.method in served:
                 request.scope["path_params"] = parameters
-                return await self._endpoint(operation, request)
-            allowed = allowed or sorted(methods)
-        return _failed(_no_operation(request, allowed), request)
+                return await self._endpoint(methods[request.method], request)
+            allowed.update(served)
+        return _failed(_no_operation(request.method, asked, allowed), request)
 
     async def _page(self, pages: Pages, request: Request) -> Response:
         try:
@@ -324,11 +325,10 @@ def _failed(error: ApiError, request: HTTPConnection) -> Response:
     return Response(_encoder.encode(error.envelope()), error.failure.status, headers=headers)
 
 
-def _no_operation(request: Request, allowed: list[str]) -> ApiError:
+def _no_operation(method: str, path: str, allowed: set[str]) -> ApiError:
     """`allowed`: methods of the path, empty for a path that does not exist."""
-    path = request.scope["path"]
     if not allowed:
         return ApiError(errors.NO_ROUTE, f"path {path} does not exist; /openapi.json lists all paths")
-    words = ", ".join(allowed)
-    message = f"{path} does not take {request.method}, only {words}"
+    words = ", ".join(sorted(allowed))
+    message = f"{path} does not take {method}, only {words}"
     return ApiError(errors.NO_METHOD, message, headers={"Allow": words})

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.access import OPEN, required_access, role_text
+from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import TABLE, Reasons
 from bcs_scheduler.api.http.operation import LIMIT, Operation, Param
 from bcs_scheduler.api.streams.sse import MEDIA_TYPE as EVENT_STREAM
@@ -59,6 +60,11 @@ TAGS = {
     "watches": "One stream for several lists.",
 }
 """The tags of operations, with their meaning; all that routes use, in alphabetical order."""
+_DESCRIPTION = f"""A framework scheduler for Apache Mesos in the style of BlueKing BCS.
+
+A path that is not listed here is answered with 404 `{errors.NO_ROUTE}`. A method that a listed path does not have is
+answered with 405 `{errors.NO_METHOD}`, and the header `Allow` names the methods of the path; a path with GET has HEAD,
+too. Both answers have the schema `Failure`."""
 _LAST_EVENT_ID = {
     "name": "Last-Event-ID",
     "in": "header",
@@ -121,7 +127,7 @@ def document(declared: tuple[Operation, ...], version: str) -> bytes:
             "info": {
                 "title": "bcs-scheduler",
                 "version": version,
-                "description": "A framework scheduler for Apache Mesos in the style of BlueKing BCS.",
+                "description": _DESCRIPTION,
                 "contact": {"name": "Maintainers of bcs-scheduler"},
                 "license": {"name": "Apache License 2.0", "identifier": "Apache-2.0"},
             },

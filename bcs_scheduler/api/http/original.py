@@ -8,6 +8,7 @@ served, because the bodies of the others are records of the original.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from bcs_scheduler.api.http.operation import BASE, Operation, Param
 from bcs_scheduler.api.http.routing import Routes
@@ -15,8 +16,10 @@ from bcs_scheduler.api.http.routing import Routes
 DRIVER = ("/mesosdriver/v4", "/bcsapi/v4/scheduler/mesos")
 """Prefixes of the driver: its own, and the one of an older gateway. The one of the present gateway is ours."""
 SCHEDULER = "/v1"
+READING = ("GET", "HEAD")
+"""Methods of the scheduler's own paths."""
 _NS = "/namespaces/{ns}"
-_READS = {
+READS = {
     "/{ns}/apps": f"{_NS}/applications",
     "/apps/{ns}/{name}": f"{_NS}/applications/{{name}}",
     "/apps/{ns}/{name}/taskgroups": f"{_NS}/applications/{{name}}/taskgroups",
@@ -45,22 +48,33 @@ _READS = {
     },
 }
 """Our path of each path of the original's scheduler that is served to GET."""
-_ROUTES = Routes(_READS)
+_ROUTES = Routes(READS)
 _FORGIVING = ("configmaps", "secrets", "services", "admissionwebhook", "crd", "command", "transactions", "daemonset")
 """Parts of paths of objects whose deletion succeeds there also if they do not exist."""
 _ZERO_IS_ABSENT = ("instances",)
 """Numbers for which 0 means the same as an absent parameter."""
 
 
-def translate(method: str, path: str) -> str | None:
-    """Our path of a path of the original; None for all other paths. Slashes at the end have no meaning there."""
+class Translated(NamedTuple):
+    """Our path of a path of the original. `reading`: the path is served to GET and HEAD only."""
+
+    path: str
+    reading: bool
+
+    def serves(self, method: str) -> bool:
+        return not self.reading or method in READING
+
+
+def translate(path: str) -> Translated | None:
+    """None for a path that is not one of the original. Slashes at the end have no meaning there."""
     for prefix in DRIVER:
         if path.startswith(f"{prefix}/"):
-            return BASE + path.removeprefix(prefix).rstrip("/")
-    if not path.startswith(f"{SCHEDULER}/") or method not in ("GET", "HEAD"):
+            return Translated(BASE + path.removeprefix(prefix).rstrip("/"), reading=False)
+    if not path.startswith(f"{SCHEDULER}/"):
         return None
     for target, parameters in _ROUTES.find(path.removeprefix(SCHEDULER).rstrip("/")):
-        return BASE + "/".join(parameters.get(part[1:-1], part) for part in target.split("/"))
+        parts = (parameters.get(part[1:-1], part) for part in target.split("/"))
+        return Translated(BASE + "/".join(parts), reading=True)
     return None
 
 
