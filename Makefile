@@ -23,11 +23,12 @@ DEV_READY := $(VENV)/.dev-ready
 MESOS := tests/integration/mesos
 # Without its dependencies: one of them does not compile (docs/decisions/0036-foreign-frameworks.md).
 PYMESOS := pymesos>=0.3.15
+SPECTRAL := 6.16.3
 
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv ready debian demo test check coverage release-check soak haproxy chromium engine lint format bench executor proto mesos clean
+.PHONY: help venv ready debian demo test check coverage release-check soak haproxy chromium engine spectral lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -58,7 +59,7 @@ $(DEV_READY): setup.cfg pyproject.toml
 
 # All that lint and tests need. `make -j2 ready` installs packages of Python and of Debian at the same time.
 ready: $(DEV_READY) debian
-	@$(MAKE) --no-print-directory mesos haproxy chromium engine
+	@$(MAKE) --no-print-directory mesos haproxy chromium engine spectral
 
 # Missing packages of Debian, all at once. Its targets below install what they need by themselves.
 debian:
@@ -73,7 +74,7 @@ demo: $(READY)
 
 # The last line printed is pytest's own summary. Hundreds of processes are started: none compiles again what another has.
 test: export PYTHONDONTWRITEBYTECODE :=
-test: $(READY) mesos haproxy chromium engine
+test: $(READY) mesos haproxy chromium engine spectral
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 # Fast tests need neither ZooKeeper nor Mesos, and start no thread, process or server (tests/unit/conftest.py).
@@ -138,6 +139,18 @@ engine:
 	@test -x /usr/sbin/dockerd -a -x /bin/busybox || { apt-get update -qq && \
 		apt-get install -y -qq --no-install-recommends docker.io busybox-static >/dev/null; } || { \
 		echo "docker.io is missing and can be installed by root only. As root, once: make engine" >&2; exit 1; }
+
+# Spectral, which checks OpenAPI documents, for the integration tests. It needs Node; its scripts of installation report
+# to its makers only, and are not run.
+spectral: build/spectral-$(SPECTRAL)/node_modules
+
+build/spectral-$(SPECTRAL)/node_modules:
+	@command -v npm >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null; } || { \
+		echo "npm is missing and can be installed by root only. As root, once: make spectral" >&2; exit 1; }
+	@rm -rf build/spectral-*
+	@mkdir -p $(@D)
+	@npm install --prefix $(@D) --ignore-scripts --no-audit --no-fund --no-save --loglevel=error \
+		@stoplight/spectral-cli@$(SPECTRAL) >$(@D)/npm.log 2>&1 || { cat $(@D)/npm.log; rm -rf $(@D); exit 1; }
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

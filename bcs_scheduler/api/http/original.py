@@ -66,7 +66,7 @@ class Translated(NamedTuple):
 
 
 def translate(path: str) -> Translated | None:
-    """None for a path that is not one of the original. Slashes at the end have no meaning there."""
+    """The path here of a path of the original; None for other paths. Slashes at the end have no meaning there."""
     for prefix in DRIVER:
         if path.startswith(f"{prefix}/"):
             return Translated(BASE + path.removeprefix(prefix).rstrip("/"), reading=False)
