@@ -77,9 +77,11 @@ test: export PYTHONDONTWRITEBYTECODE :=
 test: $(READY) mesos haproxy chromium engine spectral
 	@$(BIN)/python -m pytest $(PYTEST_ARGS)
 
-# Fast tests need neither ZooKeeper nor Mesos, and start no thread, process or server (tests/unit/conftest.py).
+# Fast tests need neither ZooKeeper nor Mesos, and start no thread, process or server (tests/unit/conftest.py). Schemathesis
+# serves integration tests only, and each process would import it for two seconds.
+check: export PYTHONDONTWRITEBYTECODE :=
 check: lint
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow" tests/unit
+	@EFFORT=check $(BIN)/python -m pytest -q -n 2 -p no:schemathesis -m "not slow" tests/unit
 	@$(BIN)/python -m tests.simulation --seeds 20 --steps 300 --jobs 2
 
 # Mutants of the simulation and tests of costs are left out: the former are not the program, the latter would measure

@@ -14,19 +14,22 @@ the tests. (`--dist loadfile` of xdist would do the rest, if it did not sort the
 
 from __future__ import annotations
 
+import gc
 import signal
 
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-from tests.effort import FULL
+from tests.effort import CHECK, CHECK_EXAMPLES, FULL
+from tests.sources import READERS
 
 # Hypothesis's deadline of 200 ms per example and its check for slow strategies measure the machine, not the code.
 hypothesis.settings.register_profile(
     "ours", deadline=None, derandomize=not FULL, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-hypothesis.settings.load_profile("ours")
+hypothesis.settings.register_profile("check", hypothesis.settings.get_profile("ours"), max_examples=CHECK_EXAMPLES)
+hypothesis.settings.load_profile("check" if CHECK else "ours")
 
 # A shell without job control starts background jobs with SIGINT ignored. The programs under test would inherit this.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -42,11 +45,14 @@ computes for minutes when the others have ended."""
 
 
 class Sharing(LoadScopeScheduling):  # type: ignore[misc]
-    """Gives whole files to processes, and the tests of SINGLE, in the order in which they were collected."""
+    """Gives whole files to processes in the order in which they were collected: the tests of SINGLE one by one, files
+    of READERS together."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
-        return nodeid if file in SINGLE else file
+        if file in SINGLE:
+            return nodeid
+        return READERS[0] if file in READERS else file
 
 
 def file_of(item: pytest.Item) -> str:
@@ -84,6 +90,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         ranks[file_of(item)] = min(rank_of(item), ranks.get(file_of(item), len(LONG) + 1))
     places = {file: place for place, file in enumerate(order_of(ranks))}
     items.sort(key=lambda item: places[file_of(item)])
+
+
+def pytest_collection_finish() -> None:
+    """Modules and collected tests live until the end of the run. Without this, every full run of the garbage collector
+    looks at them, which is half of the time of a test that makes many objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Sharing:

@@ -112,7 +112,7 @@ class CoreOptions:
     events_keep: int = 50_000
     """Events are readable for at least so long, unless there are more than so many newer ones."""
     validate: bool = False
-    """Compare the indexes with a recount and resolve all references after every turn (store.state.validation). Costs
-    some 10 us per record and turn."""
+    """Compare the indexes with a recount and resolve all references after every turn that has changed records
+    (store.state.validation). Costs some 10 us per record and turn."""
     strict: bool = False
     """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""

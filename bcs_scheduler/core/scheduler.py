@@ -163,7 +163,7 @@ class Core:
         self.turn_context.start(now, "turn")
         self._rounds()
         self._advance(pace)
-        if self.turn_context.options.validate:
+        if self.turn_context.options.validate and any(unit.changes for unit in self.turn_context.units):
             self._validate()
         units, self.turn_context.units = self.turn_context.units, []
         return units

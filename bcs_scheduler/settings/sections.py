@@ -231,7 +231,7 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
         _CORE.command_open_total
     )
     version_history: Annotated[Count, Help("Number of versions kept per application.")] = _TRANSACTIONS.version_history
-    validate: Annotated[bool, Help("Compare all indexes with a recount after every turn.")] = _CORE.validate
+    validate: Annotated[bool, Help("Compare all indexes with a recount after turns with changes.")] = _CORE.validate
 
 
 class TransactionSettings(Section, frozen=True, kw_only=True):

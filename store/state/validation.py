@@ -1,6 +1,6 @@
 """True if a state is right in itself: its indexes equal a recount, and records refer to records that exist.
 
-The simulation asks after every turn, the core too if `scheduler.validate` is set.
+The simulation asks after every turn, the core after every turn with changes if `scheduler.validate` is set.
 """
 
 from __future__ import annotations

@@ -6,11 +6,11 @@ import ast
 import tomllib
 from collections.abc import Iterator
 from importlib.util import resolve_name
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.sources import ROOT, Source, sources
+
 OURS = ("store", "offers", "transactions", "bcs_scheduler")
 ALLOWED = {
     "store": {"store"},
@@ -25,19 +25,17 @@ MACHINE = {"datetime", "os", "random", "secrets", "subprocess", "time", "uuid"}
 PURE = ("offers", "transactions", "bcs_scheduler.core")
 
 
-def modules_of(package: str) -> Iterator[tuple[str, ast.Module]]:
-    """Name and syntax tree of every module below the package."""
-    for file in sorted((ROOT / package.replace(".", "/")).rglob("*.py")):
-        if not file.name.endswith("_pb2.py"):
-            name = ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-            yield name, ast.parse(file.read_text())
+def modules_of(package: str) -> Iterator[tuple[str, Source]]:
+    """Name and source of every module below the package."""
+    for source in sources(package.replace(".", "/")):
+        yield source.name.removesuffix(".py").replace("/", ".").removesuffix(".__init__"), source
 
 
-def imports_of(module: str, tree: ast.Module) -> Iterator[str]:
+def imports_of(module: str, source: Source) -> Iterator[str]:
     """Full names of what is imported anywhere in the module, functions and TYPE_CHECKING included."""
     is_package = (ROOT / module.replace(".", "/")).is_dir()
     package = module if is_package else module.rpartition(".")[0]
-    for node in ast.walk(tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -53,8 +51,8 @@ def is_below(name: str, package: str) -> bool:
 def test_a_room_imports_only_the_rooms_below_it(package: str) -> None:
     found = [
         f"{module} imports {name}"
-        for module, tree in modules_of(package)
-        for name in imports_of(module, tree)
+        for module, source in modules_of(package)
+        for name in imports_of(module, source)
         if name.partition(".")[0] in OURS and not any(is_below(name, allowed) for allowed in ALLOWED[package])
     ]
     assert found == []
@@ -64,8 +62,8 @@ def test_a_room_imports_only_the_rooms_below_it(package: str) -> None:
 def test_pure_rooms_use_nothing_of_the_machine(package: str) -> None:
     found = [
         f"{module} imports {name}"
-        for module, tree in modules_of(package)
-        for name in imports_of(module, tree)
+        for module, source in modules_of(package)
+        for name in imports_of(module, source)
         if name.partition(".")[0] in MACHINE
     ]
     assert found == []
@@ -83,9 +81,9 @@ def test_every_pure_room_has_the_lint_of_pure_rooms() -> None:
 def test_there_are_no_circles_between_the_rooms_of_the_scheduler() -> None:
     arrows: dict[str, set[str]] = {}
     rooms = {path.parent.name for path in (ROOT / "bcs_scheduler").glob("*/__init__.py")}
-    for module, tree in modules_of("bcs_scheduler"):
+    for module, source in modules_of("bcs_scheduler"):
         room = module.split(".")[1] if module.count(".") else ""
-        for name in imports_of(module, tree):
+        for name in imports_of(module, source):
             target = name.split(".")[1] if is_below(name, "bcs_scheduler") and name.count(".") else ""
             if room in rooms and target in rooms and room != target:
                 arrows.setdefault(room, set()).add(target)
@@ -98,8 +96,8 @@ def test_two_controllers_end_taskgroups() -> None:
     """What ends a taskgroup is kept and repeated until the taskgroup has ended; nobody else asks for an end."""
     made = {
         module
-        for module, tree in modules_of("bcs_scheduler.core")
-        for node in ast.walk(tree)
+        for module, source in modules_of("bcs_scheduler.core")
+        for node in source.nodes
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] == "End"
     }
     controllers = "bcs_scheduler.core.controllers.cluster"

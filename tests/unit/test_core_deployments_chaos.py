@@ -21,6 +21,7 @@ from store.records import Application, Canary, Deployment, Record, Strategy, Tas
 from store.records.definition import RestartPolicy, UnreachablePolicy
 from store.state import State
 from store.state.unit_of_work import Unit
+from tests.effort import check_few
 from tests.unit.lab import START, version
 from tests.unit.rollinglab import WEB, RollingLab, wish
 from transactions.base import Options, Periods
@@ -201,7 +202,7 @@ def told(lab: ChaosLab) -> list[tuple[str, str, str, bool]]:
     return [(g.name, g.status, g.kill_reason, g.ended) for g in lab.groups]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", check_few(range(60), 8))
 def test_updates_keep_their_bounds_whatever_happens_and_come_to_an_end(seed: int) -> None:
     lab = story(seed)
     calm(lab)
@@ -224,6 +225,7 @@ def _at_once(turn: TurnContext, deployment: Deployment) -> Deployment:
     return deployment
 
 
+@pytest.mark.slow
 def test_a_planted_error_about_another_number_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(amendments, "_fit", _at_once)
     with pytest.raises(AssertionError, match="may be"):

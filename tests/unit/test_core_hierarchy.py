@@ -14,6 +14,7 @@ from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import FULL_PAUSE, Hi
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from offers.policy.hierarchy import Allocation, Application, Tree, partition_of
 from store.records import Namespace, Queue
+from tests.effort import check_few
 from tests.unit.lab import Lab, version
 
 WHOLE = 150
@@ -223,7 +224,7 @@ def figures(tree_of: RoleTree) -> Any:
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", check_few(range(12), 3))
 def test_the_kept_tree_equals_one_that_is_made_from_nothing(seed: int) -> None:
     import random
 

@@ -122,6 +122,7 @@ def test_a_plan_of_messages_to_many_writes_none(world: World) -> None:
     assert not any(message.taskgroup != "gone" for message in world.core.state.messages.values())
 
 
+@pytest.mark.slow
 def test_an_update_ends_many_in_slices(world: World) -> None:
     changed = version(SPACE, APP, MANY, labels={"app": APP, "revision": "2"}, max_unavailable=MANY // 2)
     made = list(turns(world, requests.UpdateApplication(version=changed)))
@@ -228,6 +229,7 @@ def test_what_a_service_drops_is_told_with_the_kill_while_others_are_compared(wo
     assert doomed not in {member.taskgroup for member in world.core.state.endpoints[f"{SPACE}/front"].members}
 
 
+@pytest.mark.slow
 def test_an_update_of_a_big_deployment_looks_at_what_changes_only(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -364,6 +364,7 @@ def test_random_clusters_are_never_worse_and_end(seed: int) -> None:
 # --- the controller -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("goal", "end"), [("spread", [4, 3, 3]), ("pack", [10, 0, 0])])
 def test_the_controller_comes_to_the_goal_by_itself_and_then_rests(goal: str, end: list[int]) -> None:
     settings = {"rebalance": goal, "rebalance_period": 20.0, "rebalance_gain": 0.001}

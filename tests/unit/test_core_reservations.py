@@ -388,6 +388,7 @@ def calls_of_a_report(others: int) -> int:
     return counted.number
 
 
+@pytest.mark.slow
 def test_a_report_costs_the_same_beside_many_other_reservations() -> None:
     few, many = calls_of_a_report(3), calls_of_a_report(60)
     assert many <= 1.1 * few

@@ -20,6 +20,7 @@ def tell_of(lab: RollingLab, reason: str) -> list[str]:
 # --- leaders ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turn_back", [False, True])
 def test_a_new_leader_goes_on_with_the_same_step_after_any_commit(turn_back: bool) -> None:
     """Every unit of an update in turn is the last that its leader writes."""

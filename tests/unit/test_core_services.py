@@ -374,6 +374,7 @@ def test_long_history_equals_a_fresh_look() -> None:
         assert not written(lab)
 
 
+@pytest.mark.slow
 def test_a_crash_between_any_two_units_leaves_nothing_behind() -> None:
     """Of a turn only some of the units become durable; who takes over puts the endpoints right."""
     for seed in range(20):

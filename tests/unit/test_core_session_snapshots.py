@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,6 +110,7 @@ class Steps:
         self.lab.turn(cluster_manager.Connected(framework_id="framework", cluster="cluster"))
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=40, deadline=None)
 def test_the_kept_snapshot_equals_one_that_is_made_from_nothing(seed: int) -> None:

@@ -89,7 +89,7 @@ def test_what_cannot_be_read_exists() -> None:
 def test_the_core_tells_each_fault_once() -> None:
     lab = lab_with(strict=False, validate=True)
     lab.core.state._unhealthy_of["shop/nobody"] = 1
-    seen = [*lab.wait(1), *lab.wait(1)]
+    seen = [effect for instances in (3, 4) if lab.scale(instances) for effect in lab.out]
     told = [line for line in seen if isinstance(line, effects.LogLine) and line.reason == "StateInvalid"]
     assert [(line.kind, line.level) for line in told] == [("core", "error")]
     assert "_unhealthy_of" in told[0].message

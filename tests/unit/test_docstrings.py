@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.sources import sources
+
 ROOMS = ("store", "offers", "transactions", "bcs_scheduler/core")
 """Rooms whose public docstrings must be complete."""
 SENTENCES = (
@@ -153,18 +153,13 @@ def opening(text: str | None, place: str) -> Iterator[Fault]:
         yield Fault(place, "begins with the name of an argument")
 
 
-def sources(rooms: tuple[str, ...]) -> list[Path]:
-    found = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py"))]
-    return [path for path in found if not path.stem.endswith("_pb2")]
-
-
 @pytest.mark.parametrize(("rule", "rooms"), [(faults, ROOMS), (hidden, SENTENCES)], ids=["public", "all"])
 def test_docstrings_are_sentences_with_units_errors_and_none(
     rule: Callable[[ast.Module, str], Iterator[Fault]], rooms: tuple[str, ...]
 ) -> None:
-    paths = sources(rooms)
-    assert len(paths) > 150
-    found = [fault for path in paths for fault in rule(ast.parse(path.read_text()), str(path.relative_to(ROOT)))]
+    read = list(sources(*rooms))
+    assert len(read) > 150
+    found = [fault for source in read for fault in rule(source.tree, source.name)]
     assert not found, "\n".join(f"{place} {fault}" for place, fault in found)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, get_args
 
 import pytest
@@ -25,6 +24,7 @@ from store.records import (
 from store.records import transactions as records
 from store.state import State
 from store.state.reader import StateReader
+from tests.sources import ROOMS, sources
 from tests.unit.lab import Lab, running
 from transactions import base, groups
 from transactions.base import Context, Periods, Progress, Step, Terms
@@ -33,8 +33,6 @@ from transactions.kinds.kind import Kind
 from transactions.kinds.registry import kind_of
 from transactions.progress import progress
 
-ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("store", "offers", "transactions", "bcs_scheduler")
 PROGRAMS = ("bcs_scheduler/executor/", "bcs_scheduler/local/", "bcs_scheduler/mesos/", "bcs_scheduler/cli/")
 """Programs and adapters that know other things of these names, or read answers of the API."""
 OF_TRANSACTIONS = ("transactions/kinds/",)
@@ -45,9 +43,9 @@ TYPES: tuple[TransactionKind, ...] = get_args(TransactionKind)
 # --- the source ---------------------------------------------------------------------------------------------------
 
 
-def compared(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
+def compared(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str, bool]]:
     """Line of each text that the program compares something with; whether it compares an attribute `type`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Compare):
             parts = [part for side in (node.left, *node.comparators) for part in ast.walk(side)]
             typed = any(isinstance(part, ast.Attribute) and part.attr == "type" for part in parts)
@@ -64,14 +62,12 @@ def compared(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
 def comparisons(wanted: tuple[str, ...], allowed: tuple[str, ...], *, typed: bool) -> list[str]:
     """Places that compare something, with `typed` an attribute `type`, with one of these words."""
     found = []
-    for room in ROOMS:
-        for file in sorted((ROOT / room).rglob("*.py")):
-            path = file.relative_to(ROOT).as_posix()
-            if path.startswith((*allowed, *PROGRAMS)):
-                continue
-            for line, text, of_type in compared(ast.parse(file.read_text())):
-                if text in wanted and (of_type or not typed):
-                    found.append(f"{path}:{line}: {text}")
+    for source in sources(*ROOMS):
+        if source.name.startswith((*allowed, *PROGRAMS)):
+            continue
+        for line, text, of_type in compared(source.nodes):
+            if text in wanted and (of_type or not typed):
+                found.append(f"{source.name}:{line}: {text}")
     return found
 
 
@@ -97,7 +93,7 @@ def test_one_module_says_what_it_means_that_an_application_is_a_daemonset() -> N
     ],
 )
 def test_a_comparison_is_recognized(code: str, found: tuple[str, bool]) -> None:
-    assert found in [(text, typed) for _, text, typed in compared(ast.parse(code))]
+    assert found in [(text, typed) for _, text, typed in compared(ast.walk(ast.parse(code)))]
 
 
 # --- the registry -------------------------------------------------------------------------------------------------

@@ -159,6 +159,7 @@ def test_answers_get_their_part_beside_news_and_all_of_what_is_left(most: int, n
         left[1] -= told
 
 
+@pytest.mark.slow
 def test_news_do_not_wait_for_a_hundred_thousand_answers() -> None:
     lanes = filled([answer("big", index) for index in range(100_000)])
     lanes.take(256)

@@ -58,6 +58,7 @@ def total(found: Found, name: str, **labels: str) -> float:
     return sum(amount for (series, own), amount in found.items() if series == name and wanted <= own)
 
 
+@pytest.mark.slow
 @pytest.mark.costs
 def test_a_scrape_of_ten_thousand_applications_is_small_and_quick() -> None:
     metrics = Metrics()
@@ -82,6 +83,7 @@ def test_a_scrape_of_ten_thousand_applications_is_small_and_quick() -> None:
     assert total(found, "schedule_taskgroup_latency_ms_count") == APPLICATIONS
 
 
+@pytest.mark.slow
 def test_every_application_has_its_series_where_they_are_asked_for() -> None:
     metrics = Metrics(application_series=20_000, application_histograms=True)
     large(metrics, 200)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping
 
 import pytest
 
 from offers.agents import ListedAgent
 from offers.names import INNER_IP, name_of
 from offers.standing.model import Node
-
-TOP = Path(__file__).parents[2]
+from tests.sources import ROOMS, sources
 
 
 @pytest.mark.parametrize(
@@ -37,19 +35,16 @@ def test_agents_and_nodes_are_named_by_the_same_rule() -> None:
     assert Node("host", (), ip="10.0.0.2").key == "10.0.0.2"
 
 
-def asked(tree: ast.AST) -> Iterator[int]:
+def asked(nodes: Iterable[ast.AST]) -> Iterator[int]:
     """Lines that get the attribute from a mapping. Names of JSON fields and of metric labels are no attributes of
     agents; they are never arguments of `get`."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=value), *_]) if value == INNER_IP:
                 yield node.lineno
 
 
 def test_no_other_module_asks_for_the_attribute() -> None:
-    found = []
-    for room in ("store", "offers", "transactions", "bcs_scheduler"):
-        for path in sorted((TOP / room).rglob("*.py")):
-            found += [f"{path.relative_to(TOP)}:{line}" for line in asked(ast.parse(path.read_text(encoding="utf-8")))]
+    found = [f"{source.name}:{line}" for source in sources(*ROOMS) for line in asked(source.nodes)]
     assert found == []
-    assert list(asked(ast.parse('attributes.get("InnerIP")'))) == [1]
+    assert list(asked(ast.walk(ast.parse('attributes.get("InnerIP")')))) == [1]

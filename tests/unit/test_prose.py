@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.sources import ROOT, source_of, sources
+
 ROOMS = (
     "store", "transactions", "offers", "bcs_scheduler/core", "bcs_scheduler/api", "bcs_scheduler/publishing",
     "bcs_scheduler/leadership/watching", "bcs_scheduler/observability/alarms.py", "bcs_scheduler/leadership/term.py",
@@ -29,12 +29,6 @@ OTHERWISE = {
     "bcs_scheduler/cli/commands/changing/rollout.py", "bcs_scheduler/cli/output/text.py",
     "bcs_scheduler/cli/kinds/workloads/events.py",
 }  # fmt: skip
-
-
-def sources() -> Iterator[Path]:
-    for room in ROOMS:
-        place = ROOT / room
-        yield from sorted(place.rglob("*.py")) if place.is_dir() else [place]
 
 
 def holds_prose(node: ast.expr) -> bool:
@@ -64,9 +58,9 @@ def is_text(case: ast.match_case) -> bool:
     return any(isinstance(part, ast.MatchValue) for part in ast.walk(case.pattern))
 
 
-def offences(source: str) -> list[int]:
+def offences(nodes: Iterable[ast.AST]) -> list[int]:
     found = []
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         match node:
             case ast.Compare(left=left, comparators=[right]) if not isinstance(node.ops[0], ast.Is | ast.IsNot):
                 if (holds_prose(left) and is_fixed(right)) or (holds_prose(right) and is_fixed(left)):
@@ -79,15 +73,14 @@ def offences(source: str) -> list[int]:
 
 
 def test_no_sentence_is_compared() -> None:
-    paths = list(sources())
-    assert len(paths) > 200
-    found = {str(path.relative_to(ROOT)): offences(path.read_text()) for path in paths}
+    found = {source.name: offences(source.nodes) for source in sources(*ROOMS)}
+    assert len(found) > 200
     wrong = [f"{name}:{line}" for name, lines in found.items() if name not in OTHERWISE for line in lines]
     assert not wrong, "these compare words that people read: " + ", ".join(wrong)
 
 
 def test_every_exception_is_needed() -> None:
-    assert [name for name in sorted(OTHERWISE) if not offences((ROOT / name).read_text())] == []
+    assert [name for name in sorted(OTHERWISE) if not offences(source_of(ROOT / name).nodes)] == []
 
 
 def test_comparisons_are_found() -> None:
@@ -96,6 +89,6 @@ def test_comparisons_are_found() -> None:
         'STANDS_STILL not in note.text', '"the store takes" in reply.message', 'deployment.message.replace("a", "b")',
         'why.partition(" ")', 'event["message"].startswith("x")', 'message in ("a", "b")',
     )  # fmt: skip
-    assert [source for source in wrong if not offences(source)] == []
+    assert [source for source in wrong if not offences(ast.walk(ast.parse(source)))] == []
     right = ("words != drain.message", 'group.end_cause == "Misplaced"', 'message == ""', "text or message")
-    assert [source for source in right if offences(source)] == []
+    assert [source for source in right if offences(ast.walk(ast.parse(source)))] == []

@@ -8,12 +8,12 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from tests.sources import ROOMS, ROOT, sources
+
 FORMS = {
     r"for ever": "permanently, without end",
     r"under way": "in progress",
@@ -47,8 +47,6 @@ DOCUMENTS = (
     *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))),
 )
 COMMENTED = ("conf/scheduler.toml", "conf/tokens.toml", "conf/haproxy.cfg.template", "conf/bcs-scheduler.service")
-DESCRIBED = ("store", "transactions", "offers", "bcs_scheduler")
-"""Rooms whose docstrings and comments have no such form. Docstrings of structs of the API appear in its description."""
 COMMENT = re.compile(r"(?:^|  ) *# (.+)$", re.MULTILINE)
 QUESTIONS = re.compile(r"[^.?|]*\?")
 
@@ -114,11 +112,12 @@ def test_comments_of_settings_are_plain(name: str) -> None:
     assert [(text, wrong) for text in texts for wrong in offences(text)] == []
 
 
-def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def messages(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """(line, text) of every string of three words or more that is no docstring."""
-    skipped = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    skipped |= {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
-    for node in ast.walk(tree):
+    nodes = tuple(nodes)
+    skipped = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    skipped |= {id(part) for node in nodes if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in nodes:
         if id(node) in skipped:
             continue
         match node:
@@ -135,28 +134,27 @@ def messages(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def test_messages_are_plain() -> None:
     """Errors, warnings, help texts, events and log lines of the program."""
     found = []
-    rooms = ("store", "offers", "transactions", "bcs_scheduler")
-    paths = [path for room in rooms for path in sorted((ROOT / room).rglob("*.py")) if not path.stem.endswith("_pb2")]
-    assert len(paths) > 600
-    for path in paths:
-        for line, text in messages(ast.parse(path.read_text(encoding="utf-8"))):
+    read = list(sources(*ROOMS))
+    assert len(read) > 600
+    for source in read:
+        for line, text in messages(source.nodes):
             wrong = [one for sentence in sentences(text) for one in offences(sentence)]
-            found += [f"{path.relative_to(ROOT)}:{line}: {one}" for one in wrong]
+            found += [f"{source.name}:{line}: {one}" for one in wrong]
     assert found == []
 
 
-def docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def docstrings(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
     """(line, text) of every docstring, those of attributes included."""
-    for node in ast.walk(tree):
+    for node in nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text)), lineno=line):
                 yield line, inspect.cleandoc(text)
 
 
-def of_source(source: str) -> list[tuple[int, str]]:
-    """(line, offence) of each docstring and comment."""
+def of_source(source: str, nodes: Iterable[ast.AST]) -> list[tuple[int, str]]:
+    """(line, offence) of each docstring and comment of a text and the nodes of its syntax tree."""
     found = []
-    for line, text in docstrings(ast.parse(source)):
+    for line, text in docstrings(nodes):
         for _, block in blocks(text):
             for sentence in sentences(block):
                 found += [(line, one) for one in offences(sentence)]
@@ -169,14 +167,10 @@ def of_source(source: str) -> list[tuple[int, str]]:
 
 
 def test_docstrings_and_comments_are_plain() -> None:
-    every = [path for room in DESCRIBED for path in sorted((ROOT / room).rglob("*.py"))]
-    paths = [path for path in every if not path.stem.endswith("_pb2")]
-    assert len(paths) > 700
-    found = [
-        f"{path.relative_to(ROOT)}:{line}: {one}"
-        for path in paths
-        for line, one in of_source(path.read_text(encoding="utf-8"))
-    ]
+    """Docstrings of structs of the API appear in its description."""
+    read = list(sources(*ROOMS))
+    assert len(read) > 700
+    found = [f"{source.name}:{line}: {one}" for source in read for line, one in of_source(source.text, source.nodes)]
     assert found == []
 
 
@@ -191,8 +185,9 @@ def test_offences_of_docstrings_and_comments_are_found() -> None:
         "    # told of it",
     )
     source = "\n".join(lines)
-    assert sorted({line for line, _ in of_source(source)}) == [1, 2, 3, 5, 6]
-    assert of_source('"""The remaining records."""\nA = 1  # the rest\nB = "# what"\n') == []
+    assert sorted({line for line, _ in of_source(source, ast.walk(ast.parse(source)))}) == [1, 2, 3, 5, 6]
+    source = '"""The remaining records."""\nA = 1  # the rest\nB = "# what"\n'
+    assert of_source(source, ast.walk(ast.parse(source))) == []
 
 
 def test_offences_are_found() -> None:

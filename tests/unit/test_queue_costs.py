@@ -38,7 +38,7 @@ def blocked(number: int, nodes: int, most: int | None = None) -> Tree:
     return tree
 
 
-@pytest.mark.parametrize("number", [1000, 50_000])
+@pytest.mark.parametrize("number", [1000, pytest.param(50_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("most", [None, 50])
 def test_an_allocation_that_ends_wakes_only_requests_that_fit(number: int, most: int | None) -> None:
     tree = blocked(number, 5, most)
@@ -72,7 +72,7 @@ def full(number: int) -> Nodes:
     return nodes
 
 
-@pytest.mark.parametrize("number", [1000, 50_000])
+@pytest.mark.parametrize("number", [1000, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_full_nodes_are_passed_over_in_blocks(number: int) -> None:
     nodes = full(number)
     request = (("cpus", 3), ("mem", 1))
@@ -138,6 +138,7 @@ def test_waiting_requests_are_found_as_by_a_scan(
     assert len(waiting) == len(left) and set(waiting) == set(left)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.sampled_from(NodeOrder))
 @settings(max_examples=share(30, 3), deadline=None)
 def test_the_first_node_is_found_as_by_a_scan(seed: int, order: NodeOrder) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,6 +23,7 @@ from store.ids import (
     split_part,
     without_namespace,
 )
+from tests.sources import ROOMS, sources
 
 CLUSTER_NAMES = st.text(max_size=300) | st.text(
     alphabet="./\\: \t\n\x00\x7f-_a0ö\u2028\ud800\ufffd\U0001f600", max_size=30
@@ -192,7 +192,6 @@ class TestObjectKeys:
         assert without_namespace(custom_key(kind, namespace, name), "") == f"{kind}/{namespace}/{name}"
 
 
-TOP = Path(__file__).parents[2]
 APART = ("bcs_scheduler/executor/", "bcs_scheduler/local/", "store/ids.py", "store/keys.py")
 """The executor and the embedded cluster import nothing of the scheduler and know no objects of it."""
 
@@ -232,14 +231,13 @@ def _last_name(node: ast.expr) -> str:
 
 
 def test_keys_are_made_and_taken_apart_in_this_module_only() -> None:
-    found: list[str] = []
-    for room in ("store", "offers", "transactions", "bcs_scheduler"):
-        for path in sorted((TOP / room).rglob("*.py")):
-            name = str(path.relative_to(TOP))
-            if name.startswith(APART):
-                continue
-            tree = ast.parse(path.read_text(encoding="utf-8"))
-            found += [f"{name}:{getattr(n, 'lineno', 0)}" for n in ast.walk(tree) if makes_key(n) or takes_key_apart(n)]
+    found = [
+        f"{source.name}:{getattr(node, 'lineno', 0)}"
+        for source in sources(*ROOMS)
+        if not source.name.startswith(APART)
+        for node in source.nodes
+        if makes_key(node) or takes_key_apart(node)
+    ]
     assert found == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -13,9 +12,9 @@ from hypothesis import strategies as st
 
 from bcs_scheduler.cli.output.text import duration as shown_by_bcs
 from store.records.transactions import TransactionKind, TransactionStatus
+from tests.sources import Source, sources
 from transactions.text import are, counted, duration, have, operation, verdict
 
-ROOT = Path(__file__).parents[2]
 ROOMS = ("transactions", "bcs_scheduler/core", "bcs_scheduler/api", "bcs_scheduler/leadership")
 RAW_SECONDS = re.compile(r"^ s\b")
 PLURAL = re.compile(r"^ (taskgroups|agents|tasks|applications|transactions)\b")
@@ -52,8 +51,8 @@ def test_numbers_have_the_right_noun_and_verb() -> None:
     ]
 
 
-def messages(path: Path) -> list[tuple[int, ast.JoinedStr]]:
-    return [(node.lineno, node) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.JoinedStr)]
+def messages(source: Source) -> list[tuple[int, ast.JoinedStr]]:
+    return [(node.lineno, node) for node in source.nodes if isinstance(node, ast.JoinedStr)]
 
 
 def after_values(node: ast.JoinedStr) -> list[tuple[ast.FormattedValue, str]]:
@@ -69,21 +68,21 @@ def after_values(node: ast.JoinedStr) -> list[tuple[ast.FormattedValue, str]]:
 
 def test_no_message_has_raw_seconds_or_a_plural_after_any_number() -> None:
     found = []
-    for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
-        for line, node in messages(path):
+    for source in sources(*ROOMS):
+        for line, node in messages(source):
             for value, following in after_values(node):
                 constant = isinstance(value.value, ast.Name) and value.value.id.isupper()
                 if RAW_SECONDS.match(following) or (PLURAL.match(following) and not constant):
-                    found.append(f"{path.relative_to(ROOT)}:{line}: {following.strip()[:30]}")
+                    found.append(f"{source.name}:{line}: {following.strip()[:30]}")
     assert found == []
 
 
 def test_no_message_contains_the_name_of_a_type_of_transaction() -> None:
     """``{transaction.type} of``: a type that a message shows has to be a word."""
     found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py")))
-        for line, node in messages(path)
+        f"{source.name}:{line}"
+        for source in sources(*ROOMS)
+        for line, node in messages(source)
         for value in node.values
         if isinstance(value, ast.FormattedValue)
         and isinstance(value.value, ast.Attribute)
@@ -103,17 +102,14 @@ NAMED = frozenset(
 def test_no_message_contains_the_id_of_a_taskgroup_or_transaction() -> None:
     """``{group.id}``: a message has the name, ``web-0`` or ``launch 659201``. Errors of programmers may have ids."""
     found = []
-    for path in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
-        tree = ast.parse(path.read_text())
-        raised = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_mistake(node)]
+    for source in sources(*ROOMS):
+        raised = [node for node in source.nodes if isinstance(node, ast.Call) and _is_mistake(node)]
         allowed = {id(inner) for call in raised for inner in ast.walk(call)}
-        for node in ast.walk(tree):
+        for node in source.nodes:
             if not isinstance(node, ast.JoinedStr) or id(node) in allowed:
                 continue
             if any(" " in str(part.value) for part in node.values if isinstance(part, ast.Constant)):
-                found += [
-                    f"{path.relative_to(ROOT)}:{node.lineno}" for part in node.values if _is_identity(part, NAMED)
-                ]
+                found += [f"{source.name}:{node.lineno}" for part in node.values if _is_identity(part, NAMED)]
     assert found == []
 
 
