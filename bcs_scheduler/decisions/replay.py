@@ -13,8 +13,8 @@ import msgspec
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from bcs_scheduler.decisions import content
-from bcs_scheduler.decisions.format import Begin, Continued, DamagedLog, Frame, Full, Lost, Records, Turn, frames
-from bcs_scheduler.decisions.log import NAME, file_name
+from bcs_scheduler.decisions.format import Begin, DamagedLog, Full, Lost, Records, Turn
+from bcs_scheduler.decisions.reading import term_frames
 from store.encoding.codec import Stored, decode_all
 from store.encoding.seal import Sealer, new_key
 from store.encoding.sizes import Sizer
@@ -94,7 +94,7 @@ class Replay:
     def run(self) -> Replayed:
         """Raises OSError, and DamagedLog for a file that cannot be used."""
         result = self.result
-        for frame in self._frames():
+        for frame in term_frames(self._path):
             if isinstance(frame, int):
                 result.torn = frame
             elif isinstance(frame, Begin):
@@ -111,25 +111,6 @@ class Replay:
         if self._begin is None:
             raise DamagedLog(f"{self._path}: the start of the term is missing")
         return result
-
-    def _frames(self) -> Iterator[Frame | int]:
-        match = NAME.fullmatch(self._path.name)
-        if match is not None and int(match[2]):
-            first = file_name(int(match[1]), 0)
-            raise DamagedLog(f"{self._path}: the term begins in the file {first}; replay that file")
-        path, part = self._path, 0
-        while True:
-            with path.open("rb") as file:
-                yield from self._checked(path, part, frames(file, str(path)))
-            part += 1
-            if match is None or not (path := self._path.with_name(file_name(int(match[1]), part))).exists():
-                return
-
-    def _checked(self, path: Path, part: int, found: Iterator[Frame | int]) -> Iterator[Frame | int]:
-        for number, frame in enumerate(found):
-            if number == 0 and not isinstance(frame, (int, Continued if part else Begin)):
-                raise DamagedLog(f"{path}: the file does not begin as file {part} of a term")
-            yield frame
 
     def _load(self, frame: Records) -> None:
         loaded = decode_all(Stored(*item) for item in frame.records)

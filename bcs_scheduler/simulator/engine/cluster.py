@@ -262,7 +262,7 @@ class Cluster:
             ListedAgent(
                 id=agent.machine.id,
                 hostname=agent.machine.hostname,
-                ip=name_of(agent.machine.attributes),
+                ip=agent.machine.ip or name_of(agent.machine.attributes),
                 attributes=agent.machine.attributes,
                 total=agent.machine.total,
                 ports=agent.machine.ports,
@@ -328,7 +328,7 @@ class Cluster:
             id=offer_id,
             agent_id=machine.id,
             hostname=machine.hostname,
-            ip=name_of(machine.attributes),
+            ip=machine.ip or name_of(machine.attributes),
             role=self._role,
             attributes=machine.attributes,
             scalars=tuple((ResourceKey(name, self._role), amount) for name, amount in scalars.items()),

@@ -18,7 +18,6 @@ from bcs_scheduler.simulator.engine.recorder import Group, Recorder, Sample
 from bcs_scheduler.simulator.engine.room import Room
 from bcs_scheduler.simulator.engine.world import World
 from bcs_scheduler.simulator.scenario.model import (
-    START,
     Action,
     AddAgent,
     Create,
@@ -67,11 +66,11 @@ class Simulation:
             options, traits=Traits(loses_news=False, overhead=options.traits.overhead), silence_timeout=NEVER,
             offer_hold=NEVER, offer_reserve=EVERY_OFFER, session_clock=None,
         )  # fmt: skip
-        self._world = World(START)
-        records = (Framework(id="simulation", cluster="simulation", created_at=START), *scenario.records)
-        self._core = Core(records, self._options, START)
-        queues = {one.name: one.queue for one in scenario.records if isinstance(one, Namespace) and one.queue}
-        self._recorder = Recorder(queues, self._options.traits.overhead, self._version_of)
+        self._start = scenario.began
+        self._world = World(self._start)
+        records = (Framework(id="simulation", cluster="simulation", created_at=self._start), *scenario.records)
+        self._core = Core(records, self._options, self._start)
+        self._recorder = Recorder(queues_of(scenario), self._options.traits.overhead, self._version_of)
         self._room = Room(self._largest_request())
         role = self._options.transactions.role
         self._cluster = Cluster(
@@ -95,7 +94,7 @@ class Simulation:
         world, complete = self._world, True
         self._begin()
         for number in range(1, SAMPLES * STEPS + 1):
-            world.run(START + seconds * number / (SAMPLES * STEPS))
+            world.run(self._start + seconds * number / (SAMPLES * STEPS))
             if number % STEPS == 0:
                 self._sample()
             progress(number / (SAMPLES * STEPS))
@@ -106,7 +105,7 @@ class Simulation:
         groups = self._recorder.groups
         waiting = {name: group.pending for name, group in groups.items()}
         return Outcome(
-            self._name, world.now - START, groups, waiting, self._samples, self._refused, self._turns, complete
+            self._name, world.now - self._start, groups, waiting, self._samples, self._refused, self._turns, complete
         )
 
     def _begin(self) -> None:
@@ -121,9 +120,9 @@ class Simulation:
         self._recorder.settle(present, world.now)
         self._cluster.start()
         for creation in self._scenario.creations:
-            world.at(START + creation.at, self._create, creation)
+            world.at(self._start + creation.at, self._create, creation)
         for action in self._scenario.actions:
-            world.at(START + action.at, self._act, action)
+            world.at(self._start + action.at, self._act, action)
 
     # --- users and machines -----------------------------------------------------------------------------------
 
@@ -221,4 +220,12 @@ class Simulation:
 
     def _sample(self) -> None:
         now, room = self._world.now, self._room
-        self._samples.append(self._recorder.sample(now, now - START, room.total, room.fragmented))
+        self._samples.append(self._recorder.sample(now, now - self._start, room.total, room.fragmented))
+
+
+def queues_of(scenario: Scenario) -> dict[str, str]:
+    """The queues that namespaces name, by namespace: those of the start, and those that users create."""
+    spaces = [one for one in scenario.records if isinstance(one, Namespace)]
+    sent = (action.request for action in scenario.actions if isinstance(action, Submit))
+    spaces += [request.namespace for request in sent if isinstance(request, requests.PutNamespace)]
+    return {one.name: one.queue for one in spaces if one.queue}

@@ -10,6 +10,7 @@ import gzip
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -73,6 +74,7 @@ class _TaskGroup(msgspec.Struct, frozen=True):
     application: str
     index: int
     status: str
+    id: str = ""
     agent: str = ""
     resources: _Amounts = _Amounts()
 
@@ -82,6 +84,7 @@ class _Dump(msgspec.Struct, frozen=True, rename="camel"):
     format_version: int
     agents: list[_Agent]
     taskgroups: list[_TaskGroup]
+    time: datetime | None = None
     namespaces: list[_Namespace] = []
     queues: list[_Queue] = []
 
@@ -108,6 +111,8 @@ class _Reading:
     def __init__(self, dump: _Dump) -> None:
         self._dump = dump
         self._agents = {agent.id: agent for agent in dump.agents if agent.active}
+        self._names: dict[str, tuple[str, int]] = {}
+        """Application key and index by the id in the dump."""
 
     def scenario(self) -> Scenario:
         held: defaultdict[str, Amounts] = defaultdict(Amounts)
@@ -128,7 +133,14 @@ class _Reading:
             notes.append(f"{len(self._dump.agents) - len(self._agents)} agents that are not active are left out.")
         machines = tuple(_machine(agent, held[agent.id]) for agent in self._agents.values())
         records = [*self._objects(), *self._applications(groups)]
-        return Scenario(machines, tuple(records), (), tuple(notes))
+        return Scenario(
+            machines,
+            tuple(records),
+            (),
+            tuple(notes),
+            moment=self._dump.time.timestamp() if self._dump.time else None,
+            taskgroups=self._names,
+        )
 
     def _objects(self) -> Iterator[Record]:
         for space in self._dump.namespaces:
@@ -174,8 +186,10 @@ class _Reading:
                 created_at=START,
                 updated_at=START,
             )
-            for index, member in enumerate(members):
+            for index, member in _indexed(members):
                 number += 1
+                if member.id:
+                    self._names[member.id] = (version.application_key, index)
                 yield self._taskgroup(version, index, member, number)
 
     def _taskgroup(self, version: Version, index: int, group: _TaskGroup, number: int) -> TaskGroup:
@@ -203,6 +217,14 @@ class _Reading:
         )
 
 
+def _indexed(members: Sequence[_TaskGroup]) -> Iterator[tuple[int, _TaskGroup]]:
+    """The taskgroups of an application with indexes below their number: their own where these are free."""
+    own = {member.index: member for member in members if member.index < len(members)}
+    free = iter([index for index in range(len(members)) if index not in own])
+    for member in members:
+        yield (member.index if own.get(member.index) is member else next(free)), member
+
+
 def _request(held: _Amounts) -> Amounts:
     """The request of a container whose taskgroup holds the amounts, the executor included."""
     found = held.given()
@@ -220,7 +242,7 @@ def _machine(agent: _Agent, held: Amounts) -> Machine:
     attributes: dict[str, Attribute] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in agent.attributes.items()
     }
-    return Machine(agent.id, agent.hostname, attributes, total)
+    return Machine(agent.id, agent.hostname, attributes, total, ip=agent.ip)
 
 
 def _sum(held: Amounts, more: _Amounts) -> Amounts:

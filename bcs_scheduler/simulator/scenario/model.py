@@ -10,7 +10,7 @@ from offers.model import Attribute, Ranges
 from store.records import Record, Version
 
 START = 1_700_000_000.0
-"""Unix seconds at which the virtual time of every simulation begins."""
+"""Unix seconds at which the virtual time of simulations begins."""
 PORTS: Ranges = ((31_000, 32_000),)
 """Ports of agents whose ports are not known."""
 
@@ -23,6 +23,8 @@ class Machine(NamedTuple):
     attributes: Mapping[str, Attribute]
     total: Mapping[str, int]
     ports: Ranges = PORTS
+    ip: str = ""
+    """Address that users see; empty = that of the attribute InnerIP."""
 
 
 class Create(NamedTuple):
@@ -78,3 +80,9 @@ class Scenario(NamedTuple):
     notes: tuple[str, ...] = ()
     """Parts of the inputs that the scenario does not have, in sentences."""
     actions: tuple[Action, ...] = ()
+    began: float = START
+    """Unix seconds at which the virtual time begins; the times of the records are before it."""
+    moment: float | None = None
+    """Unix seconds of the dump; None = not known."""
+    taskgroups: Mapping[str, tuple[str, int]] = {}
+    """Application key and index of the taskgroups of the dump, by their ids in the dump."""

@@ -41,7 +41,7 @@ def test_the_data_is_equal_for_equal_seeds(bcs: Any) -> None:
 
 def test_bad_options_are_refused_with_the_place(bcs: Any) -> None:
     for words, message in (
-        (("--agents", "2x2cpu,4gb"), "--load is missing"),
+        (("--agents", "2x2cpu,4gb"), "--load or --events is missing"),
         (("--load", "1x1"), "give --dump or --agents"),
         (("--agents", "2x2cpu,4gb", "--load", "1x1,size=2"), 'unknown field "size"'),
         (("--dump", "/absent", "--load", "1x1"), "--dump: /absent: No such file"),

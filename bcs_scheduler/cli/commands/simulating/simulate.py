@@ -46,11 +46,13 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic only since cl
     epilog=examples(
         "bcs simulate --dump cluster.json.gz --load 500x4,duration=1h --policy policy.yaml",
         "bcs simulate --agents 100x16cpu,64gb --load 500x10,cpus=0.5-2,duration=10m-2h --report report.html",
+        "bcs simulate --dump cluster.json.gz --events events.jsonl --scoring binpack",
     )
 )
 @click.option("--dump", "dump_file", help="The cluster at the start, a file of `bcs dump`.", **FILE)
 @click.option("--agents", multiple=True, metavar="SPEC", help="More agents, such as 100x16cpu,64gb,zone=a.")
 @click.option("--load", "loads", multiple=True, metavar="SPEC", help="Applications, such as 500x10,cpus=0.5-2.")
+@click.option("--events", "events_file", help="Recorded events, which are repeated.", **FILE)
 @click.option("--policy", "policies", multiple=True, metavar="FILE", help="A policy to compare with `simple`.")
 @click.option(
     "--scoring",
@@ -80,6 +82,7 @@ def simulate(
     dump_file: str | None,
     agents: tuple[str, ...],
     loads: tuple[str, ...],
+    events_file: str | None,
     policies: tuple[str, ...],
     scoring: str,
     seconds: float,
@@ -100,7 +103,7 @@ def simulate(
     if seconds <= 0:
         raise UsageError("--for: must be more than 0")
     try:
-        scenario = scenario_of(Inputs(dump_file, agents, loads, seed))
+        scenario = scenario_of(Inputs(dump_file, agents, loads, events_file, seed))
         runs = runs_of(policies, scoring)
     except BadInput as error:
         raise UsageError(str(error)) from None
@@ -111,7 +114,7 @@ def simulate(
     whole = [one for one in found if one["complete"]]
     differing = differences(whole) if len(whole) > 1 else []
     if report_file:
-        facts = [("Seed", str(seed)), *((name, value) for name, value in _facts(dump_file, agents, loads))]
+        facts = [("Seed", str(seed)), *((name, value) for name, value in _facts(dump_file, events_file, agents, loads))]
         _write_report(session, Path(report_file), found, differing, facts)
     data = {"seed": seed, "runs": found, "differences": differing}
     if not print_form(session.out, data, chosen_form(output)):
@@ -147,9 +150,12 @@ def _simulated(
     return found
 
 
-def _facts(dump_file: str | None, agents: tuple[str, ...], loads: tuple[str, ...]) -> list[tuple[str, str]]:
-    dump = [("--dump", os.path.basename(dump_file))] if dump_file else []
-    return [*dump, *(("--agents", spec) for spec in agents), *(("--load", spec) for spec in loads)]
+def _facts(
+    dump_file: str | None, events_file: str | None, agents: tuple[str, ...], loads: tuple[str, ...]
+) -> list[tuple[str, str]]:
+    files = (("--dump", dump_file), ("--events", events_file))
+    named = [(option, os.path.basename(file)) for option, file in files if file]
+    return [*named, *(("--agents", spec) for spec in agents), *(("--load", spec) for spec in loads)]
 
 
 def _write_report(
