@@ -44,7 +44,7 @@ def run(tmp_path: Path) -> Iterator[Run]:
 
 def executor(**amounts: int) -> Executor:
     """`amounts` in thousandths."""
-    allocated = Amounts({(name, ""): amount for name, amount in amounts.items()})
+    allocated = Amounts({(name, ()): amount for name, amount in amounts.items()})
     made = SimpleNamespace(id="E", framework=SimpleNamespace(id="F"), container_id="C", info=SimpleNamespace(name="x"))
     made.amounts, made.tasks = allocated, {"T": SimpleNamespace(amounts=allocated)}
     return cast(Executor, made)

@@ -114,7 +114,7 @@ def test_a_task_with_a_command_is_launched() -> None:
         assert stage.reader.states() == [("t", "TASK_STARTING")]  # the next one waits for the acknowledgement
         executor = stage.agent.executors["f", "t"]
         assert (executor.is_command, executor.amounts) == (True, Amounts())
-        assert stage.agent.free == stage.agent.total - Amounts({("cpus", ""): 1000})
+        assert stage.agent.free == stage.agent.total - Amounts({("cpus", ()): 1000})
 
     within_a_loop(test)
 
@@ -156,7 +156,7 @@ def test_an_agent_that_cannot_launch_gives_everything_back(
         assert stage.accept(launch(task("bad"), task("good"))) == 202
         assert stage.reader.states() == [("bad", "TASK_FAILED")]
         assert set(stage.agent.executors) == {("f", "good")}
-        assert stage.agent.free == stage.agent.total - Amounts({("cpus", ""): 1000})
+        assert stage.agent.free == stage.agent.total - Amounts({("cpus", ()): 1000})
         status = stage.reader.events[-1].update.status
         assert status.reason == pb.TaskStatus.REASON_CONTAINER_LAUNCH_FAILED
         assert status.source == pb.TaskStatus.SOURCE_AGENT
@@ -179,7 +179,7 @@ def test_tasks_of_one_accept_know_of_each_other() -> None:
         errors = [name for name, state in stage.reader.states() if state == "TASK_ERROR"]
         assert errors == ["t", "large"]
         assert set(stage.framework.tasks) == {"one", "t", "two"}
-        assert stage.agent.free == stage.agent.total - Amounts({("cpus", ""): 3500})
+        assert stage.agent.free == stage.agent.total - Amounts({("cpus", ()): 3500})
 
     within_a_loop(test)
 

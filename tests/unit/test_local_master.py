@@ -74,7 +74,7 @@ def test_a_refusal_of_nothing_or_for_no_time_has_no_effect() -> None:
 def test_more_than_was_refused_is_offered() -> None:
     client, (agent,) = framework("f"), agents(agents=1)
     allocator = Allocator(Clock(), 0.5)
-    allocator.refuse(client, "*", agent, agent.total - Amounts({("cpus", ""): 1}), 60.0)
+    allocator.refuse(client, "*", agent, agent.total - Amounts({("cpus", ()): 1}), 60.0)
     assert len(allocator.allocate([client], [agent])) == 1
 
 
@@ -97,7 +97,7 @@ def test_who_is_away_or_suppressed_gets_nothing() -> None:
 
 def test_crumbs_and_inactive_agents_are_not_offered() -> None:
     machines = agents()
-    machines[0].free = Amounts({("cpus", ""): 9, ("mem", ""): 31_999, ("disk", ""): 10**6})
+    machines[0].free = Amounts({("cpus", ()): 9, ("mem", ()): 31_999, ("disk", ()): 10**6})
     machines[1].active = False
     grants = Allocator(Clock(), 0.5).allocate([framework("f")], machines)
     assert [grant.agent for grant in grants] == machines[2:]

@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bcs_scheduler.local.errors import InvalidResources
+from bcs_scheduler.local.objects.reservations import static
 from bcs_scheduler.local.objects.resources import Amounts, Ranges, difference, parse, sum_of, union
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
 numbers = st.sets(st.integers(0, 40), max_size=20)
-keys = st.tuples(st.sampled_from(["cpus", "mem", "disk"]), st.sampled_from(["", "web"]))
+keys = st.tuples(st.sampled_from(["cpus", "mem", "disk"]), st.sampled_from([(), static("web")]))
 amounts = st.builds(
-    lambda scalars, ports: Amounts(scalars, {("ports", ""): as_ranges(ports)} if ports else {}),
+    lambda scalars, ports: Amounts(scalars, {("ports", ()): as_ranges(ports)} if ports else {}),
     st.dictionaries(keys, st.integers(1, 10_000), max_size=4),
     numbers,
 )
@@ -70,7 +71,7 @@ def test_messages_say_the_same(value: Amounts) -> None:
 
 
 def test_scalars_are_counted_in_thousandths() -> None:
-    assert parse([scalar("cpus", 0.1), scalar("cpus", 0.2)]) == Amounts({("cpus", ""): 300})
+    assert parse([scalar("cpus", 0.1), scalar("cpus", 0.2)]) == Amounts({("cpus", ()): 300})
 
 
 @pytest.mark.parametrize(
@@ -97,11 +98,11 @@ def test_resources_with_properties_no_agent_has_are_never_contained() -> None:
     disk.disk.persistence.id = "volume"
     revocable = scalar("cpus", 1)
     revocable.revocable.SetInParent()
-    everything = Amounts({("disk", ""): 10**9, ("cpus", ""): 10**9})
+    everything = Amounts({("disk", ()): 10**9, ("cpus", ()): 10**9})
     assert not everything.contains(parse([disk]))
     assert not everything.contains(parse([revocable]))
 
 
 @pytest.mark.parametrize(("role", "cpus"), [("web", 3000), ("web/shop", 3000), ("website", 1000), ("*", 1000)])
 def test_reserved_resources_are_for_the_role_and_those_below(role: str, cpus: int) -> None:
-    assert Amounts({("cpus", ""): 1000, ("cpus", "web"): 2000}).usable_by(role).scalar("cpus") == cpus
+    assert Amounts({("cpus", ()): 1000, ("cpus", static("web")): 2000}).usable_by(role).scalar("cpus") == cpus

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable
 from uuid import uuid4
 
-from bcs_scheduler.local.master import validation
+from bcs_scheduler.local.master import operations, validation
 from bcs_scheduler.local.master.launch_plan import Launch, LaunchPlan
 from bcs_scheduler.local.master.offers import Offers
 from bcs_scheduler.local.master.tasks import Tasks
@@ -34,8 +34,15 @@ def accept(offers: Offers, tasks: Tasks, framework: Framework, call: scheduler_p
         plan.add(operation)
     for offer in accepted:
         offers.remove(offer)
+    for _, conversions in plan.conversions:
+        for consumed, converted in conversions:
+            agent.convert(consumed, converted)
     registered = [(*_register(framework, agent, launch), launch.group) for launch in plan.launches]
     offers.recover(framework, role, agent, plan.left, call.filters.refuse_seconds)
+    for operation, message in plan.dropped:
+        operations.dropped(framework, operation, message)
+    for operation, _ in plan.conversions:
+        operations.finished(framework, operation, agent)
     for refused, message, reason in plan.refusals:
         _answer(tasks, framework, refused, pb.TASK_ERROR, message, reason)
     for executor, started, group in registered:
@@ -60,6 +67,8 @@ def _drop(
         if operation.type in LAUNCHES:
             message = f"Task launched with invalid offers: {error}"
             _answer(tasks, framework, _infos(operation), state, message, pb.TaskStatus.REASON_INVALID_OFFERS)
+        else:
+            operations.dropped(framework, operation, error)
 
 
 def _infos(operation: pb.Offer.Operation) -> Iterable[pb.TaskInfo]:

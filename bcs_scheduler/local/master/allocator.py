@@ -80,7 +80,7 @@ class Allocator:
                 continue
             for turn in range(len(clients)):
                 framework, role = clients[(self._turn + turn) % len(clients)]
-                amounts = agent.free.usable_by(role)
+                amounts = agent.free.usable_by(role, refined=framework.refinement)
                 if self._wanted(framework, role, agent, amounts, now):
                     grants.append(Grant(framework, role, agent, amounts))
                     self._turn = (self._turn + turn + 1) % len(clients)

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from bcs_scheduler.local.errors import InvalidResources
-from bcs_scheduler.local.master import validation
+from bcs_scheduler.local.master import operations, validation
 from bcs_scheduler.local.objects.model import Agent, Framework
 from bcs_scheduler.local.objects.resources import Amounts
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
@@ -50,6 +50,9 @@ class LaunchPlan:
         self.left = offered
         self.launches: list[Launch] = []
         self.refusals: list[Refusal] = []
+        self.conversions: list[tuple[pb.Offer.Operation, list[operations.Conversion]]] = []
+        self.dropped: list[tuple[pb.Offer.Operation, str]] = []
+        """Operations other than launches that are refused, with the reasons."""
         self._framework = framework
         self._agent = agent
         self._role = role
@@ -63,6 +66,8 @@ class LaunchPlan:
         elif operation.type == pb.Offer.Operation.LAUNCH:
             for info in operation.launch.task_infos:
                 self._add_task(info, operation)
+        elif operations.is_conversion(operation):
+            self._add_conversion(operation)
         else:
             log.warning("operation %s is not supported and dropped", pb.Offer.Operation.Type.Name(operation.type))
 
@@ -76,6 +81,17 @@ class LaunchPlan:
         self.launches.append(launch)
         self._executors[launch.executor.executor_id.value] = launch.executor
         self._tasks.update(info.task_id.value for info, _ in launch.tasks)
+
+    # --- RESERVE, UNRESERVE ---
+
+    def _add_conversion(self, operation: pb.Offer.Operation) -> None:
+        try:
+            conversions = operations.of_framework(operation, self._framework, self._agent, self._role)
+            self.left = operations.applied(self.left, conversions, self._role)
+        except operations.InvalidOperation as error:
+            self.dropped.append((operation, str(error)))
+            return
+        self.conversions.append((operation, conversions))
 
     # --- LAUNCH_GROUP ---
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from uuid import uuid4
 
 from bcs_scheduler.local.agents.process_agent import ProcessAgent
-from bcs_scheduler.local.master import validation
+from bcs_scheduler.local.master import operations, validation
 from bcs_scheduler.local.master.allocator import Allocator
 from bcs_scheduler.local.master.offers import Offers
 from bcs_scheduler.local.master.registry import Registry, Unreachable
@@ -101,6 +101,7 @@ class Master:
         framework.send(event)
         stream.start_heartbeats()
         self.tasks.updates.resend(framework.tasks.values())
+        operations.resend(framework)
         self.offers.allocate_soon()
         return framework
 

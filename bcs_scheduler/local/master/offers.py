@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from bcs_scheduler.local.master.allocator import Allocator, Grant
 from bcs_scheduler.local.master.registry import Registry
 from bcs_scheduler.local.objects.model import Agent, Framework, Offer
+from bcs_scheduler.local.objects.reservations import to_old_format
 from bcs_scheduler.local.objects.resources import Amounts
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
@@ -106,7 +107,10 @@ class Offers:
         message.id.value = offer.id
         message.framework_id.value = framework.id
         message.agent_id.value = agent.id
-        message.resources.extend(offer.amounts.messages(offer.role if framework.multi_role else ""))
+        resources = offer.amounts.messages(offer.role if framework.multi_role else "")
+        if not framework.refinement:
+            resources = tuple(old for one in resources if (old := to_old_format(one)) is not None)
+        message.resources.extend(resources)
         message.attributes.extend(agent.attributes)
         message.url.scheme = "http"
         message.url.address.hostname = agent.spec.hostname

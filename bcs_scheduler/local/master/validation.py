@@ -33,6 +33,7 @@ _PAYLOADS = {
     scheduler_pb2.Call.KILL: "kill",
     scheduler_pb2.Call.SHUTDOWN: "shutdown",
     scheduler_pb2.Call.ACKNOWLEDGE: "acknowledge",
+    scheduler_pb2.Call.ACKNOWLEDGE_OPERATION_STATUS: "acknowledge_operation_status",
     scheduler_pb2.Call.RECONCILE: "reconcile",
     scheduler_pb2.Call.MESSAGE: "message",
     scheduler_pb2.Call.REQUEST: "request",

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-from bcs_scheduler.local.objects import resources
+from bcs_scheduler.local.objects import reservations
 from bcs_scheduler.local.objects.resources import Amounts
 from bcs_scheduler.local.settings import AgentSpec
 from bcs_scheduler.local.transport.stream import EventStream
@@ -42,6 +42,8 @@ class Framework:
         self.tasks: dict[str, Task] = {}
         self.unreachable: dict[str, Task] = {}
         self.suppressed: set[str] = set()
+        self.operations: dict[bytes, pb.OperationStatus] = {}
+        """Statuses of operations that are not acknowledged, by UUID."""
         self.failover_timer: asyncio.TimerHandle | None = None
         self.update(info)
 
@@ -184,14 +186,15 @@ class Reports(Protocol):
 
 
 class Agent(abc.ABC):
-    """`free`: the amounts that are neither used nor offered. Executors are kept by (framework id, executor id). At
-    `port` the agent answers executors and readers of sandboxes."""
+    """`total`: the resources with their present reservations. `free`: those that are neither used nor offered.
+    Executors are kept by (framework id, executor id). At `port` the agent answers executors and readers of
+    sandboxes."""
 
     def __init__(self, agent_id: str, spec: AgentSpec, reports: Reports) -> None:
         self.id = agent_id
         self.spec = spec
         self.reports = reports
-        self.total = total_amounts(spec)
+        self.total = self._configured = total_amounts(spec)
         self.free = self.total
         self.port = 0
         self.connected = True
@@ -205,6 +208,11 @@ class Agent(abc.ABC):
         """By (framework id, task id); kept until the terminal update is acknowledged."""
         self.attributes = attribute_messages(spec)
         self._info: pb.AgentInfo | None = None
+
+    def convert(self, consumed: Amounts, converted: Amounts) -> None:
+        """Resources of the agent have other reservations from now on. The caller converts `free`, or the
+        resources of an offer."""
+        self.total = self.total - consumed + converted
 
     def take(self, amounts: Amounts) -> None:
         self.free = self.free - amounts
@@ -250,16 +258,16 @@ class Agent(abc.ABC):
     def _make_info(self) -> pb.AgentInfo:
         info = pb.AgentInfo(hostname=self.spec.hostname, port=self.port)
         info.id.value = self.id
-        info.resources.extend(self.total.messages(""))
+        info.resources.extend(self._configured.messages(""))
         info.attributes.extend(self.attributes)
         return info
 
 
 def total_amounts(spec: AgentSpec) -> Amounts:
-    scalars = {(name, resources.UNRESERVED): amount for name, amount in spec.scalars.items()}
+    scalars = {(name, reservations.UNRESERVED): amount for name, amount in spec.scalars.items()}
     for role, amounts in spec.reserved.items():
-        scalars.update({(name, role): amount for name, amount in amounts.items()})
-    ranges = {("ports", resources.UNRESERVED): spec.ports} if spec.ports else {}
+        scalars.update({(name, reservations.static(role)): amount for name, amount in amounts.items()})
+    ranges = {("ports", reservations.UNRESERVED): spec.ports} if spec.ports else {}
     return Amounts(scalars, ranges)
 
 

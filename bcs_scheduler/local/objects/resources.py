@@ -7,20 +7,18 @@ allocated to is not part of its identity here; all resources of one offer share 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 
 from bcs_scheduler.local.errors import InvalidResources
+from bcs_scheduler.local.objects import reservations
+from bcs_scheduler.local.objects.reservations import NOWHERE, UNRESERVED, Stack
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 
-Key = tuple[str, str]
-"""Name, and role of the static reservation ("" = unreserved)."""
+Key = tuple[str, Stack]
+"""Name and reservations."""
 
 Ranges = tuple[tuple[int, int], ...]
-
-UNRESERVED = ""
-_NOWHERE = "\0"
-"""Stands for any property that no agent here has: resources with it are never contained in an offer."""
 
 
 class Amounts:
@@ -43,12 +41,37 @@ class Amounts:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        parts = [f"{_label(key)}:{amount / 1000:g}" for key, amount in self.scalars.items()]
+        return self.shown("")
+
+    def shown(self, role: str) -> str:
+        """As Mesos writes resources that are allocated to the role; "" leaves the allocation out."""
+        allocated = f"(allocated: {role})" if role else ""
+        parts = [
+            f"{name}{allocated}{reservations.shown(stack)}:{amount / 1000:g}"
+            for (name, stack), amount in self.scalars.items()
+        ]
         parts += [
-            f"{_label(key)}:[{', '.join(f'{begin}-{end}' for begin, end in ranges)}]"
-            for key, ranges in self.ranges.items()
+            f"{name}{allocated}{reservations.shown(stack)}:[{', '.join(f'{begin}-{end}' for begin, end in ranges)}]"
+            for (name, stack), ranges in self.ranges.items()
         ]
         return "; ".join(parts) or "{}"
+
+    def keys(self) -> set[Key]:
+        """Names with their reservations."""
+        return {*self.scalars, *self.ranges}
+
+    def restacked(self, change: Callable[[Stack], Stack]) -> Amounts:
+        """The same amounts under other reservations."""
+        return sum_of(
+            [
+                *(Amounts({(name, change(stack)): amount}) for (name, stack), amount in self.scalars.items()),
+                *(Amounts(None, {(name, change(stack)): pairs}) for (name, stack), pairs in self.ranges.items()),
+            ]
+        )
+
+    def by_role(self) -> dict[str, dict[str, int]]:
+        """Scalars by the role that has them reserved, in thousandths; "" holds the unreserved ones."""
+        return reservations.by_role((stack, {name: amount}) for (name, stack), amount in self.scalars.items())
 
     def __add__(self, other: Amounts) -> Amounts:
         """Overlapping ranges count once, as in Mesos; `overlaps` finds them."""
@@ -100,6 +123,15 @@ class Amounts:
                     return False
         return True
 
+    def without(self, other: Amounts) -> Amounts:
+        """The remainder without `other`, which may have more."""
+        scalars = {key: amount - other.scalars.get(key, 0) for key, amount in self.scalars.items()}
+        ranges = {key: difference(pairs, other.ranges.get(key, ())) for key, pairs in self.ranges.items()}
+        return Amounts(
+            {key: amount for key, amount in scalars.items() if amount > 0},
+            {key: pairs for key, pairs in ranges.items() if pairs},
+        )
+
     def overlaps(self, other: Amounts) -> bool:
         """True if a number is in the ranges of both."""
         return any(
@@ -117,17 +149,18 @@ class Amounts:
                 total += amount
         return total
 
-    def usable_by(self, role: str) -> Amounts:
-        """The part a role may be offered: unreserved, or reserved for it or a role above it."""
-        if not any(key[1] for key in self.scalars):
+    def usable_by(self, role: str, *, refined: bool = True) -> Amounts:
+        """The part a role may be offered: unreserved, or reserved for it or a role above it. `refined`: also with a
+        reservation that refines another one."""
+
+        def usable(stack: Stack) -> bool:
+            return reservations.usable_by(stack, role) and (refined or len(stack) < 2)
+
+        if all(usable(stack) for _, stack in (*self.scalars, *self.ranges)):
             return self
-
-        def allowed(key: Key) -> bool:
-            return not key[1] or role == key[1] or role.startswith(key[1] + "/")
-
         return Amounts(
-            {key: amount for key, amount in self.scalars.items() if allowed(key)},
-            {key: pairs for key, pairs in self.ranges.items() if allowed(key)},
+            {key: amount for key, amount in self.scalars.items() if usable(key[1])},
+            {key: pairs for key, pairs in self.ranges.items() if usable(key[1])},
         )
 
     def messages(self, role: str) -> tuple[pb.Resource, ...]:
@@ -183,30 +216,37 @@ def parse(resources: Iterable[pb.Resource]) -> Amounts:
     scalars: dict[Key, int] = {}
     ranges: dict[Key, Ranges] = {}
     for resource in resources:
-        name = resource.name
-        if not name:
-            raise InvalidResources("Empty resource name")
-        key = (name, _reservation(resource))
-        if resource.type == pb.Value.SCALAR:
-            if not resource.HasField("scalar") or resource.HasField("ranges"):
-                raise InvalidResources("Invalid scalar resource")
-            value = resource.scalar.value
-            amount = round(value * 1000)
-            if value != 0 and amount <= 0:
-                raise InvalidResources("Invalid scalar resource: value <= 0")
-            if amount:
-                scalars[key] = scalars.get(key, 0) + amount
-        elif resource.type == pb.Value.RANGES:
-            if not resource.HasField("ranges") or resource.HasField("scalar"):
-                raise InvalidResources("Invalid ranges resource")
-            pairs = _pairs(resource)
-            if pairs:
-                ranges[key] = union(ranges.get(key, ()) + pairs)
-        else:
-            raise InvalidResources("Unsupported resource type")
+        try:
+            _add(resource, scalars, ranges)
+        except InvalidResources as error:
+            raise InvalidResources(f"Resource '{reservations.described(resource)}' is invalid: {error}") from None
     if scalars.get(("gpus", UNRESERVED), 0) % 1000:
         raise InvalidResources("The 'gpus' resource must be an unsigned integer")
     return Amounts(scalars, ranges)
+
+
+def _add(resource: pb.Resource, scalars: dict[Key, int], ranges: dict[Key, Ranges]) -> None:
+    name = resource.name
+    if not name:
+        raise InvalidResources("Empty resource name")
+    key = (name, _stack(resource))
+    if resource.type == pb.Value.SCALAR:
+        if not resource.HasField("scalar") or resource.HasField("ranges"):
+            raise InvalidResources("Invalid scalar resource")
+        value = resource.scalar.value
+        amount = round(value * 1000)
+        if value != 0 and amount <= 0:
+            raise InvalidResources("Invalid scalar resource: value <= 0")
+        if amount:
+            scalars[key] = scalars.get(key, 0) + amount
+    elif resource.type == pb.Value.RANGES:
+        if not resource.HasField("ranges") or resource.HasField("scalar"):
+            raise InvalidResources("Invalid ranges resource")
+        pairs = _pairs(resource)
+        if pairs:
+            ranges[key] = union(ranges.get(key, ()) + pairs)
+    else:
+        raise InvalidResources("Unsupported resource type")
 
 
 def _pairs(resource: pb.Resource) -> Ranges:
@@ -220,23 +260,10 @@ def _pairs(resource: pb.Resource) -> Ranges:
     return tuple(pairs)
 
 
-def _reservation(resource: pb.Resource) -> str:
-    reservations = resource.reservations
+def _stack(resource: pb.Resource) -> Stack:
     if resource.HasField("disk") or resource.HasField("revocable") or resource.HasField("shared"):
-        return _NOWHERE  # no agent here has such resources
-    if not reservations:
-        # The format of frameworks without RESERVATION_REFINEMENT.
-        return _NOWHERE if resource.HasField("reservation") else resource.role.replace("*", UNRESERVED)
-    for reservation in reservations:
-        if not reservation.HasField("type"):
-            raise InvalidResources("Invalid reservation: 'Resource.ReservationInfo.type' field must be set.")
-        if not reservation.HasField("role"):
-            raise InvalidResources("Invalid reservation: 'Resource.ReservationInfo.role' field must be set.")
-        if reservation.role == "*":
-            raise InvalidResources('Invalid reservation: role "*" cannot be reserved')
-    if len(reservations) == 1 and reservations[0].type == pb.Resource.ReservationInfo.STATIC:
-        return reservations[0].role
-    return _NOWHERE  # agents here have static reservations only
+        return NOWHERE  # no agent here has such resources
+    return reservations.stack_of(resource)
 
 
 def _to_messages(amounts: Amounts, role: str) -> list[pb.Resource]:
@@ -260,10 +287,5 @@ def _message(key: Key, role: str) -> pb.Resource:
     message = pb.Resource(name=key[0])
     if role:
         message.allocation_info.role = role
-    if key[1]:
-        message.reservations.add(type=pb.Resource.ReservationInfo.STATIC, role=key[1])
+    reservations.write(key[1], message)
     return message
-
-
-def _label(key: Key) -> str:
-    return f"{key[0]}(reserved: {key[1]})" if key[1] else key[0]

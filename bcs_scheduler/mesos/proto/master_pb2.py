@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from bcs_scheduler.mesos.proto import mesos_pb2 as bcs__scheduler_dot_mesos_dot_proto_dot_mesos__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&bcs_scheduler/mesos/proto/master.proto\x12\x0fmesos.v1.master\x1a%bcs_scheduler/mesos/proto/mesos.proto\"\xce\x03\n\x04\x43\x61ll\x12(\n\x04type\x18\x01 \x01(\x0e\x32\x1a.mesos.v1.master.Call.Type\x12\x30\n\x08teardown\x18\x10 \x01(\x0b\x32\x1e.mesos.v1.master.Call.Teardown\x12<\n\x0fmark_agent_gone\x18\x11 \x01(\x0b\x32#.mesos.v1.master.Call.MarkAgentGone\x1a\x37\n\x08Teardown\x12+\n\x0c\x66ramework_id\x18\x01 \x02(\x0b\x32\x15.mesos.v1.FrameworkID\x1a\x34\n\rMarkAgentGone\x12#\n\x08\x61gent_id\x18\x01 \x02(\x0b\x32\x11.mesos.v1.AgentID\"\xbc\x01\n\x04Type\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0e\n\nGET_HEALTH\x10\x01\x12\x0f\n\x0bGET_VERSION\x10\x03\x12\r\n\tGET_STATE\x10\t\x12\x0e\n\nGET_AGENTS\x10\n\x12\x12\n\x0eGET_FRAMEWORKS\x10\x0b\x12\x11\n\rGET_EXECUTORS\x10\x0c\x12\r\n\tGET_TASKS\x10\r\x12\x0e\n\nGET_MASTER\x10\x11\x12\x0c\n\x08TEARDOWN\x10\x1f\x12\x13\n\x0fMARK_AGENT_GONE\x10 \"\xc0\x14\n\x08Response\x12,\n\x04type\x18\x01 \x01(\x0e\x32\x1e.mesos.v1.master.Response.Type\x12\x37\n\nget_health\x18\x02 \x01(\x0b\x32#.mesos.v1.master.Response.GetHealth\x12\x39\n\x0bget_version\x18\x04 \x01(\x0b\x32$.mesos.v1.master.Response.GetVersion\x12\x35\n\tget_state\x18\t \x01(\x0b\x32\".mesos.v1.master.Response.GetState\x12\x37\n\nget_agents\x18\n \x01(\x0b\x32#.mesos.v1.master.Response.GetAgents\x12?\n\x0eget_frameworks\x18\x0b \x01(\x0b\x32\'.mesos.v1.master.Response.GetFrameworks\x12=\n\rget_executors\x18\x0c \x01(\x0b\x32&.mesos.v1.master.Response.GetExecutors\x12\x35\n\tget_tasks\x18\r \x01(\x0b\x32\".mesos.v1.master.Response.GetTasks\x12\x37\n\nget_master\x18\x10 \x01(\x0b\x32#.mesos.v1.master.Response.GetMaster\x1a\x1c\n\tGetHealth\x12\x0f\n\x07healthy\x18\x01 \x02(\x08\x1a\x32\n\x0bVersionInfo\x12\x0f\n\x07version\x18\x01 \x02(\t\x12\x12\n\nbuild_time\x18\x03 \x01(\x01\x1aI\n\nGetVersion\x12;\n\x0cversion_info\x18\x01 \x02(\x0b\x32%.mesos.v1.master.Response.VersionInfo\x1a\xfa\x01\n\x08GetState\x12\x35\n\tget_tasks\x18\x01 \x01(\x0b\x32\".mesos.v1.master.Response.GetTasks\x12=\n\rget_executors\x18\x02 \x01(\x0b\x32&.mesos.v1.master.Response.GetExecutors\x12?\n\x0eget_frameworks\x18\x03 \x01(\x0b\x32\'.mesos.v1.master.Response.GetFrameworks\x12\x37\n\nget_agents\x18\x04 \x01(\x0b\x32#.mesos.v1.master.Response.GetAgents\x1a\x8a\x04\n\tGetAgents\x12\x39\n\x06\x61gents\x18\x01 \x03(\x0b\x32).mesos.v1.master.Response.GetAgents.Agent\x12-\n\x10recovered_agents\x18\x02 \x03(\x0b\x32\x13.mesos.v1.AgentInfo\x1a\x92\x03\n\x05\x41gent\x12\'\n\nagent_info\x18\x01 \x02(\x0b\x32\x13.mesos.v1.AgentInfo\x12\x0e\n\x06\x61\x63tive\x18\x02 \x02(\x08\x12\x0f\n\x07version\x18\x03 \x02(\t\x12\x0b\n\x03pid\x18\x04 \x01(\t\x12+\n\x0fregistered_time\x18\x05 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12-\n\x11reregistered_time\x18\x06 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12+\n\x0ftotal_resources\x18\x07 \x03(\x0b\x32\x12.mesos.v1.Resource\x12/\n\x13\x61llocated_resources\x18\x08 \x03(\x0b\x32\x12.mesos.v1.Resource\x12-\n\x11offered_resources\x18\t \x03(\x0b\x32\x12.mesos.v1.Resource\x12\x34\n\x0c\x63\x61pabilities\x18\n \x03(\x0b\x32\x1e.mesos.v1.AgentInfo.Capability\x12\x13\n\x0b\x64\x65\x61\x63tivated\x18\x0c \x01(\x08\x1a\xd8\x04\n\rGetFrameworks\x12\x45\n\nframeworks\x18\x01 \x03(\x0b\x32\x31.mesos.v1.master.Response.GetFrameworks.Framework\x12O\n\x14\x63ompleted_frameworks\x18\x02 \x03(\x0b\x32\x31.mesos.v1.master.Response.GetFrameworks.Framework\x1a\xae\x03\n\tFramework\x12/\n\x0e\x66ramework_info\x18\x01 \x02(\x0b\x32\x17.mesos.v1.FrameworkInfo\x12\x0e\n\x06\x61\x63tive\x18\x02 \x02(\x08\x12\x11\n\tconnected\x18\x03 \x02(\x08\x12+\n\x0fregistered_time\x18\x04 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12-\n\x11reregistered_time\x18\x05 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12-\n\x11unregistered_time\x18\x06 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12\x1f\n\x06offers\x18\x07 \x03(\x0b\x32\x0f.mesos.v1.Offer\x12.\n\x0einverse_offers\x18\x08 \x03(\x0b\x32\x16.mesos.v1.InverseOffer\x12/\n\x13\x61llocated_resources\x18\t \x03(\x0b\x32\x12.mesos.v1.Resource\x12-\n\x11offered_resources\x18\n \x03(\x0b\x32\x12.mesos.v1.Resource\x12\x11\n\trecovered\x18\x0b \x02(\x08\x1a\xb2\x01\n\x0cGetExecutors\x12\x42\n\texecutors\x18\x01 \x03(\x0b\x32/.mesos.v1.master.Response.GetExecutors.Executor\x1a^\n\x08\x45xecutor\x12-\n\rexecutor_info\x18\x01 \x02(\x0b\x32\x16.mesos.v1.ExecutorInfo\x12#\n\x08\x61gent_id\x18\x02 \x02(\x0b\x32\x11.mesos.v1.AgentID\x1a}\n\x08GetTasks\x12\x1d\n\x05tasks\x18\x02 \x03(\x0b\x32\x0e.mesos.v1.Task\x12\'\n\x0f\x63ompleted_tasks\x18\x03 \x03(\x0b\x32\x0e.mesos.v1.Task\x12)\n\x11unreachable_tasks\x18\x05 \x03(\x0b\x32\x0e.mesos.v1.Task\x1a`\n\tGetMaster\x12)\n\x0bmaster_info\x18\x01 \x01(\x0b\x32\x14.mesos.v1.MasterInfo\x12\x12\n\nstart_time\x18\x02 \x01(\x01\x12\x14\n\x0c\x65lected_time\x18\x03 \x01(\x01\"\x99\x01\n\x04Type\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0e\n\nGET_HEALTH\x10\x01\x12\x0f\n\x0bGET_VERSION\x10\x03\x12\r\n\tGET_STATE\x10\x08\x12\x0e\n\nGET_AGENTS\x10\t\x12\x12\n\x0eGET_FRAMEWORKS\x10\n\x12\x11\n\rGET_EXECUTORS\x10\x0b\x12\r\n\tGET_TASKS\x10\x0c\x12\x0e\n\nGET_MASTER\x10\x0f')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n&bcs_scheduler/mesos/proto/master.proto\x12\x0fmesos.v1.master\x1a%bcs_scheduler/mesos/proto/mesos.proto\"\xef\x06\n\x04\x43\x61ll\x12(\n\x04type\x18\x01 \x01(\x0e\x32\x1a.mesos.v1.master.Call.Type\x12\x41\n\x11reserve_resources\x18\x07 \x01(\x0b\x32&.mesos.v1.master.Call.ReserveResources\x12\x45\n\x13unreserve_resources\x18\x08 \x01(\x0b\x32(.mesos.v1.master.Call.UnreserveResources\x12\x30\n\x08teardown\x18\x10 \x01(\x0b\x32\x1e.mesos.v1.master.Call.Teardown\x12<\n\x0fmark_agent_gone\x18\x11 \x01(\x0b\x32#.mesos.v1.master.Call.MarkAgentGone\x1a\x37\n\x08Teardown\x12+\n\x0c\x66ramework_id\x18\x01 \x02(\x0b\x32\x15.mesos.v1.FrameworkID\x1a\x34\n\rMarkAgentGone\x12#\n\x08\x61gent_id\x18\x01 \x02(\x0b\x32\x11.mesos.v1.AgentID\x1a\x82\x01\n\x10ReserveResources\x12#\n\x08\x61gent_id\x18\x01 \x02(\x0b\x32\x11.mesos.v1.AgentID\x12\"\n\x06source\x18\x03 \x03(\x0b\x32\x12.mesos.v1.Resource\x12%\n\tresources\x18\x02 \x03(\x0b\x32\x12.mesos.v1.Resource\x1a`\n\x12UnreserveResources\x12#\n\x08\x61gent_id\x18\x01 \x02(\x0b\x32\x11.mesos.v1.AgentID\x12%\n\tresources\x18\x02 \x03(\x0b\x32\x12.mesos.v1.Resource\"\xec\x01\n\x04Type\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0e\n\nGET_HEALTH\x10\x01\x12\x0f\n\x0bGET_VERSION\x10\x03\x12\r\n\tGET_STATE\x10\t\x12\x0e\n\nGET_AGENTS\x10\n\x12\x12\n\x0eGET_FRAMEWORKS\x10\x0b\x12\x11\n\rGET_EXECUTORS\x10\x0c\x12\r\n\tGET_TASKS\x10\r\x12\x0e\n\nGET_MASTER\x10\x11\x12\x15\n\x11RESERVE_RESOURCES\x10\x13\x12\x17\n\x13UNRESERVE_RESOURCES\x10\x14\x12\x0c\n\x08TEARDOWN\x10\x1f\x12\x13\n\x0fMARK_AGENT_GONE\x10 \"\xc0\x14\n\x08Response\x12,\n\x04type\x18\x01 \x01(\x0e\x32\x1e.mesos.v1.master.Response.Type\x12\x37\n\nget_health\x18\x02 \x01(\x0b\x32#.mesos.v1.master.Response.GetHealth\x12\x39\n\x0bget_version\x18\x04 \x01(\x0b\x32$.mesos.v1.master.Response.GetVersion\x12\x35\n\tget_state\x18\t \x01(\x0b\x32\".mesos.v1.master.Response.GetState\x12\x37\n\nget_agents\x18\n \x01(\x0b\x32#.mesos.v1.master.Response.GetAgents\x12?\n\x0eget_frameworks\x18\x0b \x01(\x0b\x32\'.mesos.v1.master.Response.GetFrameworks\x12=\n\rget_executors\x18\x0c \x01(\x0b\x32&.mesos.v1.master.Response.GetExecutors\x12\x35\n\tget_tasks\x18\r \x01(\x0b\x32\".mesos.v1.master.Response.GetTasks\x12\x37\n\nget_master\x18\x10 \x01(\x0b\x32#.mesos.v1.master.Response.GetMaster\x1a\x1c\n\tGetHealth\x12\x0f\n\x07healthy\x18\x01 \x02(\x08\x1a\x32\n\x0bVersionInfo\x12\x0f\n\x07version\x18\x01 \x02(\t\x12\x12\n\nbuild_time\x18\x03 \x01(\x01\x1aI\n\nGetVersion\x12;\n\x0cversion_info\x18\x01 \x02(\x0b\x32%.mesos.v1.master.Response.VersionInfo\x1a\xfa\x01\n\x08GetState\x12\x35\n\tget_tasks\x18\x01 \x01(\x0b\x32\".mesos.v1.master.Response.GetTasks\x12=\n\rget_executors\x18\x02 \x01(\x0b\x32&.mesos.v1.master.Response.GetExecutors\x12?\n\x0eget_frameworks\x18\x03 \x01(\x0b\x32\'.mesos.v1.master.Response.GetFrameworks\x12\x37\n\nget_agents\x18\x04 \x01(\x0b\x32#.mesos.v1.master.Response.GetAgents\x1a\x8a\x04\n\tGetAgents\x12\x39\n\x06\x61gents\x18\x01 \x03(\x0b\x32).mesos.v1.master.Response.GetAgents.Agent\x12-\n\x10recovered_agents\x18\x02 \x03(\x0b\x32\x13.mesos.v1.AgentInfo\x1a\x92\x03\n\x05\x41gent\x12\'\n\nagent_info\x18\x01 \x02(\x0b\x32\x13.mesos.v1.AgentInfo\x12\x0e\n\x06\x61\x63tive\x18\x02 \x02(\x08\x12\x0f\n\x07version\x18\x03 \x02(\t\x12\x0b\n\x03pid\x18\x04 \x01(\t\x12+\n\x0fregistered_time\x18\x05 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12-\n\x11reregistered_time\x18\x06 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12+\n\x0ftotal_resources\x18\x07 \x03(\x0b\x32\x12.mesos.v1.Resource\x12/\n\x13\x61llocated_resources\x18\x08 \x03(\x0b\x32\x12.mesos.v1.Resource\x12-\n\x11offered_resources\x18\t \x03(\x0b\x32\x12.mesos.v1.Resource\x12\x34\n\x0c\x63\x61pabilities\x18\n \x03(\x0b\x32\x1e.mesos.v1.AgentInfo.Capability\x12\x13\n\x0b\x64\x65\x61\x63tivated\x18\x0c \x01(\x08\x1a\xd8\x04\n\rGetFrameworks\x12\x45\n\nframeworks\x18\x01 \x03(\x0b\x32\x31.mesos.v1.master.Response.GetFrameworks.Framework\x12O\n\x14\x63ompleted_frameworks\x18\x02 \x03(\x0b\x32\x31.mesos.v1.master.Response.GetFrameworks.Framework\x1a\xae\x03\n\tFramework\x12/\n\x0e\x66ramework_info\x18\x01 \x02(\x0b\x32\x17.mesos.v1.FrameworkInfo\x12\x0e\n\x06\x61\x63tive\x18\x02 \x02(\x08\x12\x11\n\tconnected\x18\x03 \x02(\x08\x12+\n\x0fregistered_time\x18\x04 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12-\n\x11reregistered_time\x18\x05 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12-\n\x11unregistered_time\x18\x06 \x01(\x0b\x32\x12.mesos.v1.TimeInfo\x12\x1f\n\x06offers\x18\x07 \x03(\x0b\x32\x0f.mesos.v1.Offer\x12.\n\x0einverse_offers\x18\x08 \x03(\x0b\x32\x16.mesos.v1.InverseOffer\x12/\n\x13\x61llocated_resources\x18\t \x03(\x0b\x32\x12.mesos.v1.Resource\x12-\n\x11offered_resources\x18\n \x03(\x0b\x32\x12.mesos.v1.Resource\x12\x11\n\trecovered\x18\x0b \x02(\x08\x1a\xb2\x01\n\x0cGetExecutors\x12\x42\n\texecutors\x18\x01 \x03(\x0b\x32/.mesos.v1.master.Response.GetExecutors.Executor\x1a^\n\x08\x45xecutor\x12-\n\rexecutor_info\x18\x01 \x02(\x0b\x32\x16.mesos.v1.ExecutorInfo\x12#\n\x08\x61gent_id\x18\x02 \x02(\x0b\x32\x11.mesos.v1.AgentID\x1a}\n\x08GetTasks\x12\x1d\n\x05tasks\x18\x02 \x03(\x0b\x32\x0e.mesos.v1.Task\x12\'\n\x0f\x63ompleted_tasks\x18\x03 \x03(\x0b\x32\x0e.mesos.v1.Task\x12)\n\x11unreachable_tasks\x18\x05 \x03(\x0b\x32\x0e.mesos.v1.Task\x1a`\n\tGetMaster\x12)\n\x0bmaster_info\x18\x01 \x01(\x0b\x32\x14.mesos.v1.MasterInfo\x12\x12\n\nstart_time\x18\x02 \x01(\x01\x12\x14\n\x0c\x65lected_time\x18\x03 \x01(\x01\"\x99\x01\n\x04Type\x12\x0b\n\x07UNKNOWN\x10\x00\x12\x0e\n\nGET_HEALTH\x10\x01\x12\x0f\n\x0bGET_VERSION\x10\x03\x12\r\n\tGET_STATE\x10\x08\x12\x0e\n\nGET_AGENTS\x10\t\x12\x12\n\x0eGET_FRAMEWORKS\x10\n\x12\x11\n\rGET_EXECUTORS\x10\x0b\x12\r\n\tGET_TASKS\x10\x0c\x12\x0e\n\nGET_MASTER\x10\x0f')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,39 +33,43 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'bcs_scheduler.mesos.proto.m
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_CALL']._serialized_start=99
-  _globals['_CALL']._serialized_end=561
-  _globals['_CALL_TEARDOWN']._serialized_start=261
-  _globals['_CALL_TEARDOWN']._serialized_end=316
-  _globals['_CALL_MARKAGENTGONE']._serialized_start=318
-  _globals['_CALL_MARKAGENTGONE']._serialized_end=370
-  _globals['_CALL_TYPE']._serialized_start=373
-  _globals['_CALL_TYPE']._serialized_end=561
-  _globals['_RESPONSE']._serialized_start=564
-  _globals['_RESPONSE']._serialized_end=3188
-  _globals['_RESPONSE_GETHEALTH']._serialized_start=1090
-  _globals['_RESPONSE_GETHEALTH']._serialized_end=1118
-  _globals['_RESPONSE_VERSIONINFO']._serialized_start=1120
-  _globals['_RESPONSE_VERSIONINFO']._serialized_end=1170
-  _globals['_RESPONSE_GETVERSION']._serialized_start=1172
-  _globals['_RESPONSE_GETVERSION']._serialized_end=1245
-  _globals['_RESPONSE_GETSTATE']._serialized_start=1248
-  _globals['_RESPONSE_GETSTATE']._serialized_end=1498
-  _globals['_RESPONSE_GETAGENTS']._serialized_start=1501
-  _globals['_RESPONSE_GETAGENTS']._serialized_end=2023
-  _globals['_RESPONSE_GETAGENTS_AGENT']._serialized_start=1621
-  _globals['_RESPONSE_GETAGENTS_AGENT']._serialized_end=2023
-  _globals['_RESPONSE_GETFRAMEWORKS']._serialized_start=2026
-  _globals['_RESPONSE_GETFRAMEWORKS']._serialized_end=2626
-  _globals['_RESPONSE_GETFRAMEWORKS_FRAMEWORK']._serialized_start=2196
-  _globals['_RESPONSE_GETFRAMEWORKS_FRAMEWORK']._serialized_end=2626
-  _globals['_RESPONSE_GETEXECUTORS']._serialized_start=2629
-  _globals['_RESPONSE_GETEXECUTORS']._serialized_end=2807
-  _globals['_RESPONSE_GETEXECUTORS_EXECUTOR']._serialized_start=2713
-  _globals['_RESPONSE_GETEXECUTORS_EXECUTOR']._serialized_end=2807
-  _globals['_RESPONSE_GETTASKS']._serialized_start=2809
-  _globals['_RESPONSE_GETTASKS']._serialized_end=2934
-  _globals['_RESPONSE_GETMASTER']._serialized_start=2936
-  _globals['_RESPONSE_GETMASTER']._serialized_end=3032
-  _globals['_RESPONSE_TYPE']._serialized_start=3035
-  _globals['_RESPONSE_TYPE']._serialized_end=3188
+  _globals['_CALL']._serialized_end=978
+  _globals['_CALL_TEARDOWN']._serialized_start=399
+  _globals['_CALL_TEARDOWN']._serialized_end=454
+  _globals['_CALL_MARKAGENTGONE']._serialized_start=456
+  _globals['_CALL_MARKAGENTGONE']._serialized_end=508
+  _globals['_CALL_RESERVERESOURCES']._serialized_start=511
+  _globals['_CALL_RESERVERESOURCES']._serialized_end=641
+  _globals['_CALL_UNRESERVERESOURCES']._serialized_start=643
+  _globals['_CALL_UNRESERVERESOURCES']._serialized_end=739
+  _globals['_CALL_TYPE']._serialized_start=742
+  _globals['_CALL_TYPE']._serialized_end=978
+  _globals['_RESPONSE']._serialized_start=981
+  _globals['_RESPONSE']._serialized_end=3605
+  _globals['_RESPONSE_GETHEALTH']._serialized_start=1507
+  _globals['_RESPONSE_GETHEALTH']._serialized_end=1535
+  _globals['_RESPONSE_VERSIONINFO']._serialized_start=1537
+  _globals['_RESPONSE_VERSIONINFO']._serialized_end=1587
+  _globals['_RESPONSE_GETVERSION']._serialized_start=1589
+  _globals['_RESPONSE_GETVERSION']._serialized_end=1662
+  _globals['_RESPONSE_GETSTATE']._serialized_start=1665
+  _globals['_RESPONSE_GETSTATE']._serialized_end=1915
+  _globals['_RESPONSE_GETAGENTS']._serialized_start=1918
+  _globals['_RESPONSE_GETAGENTS']._serialized_end=2440
+  _globals['_RESPONSE_GETAGENTS_AGENT']._serialized_start=2038
+  _globals['_RESPONSE_GETAGENTS_AGENT']._serialized_end=2440
+  _globals['_RESPONSE_GETFRAMEWORKS']._serialized_start=2443
+  _globals['_RESPONSE_GETFRAMEWORKS']._serialized_end=3043
+  _globals['_RESPONSE_GETFRAMEWORKS_FRAMEWORK']._serialized_start=2613
+  _globals['_RESPONSE_GETFRAMEWORKS_FRAMEWORK']._serialized_end=3043
+  _globals['_RESPONSE_GETEXECUTORS']._serialized_start=3046
+  _globals['_RESPONSE_GETEXECUTORS']._serialized_end=3224
+  _globals['_RESPONSE_GETEXECUTORS_EXECUTOR']._serialized_start=3130
+  _globals['_RESPONSE_GETEXECUTORS_EXECUTOR']._serialized_end=3224
+  _globals['_RESPONSE_GETTASKS']._serialized_start=3226
+  _globals['_RESPONSE_GETTASKS']._serialized_end=3351
+  _globals['_RESPONSE_GETMASTER']._serialized_start=3353
+  _globals['_RESPONSE_GETMASTER']._serialized_end=3449
+  _globals['_RESPONSE_TYPE']._serialized_start=3452
+  _globals['_RESPONSE_TYPE']._serialized_end=3605
 # @@protoc_insertion_point(module_scope)

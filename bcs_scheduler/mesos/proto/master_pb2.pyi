@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Call(_message.Message):
-    __slots__ = ("type", "teardown", "mark_agent_gone")
+    __slots__ = ("type", "reserve_resources", "unreserve_resources", "teardown", "mark_agent_gone")
     class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNKNOWN: _ClassVar[Call.Type]
@@ -21,6 +21,8 @@ class Call(_message.Message):
         GET_EXECUTORS: _ClassVar[Call.Type]
         GET_TASKS: _ClassVar[Call.Type]
         GET_MASTER: _ClassVar[Call.Type]
+        RESERVE_RESOURCES: _ClassVar[Call.Type]
+        UNRESERVE_RESOURCES: _ClassVar[Call.Type]
         TEARDOWN: _ClassVar[Call.Type]
         MARK_AGENT_GONE: _ClassVar[Call.Type]
     UNKNOWN: Call.Type
@@ -32,6 +34,8 @@ class Call(_message.Message):
     GET_EXECUTORS: Call.Type
     GET_TASKS: Call.Type
     GET_MASTER: Call.Type
+    RESERVE_RESOURCES: Call.Type
+    UNRESERVE_RESOURCES: Call.Type
     TEARDOWN: Call.Type
     MARK_AGENT_GONE: Call.Type
     class Teardown(_message.Message):
@@ -44,13 +48,33 @@ class Call(_message.Message):
         AGENT_ID_FIELD_NUMBER: _ClassVar[int]
         agent_id: _mesos_pb2.AgentID
         def __init__(self, agent_id: _Optional[_Union[_mesos_pb2.AgentID, _Mapping]] = ...) -> None: ...
+    class ReserveResources(_message.Message):
+        __slots__ = ("agent_id", "source", "resources")
+        AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+        SOURCE_FIELD_NUMBER: _ClassVar[int]
+        RESOURCES_FIELD_NUMBER: _ClassVar[int]
+        agent_id: _mesos_pb2.AgentID
+        source: _containers.RepeatedCompositeFieldContainer[_mesos_pb2.Resource]
+        resources: _containers.RepeatedCompositeFieldContainer[_mesos_pb2.Resource]
+        def __init__(self, agent_id: _Optional[_Union[_mesos_pb2.AgentID, _Mapping]] = ..., source: _Optional[_Iterable[_Union[_mesos_pb2.Resource, _Mapping]]] = ..., resources: _Optional[_Iterable[_Union[_mesos_pb2.Resource, _Mapping]]] = ...) -> None: ...
+    class UnreserveResources(_message.Message):
+        __slots__ = ("agent_id", "resources")
+        AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+        RESOURCES_FIELD_NUMBER: _ClassVar[int]
+        agent_id: _mesos_pb2.AgentID
+        resources: _containers.RepeatedCompositeFieldContainer[_mesos_pb2.Resource]
+        def __init__(self, agent_id: _Optional[_Union[_mesos_pb2.AgentID, _Mapping]] = ..., resources: _Optional[_Iterable[_Union[_mesos_pb2.Resource, _Mapping]]] = ...) -> None: ...
     TYPE_FIELD_NUMBER: _ClassVar[int]
+    RESERVE_RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    UNRESERVE_RESOURCES_FIELD_NUMBER: _ClassVar[int]
     TEARDOWN_FIELD_NUMBER: _ClassVar[int]
     MARK_AGENT_GONE_FIELD_NUMBER: _ClassVar[int]
     type: Call.Type
+    reserve_resources: Call.ReserveResources
+    unreserve_resources: Call.UnreserveResources
     teardown: Call.Teardown
     mark_agent_gone: Call.MarkAgentGone
-    def __init__(self, type: _Optional[_Union[Call.Type, str]] = ..., teardown: _Optional[_Union[Call.Teardown, _Mapping]] = ..., mark_agent_gone: _Optional[_Union[Call.MarkAgentGone, _Mapping]] = ...) -> None: ...
+    def __init__(self, type: _Optional[_Union[Call.Type, str]] = ..., reserve_resources: _Optional[_Union[Call.ReserveResources, _Mapping]] = ..., unreserve_resources: _Optional[_Union[Call.UnreserveResources, _Mapping]] = ..., teardown: _Optional[_Union[Call.Teardown, _Mapping]] = ..., mark_agent_gone: _Optional[_Union[Call.MarkAgentGone, _Mapping]] = ...) -> None: ...
 
 class Response(_message.Message):
     __slots__ = ("type", "get_health", "get_version", "get_state", "get_agents", "get_frameworks", "get_executors", "get_tasks", "get_master")

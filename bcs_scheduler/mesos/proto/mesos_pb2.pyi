@@ -23,6 +23,19 @@ class TaskState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     TASK_GONE: _ClassVar[TaskState]
     TASK_GONE_BY_OPERATOR: _ClassVar[TaskState]
     TASK_UNKNOWN: _ClassVar[TaskState]
+
+class OperationState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    OPERATION_UNSUPPORTED: _ClassVar[OperationState]
+    OPERATION_PENDING: _ClassVar[OperationState]
+    OPERATION_FINISHED: _ClassVar[OperationState]
+    OPERATION_FAILED: _ClassVar[OperationState]
+    OPERATION_ERROR: _ClassVar[OperationState]
+    OPERATION_DROPPED: _ClassVar[OperationState]
+    OPERATION_UNREACHABLE: _ClassVar[OperationState]
+    OPERATION_GONE_BY_OPERATOR: _ClassVar[OperationState]
+    OPERATION_RECOVERING: _ClassVar[OperationState]
+    OPERATION_UNKNOWN: _ClassVar[OperationState]
 TASK_STARTING: TaskState
 TASK_RUNNING: TaskState
 TASK_FINISHED: TaskState
@@ -37,6 +50,16 @@ TASK_UNREACHABLE: TaskState
 TASK_GONE: TaskState
 TASK_GONE_BY_OPERATOR: TaskState
 TASK_UNKNOWN: TaskState
+OPERATION_UNSUPPORTED: OperationState
+OPERATION_PENDING: OperationState
+OPERATION_FINISHED: OperationState
+OPERATION_FAILED: OperationState
+OPERATION_ERROR: OperationState
+OPERATION_DROPPED: OperationState
+OPERATION_UNREACHABLE: OperationState
+OPERATION_GONE_BY_OPERATOR: OperationState
+OPERATION_RECOVERING: OperationState
+OPERATION_UNKNOWN: OperationState
 
 class FrameworkID(_message.Message):
     __slots__ = ("value",)
@@ -1222,3 +1245,27 @@ class MachineID(_message.Message):
     hostname: str
     ip: str
     def __init__(self, hostname: _Optional[str] = ..., ip: _Optional[str] = ...) -> None: ...
+
+class UUID(_message.Message):
+    __slots__ = ("value",)
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    value: bytes
+    def __init__(self, value: _Optional[bytes] = ...) -> None: ...
+
+class OperationStatus(_message.Message):
+    __slots__ = ("operation_id", "state", "message", "converted_resources", "uuid", "agent_id", "resource_provider_id")
+    OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    CONVERTED_RESOURCES_FIELD_NUMBER: _ClassVar[int]
+    UUID_FIELD_NUMBER: _ClassVar[int]
+    AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+    RESOURCE_PROVIDER_ID_FIELD_NUMBER: _ClassVar[int]
+    operation_id: OperationID
+    state: OperationState
+    message: str
+    converted_resources: _containers.RepeatedCompositeFieldContainer[Resource]
+    uuid: UUID
+    agent_id: AgentID
+    resource_provider_id: ResourceProviderID
+    def __init__(self, operation_id: _Optional[_Union[OperationID, _Mapping]] = ..., state: _Optional[_Union[OperationState, str]] = ..., message: _Optional[str] = ..., converted_resources: _Optional[_Iterable[_Union[Resource, _Mapping]]] = ..., uuid: _Optional[_Union[UUID, _Mapping]] = ..., agent_id: _Optional[_Union[AgentID, _Mapping]] = ..., resource_provider_id: _Optional[_Union[ResourceProviderID, _Mapping]] = ...) -> None: ...

@@ -9,7 +9,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Event(_message.Message):
-    __slots__ = ("type", "subscribed", "offers", "rescind", "update", "message", "failure", "error", "inverse_offers", "rescind_inverse_offer")
+    __slots__ = ("type", "subscribed", "offers", "rescind", "update", "update_operation_status", "message", "failure", "error", "inverse_offers", "rescind_inverse_offer")
     class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNKNOWN: _ClassVar[Event.Type]
@@ -93,11 +93,17 @@ class Event(_message.Message):
         MESSAGE_FIELD_NUMBER: _ClassVar[int]
         message: str
         def __init__(self, message: _Optional[str] = ...) -> None: ...
+    class UpdateOperationStatus(_message.Message):
+        __slots__ = ("status",)
+        STATUS_FIELD_NUMBER: _ClassVar[int]
+        status: _mesos_pb2.OperationStatus
+        def __init__(self, status: _Optional[_Union[_mesos_pb2.OperationStatus, _Mapping]] = ...) -> None: ...
     TYPE_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIBED_FIELD_NUMBER: _ClassVar[int]
     OFFERS_FIELD_NUMBER: _ClassVar[int]
     RESCIND_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FIELD_NUMBER: _ClassVar[int]
+    UPDATE_OPERATION_STATUS_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     ERROR_FIELD_NUMBER: _ClassVar[int]
@@ -108,15 +114,16 @@ class Event(_message.Message):
     offers: Event.Offers
     rescind: Event.Rescind
     update: Event.Update
+    update_operation_status: Event.UpdateOperationStatus
     message: Event.Message
     failure: Event.Failure
     error: Event.Error
     inverse_offers: Event.InverseOffers
     rescind_inverse_offer: Event.RescindInverseOffer
-    def __init__(self, type: _Optional[_Union[Event.Type, str]] = ..., subscribed: _Optional[_Union[Event.Subscribed, _Mapping]] = ..., offers: _Optional[_Union[Event.Offers, _Mapping]] = ..., rescind: _Optional[_Union[Event.Rescind, _Mapping]] = ..., update: _Optional[_Union[Event.Update, _Mapping]] = ..., message: _Optional[_Union[Event.Message, _Mapping]] = ..., failure: _Optional[_Union[Event.Failure, _Mapping]] = ..., error: _Optional[_Union[Event.Error, _Mapping]] = ..., inverse_offers: _Optional[_Union[Event.InverseOffers, _Mapping]] = ..., rescind_inverse_offer: _Optional[_Union[Event.RescindInverseOffer, _Mapping]] = ...) -> None: ...
+    def __init__(self, type: _Optional[_Union[Event.Type, str]] = ..., subscribed: _Optional[_Union[Event.Subscribed, _Mapping]] = ..., offers: _Optional[_Union[Event.Offers, _Mapping]] = ..., rescind: _Optional[_Union[Event.Rescind, _Mapping]] = ..., update: _Optional[_Union[Event.Update, _Mapping]] = ..., update_operation_status: _Optional[_Union[Event.UpdateOperationStatus, _Mapping]] = ..., message: _Optional[_Union[Event.Message, _Mapping]] = ..., failure: _Optional[_Union[Event.Failure, _Mapping]] = ..., error: _Optional[_Union[Event.Error, _Mapping]] = ..., inverse_offers: _Optional[_Union[Event.InverseOffers, _Mapping]] = ..., rescind_inverse_offer: _Optional[_Union[Event.RescindInverseOffer, _Mapping]] = ...) -> None: ...
 
 class Call(_message.Message):
-    __slots__ = ("framework_id", "type", "subscribe", "accept", "decline", "kill", "shutdown", "acknowledge", "reconcile", "message", "request", "accept_inverse_offers", "decline_inverse_offers", "revive", "suppress", "update_framework")
+    __slots__ = ("framework_id", "type", "subscribe", "accept", "decline", "kill", "shutdown", "acknowledge", "reconcile", "message", "request", "accept_inverse_offers", "decline_inverse_offers", "revive", "suppress", "acknowledge_operation_status", "update_framework")
     class Type(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNKNOWN: _ClassVar[Call.Type]
@@ -222,6 +229,17 @@ class Call(_message.Message):
         task_id: _mesos_pb2.TaskID
         uuid: bytes
         def __init__(self, agent_id: _Optional[_Union[_mesos_pb2.AgentID, _Mapping]] = ..., task_id: _Optional[_Union[_mesos_pb2.TaskID, _Mapping]] = ..., uuid: _Optional[bytes] = ...) -> None: ...
+    class AcknowledgeOperationStatus(_message.Message):
+        __slots__ = ("agent_id", "resource_provider_id", "uuid", "operation_id")
+        AGENT_ID_FIELD_NUMBER: _ClassVar[int]
+        RESOURCE_PROVIDER_ID_FIELD_NUMBER: _ClassVar[int]
+        UUID_FIELD_NUMBER: _ClassVar[int]
+        OPERATION_ID_FIELD_NUMBER: _ClassVar[int]
+        agent_id: _mesos_pb2.AgentID
+        resource_provider_id: _mesos_pb2.ResourceProviderID
+        uuid: bytes
+        operation_id: _mesos_pb2.OperationID
+        def __init__(self, agent_id: _Optional[_Union[_mesos_pb2.AgentID, _Mapping]] = ..., resource_provider_id: _Optional[_Union[_mesos_pb2.ResourceProviderID, _Mapping]] = ..., uuid: _Optional[bytes] = ..., operation_id: _Optional[_Union[_mesos_pb2.OperationID, _Mapping]] = ...) -> None: ...
     class Reconcile(_message.Message):
         __slots__ = ("tasks",)
         class Task(_message.Message):
@@ -275,6 +293,7 @@ class Call(_message.Message):
     DECLINE_INVERSE_OFFERS_FIELD_NUMBER: _ClassVar[int]
     REVIVE_FIELD_NUMBER: _ClassVar[int]
     SUPPRESS_FIELD_NUMBER: _ClassVar[int]
+    ACKNOWLEDGE_OPERATION_STATUS_FIELD_NUMBER: _ClassVar[int]
     UPDATE_FRAMEWORK_FIELD_NUMBER: _ClassVar[int]
     framework_id: _mesos_pb2.FrameworkID
     type: Call.Type
@@ -291,5 +310,6 @@ class Call(_message.Message):
     decline_inverse_offers: Call.DeclineInverseOffers
     revive: Call.Revive
     suppress: Call.Suppress
+    acknowledge_operation_status: Call.AcknowledgeOperationStatus
     update_framework: Call.UpdateFramework
-    def __init__(self, framework_id: _Optional[_Union[_mesos_pb2.FrameworkID, _Mapping]] = ..., type: _Optional[_Union[Call.Type, str]] = ..., subscribe: _Optional[_Union[Call.Subscribe, _Mapping]] = ..., accept: _Optional[_Union[Call.Accept, _Mapping]] = ..., decline: _Optional[_Union[Call.Decline, _Mapping]] = ..., kill: _Optional[_Union[Call.Kill, _Mapping]] = ..., shutdown: _Optional[_Union[Call.Shutdown, _Mapping]] = ..., acknowledge: _Optional[_Union[Call.Acknowledge, _Mapping]] = ..., reconcile: _Optional[_Union[Call.Reconcile, _Mapping]] = ..., message: _Optional[_Union[Call.Message, _Mapping]] = ..., request: _Optional[_Union[Call.Request, _Mapping]] = ..., accept_inverse_offers: _Optional[_Union[Call.AcceptInverseOffers, _Mapping]] = ..., decline_inverse_offers: _Optional[_Union[Call.DeclineInverseOffers, _Mapping]] = ..., revive: _Optional[_Union[Call.Revive, _Mapping]] = ..., suppress: _Optional[_Union[Call.Suppress, _Mapping]] = ..., update_framework: _Optional[_Union[Call.UpdateFramework, _Mapping]] = ...) -> None: ...
+    def __init__(self, framework_id: _Optional[_Union[_mesos_pb2.FrameworkID, _Mapping]] = ..., type: _Optional[_Union[Call.Type, str]] = ..., subscribe: _Optional[_Union[Call.Subscribe, _Mapping]] = ..., accept: _Optional[_Union[Call.Accept, _Mapping]] = ..., decline: _Optional[_Union[Call.Decline, _Mapping]] = ..., kill: _Optional[_Union[Call.Kill, _Mapping]] = ..., shutdown: _Optional[_Union[Call.Shutdown, _Mapping]] = ..., acknowledge: _Optional[_Union[Call.Acknowledge, _Mapping]] = ..., reconcile: _Optional[_Union[Call.Reconcile, _Mapping]] = ..., message: _Optional[_Union[Call.Message, _Mapping]] = ..., request: _Optional[_Union[Call.Request, _Mapping]] = ..., accept_inverse_offers: _Optional[_Union[Call.AcceptInverseOffers, _Mapping]] = ..., decline_inverse_offers: _Optional[_Union[Call.DeclineInverseOffers, _Mapping]] = ..., revive: _Optional[_Union[Call.Revive, _Mapping]] = ..., suppress: _Optional[_Union[Call.Suppress, _Mapping]] = ..., acknowledge_operation_status: _Optional[_Union[Call.AcknowledgeOperationStatus, _Mapping]] = ..., update_framework: _Optional[_Union[Call.UpdateFramework, _Mapping]] = ...) -> None: ...

@@ -9,6 +9,7 @@ from typing import Any
 
 from bcs_scheduler.local.errors import InvalidCall
 from bcs_scheduler.local.master import validation
+from bcs_scheduler.local.master.apis.reservations_api import ReservationsApi
 from bcs_scheduler.local.master.master import VERSION, Master
 from bcs_scheduler.local.objects.model import TERMINAL, Agent, Framework, Task
 from bcs_scheduler.local.objects.resources import Amounts, sum_of
@@ -28,6 +29,7 @@ SLICE = 100
 class OperatorApi:
     def __init__(self, master: Master) -> None:
         self._master = master
+        self._reservations = ReservationsApi(master)
         self._getters: dict[int, Callable[[Response], None]] = {
             Call.GET_HEALTH: self._get_health,
             Call.GET_VERSION: self._get_version,
@@ -72,6 +74,10 @@ class OperatorApi:
             return self._teardown(call)
         if call.type == Call.MARK_AGENT_GONE:
             return self._mark_agent_gone(call)
+        if call.type == Call.RESERVE_RESOURCES:
+            return self._reservations.reserve(call)
+        if call.type == Call.UNRESERVE_RESOURCES:
+            return self._reservations.unreserve(call)
         if call.type == Call.GET_AGENTS:
             return SlicedResponse(self._agents(accepted_type(request)))
         getter = self._getters.get(call.type)
@@ -149,7 +155,7 @@ class OperatorApi:
             message.registered_time.nanoseconds = int(agent.registered * 1e9)
             if agent.reregistered:
                 message.reregistered_time.nanoseconds = int(agent.reregistered * 1e9)
-            message.total_resources.extend(message.agent_info.resources)
+            message.total_resources.extend(agent.total.messages(""))
             for role, amounts in used_by_role(agent).items():
                 message.allocated_resources.extend(amounts.messages(role))
             for offer in agent.offers.values():
@@ -268,6 +274,7 @@ def _task(message: pb.Task, task: Task, state: int) -> None:
 
 def _agent_state(agent: Agent) -> dict[str, Any]:
     used = sum(used_by_role(agent).values(), Amounts())
+    by_role = agent.total.by_role()
     return {
         "id": agent.id,
         "hostname": agent.spec.hostname,
@@ -276,6 +283,8 @@ def _agent_state(agent: Agent) -> dict[str, Any]:
         "active": agent.active,
         "attributes": {name: _plain(value) for name, value in agent.spec.attributes.items()},
         "resources": _amounts(agent.total),
+        "reserved_resources": {role: _scalars(amounts) for role, amounts in by_role.items() if role},
+        "unreserved_resources": _scalars(by_role.get("", {})),
         "used_resources": _amounts(used),
     }
 
@@ -306,6 +315,10 @@ def _task_state(task: Task, state: int) -> dict[str, Any]:
 
 def _plain(value: object) -> object:
     return value if isinstance(value, str | float) else str(value)
+
+
+def _scalars(amounts: dict[str, int]) -> dict[str, float]:
+    return {name: amount / 1000 for name, amount in sorted(amounts.items())}
 
 
 def _amounts(amounts: Amounts) -> dict[str, float | str]:

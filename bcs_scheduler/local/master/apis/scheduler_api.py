@@ -38,6 +38,7 @@ class SchedulerApi:
             Call.SUPPRESS: lambda framework, call: master.suppress(framework, list(call.suppress.roles)),
             Call.KILL: lambda framework, call: master.tasks.kill(framework, call.kill),
             Call.SHUTDOWN: self._shutdown,
+            Call.ACKNOWLEDGE_OPERATION_STATUS: self._acknowledge_operation,
             Call.RECONCILE: lambda framework, call: master.tasks.reconcile(framework, call.reconcile.tasks),
             Call.MESSAGE: self._message,
             Call.REQUEST: lambda framework, call: None,  # Mesos' own allocator ignores it as well
@@ -100,6 +101,9 @@ class SchedulerApi:
         if framework is not None:
             subscribed.append(framework)
         return stream
+
+    def _acknowledge_operation(self, framework: Framework, call: Call) -> None:
+        framework.operations.pop(call.acknowledge_operation_status.uuid, None)
 
     def _decline(self, framework: Framework, call: Call) -> None:
         ids = [offer_id.value for offer_id in call.decline.offer_ids]
