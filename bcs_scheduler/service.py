@@ -40,6 +40,7 @@ from bcs_scheduler.prober.targets import Lookup
 from bcs_scheduler.publishing.publisher import Publisher
 from bcs_scheduler.publishing.target import parse_target
 from bcs_scheduler.settings.managers import manager_settings, managers_of_settings
+from bcs_scheduler.settings.partitions import partitions_of_settings
 from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.recorded import recorded_settings
 from bcs_scheduler.settings.sections import Settings
@@ -183,6 +184,8 @@ def api_options(settings: Settings) -> ApiSettings:
 def core_options(settings: Settings) -> CoreOptions:
     scheduler, periods = settings.scheduler, settings.transactions
     tree = queues_of_settings(scheduler.policy, scheduler.policy_file)
+    partitions = partitions_of_settings(scheduler.policies_file, settings.mesos.roles)
+    policies = {part.kind for part in partitions} or {scheduler.policy}
     return CoreOptions(
         transactions=Options(
             periods=Periods(
@@ -204,13 +207,14 @@ def core_options(settings: Settings) -> CoreOptions:
         ),
         scoring=scheduler.scoring,
         policy=policy_of_settings(scheduler.policy, scheduler.policy_file),
+        partitions=partitions,
         placeholders=scheduler.placeholders,
         unmanaged=scheduler.unmanaged,
         hierarchy=tree.partition if tree is not None else None,
         hierarchy_document=tree.document if tree is not None else "",
         session_period=scheduler.session_period,
-        session_clock=None if scheduler.policy == "simple" else time.monotonic,
-        plugin_watch=PluginWatch() if scheduler.policy == "session" else None,
+        session_clock=None if policies == {"simple"} else time.monotonic,
+        plugin_watch=PluginWatch() if "session" in policies else None,
         offer_hold=scheduler.offer_hold,
         refuse_idle=scheduler.refuse_seconds_idle,
         staging_timeout=scheduler.staging_timeout,

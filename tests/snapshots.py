@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from bcs_scheduler.core.placement.partitions import Partitions
 from bcs_scheduler.core.placement.sessions.role import Moving, RoleSnapshot, SessionInput
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Promises
@@ -46,13 +47,16 @@ def contents(snapshot: Snapshot) -> dict[str, Any]:
 
 def outdated(core: Core) -> list[str]:
     """What the kept inputs of sessions have different, in all roles, from ones that are made from nothing."""
-    turn = core.turn_context
     placing = core._offer_manager.placing
-    assert isinstance(placing, SessionPass)
-    kept = placing._snapshots
+    passes = placing.passes if isinstance(placing, Partitions) else (placing,)
+    return [line for one in passes if isinstance(one, SessionPass) for line in _outdated(core, one)]
+
+
+def _outdated(core: Core, placing: SessionPass) -> list[str]:
+    turn, kept = core.turn_context, placing._snapshots
     promises = Promises(placing._nominations, placing._leaving)
     found: list[str] = []
-    for role in kept._roles:
+    for role in filter(placing._covers, kept._roles):
         demands = [demand for demand in turn.engine.demands.values() if demand.role == role and not demand.per_agent]
         planned = list(placing._launcher.placements())
         moving = kept.moving(role, demands, {}, planned, promises)

@@ -51,7 +51,7 @@ class TurnContext:
         """Counts for constraints: recorded and planned taskgroups."""
         self.engine = Engine(options.transactions)
         self.placer = Placer(state, self.pool, self.census, self.engine, options.scoring)
-        self.queues = QueueAccounts(state, self.engine)
+        self.queues = QueueAccounts(state, self.engine, options)
         self.quotas = Quotas(state, options.traits.overhead)
         self.open_commands = OpenCommands(state, options.command_open, options.command_open_total)
         self.now = 0.0

@@ -14,6 +14,31 @@ from offers.policy.session.guard import Watch
 from store.records import Executor
 from transactions.base import Options
 
+PolicyKind = Literal["simple", "session", "hierarchical"]
+OTHERS = "*"
+"""Stands for all roles that no other partition names, also for the role of this name."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolePartition:
+    """The policy of the demands and offers of some roles."""
+
+    roles: tuple[str, ...] = ("*",)
+    """Names of the roles; ``*`` stands for all roles that no other partition names."""
+    policy: Policy | None = None
+    """The policy of sessions that decide who gets room; None: demands are placed in the order of their arrival."""
+    hierarchy: Partition | None = None
+    """The tree of queues that decides who gets room; None: another policy decides."""
+    hierarchy_document: str = ""
+    """The file of `hierarchy` as canonical JSON, which becomes the first stored revision; empty: there is no file."""
+
+    @property
+    def kind(self) -> PolicyKind:
+        """Name of the policy."""
+        if self.hierarchy is not None:
+            return "hierarchical"
+        return "simple" if self.policy is None else "session"
+
 
 @dataclass(frozen=True, slots=True)
 class CoreOptions:
@@ -26,6 +51,9 @@ class CoreOptions:
     """The policy of sessions that decide who gets room; None: demands are placed in the order of their arrival."""
     hierarchy: Partition | None = None
     """The tree of queues that decides who gets room; None: another policy decides."""
+    partitions: tuple[RolePartition, ...] = ()
+    """Partitions of roles with a policy each, exactly one of them with ``*``; empty: one partition of all roles, with
+    `policy` or `hierarchy`."""
     placeholders: Literal["off", "sleep"] = "off"
     """Form of the placeholders that hold room for gangs whose documents ask for a reservation; off: none do."""
     unmanaged: Literal["bypass", "wait", "refuse"] = "bypass"
@@ -116,3 +144,14 @@ class CoreOptions:
     (store.state.validation). Costs some 10 us per record and turn."""
     strict: bool = False
     """Let unexpected errors out (simulation and tests) instead of failing the one transaction they came from."""
+
+    def parts(self) -> tuple[RolePartition, ...]:
+        """The partitions of roles, at least one."""
+        whole = RolePartition((OTHERS,), self.policy, self.hierarchy, self.hierarchy_document)
+        return self.partitions or (whole,)
+
+    def part_of(self, role: str) -> RolePartition:
+        """The partition of a role."""
+        parts = self.parts()
+        rest = next(part for part in parts if OTHERS in part.roles)
+        return next((part for part in parts if role in part.roles), rest)

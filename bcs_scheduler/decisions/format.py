@@ -30,7 +30,8 @@ class DamagedLog(ValueError):
 class Begin(msgspec.Struct, frozen=True, kw_only=True, tag="begin", array_like=True):
     """The start of a term. `wall`, `elapsed`, `unreadable`: arguments of the core; `unreadable` as (kind, key, fault).
     `limit`: bytes of a batch of the store; `sealed`: the store encrypts. `settings`: the settings that determine the
-    options of the core; `policy`: text of scheduler.policy_file. `program`: version of the program."""
+    options of the core; `policy`: text of scheduler.policy_file or, with all documents,
+    of scheduler.policies_file. `program`: version of the program."""
 
     epoch: int
     program: str

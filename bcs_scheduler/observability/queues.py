@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter as Tally
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -48,28 +48,14 @@ class QueueSeries(Collector):
         leading = self.leading
         if leading is None:
             return
-        tree = leading.core.turn_context.queues.tree()
-        if tree is not None:
-            yield from self._counters({each.name for each in tree.queues})
-            yield from tree_series(tree)
+        turn = leading.core.turn_context
+        tree, shares = turn.queues.tree(), any(part.policy is not None for part in turn.options.parts())
+        if tree is None and not shares:
             return
-        if leading.core.turn_context.options.policy is None:
-            return
-        figures = leading.core.turn_context.queues.figures()
-        existing = {DEFAULT_QUEUE, *(each.queue.name for each in figures)}
-        yield from self._counters(existing)
-        yield from _settings(figures)
-        yield from _amounts(figures)
-        groups = _family("queue_taskgroups", "Taskgroups of a queue that have not ended", "queue")
-        pending = _family(
-            "queue_pending_taskgroups", "Taskgroups that wait for a place, by the reason", "queue", "reason"
-        )
-        for each in figures:
-            groups.add_metric([each.queue.name], each.taskgroups)
-            for reason, number in each.pending.items():
-                pending.add_metric([each.queue.name, reason], number)
-        yield groups
-        yield pending
+        figures = turn.queues.figures() if shares else []
+        existing = {DEFAULT_QUEUE, *(each.queue.name for each in figures)} if shares else set()
+        yield from self._counters(existing | {each.name for each in (tree.queues if tree is not None else ())})
+        yield from _merged([*(tree_series(tree) if tree is not None else ()), *(_series(figures) if shares else ())])
 
     def _counters(self, existing: Collection[str]) -> Iterator[CounterMetricFamily]:
         with self._lock:
@@ -82,6 +68,29 @@ class QueueSeries(Collector):
         )
         words = "Taskgroups that were ended for others; preempt: of the same queue, reclaim: of another one"
         yield _counter("queue_evictions", words, ("queue", "beneficiary", "action"), evictions)
+
+
+def _merged(families: Iterable[GaugeMetricFamily]) -> Collection[GaugeMetricFamily]:
+    """One family for each name: with several partitions of roles, queues of sessions and of the tree share names."""
+    found: dict[str, GaugeMetricFamily] = {}
+    for family in families:
+        known = found.setdefault(family.name, family)
+        if known is not family:
+            known.samples.extend(family.samples)
+    return found.values()
+
+
+def _series(figures: Collection[QueueFigures]) -> Iterator[GaugeMetricFamily]:
+    yield from _settings(figures)
+    yield from _amounts(figures)
+    groups = _family("queue_taskgroups", "Taskgroups of a queue that have not ended", "queue")
+    pending = _family("queue_pending_taskgroups", "Taskgroups that wait for a place, by the reason", "queue", "reason")
+    for each in figures:
+        groups.add_metric([each.queue.name], each.taskgroups)
+        for reason, number in each.pending.items():
+            pending.add_metric([each.queue.name, reason], number)
+    yield groups
+    yield pending
 
 
 def _settings(figures: Collection[QueueFigures]) -> Iterator[GaugeMetricFamily]:

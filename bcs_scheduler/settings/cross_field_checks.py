@@ -18,6 +18,8 @@ def broken_rules(settings: Settings) -> Iterator[Broken]:
     yield from _api(settings.api)
     if settings.scheduler.policy_file and settings.scheduler.policy == "simple":
         yield "scheduler.policy_file", 'is only read with scheduler.policy = "session" or "hierarchical"'
+    if settings.scheduler.policies_file and (settings.scheduler.policy != "simple" or settings.scheduler.policy_file):
+        yield "scheduler.policies_file", "excludes scheduler.policy and scheduler.policy_file"
     if settings.scheduler.app_managers and settings.scheduler.placeholders == "off":
         yield "scheduler.app_managers", 'needs scheduler.placeholders = "sleep", for the gangs of applications'
     if settings.scheduler.app_managers_file and not settings.scheduler.app_managers:

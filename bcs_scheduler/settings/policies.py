@@ -53,10 +53,10 @@ def read_policy(path: Path, registry: Registry | None = None) -> Policy:
     """The policy that a YAML file describes. Raises BadPolicy with every problem, also if the file cannot be read.
 
     Without `registry` (None) the installed plug-ins are used, and BadPlugin may be raised."""
-    return policy_of(_document(path), registry or installed())
+    return policy_of(contents(path), registry or installed())
 
 
-def _document(path: Path) -> Any:
+def contents(path: Path) -> Any:
     """The contents of a YAML file. Raises BadPolicy."""
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -81,11 +81,17 @@ def queues_of_settings(kind: Kind, path: str) -> TreeOfSettings | None:
     if kind != "hierarchical":
         return None
     try:
-        document = _document(Path(path)) if path else DEFAULT_QUEUES
-        return TreeOfSettings(partition_of(document, RESOURCES), canonical(document) if path else "")
+        return tree_of(contents(Path(path)) if path else None)
     except (BadQueues, BadPolicy) as error:
         problems = "\n".join(f"  {problem}" for problem in error.problems)
         raise ConfigError(f"scheduler.policy_file: {path} is refused:\n{problems}") from None
+
+
+def tree_of(document: Any) -> TreeOfSettings:
+    """The tree of queues that a document describes; None = one queue, `root.default`. Raises BadQueues."""
+    if document is None:
+        return TreeOfSettings(partition_of(DEFAULT_QUEUES, RESOURCES), "")
+    return TreeOfSettings(partition_of(document, RESOURCES), canonical(document))
 
 
 def policy_of_settings(kind: Kind, path: str) -> Policy | None:

@@ -136,6 +136,7 @@ class SchedulerSettings(Section, frozen=True, kw_only=True):
         Help("Policy of placement: simple, session or hierarchical (docs/policies.md)."),
     ] = "simple"
     policy_file: Annotated[str, Help("YAML file of the policy, or of the tree of queues; empty = the default.")] = ""
+    policies_file: Annotated[str, Help("YAML file of partitions of roles with a policy each; empty = one policy.")] = ""
     placeholders: Annotated[
         Literal["off", "sleep"],
         Help("Placeholders of gangs with a reservation: off, or sleep."),

@@ -27,7 +27,10 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=1, help="the first seed")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
-        "--policy", choices=("simple", "session", "hierarchical"), default="simple", help="policy of the scheduler"
+        "--policy",
+        choices=("simple", "session", "hierarchical", "mixed"),
+        default="simple",
+        help="policy of the scheduler; mixed: each role has a policy of its own",
     )
     parser.add_argument("--moves", action="store_true", help="with rebalancing, and policies by seed")
     parser.add_argument("--verbose", action="store_true", help="print the whole story of a single seed")
@@ -70,7 +73,12 @@ def _many(seeds: range, steps: int, jobs: int, policy: str) -> int:
 
 def _world(policy: str) -> dict[str, bool]:
     """The arguments of `simulate` for a policy."""
-    return {"sessions": policy == "session", "trees": policy == "hierarchical", "moves": policy == "moves"}
+    return {
+        "sessions": policy == "session",
+        "trees": policy == "hierarchical",
+        "moves": policy == "moves",
+        "mixed": policy == "mixed",
+    }
 
 
 class _Run:

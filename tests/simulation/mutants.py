@@ -38,6 +38,7 @@ from tests.simulation import (
     mutantkeeping,
     mutantmoves,
     mutantowners,
+    mutantpartitions,
     mutantreservations,
     mutantsessions,
     mutantstandbys,
@@ -417,3 +418,8 @@ OF_MOVES = (
     Mutant("overlook moves in progress", mutantmoves.overlook_moves_in_progress, ("I62", "I61"), range(49, 89)),
 )
 """Mutants that are looked for in worlds with moves."""
+
+OF_PARTITIONS = tuple(
+    Mutant(name, breaks, caught_by, seeds) for name, breaks, caught_by, seeds in mutantpartitions.PLANTED
+)
+"""Mutants that are looked for in worlds in which each role has a policy of its own."""

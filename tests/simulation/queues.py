@@ -8,7 +8,7 @@ I46  no launch takes a queue above its capability
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from bcs_scheduler.core.interface import effects, requests
@@ -109,19 +109,19 @@ class Queues:
         """Notes the events of a unit."""
         self._told |= {(line.key, line.reason) for line in unit.effects if isinstance(line, effects.LogLine)}
 
-    def turned(self, term: Term, fresh: Iterable[str]) -> None:
-        """Judges the turn. `fresh`: applications with new placements."""
+    def turned(self, term: Term, fresh: Iterable[str], judged: Callable[[str], bool]) -> None:
+        """Judges the turn. `fresh`: applications with new placements. `judged`: roles whose queues are judged."""
         evicted, told = self._evicted, self._told
         self._evicted, self._told = {}, set()
         for victim, beneficiary in evicted.items():
             for key, reason in ((victim, "TaskGroupEvicted"), (beneficiary, "ApplicationPreempting")):
                 if (key, reason) not in told:
                     raise Violation("I45", f"{victim} is evicted for {beneficiary} without {reason}", victim, key)
-        self._capabilities_hold(term, fresh)
+        self._capabilities_hold(term, fresh, judged)
 
     # --- I46 --------------------------------------------------------------------------------------------------
 
-    def _capabilities_hold(self, term: Term, fresh: Iterable[str]) -> None:
+    def _capabilities_hold(self, term: Term, fresh: Iterable[str], judged: Callable[[str], bool]) -> None:
         state, mirror = term.core.state, term.mirror
         limited = {queue.name: most for queue in state.queues.values() if (most := queue.capability.cpus) is not None}
         names = defaultdict(set)
@@ -135,6 +135,8 @@ class Queues:
                 if queue_of(mirror, demand.application.partition("/")[0]) == name:
                     planned[demand.role] += demand.request.cpus
             for role in {*planned, *(g.role for g in state.taskgroups.values() if g.application_key in names[name])}:
+                if not judged(role):
+                    continue
                 had = _held(mirror, name, role) + planned[role]
                 placed = {d.role for d, _ in term.core._offer_manager.placing._launcher.placements()}
                 if role in placed and had > limited[name]:

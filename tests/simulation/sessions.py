@@ -60,8 +60,9 @@ class Sessions:
 
     def __init__(self, world: World, options: CoreOptions) -> None:
         self.world = world
-        self._asked = options.policy is not None or options.hierarchy is not None
-        self._hierarchical = options.hierarchy is not None
+        self._options = options
+        kinds = {part.kind for part in options.parts()}
+        self._asked, self._sessions = kinds != {"simple"}, "session" in kinds
         self._queues = Queues(world)
         self._there: dict[str, int] = {}
         """Taskgroups that run or are planned, by application, after the turn before."""
@@ -84,7 +85,7 @@ class Sessions:
                 continue
             if isinstance(old, TaskGroup) and old.end_cause != "Evicted":
                 evicted.setdefault(new.application_key, []).append(old)
-        if not self._hierarchical:
+        if self._sessions:
             self._queues.decided(unit)
         if not evicted:
             return
@@ -94,8 +95,12 @@ class Sessions:
             self._budget_holds(before, key, groups)
             for group in groups:
                 self._is_looked_after(records, key, group)
-        if not self._hierarchical:
-            self._queues.evicted(before, records, [group for groups in evicted.values() for group in groups])
+        if self._sessions:
+            victims = [group for groups in evicted.values() for group in groups if self._is_of_sessions(group.role)]
+            self._queues.evicted(before, records, victims)
+
+    def _is_of_sessions(self, role: str) -> bool:
+        return self._options.part_of(role).kind == "session"
 
     def _budget_holds(self, before: Records, key: str, evicted: list[TaskGroup]) -> None:
         application = before[("application", key)]
@@ -122,7 +127,7 @@ class Sessions:
         found = [t for t in records.values() if isinstance(t, Transaction) and t.active and t.taskgroup == group.id]
         if len(found) != 1 or not isinstance(found[0].payload, ReschedulePayload):
             raise Violation("I42", f"{group.id} is evicted, and no transaction looks for another place", group.id)
-        if self._hierarchical:
+        if not self._is_of_sessions(group.role):
             return  # the tree has rules of its own (tests.simulation.trees)
         beneficiary = found[0].payload.beneficiary
         if queue_of(records, group.namespace) != queue_of(records, beneficiary.partition("/")[0]):
@@ -163,8 +168,8 @@ class Sessions:
                 self._is_whole(term, key, there[key])
         self._there, self._known = there, set(state.taskgroups)
         self._instances = {key: application.instances for key, application in state.applications.items()}
-        if not self._hierarchical:
-            self._queues.turned(term, fresh)
+        if self._sessions:
+            self._queues.turned(term, fresh, self._is_of_sessions)
         self._turns += 1
         if self._turns % COMPARED == 0 and term.core.turn_context.connected:
             self._kept_is_fresh(term)

@@ -16,6 +16,7 @@ from tests.simulation.executors import Prober, sends_output
 from tests.simulation.faults import Faults
 from tests.simulation.invariants import Invariants
 from tests.simulation.mesos import Master, Watch
+from tests.simulation.partitions import MixedOperators, with_partitions
 from tests.simulation.queues import QueueOperators
 from tests.simulation.sessions import asked, with_sessions
 from tests.simulation.store import Store
@@ -60,12 +61,13 @@ class Simulation:
         reserving: bool = False,
         trees: bool = False,
         moves: bool = False,
+        mixed: bool = False,
     ) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
         `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
-        cluster (tests.simulation.moving)."""
-        self.groups, self.reserving, self.trees, self.moves = groups, reserving, trees, moves
+        cluster (tests.simulation.moving). `mixed`: each role has a policy of its own (tests.simulation.partitions)."""
+        self.groups, self.reserving, self.trees, self.moves = groups, reserving, trees or mixed, moves
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
@@ -81,6 +83,10 @@ class Simulation:
         elif reserving:
             options = reservations.with_reservations(options)
             self.users.asked = reservations.asked
+        elif mixed:
+            options = with_partitions(options, seed)
+            self.users.asked = asked
+            self.users.queues = MixedOperators(world, self.store.durable, options)
         elif trees:
             options = with_trees(options)
             self.users.asked = asked
@@ -227,10 +233,11 @@ def simulate(
     reservations: bool = False,
     trees: bool = False,
     moves: bool = False,
+    mixed: bool = False,
 ) -> Result:
     """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
-    `groups`, `reservations`, `trees`, `moves`: as in `Simulation`."""
-    simulation = Simulation(seed, sessions, groups, reservations, trees, moves)
+    `groups`, `reservations`, `trees`, `moves`, `mixed`: as in `Simulation`."""
+    simulation = Simulation(seed, sessions, groups, reservations, trees, moves, mixed)
     violation = None
     began = simulation.world.now
     try:

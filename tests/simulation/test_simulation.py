@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.simulation.mutants import MUTANTS, OF_GROUPS, OF_MOVES, OF_RESERVATIONS, OF_SESSIONS, OF_TREES, Mutant
+from tests.simulation.mutants import (
+    MUTANTS,
+    OF_GROUPS,
+    OF_MOVES,
+    OF_PARTITIONS,
+    OF_RESERVATIONS,
+    OF_SESSIONS,
+    OF_TREES,
+    Mutant,
+)
 from tests.simulation.simulation import simulate
 
 ROOT = Path(__file__).parents[2]
@@ -113,7 +122,7 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_sessions_keep_gangs_whole_and_budgets() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(1, 9):
+    for seed in (*range(1, 9), 22):  # 22: a dry run of the reschedule of an unreachable taskgroup
         result = simulate(seed, STEPS, sessions=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
@@ -155,7 +164,7 @@ def test_mutants_of_reservations_are_caught(mutant: Mutant, monkeypatch: pytest.
 
 def test_the_tree_of_queues_changes_while_it_decides() -> None:
     counts: Counter[str] = Counter()
-    for seed in range(1, 9):
+    for seed in (*range(1, 9), 73):  # 73: the indexes are compared before the first turn of a leader
         result = simulate(seed, STEPS, trees=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
@@ -182,7 +191,23 @@ def test_mutants_of_moves_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyP
     _is_caught(mutant, monkeypatch, moves=True)
 
 
-@pytest.mark.parametrize("policy", ["simple", "session", "hierarchical"])
+def test_each_role_keeps_the_rules_of_its_policy() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 10):
+        result = simulate(seed, STEPS, mixed=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    for policy in ("simple", "session", "hierarchical"):
+        assert counts[f"turns of a partition with the policy {policy}"]
+    assert counts["queues of the tree judged"] and counts["gangs planned"] and counts["snapshots compared"]
+
+
+@pytest.mark.parametrize("mutant", OF_PARTITIONS, ids=lambda mutant: mutant.name)
+def test_mutants_of_partitions_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_caught(mutant, monkeypatch, mixed=True)
+
+
+@pytest.mark.parametrize("policy", ["simple", "session", "hierarchical", "mixed"])
 def test_the_program_reports_the_events_and_exits_with_zero(policy: str) -> None:
     command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "80", "--policy", policy]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)

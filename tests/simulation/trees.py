@@ -25,6 +25,7 @@ from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.hierarchy.role_tree import RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import NOBODY, read_tree
+from bcs_scheduler.core.placement.partitions import tree_pass
 from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.document import canonical
 from store.records import Application, QueueTree, Record, ReschedulePayload, TaskGroup, Transaction
@@ -143,7 +144,7 @@ class TreeRules:
 
     def __init__(self, world: World, options: CoreOptions) -> None:
         self.world = world
-        self._asked = options.hierarchy is not None
+        self._asked = any(part.hierarchy is not None for part in options.parts())
         self._planned: set[str] = set()
         """Applications with placements that were not launched after the turn before."""
         self._known: set[str] = set()
@@ -335,8 +336,8 @@ class TreeRules:
 
 
 def _pass(term: Term) -> HierarchyPass:
-    found = term.core._offer_manager.placing
-    assert isinstance(found, HierarchyPass)
+    found = tree_pass(term.core._offer_manager.placing)
+    assert found is not None
     return found
 
 

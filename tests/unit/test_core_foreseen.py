@@ -163,7 +163,7 @@ def test_promises_of_nodes_outlive_a_dry_run() -> None:
 
 
 def trees(lab: Lab) -> list[RoleTree]:
-    placing = lab.core.turn_context.placer.policy
+    placing = lab.core.turn_context.placer.policy_of("*")
     assert isinstance(placing, HierarchyPass)
     return list(placing.trees.roles.values())
 
@@ -178,3 +178,19 @@ def test_the_reason_for_the_rest_counts_the_room_of_those_with_a_place(policy: s
     data = lab.ask(requests.CreateApplication(version=new, dry_run=True)).data
     assert (len(data["place"]), data["unplaced"]) == (2, 1)
     assert data["reasons"] == {"cpus": 1}
+
+
+@pytest.mark.parametrize("policy", ["simple", *POLICIES])
+def test_a_dry_run_replaces_an_unreachable_taskgroup_once(policy: str) -> None:
+    lab = Lab(CoreOptions(strict=True, validate=True, **POLICIES.get(policy, {})))  # type: ignore[arg-type]
+    assert lab.ask(requests.CreateApplication(version=msgspec.structs.replace(version(1), namespace="one"))).error == ""
+    lab.offer("a0")
+    lab.wait(2.0)
+    (group,) = lab.core.state.groups_of("one/web").values()
+    lab.report(group, "RUNNING")
+    lab.report(group, "UNREACHABLE")
+    lab.offer("a1")
+    reply = lab.ask(requests.RescheduleTaskGroup(taskgroup=group.id, dry_run=True))
+    assert reply.data is not None
+    assert [(one["agent"], one["replaces"]) for one in reply.data["place"]] == [("a1", group.id)]
+    assert reply.data["unplaced"] == 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from bcs_scheduler.core.context import TurnContext
 from offers.model import Demand, GroupGap
@@ -16,8 +16,9 @@ from transactions.rules.gangs import Shortage
 class Groups:
     """Reads groups from the records and from the engine. Nothing is kept."""
 
-    def __init__(self, turn: TurnContext) -> None:
-        self._turn = turn
+    def __init__(self, turn: TurnContext, covers: Callable[[str], bool]) -> None:
+        """`covers`: the roles whose demands are looked at."""
+        self._turn, self._covers = turn, covers
 
     def lacks(self, group: str) -> Shortage | None:
         """The taskgroups that a group (``namespace/name``) lacks; None: it has its minimum, or does not exist."""
@@ -27,7 +28,8 @@ class Groups:
     def demands(self, group: str) -> list[Demand[Slot]]:
         """The open demands of a group, in the order of their opening."""
         engine = self._turn.engine
-        return [engine.demands[identity] for identity in engine.by_group.get(group, ())]
+        found = (engine.demands[identity] for identity in engine.by_group.get(group, ()))
+        return [demand for demand in found if self._covers(demand.role)]
 
     def incomplete(self, demands: Iterable[Demand[Slot]]) -> dict[str, Shortage]:
         """The groups of these demands that lack taskgroups."""

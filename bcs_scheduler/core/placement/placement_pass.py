@@ -8,7 +8,7 @@ being launched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from operator import le
 
@@ -33,13 +33,25 @@ for them, so that their diagnoses cover all agents. The diagnosis of another dem
 an offer was last large enough for it."""
 
 
+Covers = Callable[[str], bool]
+"""True for the roles of a partition."""
+
+
+def every_role(role: str) -> bool:  # noqa: ARG001
+    """Covers all roles."""
+    return True
+
+
 class PlacementPass:
     """Matches open demands with offers in slices, namespaces in turn, and hands placements to the launcher."""
 
-    def __init__(self, turn: TurnContext) -> None:
+    def __init__(self, turn: TurnContext, launcher: Launcher | None = None, covers: Covers = every_role) -> None:
+        """`launcher`: shared with the passes of other partitions; None = an own one. `covers`: the roles of the
+        partition."""
         self._turn = turn
-        self._launcher = Launcher(turn)
-        self._groups = Groups(turn)
+        self._covers = covers
+        self._launcher = launcher or Launcher(turn)
+        self._groups = Groups(turn, covers)
         self._untried: FairQueue[str] = FairQueue()
         """Ids of demands to be matched."""
 
@@ -62,12 +74,14 @@ class PlacementPass:
         """Facts about agents have changed: every open demand is matched again, the oldest first."""
         engine = self._turn.engine
         engine.changed_demands.clear()
-        self._try(sorted(engine.demands, key=ids.nanoseconds_of))
+        self.consider(sorted(engine.demands, key=ids.nanoseconds_of))
 
     def try_again(self, sites: Iterable[Site]) -> None:
         """Offers for these sites have come: matches the open demands for which they may be large enough, and those that
         are new or have changed, the oldest first. Very many demands that fit nowhere must not cost anything whenever an
         agent offers a little."""
+        sites = list(sites)
+        self.offered(sites)
         engine = self._turn.engine
         greatest: dict[str, list[int]] = {}
         for agent, role in sites:
@@ -81,16 +95,20 @@ class PlacementPass:
             room = greatest.get(size.role, [])
             if size.counting or (room and all(map(le, size.amounts, room))):
                 found.update(members)
-        self._try(sorted(found, key=ids.nanoseconds_of))
+        self.consider(sorted(found, key=ids.nanoseconds_of))
+
+    def offered(self, sites: Iterable[Site]) -> None:
+        """Offers for these sites have come."""
 
     def try_changed(self) -> None:
         """Matches demands that are new or have changed."""
         changed = self._turn.engine.changed_demands
         if changed:
-            self._try(sorted(changed, key=ids.nanoseconds_of))
+            self.consider(sorted(changed, key=ids.nanoseconds_of))
             changed.clear()
 
-    def _try(self, identities: list[str]) -> None:
+    def consider(self, identities: list[str]) -> None:
+        """Has these demands decided about; others are left as they are. Demands that are not open are ignored."""
         for identity in identities:
             demand = self._turn.engine.demands.get(identity)
             if demand is not None:
@@ -98,22 +116,35 @@ class PlacementPass:
 
     def place(self, pace: TimeBudget) -> bool:
         """Matches and launches for as long as the turn lasts. True if anything was launched."""
+        self.decide(pace)
+        launched = self.launch(pace)
+        self.conclude()
+        return launched
+
+    def decide(self, pace: TimeBudget) -> None:
+        """Finds places, and plans the launches."""
         self._match_promised()
         while self._untried:
             self._match_slice()
             if pace.spent() >= MATCHING:
                 break
+
+    def launch(self, pace: TimeBudget) -> bool:
+        """Launches on agents. True if anything was launched."""
         launched = False
         while self._launcher.ready and not (launched and (pace.spent() >= LAUNCHES or pace.is_congested())):
             launched = self._launcher.launch_next() or launched
         return launched
+
+    def conclude(self) -> None:
+        """Follows up the launches of the turn."""
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Follows records that have changed, each named by kind and key: the demands of a changed group are matched
         again."""
         for kind, key in changed:
             if kind == PodGroup.kind:
-                self._try(list(self._turn.engine.by_group.get(key, ())))
+                self.consider([demand.id for demand in self._groups.demands(key)])
 
     def recover(self) -> None:
         """A term begins: takes over the records of the policy."""

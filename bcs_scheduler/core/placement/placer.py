@@ -15,12 +15,13 @@ A plan of any mode is made within one turn. A plan for very many slots is made i
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Self
 
+from bcs_scheduler.core.placement.foreseen import Foreseen, Policy
 from bcs_scheduler.core.placement.portions import avoiding, first_slots, without_first
 from offers.leased.pool import OfferPool
 from offers.matching.explain import Explainer
@@ -52,22 +53,6 @@ class Assignment(NamedTuple):
 
     demand: Demand[Slot]
     rows: Sequence[Row]
-
-
-class Foreseen(NamedTuple):
-    """The decisions of a policy about demands that are not open yet."""
-
-    result: MatchResult[Slot]
-    evicted: tuple[str, ...] = ()
-    """Ids of the taskgroups that the policy would end for these demands."""
-
-
-class Policy(Protocol):
-    """A placement policy with decisions of its own."""
-
-    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
-        """The decisions about these demands beside the other open ones, with nothing changed. The demands have one
-        role. `without`: ids of agents that take nothing."""
 
 
 class Mode(Enum):
@@ -113,8 +98,10 @@ class Placer:
         self._census = census
         self._engine = engine
         self._scoring: Scoring = scoring
-        self.policy: Policy | None = None
-        """The policy that decides about demands; None: they are matched in their order."""
+        self.policy_of: Callable[[str], Policy | None] = lambda role: None
+        """The policy that decides about the demands of a role; None: they are matched in their order."""
+        self.has_policy = False
+        """True if `policy_of` names a policy for some roles."""
 
     def plan(self, demands: Sequence[Demand[Slot]], mode: Mode | TrialPlan | WhatIf) -> MatchResult[Slot]:
         """Finds places for the demands, in their order. Demands that are not fully placed are diagnosed. After an error
@@ -130,11 +117,12 @@ class Placer:
         return result
 
     def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
-        """A dry run of demands by the policy in force. Demands of one taskgroup per agent are only matched. `without`:
-        ids of agents that take nothing."""
-        if self.policy is None or any(demand.per_agent or demand.promised for demand in demands):
+        """A dry run of demands of one role by the policy in force. Demands of one taskgroup per agent are only matched.
+        `without`: ids of agents that take nothing."""
+        policy = self.policy_of(demands[0].role)
+        if policy is None or any(demand.per_agent or demand.promised for demand in demands):
             return Foreseen(self.plan([avoiding(demand, without) for demand in demands], Mode.DRY_RUN))
-        return self.policy.foresee(demands, without)
+        return policy.foresee(demands, without)
 
     def assign(
         self,

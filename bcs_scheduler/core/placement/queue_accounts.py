@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Container, Mapping
 from typing import Literal, NamedTuple, Protocol, cast
 
+from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, TreeReason, queue_figures
 from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
@@ -59,12 +60,16 @@ class QueueTrees(Protocol):
     def document(self) -> str:
         """The tree that counts, as JSON."""
 
+    def covers(self, role: str) -> bool:
+        """True if the tree decides about the role."""
+
 
 class QueueAccounts:
     """Belongs to the thread that owns the state; any thread may call `figures`."""
 
-    def __init__(self, state: StateReader, engine: Demands) -> None:
+    def __init__(self, state: StateReader, engine: Demands, options: CoreOptions) -> None:
         self._state = state
+        self._options = options
         self._engine = engine
         self.trees: QueueTrees | None = None
         """The trees of hierarchical queues; None with another policy."""
@@ -84,6 +89,8 @@ class QueueAccounts:
         state, known = self._state, dict(self._state.queues.items())
         used: dict[str, dict[str, Counter[str]]] = {}
         for (namespace, role), amounts in state.held().items():
+            if not self._shares(role):
+                continue
             used.setdefault(queue_of(state, namespace), {}).setdefault(role, Counter()).update(amounts)
         waiting = self._waiting()
         found = []
@@ -104,8 +111,13 @@ class QueueAccounts:
             return None
         return TreeFigures(trees.document, present_tree(self._state), queue_figures(trees.roles, self._waiting()))
 
+    def _shares(self, role: str) -> bool:
+        """True if the taskgroups of a role count for the queues of sessions."""
+        options = self._options
+        return len(options.parts()) == 1 or options.part_of(role).kind == "session"
+
     def _queue_of(self, role: str, application: str) -> str:
-        if self.trees is None:
+        if self.trees is None or not self.trees.covers(role):
             return queue_of(self._state, namespace_of(application))
         tree_of = self.trees.roles.get(role)
         found = tree_of.tree.applications.get(application) if tree_of is not None else None

@@ -72,7 +72,7 @@ def rounds(turn: TurnContext, command: Rebalance) -> Iterator[None]:
 
 def take_out(turn: TurnContext, group: TaskGroup) -> None:
     """Makes a taskgroup ended in the unit of work, for plans that are undone."""
-    ended = tuple(msgspec.structs.replace(task, status="Killed") for task in group.tasks)
+    ended = tuple(msgspec.structs.replace(task, status="Killed", ended=True) for task in group.tasks)
     turn.uow.put(msgspec.structs.replace(group, tasks=ended, killing_since=turn.now))
 
 
@@ -223,7 +223,7 @@ def _demand(turn: TurnContext, group: TaskGroup, target: str) -> Demand[Slot] | 
 
 def _policy_agrees(turn: TurnContext, group: TaskGroup, demand: Demand[Slot]) -> bool:
     """True if the policy would place the taskgroup, and end no other one for this."""
-    if turn.placer.policy is None:
+    if turn.placer.policy_of(demand.role) is None:
         return True
     turn.cut()
     try:

@@ -67,7 +67,7 @@ def plan(turn: TurnContext, command: PlanAgents) -> Data:
     groups = _groups(turn, command, data)
     away = {identity: key for key in command.agents for identity in turn.agents_named(key)}
     waiting = _waiting(turn)
-    if turn.placer.policy is None:
+    if not turn.placer.has_policy:
         try:
             asked = _question(turn, away, waiting, groups)
         finally:

@@ -93,7 +93,7 @@ def plan(turn: TurnContext, commands: RequestHandler, command: requests.Request)
         new = begun(turn)
         if new:
             planned = look(turn, new[0])
-            if planned.demands and turn.placer.policy is not None:
+            if planned.demands and turn.placer.policy_of(planned.demands[0].role) is not None:
                 # The policy looks at the records of the request, so it decides before they are undone.
                 planned = planned._replace(foreseen=turn.placer.foresee(planned.demands))
     finally:

@@ -2,8 +2,8 @@
 
 The remaining taskgroups, the moves in progress and the blockers are derived from the taskgroups and from the
 RESCHEDULEs that carry the name of the agent. A new leader therefore continues the drain. A taskgroup is ended only if
-another agent has room for it now; otherwise the drain waits and its message says so. Drains of several agents share the
-disruption budgets of the applications.
+another agent has room for it now and the policy of its role would give it a place; otherwise the drain waits and its
+message says so. Drains of several agents share the disruption budgets of the applications.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.controllers.cluster.offer_manager import OfferManager
 from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.placement.placer import TrialPlan, WhatIf
+from bcs_scheduler.core.placement.rebalancing import take_out
 from offers.model import Demand, Diagnosis
 from store.ids import object_key
 from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
@@ -153,6 +154,7 @@ class Drains:
 
     def _move(self, setting: AgentSetting, drain: Drain, found: RemainingWork) -> str:
         """Ends as many as may be on their way. Returns how things stand."""
+        turn = self._turn
         room = drain.at_once - len(found.arriving)
         started = 0
         reasons: dict[str, str] = {}
@@ -160,13 +162,13 @@ class Drains:
         """Requests without a place: they are not tried again with another taskgroup of the same kind."""
         # Taskgroups that are not ready are moved first: that disrupts nothing.
         for group in sorted(found.left, key=is_ready_or_finished):
-            if started >= room:
+            if started >= room or (started and turn.context.time_is_up()):
                 break
             if group.killing_since:
                 continue
             kind = (group.application_key, group.version)
-            words = full.get(kind) or blocker(self._turn.state, group)
-            if not words and (words := self._no_place(group)):
+            words = full.get(kind) or blocker(turn.state, group)
+            if not words and (words := self._no_place(group) or self._refusal(group)):
                 full[kind] = words
             if not words:
                 words = self._start(setting.agent, group)
@@ -195,7 +197,9 @@ class Drains:
     def _blockers(self, found: RemainingWork) -> str:
         state = self._turn.state
         staying = [group for group in found.left if not group.killing_since]
-        reasons = [blocker(state, group) or self._no_place(group) for group in staying[:REASONS_SHOWN]]
+        reasons = [
+            blocker(state, group) or self._no_place(group) or self._refusal(group) for group in staying[:REASONS_SHOWN]
+        ]
         return _listed([*filter(None, reasons), *(f"{name} is not ready" for name in found.arriving)])
 
     def _no_place(self, group: TaskGroup) -> str:
@@ -209,7 +213,7 @@ class Drains:
         self._offer_manager.want()
         if self._waiting is None:
             self._waiting = _Waiting(turn)
-            self._waiting.add([*self._untried(), *self._ending()])
+            self._waiting.add([*self._untried(), *(demand for demand, _ in self._ending())])
         if self._waiting.too_many:
             return f"more than {MOST_WAITING} taskgroups wait for a place already"
         found = self._waiting.diagnose(self._demand("drain", group, version), group)
@@ -218,6 +222,32 @@ class Drains:
             if found is not None
             else ""
         )
+
+    def _refusal(self, group: TaskGroup) -> str:
+        """Explains why the policy of its role would give the taskgroup no place now, as if this taskgroup and those
+        whose moves are in progress were gone from their agents; empty if it would give one. Room for which the policy
+        would end others first is no place."""
+        turn = self._turn
+        version = turn.state.version(group.application_key, group.version)
+        if version is None:
+            return ""
+        demand = self._demand(f"drain.{int(turn.now * 1e9)}", group, version)
+        if turn.placer.policy_of(demand.role) is None:
+            return ""
+        beside = [(one, other) for one, other in self._ending() if one.role == demand.role]
+        point = turn.uow.savepoint()
+        try:
+            for one in (group, *(other for _, other in beside if not other.ended)):
+                take_out(turn, one)
+            found = turn.placer.foresee([*(one for one, _ in beside), demand]).result
+        finally:
+            turn.uow.undo(point)
+        if any(placement.demand == demand.id for placement in found.placements):
+            return ""
+        why = next(
+            (explain.reasons(one) for one in found.diagnoses if one.demand == demand.id), "it is kept for others"
+        )
+        return f"the policy has no place for {group.id} ({why})"
 
     def _untried(self) -> list[Demand[Slot]]:
         """Open demands that may get a place now. Of those that the offers did not fit in the last pass one slot tells
@@ -236,16 +266,18 @@ class Drains:
         version = self._turn.state.version(group.application_key, group.version)
         return [self._demand(group.id, group, version)] if version is not None else []
 
-    def _ending(self) -> list[Demand[Slot]]:
-        """Returns the demands of taskgroups that will need a place as soon as they have ended here."""
-        state, found = self._turn.state, []
+    def _ending(self) -> list[tuple[Demand[Slot], TaskGroup]]:
+        """Returns the demands of taskgroups that will need a place as soon as they have ended here, with the
+        taskgroups."""
+        state = self._turn.state
+        found: list[tuple[Demand[Slot], TaskGroup]] = []
         for identity in (identity for moves in self._moves.values() for identity in moves):
             move = state.transactions.get(identity)
             group = state.taskgroups.get(move.taskgroup) if move is not None and move.active else None
             if group is not None and identity not in self._turn.engine.demands:
                 version = state.version(group.application_key, group.version)
                 if version is not None:
-                    found.append(self._demand(identity, group, version))
+                    found.append((self._demand(identity, group, version), group))
         return found
 
     def _demand(self, identity: str, group: TaskGroup, version: Version) -> Demand[Slot]:

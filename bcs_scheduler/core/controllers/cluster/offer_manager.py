@@ -24,10 +24,8 @@ from bcs_scheduler.core.interface.leased import (
     Revive,
     Suppress,
 )
-from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
 from bcs_scheduler.core.placement.launcher import Site
-from bcs_scheduler.core.placement.placement_pass import PlacementPass
-from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.partitions import placing_of
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.model import AgentOverrides, Offer
 from store.records import AgentSetting
@@ -42,12 +40,7 @@ class OfferManager:
 
     def __init__(self, turn: TurnContext) -> None:
         self._turn = turn
-        policy = turn.options.policy
-        self.placing: PlacementPass = PlacementPass(turn)
-        if turn.options.hierarchy is not None:
-            self.placing = HierarchyPass(turn, turn.options.hierarchy)
-        elif policy is not None:
-            self.placing = SessionPass(turn, policy)
+        self.placing = placing_of(turn)
         self._sites: dict[Site, None] = {}
         """Agents and roles whose offers have come since the last pass."""
         self._overridden = False

@@ -45,7 +45,7 @@ class CoreEngine:
     def refusal(self, application: str, queue: str, placeholder_ask: Vector) -> str | None:
         """A message if the queue cannot take a gang of this size; None if it can. Only the policy `session` has queues
         whose records limit a gang."""
-        if self._turn.options.policy is None:
+        if self._turn.options.part_of(self._role(application)).policy is None:
             return None
         actual = queue_of(self._turn.state, namespace_of(application))
         if queue and queue != actual:
@@ -56,6 +56,11 @@ class CoreEngine:
             if most is not None and amount > most:
                 return f"the capability of queue {actual} is smaller than the gang: {name}"
         return None
+
+    def _role(self, application: str) -> str:
+        record = self._turn.state.applications.get(application)
+        version = self._turn.state.version(application, record.version) if record is not None else None
+        return (version.role if version is not None else "") or self._turn.options.transactions.role
 
     def ask(self, application: str, name: str, request: Amounts, created: float) -> None:
         """Does nothing: the records say that the task asks."""

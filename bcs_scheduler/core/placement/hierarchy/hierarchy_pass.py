@@ -11,11 +11,16 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.options import RolePartition
 from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, Admits, RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
+from bcs_scheduler.core.placement.launcher import Launcher
+from bcs_scheduler.core.placement.placement_pass import Covers, every_role
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
+from bcs_scheduler.core.placement.sessions.chosen import Chosen
 from bcs_scheduler.core.placement.sessions.role import SessionInput
-from bcs_scheduler.core.placement.sessions.session_pass import Chosen, SessionPass
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import TimeBudget
 from offers.dimensions import Amounts, amounts
 from offers.model import Demand, HeldBack
@@ -50,9 +55,19 @@ QUEUE_HOLDS = frozenset(
 class HierarchyPass(SessionPass):
     """Decides by one tree of queues per role."""
 
-    def __init__(self, turn: TurnContext, partition: Partition) -> None:
-        super().__init__(turn, default_policy())
-        self.trees = Trees(turn, partition)
+    def __init__(
+        self,
+        turn: TurnContext,
+        part: RolePartition,
+        partition: Partition,
+        launcher: Launcher | None = None,
+        covers: Covers = every_role,
+        snapshots: Snapshots | None = None,
+    ) -> None:
+        """`part`: the partition of roles, with the tree `partition`."""
+        super().__init__(turn, default_policy(), launcher, covers, snapshots)
+        self._part = part
+        self.trees = Trees(turn, partition, part.hierarchy_document, covers)
         turn.queues.trees = self.trees
         self._again = 0.0
         """Unix seconds of the next maintenance; 0: none is due."""
@@ -66,7 +81,9 @@ class HierarchyPass(SessionPass):
     def recover(self) -> None:
         """Makes the file of the settings the first revision of the stored tree."""
         self.trees.seed()
-        self.trees.of(self._turn.options.transactions.role)
+        role = self._turn.options.transactions.role
+        for name in (role,) if self._covers(role) else self._part.roles:
+            self.trees.of(name)
 
     def next_timer(self) -> float | None:
         """Unix seconds at which the queues decide again; None: nothing waits for them."""
@@ -75,18 +92,20 @@ class HierarchyPass(SessionPass):
             return timer
         return self._again if timer is None else min(timer, self._again)
 
-    def place(self, pace: TimeBudget) -> bool:
-        """Like `SessionPass.place`; while taskgroups wait, the queues decide from time to time."""
+    def decide(self, pace: TimeBudget) -> None:
+        """Like `SessionPass.decide`; while taskgroups wait, the queues decide from time to time."""
         if self._again and self._turn.now >= self._again:
             self._again = 0.0
-            if self._turn.engine.demands:
+            if self._has_demands():
                 self._waiting = True
             else:
                 self._turn.attempt("core", "queues", self._give_back)
-        launched = super().place(pace)
+        super().decide(pace)
+
+    def conclude(self) -> None:
+        """Like `SessionPass.conclude`; the figures follow the state from time to time."""
         if self._outdated and self._turn.now >= self._followed_at + FOLLOWED:
             self._turn.attempt("core", "queues", self.follow)
-        return launched
 
     def _pause(self) -> float:
         """Queues decide sooner than sessions, as long as their decisions take a small part of the time."""
@@ -107,7 +126,7 @@ class HierarchyPass(SessionPass):
         if self.trees.load():
             self._outdated = True
             self._followed_at = 0.0
-            self._waiting = self._waiting or bool(self._turn.engine.demands)
+            self._waiting = self._waiting or self._has_demands()
             self._again = self._turn.now
 
     def follow(self) -> None:
@@ -117,6 +136,8 @@ class HierarchyPass(SessionPass):
         demands = [demand for demand in turn.engine.demands.values() if not demand.per_agent]
         roles = dict.fromkeys((turn.options.transactions.role, *(role for _, role in turn.state.held())))
         for role in dict.fromkeys((*roles, *(demand.role for demand in demands), *self.trees.roles)):
+            if not self._covers(role):
+                continue
             self._follow(role, self._input(role, [demand for demand in demands if demand.role == role], {}))
         self._followed_at, self._outdated = turn.now, False
 

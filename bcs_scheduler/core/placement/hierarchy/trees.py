@@ -7,7 +7,7 @@ nothing is stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, RoleTree
@@ -55,9 +55,17 @@ def full_names(config: QueueConfig, above: str = "") -> Iterator[tuple[str, Queu
 class Trees:
     """Belongs to the thread that owns the state. Any thread may read `roles` and the figures of queues."""
 
-    def __init__(self, turn: TurnContext, configured: Partition) -> None:
-        """`configured`: the tree of the settings, for the time before a revision is stored."""
-        self._turn, self._configured = turn, configured
+    def __init__(
+        self,
+        turn: TurnContext,
+        configured: Partition,
+        file: str = "",
+        covers: Callable[[str], bool] = lambda role: True,
+    ) -> None:
+        """`configured`: the tree of the settings, for the time before a revision is stored. `file`: the same as
+        canonical JSON; empty = there is no file. `covers`: the roles of the partition."""
+        self._turn, self._configured, self._file = turn, configured, file
+        self.covers = covers
         self.partition: Partition = configured
         self.halts: tuple[QueueHalt, ...] = ()
         self.roles: dict[str, RoleTree] = {}
@@ -67,11 +75,11 @@ class Trees:
     @property
     def document(self) -> str:
         """The tree that counts, as canonical JSON."""
-        return self._document or self._turn.options.hierarchy_document or canonical(DEFAULT_QUEUES)
+        return self._document or self._file or canonical(DEFAULT_QUEUES)
 
     def seed(self) -> None:
         """Makes the file of the settings the first revision. A stored tree counts, and a file that differs is named."""
-        turn, document = self._turn, self._turn.options.hierarchy_document
+        turn, document = self._turn, self._file
         if not document:
             return
         present = present_tree(turn.state)

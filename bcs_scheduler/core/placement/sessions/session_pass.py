@@ -8,16 +8,17 @@ do not wait for sessions: their agents are given.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.launcher import Site
-from bcs_scheduler.core.placement.placement_pass import EXPLAINED, PlacementPass
-from bcs_scheduler.core.placement.placer import SLICE, Assignment, Foreseen, Mode
+from bcs_scheduler.core.placement.foreseen import Foreseen
+from bcs_scheduler.core.placement.launcher import Launcher, Site
+from bcs_scheduler.core.placement.placement_pass import EXPLAINED, Covers, PlacementPass, every_role
+from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
 from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
+from bcs_scheduler.core.placement.sessions.chosen import Chosen, Session
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from bcs_scheduler.core.placement.sessions.role import SessionInput
 from bcs_scheduler.core.placement.sessions.set_aside import SetAside
@@ -34,7 +35,6 @@ from transactions.base import Refused, Slot
 from transactions.explain import NAMED
 from transactions.kinds import reschedule
 from transactions.rules import evictions
-from transactions.rules.gangs import Shortage
 from transactions.rules.queues import queue_of
 from transactions.text import are, counted, duration
 
@@ -44,33 +44,21 @@ QUEUED = frozenset({"queue", "namespace", "podgroup"})
 """Kinds of records that define queues, their namespaces, and groups of applications."""
 
 
-class Chosen(NamedTuple):
-    """The decisions of a session, with the demands that took part."""
-
-    found: SessionInput
-    decisions: Decisions
-    demands: dict[str, Demand[Slot]]
-    """The demands that took part, by id."""
-    lacking: list[Shortage]
-    """The groups of applications below their minimum that took part."""
-    gaps: dict[str, GroupGap]
-    """The groups that did not take part, because they stay below their minimum."""
-    capped: bool
-    """True if taskgroups above the minimum of a group did not take part."""
-
-
-Session = Callable[[str, list[Demand[Slot]], dict[str, int]], tuple[SessionInput, Decisions]]
-"""Decides about demands of a role, of which the slots up to a number take part."""
-
-
 class SessionPass(PlacementPass):
     """Runs a session when demands or offers have changed, not sooner than a period after the one before."""
 
-    def __init__(self, turn: TurnContext, policy: Policy) -> None:
-        super().__init__(turn)
-        turn.placer.policy = self
+    def __init__(
+        self,
+        turn: TurnContext,
+        policy: Policy,
+        launcher: Launcher | None = None,
+        covers: Covers = every_role,
+        snapshots: Snapshots | None = None,
+    ) -> None:
+        """`snapshots`: shared with the passes of other partitions, since offers have one reader; None = own ones."""
+        super().__init__(turn, launcher, covers)
         self._policy = policy
-        self._snapshots = Snapshots(turn.state, turn.pool)
+        self._snapshots = snapshots or Snapshots(turn.state, turn.pool)
         self._set_aside = SetAside()
         self._hung: list[PluginFault] = []
         """Calls that did not return, and that no event names yet: a dry run records none."""
@@ -99,9 +87,8 @@ class SessionPass(PlacementPass):
         """Unix seconds at which the next session may begin; None: nothing waits for one."""
         return self._next if self._waiting else None
 
-    def place(self, pace: TimeBudget) -> bool:
-        """Runs a session if one is due, matches demands of one taskgroup per agent, and launches. True if anything was
-        launched."""
+    def decide(self, pace: TimeBudget) -> None:
+        """Runs a session if one is due, and matches demands of one taskgroup per agent."""
         turn = self._turn
         self._snapshots.drain()
         self._drop_promises()
@@ -112,13 +99,13 @@ class SessionPass(PlacementPass):
             failure = turn.attempt("core", "session", self._decide)
             self._next = turn.now + (AFTER_FAILURE if failure else self._pause())
             self._report_hung()
-            self._waiting = bool(failure) or (self._capped and bool(turn.engine.demands) and not self._gaps)
-        return super().place(pace)
+            self._waiting = bool(failure) or (self._capped and self._has_demands() and not self._gaps)
+        super().decide(pace)
 
     def notice(self, changed: Iterable[tuple[str, str]]) -> None:
         """Like `PlacementPass.notice`; queues and their namespaces decide about the order."""
         if not self._waiting and any(kind in QUEUED for kind, _ in changed):
-            self._waiting = bool(self._turn.engine.demands)
+            self._waiting = self._has_demands()
 
     def void(self) -> None:
         """Like `PlacementPass.void`; promised rooms are forgotten."""
@@ -127,22 +114,32 @@ class SessionPass(PlacementPass):
         self._leaving.clear()
         self._waiting = False
 
-    def try_again(self, sites: Iterable[Site]) -> None:
-        """Like `PlacementPass.try_again`; the room of taskgroups that have ended on these agents is offered now."""
-        sites = list(sites)
+    def offered(self, sites: Iterable[Site]) -> None:
+        """See `PlacementPass.offered`; the room of taskgroups that have ended on these agents is offered now."""
         agents, groups = {agent for agent, _ in sites}, self._turn.state.taskgroups
         for identity, (_, task, _) in list(self._leaving.items()):
             group = groups.get(identity)
             if task.agent in agents and (group is None or group.ended):
                 del self._leaving[identity]
-        super().try_again(sites)
 
-    def _try(self, identities: list[str]) -> None:
+    def consider(self, identities: list[str]) -> None:
+        """Like `PlacementPass.consider`, by the next session."""
         demands = self._turn.engine.demands
         known = [identity for identity in identities if identity in demands]
         apart = [identity for identity in known if demands[identity].per_agent or demands[identity].promised]
-        super()._try(apart)
+        super().consider(apart)
         self._waiting = self._waiting or len(apart) < len(known)
+
+    def _has_demands(self) -> bool:
+        return any(self._covers(size.role) for size in self._turn.engine.by_size)
+
+    def _deciding(self) -> list[Demand[Slot]]:
+        """The open demands that sessions decide about."""
+        return [
+            demand
+            for demand in self._turn.engine.demands.values()
+            if not (demand.per_agent or demand.promised) and self._covers(demand.role)
+        ]
 
     def _pause(self) -> float:
         """Seconds until the next session may begin."""
@@ -159,12 +156,12 @@ class SessionPass(PlacementPass):
         }
         if len(kept) < len(self._nominations):
             self._nominations = kept
-            self._waiting = self._waiting or bool(demands)
+            self._waiting = self._waiting or self._has_demands()
 
     # --- one session ------------------------------------------------------------------------------------------
 
     def _decide(self) -> None:
-        demands = [demand for demand in self._turn.engine.demands.values() if not (demand.per_agent or demand.promised)]
+        demands = self._deciding()
         promised: dict[TaskName, Nomination] = {}
         now = self._turn.now
         self._leaving = {identity: one for identity, one in self._leaving.items() if one.until > now}

@@ -54,7 +54,7 @@ def plan(turn: TurnContext, run: Run, command: PlanRequests) -> Data:
             answer, planned = _tried(turn, run, request)
             answers.append(answer)
             wanted += [_Wanted(answer, demand) for demand in planned.demands]
-        if turn.placer.policy is not None:
+        if turn.placer.has_policy:
             # The policy looks at the records of the requests, so it decides before they are undone.
             wanted = _foreseen(turn, wanted, data)
     total = sum(len(one.demand.slots) for one in wanted)
@@ -95,14 +95,18 @@ def _tried(turn: TurnContext, run: Run, request: Request) -> tuple[Data, Planned
 
 def _foreseen(turn: TurnContext, wanted: Sequence[_Wanted], data: Data) -> list[_Wanted]:
     """Lets the policy decide, role by role. Returns the demands that no policy decides about."""
-    decided = [one for one in wanted if not (one.demand.per_agent or one.demand.promised)]
+    decided: list[_Wanted] = []
+    rest: list[_Wanted] = []
+    for one in wanted:
+        of_policy = turn.placer.policy_of(one.demand.role) is not None
+        (decided if of_policy and not (one.demand.per_agent or one.demand.promised) else rest).append(one)
     for role in dict.fromkeys(one.demand.role for one in decided):
         here = [one for one in decided if one.demand.role == role]
         found = turn.placer.foresee([one.demand for one in here])
         for one in here:
             _add(one, found.result)
         data["evict"] += found.evicted
-    return [one for one in wanted if one.demand.per_agent or one.demand.promised]
+    return rest
 
 
 def _add(one: _Wanted, found: MatchResult[Slot]) -> None:

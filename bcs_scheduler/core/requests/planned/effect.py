@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
-from bcs_scheduler.core.placement.placer import Foreseen
+from bcs_scheduler.core.placement.foreseen import Foreseen
 from offers.model import Demand, MatchResult, Placement
 from store.records import Transaction
 from transactions import explain, injection
@@ -55,7 +55,8 @@ def look(turn: TurnContext, transaction: Transaction, before: Names = ()) -> Pla
     slots = step.slots
     only_agents = step.only_agents
     if kind.in_place:
-        slots = (*slots, *(Slot(g.index, g.id) for g in ending))
+        replaced = {slot.replaces for slot in slots}  # the step may not wait for an unreachable one to end
+        slots = (*slots, *(Slot(g.index, g.id) for g in ending if g.id not in replaced))
         if step.per_agent:
             only_agents |= {g.agent_id for g in ending}
     missing = injection.missing(turn.state, version) if slots and version is not None else ()

@@ -15,6 +15,7 @@ from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import policies, requests
 from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import QUEUE_HOLDS, HierarchyPass, held_back
 from bcs_scheduler.core.placement.hierarchy.trees import KEPT, full_names, halts_in, read_tree
+from bcs_scheduler.core.placement.partitions import tree_pass
 from bcs_scheduler.core.placement.placement_pass import PlacementPass
 from offers.policy.hierarchy import BadQueues, CannotChange, Partition, Problem, Trial, Wait
 from offers.policy.hierarchy.configuration.document import canonical
@@ -103,9 +104,10 @@ class TreeRequests:
 
     def _pass(self) -> HierarchyPass:
         """Raises Refused with another policy."""
-        if not isinstance(self._placing, HierarchyPass):
+        found = tree_pass(self._placing)
+        if found is None:
             raise Refused("conflict", "the scheduler has no tree of queues: scheduler.policy is not hierarchical")
-        return self._placing
+        return found
 
     def _expect(self, command: policies.ChangeTree) -> int:
         """The number of the present revision; 0 while nothing is stored. Raises Refused (conflict)."""

@@ -1,0 +1,25 @@
+"""Policies with decisions of their own, as the placer asks them about demands that are not open yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from offers.model import Demand, MatchResult
+from transactions.base import Slot
+
+
+class Foreseen(NamedTuple):
+    """The decisions of a policy about demands that are not open yet."""
+
+    result: MatchResult[Slot]
+    evicted: tuple[str, ...] = ()
+    """Ids of the taskgroups that the policy would end for these demands."""
+
+
+class Policy(Protocol):
+    """A placement policy with decisions of its own."""
+
+    def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
+        """The decisions about these demands beside the other open ones, with nothing changed. The demands have one
+        role. `without`: ids of agents that take nothing."""

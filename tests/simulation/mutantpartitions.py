@@ -1,0 +1,57 @@
+"""Faults put into partitions of roles on purpose (tests.simulation.mutants); they are looked for in worlds in which
+each role has a policy of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.partitions import Partitions
+from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+
+
+def place_without_the_tree(patch: pytest.MonkeyPatch) -> None:
+    """The policy `simple` decides about the roles of a tree of queues."""
+    honest = Partitions.__init__
+
+    def hasty(self: Partitions, *arguments: Any) -> None:
+        honest(self, *arguments)
+        number_of, passes = self._number_of, self.passes
+        simple = next((number for number, one in enumerate(passes) if not isinstance(one, SessionPass)), None)
+        if simple is not None:
+            self._number_of = lambda role: (
+                simple if isinstance(passes[number_of(role)], HierarchyPass) else number_of(role)
+            )
+
+    patch.setattr(Partitions, "__init__", hasty)
+
+
+def decide_about_every_role(patch: pytest.MonkeyPatch) -> None:
+    """Sessions and trees decide about the roles of all partitions."""
+    honest = PlacementPass.__init__
+
+    def hasty(self: PlacementPass, turn: Any, launcher: Any = None, covers: Any = None) -> None:
+        honest(self, turn, launcher, (lambda role: True) if isinstance(self, SessionPass) else covers)
+
+    patch.setattr(PlacementPass, "__init__", hasty)
+
+
+def evict_in_every_role(patch: pytest.MonkeyPatch) -> None:
+    """Sessions look at the demands of all roles, whatever their policy is."""
+    patch.setattr(
+        SessionPass,
+        "_deciding",
+        lambda self: [
+            demand for demand in self._turn.engine.demands.values() if not (demand.per_agent or demand.promised)
+        ],
+    )
+
+
+PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
+    ("place without the tree", place_without_the_tree, ("I52", "I53", "I56"), range(13, 61, 3)),
+    ("decide about every role", decide_about_every_role, ("I65",), range(1, 41)),
+    ("evict in every role", evict_in_every_role, ("I65",), range(1, 41)),
+)

@@ -1,0 +1,129 @@
+"""Worlds in which the two roles have policies of their own (`simulate(..., mixed=True)`).
+
+I65  every role is decided about by the policy of its partition: no other pass knows the role, a role of the policy
+     `simple` loses no taskgroup by eviction, and an eviction makes room for work of the same partition
+
+The rules of sessions and of trees (tests.simulation.sessions, queues, trees) hold for the roles of their policy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from bcs_scheduler.core.interface import requests
+from bcs_scheduler.core.options import CoreOptions, RolePartition
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from bcs_scheduler.core.placement.partitions import Partitions
+from bcs_scheduler.core.placement.placement_pass import PlacementPass
+from offers.model import Demand
+from offers.policy.hierarchy.configuration.document import canonical
+from store.ids import namespace_of
+from store.records import Record, TaskGroup, Version
+from store.state.unit_of_work import Unit
+from tests.simulation.driver import Term
+from tests.simulation.queues import QueueOperators, beneficiary_of
+from tests.simulation.sessions import POLICY
+from tests.simulation.trees import CALM, TreeOperators
+from tests.simulation.violation import Violation
+from tests.simulation.world import World
+from transactions.base import Slot
+
+Records = dict[tuple[str, str], Record]
+KINDS = (("session", "hierarchical"), ("hierarchical", "simple"), ("simple", "session"))
+"""Policies of the role `batch` and of the others, by the seed."""
+
+
+def with_partitions(options: CoreOptions, seed: int) -> CoreOptions:
+    """The options with the policies of a seed."""
+    batch, others = KINDS[seed % len(KINDS)]
+    return replace(options, partitions=(_part("batch", batch), _part("*", others)), session_period=0.5)
+
+
+def _part(role: str, kind: str) -> RolePartition:
+    if kind == "hierarchical":
+        text = canonical(CALM)
+        return RolePartition((role,), hierarchy=read_tree(text), hierarchy_document=text)
+    return RolePartition((role,), policy=POLICY if kind == "session" else None)
+
+
+class MixedOperators(QueueOperators):
+    """Operators of the queues of sessions and of the tree, as far as the policies have them."""
+
+    def __init__(self, world: World, durable: Records, options: CoreOptions) -> None:
+        super().__init__(world, durable)
+        kinds = {part.kind for part in options.parts()}
+        self._operators: list[QueueOperators] = []
+        if "session" in kinds:
+            self._operators.append(QueueOperators(world, durable))
+        if "hierarchical" in kinds:
+            self._operators.append(TreeOperators(world, durable))
+
+    def ask(self, token: int, dry: bool) -> requests.Request:
+        """One command at random."""
+        return self.world.pick(self._operators).ask(token, dry)
+
+    def repair(self, token: int) -> requests.Request | None:
+        """The next change towards no limits; None if nothing is to be changed."""
+        found = (operators.repair(token) for operators in self._operators)
+        return next((command for command in found if command is not None), None)
+
+
+class PartitionRules:
+    """Looks at nothing in worlds with one partition."""
+
+    def __init__(self, world: World, options: CoreOptions) -> None:
+        self.world, self._options = world, options
+        self._asked = len(options.parts()) > 1
+
+    def decided(self, before: Records, unit: Unit) -> None:
+        """Judges the evictions of one unit."""
+        if not self._asked:
+            return
+        for change in unit.changes:
+            old, new = before.get((change.kind, change.key)), change.record
+            if not isinstance(new, TaskGroup) or new.end_cause != "Evicted" or new.ended:
+                continue
+            if isinstance(old, TaskGroup) and old.end_cause != "Evicted":
+                fresh = {(one.kind, one.key): one.record for one in unit.changes if one.record is not None}
+                self._evicted({**before, **fresh}, old)
+
+    def _evicted(self, records: Records, group: TaskGroup) -> None:
+        part = self._options.part_of(group.role or "*")
+        self.world.count(f"taskgroups evicted by the policy {part.kind} of a partition")
+        if part.kind == "simple":
+            raise Violation("I65", f"{group.id} of role {group.role} is evicted, and its policy evicts none", group.id)
+        beneficiary = beneficiary_of(records, group)
+        wanted = _roles(records, beneficiary) if beneficiary else {group.role}
+        if all(self._options.part_of(role or "*") is not part for role in wanted):
+            words = f"{group.id} of role {group.role} is evicted for {beneficiary} of the roles {sorted(wanted)}"
+            raise Violation("I65", words, group.id, beneficiary)
+
+    def turned(self, term: Term) -> None:
+        """Judges the roles that the passes know."""
+        if not self._asked:
+            return
+        placing, options = term.core._offer_manager.placing, self._options
+        assert isinstance(placing, Partitions)
+        for part, one in zip(options.parts(), placing.passes, strict=True):
+            known: list[str] = []
+            if isinstance(one, HierarchyPass):
+                known += one.trees.roles
+            known += [demand.role for demand in term.core.turn_context.engine.demands.values() if _waits(one, demand)]
+            foreign = [role for role in known if options.part_of(role) is not part]
+            if foreign:
+                raise Violation("I65", f"the policy {part.kind} of {part.roles} decides about role {foreign[0]}")
+            self.world.count(f"turns of a partition with the policy {part.kind}")
+
+
+def _waits(placing: PlacementPass, demand: Demand[Slot]) -> bool:
+    return placing._untried.holds(namespace_of(demand.application), demand.id)
+
+
+def _roles(records: Records, application: str) -> set[str]:
+    """The roles of the versions and taskgroups of an application."""
+    return {
+        one.role
+        for one in records.values()
+        if isinstance(one, Version | TaskGroup) and one.application_key == application
+    }

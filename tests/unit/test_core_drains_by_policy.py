@@ -1,0 +1,120 @@
+"""Drains ask the policy of the role, also while they run: no taskgroup ends for which the policy has no place."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from bcs_scheduler.core.interface import plans, policies, requests
+from bcs_scheduler.core.options import CoreOptions, RolePartition
+from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from offers.policy.session.configuration.document import default_policy
+from store.records import Drain, Limits, Queue
+from tests.unit.agentlab import Cluster
+
+
+def tree(most: float) -> str:
+    """A tree whose queue has at most so many cores."""
+    return json.dumps({"queues": [{"name": "default", "resources": {"max": {"cpus": most}}}]})
+
+
+SESSION: dict[str, Any] = {"policy": default_policy()}
+HIERARCHICAL: dict[str, Any] = {"hierarchy": read_tree(tree(1.0)), "hierarchy_document": tree(1.0)}
+PARTITIONS: dict[str, Any] = {
+    "partitions": (RolePartition(("batch",)), RolePartition(("*",), policy=default_policy())),
+}
+POLICIES = {"session": SESSION, "hierarchical": HIERARCHICAL, "partitions": PARTITIONS}
+
+
+def limit(lab: Cluster, policy: str, most: float) -> None:
+    """Sets the most that the queue of the application may have, in cores."""
+    if policy == "hierarchical":
+        assert lab.ask(policies.PutQueueTree(document=tree(most), token=1)).error == ""
+        return
+    queue = Queue(name="default", capability=Limits(cpus=int(most * 1000)))
+    assert lab.ask(requests.PutQueue(queue=queue)).error == ""
+
+
+def loaded(policy: str) -> Cluster:
+    """Two taskgroups of a tenth of a core on a0, and a1 with room."""
+    lab = Cluster(2, options=CoreOptions(strict=True, validate=True, session_period=0.5, **POLICIES[policy]))
+    assert lab.create(2, max_unavailable=2).error == ""
+    lab.offer("a0")
+    lab.wait(2.0)
+    for group in lab.groups:
+        lab.report(group, "RUNNING")
+    assert [group.agent_id for group in lab.groups] == ["a0", "a0"]
+    lab.offers()
+    return lab
+
+
+def on_a0(lab: Cluster) -> int:
+    return sum(group.agent_id == "a0" and not group.ended for group in lab.groups)
+
+
+def ending(lab: Cluster) -> int:
+    return sum(bool(group.killing_since) and not group.ended for group in lab.groups)
+
+
+def state_of(lab: Cluster) -> Drain:
+    found = lab.core.state.agent_settings["a0"].drain
+    assert found is not None
+    return found
+
+
+def play(lab: Cluster, seconds: float) -> None:
+    """Agents end what they are told to end, run what is launched, and are offered again."""
+    for _ in range(int(seconds / 0.6)):
+        for group in lab.groups:
+            if group.killing_since and not group.ended:
+                lab.report(group, "KILLED")
+            elif not group.started and not group.ended:
+                lab.report(group, "RUNNING")
+        lab.offers()
+        lab.wait(0.6)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_drain_waits_for_the_policy_and_goes_on_with_it(policy: str) -> None:
+    lab = loaded(policy)
+    limit(lab, policy, 0.1)  # one of two: neither would get a place if it ended
+    assert lab.ask(requests.DrainAgent(agent="a0", at_once=2)).error == ""
+    play(lab, 6.0)
+    assert on_a0(lab) == 2 and ending(lab) == 0 and not state_of(lab).done_at
+    assert "the policy has no place for" in state_of(lab).message
+    limit(lab, policy, 1.0)
+    play(lab, 12.0)
+    assert on_a0(lab) == 0 and state_of(lab).message == "no taskgroups are left"
+
+
+def test_two_moves_of_one_look_do_not_count_on_the_same_part_of_a_queue() -> None:
+    lab = loaded("hierarchical")
+    limit(lab, "hierarchical", 0.2)
+    assert lab.ask(requests.DrainAgent(agent="a0", at_once=2)).error == ""
+    lab.wait(0.6)
+    assert ending(lab) == 2, "each gives back what its replacement takes"
+
+
+def test_with_simple_the_matcher_alone_decides() -> None:
+    lab = Cluster(2, options=CoreOptions(strict=True, validate=True))
+    assert lab.create(2, max_unavailable=2).error == ""
+    lab.offer("a0")
+    for group in lab.groups:
+        lab.report(group, "RUNNING")
+    lab.offers()
+    limit(lab, "simple", 0.1)
+    assert lab.ask(requests.DrainAgent(agent="a0", at_once=2)).error == ""
+    play(lab, 6.0)
+    assert on_a0(lab) == 0
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_plan_counts_a_moved_taskgroup_once_in_its_queue(policy: str) -> None:
+    lab = loaded(policy)
+    limit(lab, policy, 0.2)
+    reply = lab.ask(plans.PlanAgents(agents=("a0",), drain=True, dry_run=True))
+    assert reply.data is not None
+    plan = reply.data["agents"]["a0"]
+    assert [move["agent"] for move in plan["move"]] == ["a1", "a1"] and plan["stay"] == []

@@ -1,0 +1,150 @@
+"""Partitions of roles in the core: each role is placed by its policy, beside the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from bcs_scheduler.core.interface import effects, leased, policies, requests
+from bcs_scheduler.core.options import CoreOptions, RolePartition
+from bcs_scheduler.core.placement.hierarchy.trees import read_tree
+from bcs_scheduler.core.placement.partitions import Partitions
+from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.session.configuration.document import default_policy
+from store.records import Namespace, PodGroup, Queue
+from tests.unit.lab import Lab, version
+
+TREE = canonical({"queues": [{"name": "default", "resources": {"max": {"cpus": 0.2}}}]})
+SESSION = RolePartition(("web",), policy=default_policy())
+SIMPLE = RolePartition(("*",))
+HIERARCHICAL = RolePartition(("batch",), hierarchy=read_tree(TREE), hierarchy_document=TREE)
+OPTIONS = CoreOptions(strict=True, validate=True, partitions=(SESSION, HIERARCHICAL, SIMPLE))
+ONE = 100
+"""Thousandths of a core of one taskgroup."""
+
+
+def create(lab: Lab, namespace: str, instances: int, role: str, **fields: Any) -> None:
+    wanted = msgspec.structs.replace(version(instances, **fields), namespace=namespace, role=role)
+    assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
+
+
+def arrive(lab: Lab, number: int, role: str) -> None:
+    """Offers to a role of agents with room for one taskgroup each."""
+    made = [lab.make_offer(f"{role}-{index}", cpus=ONE + 50) for index in range(number)]
+    lab.turn(leased.OffersArrived(offers=tuple(offer._replace(role=role) for offer in made)))
+
+
+def count(lab: Lab, namespace: str) -> int:
+    return len(lab.core.state.groups_of(f"{namespace}/web"))
+
+
+def test_each_role_is_placed_by_the_rules_of_its_policy() -> None:
+    lab = Lab(OPTIONS)
+    for namespace, role in (("low", "web"), ("high", "web"), ("first", "*"), ("second", "*"), ("night", "batch")):
+        create(lab, namespace, 4, role, priority=10 if namespace in ("high", "second") else 0)
+    lab.wait(2.0)
+    for role in ("web", "*", "batch"):
+        arrive(lab, 4, role)
+    lab.wait(2.0)
+    assert (count(lab, "high"), count(lab, "low")) == (4, 0), "sessions serve the higher priority"
+    assert (count(lab, "first"), count(lab, "second")) == (4, 0), "priorities have no meaning for the others"
+    assert count(lab, "night") == 2, "the queue of the tree has its maximum"
+
+
+def test_a_dry_run_asks_the_policy_of_the_role() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "low", 4, "web")
+    lab.wait(2.0)
+    for role in ("web", "batch", "*"):
+        arrive(lab, 4, role)
+    lab.wait(2.0)
+
+    def unplaced(role: str) -> int:
+        wanted = msgspec.structs.replace(version(4), namespace="trial", role=role)
+        reply = lab.ask(requests.CreateApplication(version=wanted, token=1, dry_run=True))
+        assert reply.data is not None
+        return int(reply.data["unplaced"])
+
+    assert {role: unplaced(role) for role in ("web", "batch", "*")} == {"web": 4, "batch": 2, "*": 0}
+
+
+def test_the_tree_of_one_partition_changes_and_leaves_the_others_alone() -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "night", 4, "batch")
+    create(lab, "first", 1, "*")
+    arrive(lab, 4, "batch")
+    lab.wait(2.0)
+    assert count(lab, "night") == 2
+    assert lab.ask(policies.PutQueueTree(document='{"queues": [{"name": "default"}]}', token=1)).error == ""
+    lab.wait(2.0)
+    assert count(lab, "night") == 4
+    tree = lab.core.turn_context.queues.tree()
+    assert tree is not None and {role for queue in tree.queues for role in queue.used} == {"batch"}
+
+
+def test_figures_of_queues_count_the_roles_of_sessions() -> None:
+    lab = Lab(OPTIONS)
+    assert lab.ask(requests.PutQueue(queue=Queue(name="online"), create=True)).error == ""
+    assert lab.ask(requests.PutNamespace(namespace=Namespace(name="shop", queue="online"))).error == ""
+    create(lab, "shop", 2, "web")
+    create(lab, "other", 2, "*")
+    create(lab, "night", 3, "batch")
+    lab.wait(2.0)
+    for role in ("web", "*", "batch"):
+        arrive(lab, 4, role)
+    lab.wait(7.0)
+    figures = {each.queue.name: each for each in lab.core.turn_context.queues.figures()}
+    assert figures["online"].taskgroups == 2 and set(figures["online"].used) == {"web"}
+    assert figures["default"].taskgroups == 0, "the other roles have no queues of sessions"
+    tree = lab.core.turn_context.queues.tree()
+    assert tree is not None
+    leaf = next(queue for queue in tree.queues if queue.name == "root.default")
+    assert (leaf.taskgroups, dict(leaf.pending)) == (2, {"queue_limit": 1})
+
+
+def test_a_group_has_its_members_in_one_partition() -> None:
+    lab = Lab(OPTIONS)
+    group = PodGroup(namespace="pair", name="both", min_member=2)
+    assert lab.ask(policies.PutPodGroup(pod_group=group, create=True)).error == ""
+    for name, role in (("one", "web"), ("two", "*")):
+        wanted = msgspec.structs.replace(version(1), namespace="pair", application=name, role=role)
+        wanted = msgspec.structs.replace(wanted, annotations={"scheduling.k8s.io/group-name": "both"})
+        assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
+    for role in ("web", "*"):
+        arrive(lab, 2, role)
+    lab.wait(3.0)
+    assert not lab.core.state.taskgroups, "each partition sees one of two members"
+    wanted = msgspec.structs.replace(version(1), namespace="pair", application="three", role="web")
+    wanted = msgspec.structs.replace(wanted, annotations={"scheduling.k8s.io/group-name": "both"})
+    assert lab.ask(requests.CreateApplication(version=wanted, token=1)).error == ""
+    lab.wait(3.0)
+    placed = {group.application_key for group in lab.core.state.taskgroups.values()}
+    assert placed == {"pair/one", "pair/three"}, "two members of one partition start together"
+
+
+def test_offers_that_are_gone_void_the_plans_of_all_partitions() -> None:
+    lab = Lab(OPTIONS)
+    placing = lab.core._offer_manager.placing
+    assert isinstance(placing, Partitions)
+    create(lab, "low", 2, "web")
+    lab.wait(2.0)
+    placing.void()
+    assert not placing.planning and not placing.busy
+
+
+@pytest.mark.parametrize("role", ["web", "*", "batch"])
+def test_a_new_leader_places_what_waits(role: str) -> None:
+    lab = Lab(OPTIONS)
+    create(lab, "later", 2, role)
+    lab = lab.succeed()
+    arrive(lab, 2, role)
+    lab.wait(3.0)
+    assert count(lab, "later") == 2
+
+
+def test_replies_name_a_missing_tree() -> None:
+    lab = Lab(CoreOptions(strict=True, partitions=(SESSION, SIMPLE)))
+    reply: effects.Reply = lab.ask(policies.PutQueueTree(document=TREE, token=1))
+    assert reply.error == "conflict"
