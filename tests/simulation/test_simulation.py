@@ -122,7 +122,8 @@ def test_mutants_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_sessions_keep_gangs_whole_and_budgets() -> None:
     counts: Counter[str] = Counter()
-    for seed in (*range(1, 9), 22):  # 22: a dry run of the reschedule of an unreachable taskgroup
+    # 22: a dry run of the reschedule of an unreachable taskgroup; 283: a turn ends between launches of one GROUPBY
+    for seed in (*range(1, 9), 22, 283):
         result = simulate(seed, STEPS, sessions=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)

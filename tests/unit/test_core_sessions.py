@@ -437,3 +437,28 @@ def test_the_rest_of_a_gang_that_restarts_is_explained_by_the_gang() -> None:
     found = [one for one in lab.core.turn_context.engine.diagnoses.values() if one.agents]
     assert found
     assert all((one.min_members, one.reached, list(one.reasons)) == (2, 1, [WITH_GANG]) for one in found)
+
+
+class Congested:
+    """A turn that launches on one agent at most."""
+
+    def spent(self) -> float:
+        return 0.0
+
+    def is_congested(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("counting", [True, False])
+def test_placements_with_constraints_that_count_are_launched_in_one_turn(counting: bool) -> None:
+    """The constraint holds for the placements together: a leader that ends between two launches leaves no part."""
+    lab = Lab(OPTIONS)
+    spread = ((Constraint(name="hostname", operator="UNIQUE"),),) if counting else ()
+    arrive(lab, "a", "b", "c")
+    create(lab, "other")
+    wanted = msgspec.structs.replace(version(2, constraints=spread), application="spread")
+    lab.wait(0.9)
+    lab.core.turn([requests.CreateApplication(version=wanted, token=1)], lab.now)
+    lab.now += 0.2
+    lab.core.turn([], lab.now, Congested())
+    assert count(lab, "spread") == (2 if counting else 1)

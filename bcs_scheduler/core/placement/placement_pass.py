@@ -180,7 +180,7 @@ class PlacementPass:
         while room > 0 and (item := self._untried.pop()) is not None:
             demand = self._turn.engine.demands.get(item[2])
             if demand is not None and not demand.promised and not self._match_group(demand.group):
-                part = first_slots(demand, min(room, PROMPT_SLICE) if _prompt(demand) else room)
+                part = first_slots(demand, min(room, PROMPT_SLICE) if prompt(demand) else room)
                 parts.append(part)
                 room -= len(part.slots)
         if not parts:
@@ -236,7 +236,7 @@ class PlacementPass:
         for part in parts:
             self._planned_part(part, counts[part.id])
         for part in parts:
-            if _prompt(part):
+            if prompt(part):
                 self._launcher.launch_now(part)
 
     def _planned_part(self, part: Demand[Slot], count: int) -> None:
@@ -249,11 +249,11 @@ class PlacementPass:
             engine.plan(part.id, count)
         if more:
             self._untried.push(ids.namespace_of(part.application), part.id)
-        if not (more or _prompt(part)):
+        if not (more or prompt(part)):
             self._launcher.settle(part)
 
 
-def _prompt(demand: Demand[Slot]) -> bool:
+def prompt(demand: Demand[Slot]) -> bool:
     """True if the placements of a slice are launched before anything else is matched. The slots of a demand of one per
     agent are alike to the matcher: which of them belongs to an agent is decided by the records. Constraints that count
     taskgroups hold for the placements of a slice together, in the order of matching, not for a part of them."""

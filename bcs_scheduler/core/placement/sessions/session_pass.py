@@ -14,7 +14,7 @@ from itertools import islice
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
 from bcs_scheduler.core.placement.launcher import Launcher, Site
-from bcs_scheduler.core.placement.placement_pass import EXPLAINED, Covers, PlacementPass, every_role
+from bcs_scheduler.core.placement.placement_pass import EXPLAINED, Covers, PlacementPass, every_role, prompt
 from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
 from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
@@ -73,6 +73,8 @@ class SessionPass(PlacementPass):
         """Taskgroups above the minimum of a group did not take part in the latest session."""
         self._lacking: dict[str, int] = {}
         """Number of taskgroups that gangs lacked before the latest session, by application."""
+        self._prompt: list[Demand[Slot]] = []
+        """Demands whose planned placements are launched in one turn."""
         self._waiting = False
         """Something has changed since the latest session."""
         self._next = 0.0
@@ -98,6 +100,8 @@ class SessionPass(PlacementPass):
             self._waiting = False
             failure = turn.attempt("core", "session", self._decide)
             self._next = turn.now + (AFTER_FAILURE if failure else self._pause())
+            while self._prompt:
+                self._launcher.launch_now(self._prompt.pop(0))
             self._report_hung()
             self._waiting = bool(failure) or (self._capped and self._has_demands() and not self._gaps)
         super().decide(pace)
@@ -338,7 +342,7 @@ class SessionPass(PlacementPass):
         launches: Counter[str] = Counter()
         for identity, count in counts.items():
             self._turn.engine.plan(identity, count)
-            self._launcher.settle(demands[identity])
+            (self._prompt.append if prompt(demands[identity]) else self._launcher.settle)(demands[identity])
             launches[self._queue_of(demands[identity].application)] += count
         for queue, number in launches.items():
             self._turn.count("policy_decisions", (queue, "launch"), number)
