@@ -71,6 +71,7 @@ TABLE: dict[str, Excluded | Executed] = {
     "docs/policies.md: BCS_SCHEDULER_PLACEHOLDERS=sleep bcs-scheduler dev": Excluded(RESERVING),
     "docs/policies.md: pip install tests/component/appmanager_spool": Excluded(MANAGER),
     "docs/simulator.md: bcs simulate --agents": Executed((), ("rm -f report.html",)),
+    "docs/simulator.md: bcs simulate --live": Executed(),
     "docs/simulator.md: bcs dump cluster.json.gz": Executed((), ("rm cluster.json.gz",)),
     "docs/operations.md: bcs-scheduler serve --store": Excluded(OTHER_HOSTS),
     "docs/operations.md: bcs logs web": WEB,

@@ -43,6 +43,8 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SchedulerPro
             container = {"env": [{"name": "PASSWORD", "value": CONFIDENTIAL}]}
             application = document("quail", TASKGROUPS, ["/bin/sleep", "1000"], container=container)
             application["metadata"]["labels"] = {"quarter": "quayside"}
+            most = {"name": "hostname", "operate": "MAXPER", "type": 3, "text": {"value": "2"}}
+            application["constraint"] = {"intersectionItem": [{"unionData": [most]}]}
             made.call("POST", "/namespaces/default/applications", application)
             made.wait_running("quail", TASKGROUPS)
             yield made
@@ -80,6 +82,24 @@ def test_a_dump_has_the_objects_of_the_api(scheduler: SchedulerProcess, tmp_path
     assert held == [agent["taskgroups"] for agent in agents.values()]
     assert all(agent["total"]["cpus"] == 4 for agent in agents.values())
     assert {"application", "taskgroup"} & {event["kind"] for event in found["events"]}
+
+
+@pytest.mark.parametrize("options", [(), ("--anonymize",)], ids=["plain", "anonymized"])
+def test_the_simulation_of_a_dump_begins_with_its_placements(
+    scheduler: SchedulerProcess, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    file = tmp_path / "dump.json.gz"
+    found = json.loads(dumped(scheduler, file, *options))
+    (demand,) = found["demands"]
+    assert [one["operator"] for union in demand["constraints"] for one in union] == ["MAXPER"]
+    assert demand["containers"][0]["resources"]["Cpus"] > 0
+    command = [sys.executable, "-m", "bcs_scheduler.cli.main", "simulate", "--dump", str(file), "--for", "10m"]
+    done = subprocess.run([*command, "-o", "json"], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    (run,) = json.loads(done.stdout)["runs"]
+    cores = sum(group["resources"]["Cpus"] for group in found["taskgroups"])
+    assert run["cpusUsed"] == pytest.approx(cores / (4 * AGENTS), rel=0.01)
+    assert (run["total"]["launched"], run["total"]["waiting"]) == (0, 0)
 
 
 def test_an_anonymized_dump_has_no_names_and_the_same_numbers(scheduler: SchedulerProcess, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from bcs_scheduler.core.interface.requests import Request
 from offers.model import Attribute, Ranges
@@ -84,5 +84,7 @@ class Scenario(NamedTuple):
     """Unix seconds at which the virtual time begins; the times of the records are before it."""
     moment: float | None = None
     """Unix seconds of the dump; None = not known."""
+    tree: Mapping[str, Any] = {}
+    """The tree of queues of the dump, as a queue configuration; empty: the dump has none."""
     taskgroups: Mapping[str, tuple[str, int]] = {}
     """Application key and index of the taskgroups of the dump, by their ids in the dump."""

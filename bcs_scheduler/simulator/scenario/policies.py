@@ -2,33 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import yaml
 
 from bcs_scheduler.core.options import CoreOptions
-from bcs_scheduler.settings.policies import policy_of_settings, queues_of_settings
+from bcs_scheduler.settings.policies import RESOURCES, policy_of_settings, queues_of_settings
 from bcs_scheduler.settings.sections import ConfigError
 from bcs_scheduler.simulator.scenario.amounts import BadInput
+from offers.policy.hierarchy import BadQueues, partition_of
+from offers.policy.hierarchy.configuration.document import canonical
 
 SIMPLE = "simple"
 """Name of the policy without a file: demands in the order of their arrival."""
 
 
-def with_policy(options: CoreOptions, file: str) -> CoreOptions:
+DUMPED = "dump"
+"""Name of the policy that is the stored tree of queues of the dump."""
+
+
+def with_policy(options: CoreOptions, file: str, tree: Mapping[str, Any] = MappingProxyType({})) -> CoreOptions:
     """The options with the policy of a YAML file: a tree of queues if the document has `queues` or `partitions`, else a
-    policy of sessions; `simple` is the policy without a file. Raises BadInput with every problem."""
+    policy of sessions; `simple` is the policy without a file, `dump` the `tree` of the dump. Raises BadInput with every
+    problem."""
     if file == SIMPLE:
         return options
+    if file == DUMPED:
+        return _of_dump(options, tree)
     try:
         if _is_tree(Path(file)):
-            tree = queues_of_settings("hierarchical", file)
-            assert tree is not None, "the kind of the policy has a tree"
-            return replace(options, hierarchy=tree.partition, hierarchy_document=tree.document)
+            found = queues_of_settings("hierarchical", file)
+            assert found is not None, "the kind of the policy has a tree"
+            return replace(options, hierarchy=found.partition, hierarchy_document=found.document)
         return replace(options, policy=policy_of_settings("session", file))
     except ConfigError as error:
         raise BadInput(str(error).replace("scheduler.policy_file", "--policy")) from None
+
+
+def _of_dump(options: CoreOptions, tree: Mapping[str, Any]) -> CoreOptions:
+    if not tree:
+        raise BadInput("--policy: dump: the dump has no tree of queues")
+    document = dict(tree)
+    try:
+        return replace(options, hierarchy=partition_of(document, RESOURCES), hierarchy_document=canonical(document))
+    except BadQueues as error:
+        raise BadInput(f"--policy: dump: the tree of queues is refused: {error.problems[0]}") from None
 
 
 def _is_tree(file: Path) -> bool:

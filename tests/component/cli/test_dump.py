@@ -67,6 +67,29 @@ POD_GROUP: Json = {
     "status": {"phase": "Running", "running": 2,
                "members": [{"application": "cart-app", "running": 2, "wanted": 2}]},
 }  # fmt: skip
+DEMAND: Json = {
+    "namespace": "shop-ns", "application": "cart-app", "version": "1700000000", "priority": 9, "role": "mesos-role",
+    "containers": [{"resources": {"cpus": 0.5, "mem": 64.0}, "extended": {"fpga": 1.0}, "hostPorts": [0, 8080],
+                    "command": CONFIDENTIAL, "image": CONFIDENTIAL}],
+    "constraints": [[{"name": "zone", "operator": "CLUSTER", "items": ["zone-value"]},
+                     {"name": "zone", "operator": "LIKE", "items": ["zone-v.*"]}],
+                    [{"name": "rack", "operator": "EXCLUDE", "items": ["team-label:red-value"]}],
+                    [{"name": "height", "operator": "GREATER", "number": 3.5}]],
+    "tolerations": [{"key": "taint-key", "value": "red-value"}], "priorityClass": "urgent-class", "minAvailable": 2,
+    "podGroup": "group-of-cart", "restartPolicy": "Always", "annotations": {"note": CONFIDENTIAL},
+}  # fmt: skip
+TREE: Json = {
+    "kind": "queuetree", "metadata": {"revision": 3, "author": CONFIDENTIAL, "why": CONFIDENTIAL},
+    "spec": {"queues": [
+                 {"name": "lead-queue", "submitacl": CONFIDENTIAL,
+                  "resources": {"max": {"cpus": 6}, "guaranteed": {"cpus": 2}},
+                  "properties": {"application.sort.policy": "fair"}, "maxapplications": 7,
+                  "limits": [{"users": ["alice-user", "*"], "maxapplications": 2, "maxresources": {"cpus": 3}}]},
+                 {"name": "team-label", "parent": True}],
+             "placementrules": [{"name": "provided"},
+                                {"name": "tag", "value": "namespace", "create": True,
+                                 "parent": {"name": "fixed", "value": "root.team-label"}}]},
+}  # fmt: skip
 APPLICATION = application("cart-app", RunAs="shop-ns", Message=CONFIDENTIAL, Deployment="cart-deploy",
                           ObjectMeta=meta("cart-app", namespace="shop-ns"))  # fmt: skip
 DEPLOYMENT: Json = {
@@ -105,6 +128,7 @@ def cluster(server: StandIn) -> StandIn:
         "/agents": [AGENT], "/namespaces": [NAMESPACE], "/namespaces/shop-ns/podgroups": [POD_GROUP],
         "/queues": [QUEUE], "/queuetree/queues": [TREE_QUEUE], "/priorityclasses": [PRIORITY],
         "/applications": [APPLICATION], "/deployments": [DEPLOYMENT], "/daemonsets": [DAEMONSET],
+        "/demands": [DEMAND], "/queuetree": TREE,
         "/taskgroups": [group(0), group(1)], "/transactions": [open_, closed], "/events": [EVENT],
     }.items():  # fmt: skip
         server.on("GET", path, ok(answer))
@@ -124,8 +148,8 @@ def test_a_dump_has_every_section_and_nothing_confidential(cluster: StandIn, bcs
     assert [found[key] for key in head] == ["bcs-dump", 1, {"version": "9.8.7"}, False, []]
     counts = {name: len(value) for name, value in found.items() if isinstance(value, list)}
     assert counts == {"missing": 0, "agents": 1, "namespaces": 1, "podGroups": 1, "queues": 1, "queueTree": 1,
-                      "priorityClasses": 1, "applications": 1, "deployments": 1, "daemonsets": 1, "taskgroups": 2,
-                      "transactions": 1, "events": 1}  # fmt: skip
+                      "priorityClasses": 1, "demands": 1, "applications": 1, "deployments": 1, "daemonsets": 1,
+                      "taskgroups": 2, "transactions": 1, "events": 1}  # fmt: skip
     agent = found["agents"][0]
     assert agent["attributes"] == {"zone": "zone-value", "height": 4.5, "slots": [[1, 3]]}
     assert agent["total"] == {"cpus": 8.0, "mem": 1000.0, "disk": 5.0, "gpus": 1.0}
@@ -135,6 +159,45 @@ def test_a_dump_has_every_section_and_nothing_confidential(cluster: StandIn, bcs
     assert found["queueTree"][0]["limits"] == [
         {"whose": "user alice-user", "used": {}, "max": {"cpus": 2.0}, "running": 1, "maxApplications": 5}
     ]
+
+
+def test_a_dump_has_the_parts_of_documents_that_decide_about_placements(
+    cluster: StandIn, bcs: Any, tmp_path: Path
+) -> None:
+    plain, hidden = tmp_path / "plain.json", tmp_path / "hidden.json"
+    assert bcs("dump", str(plain)).code == 0 and bcs("dump", str(hidden), "--anonymize").code == 0
+    found = json.loads(plain.read_text())
+    (demand,) = found["demands"]
+    assert demand["constraints"] == DEMAND["constraints"] and demand["minAvailable"] == 2
+    assert demand["containers"] == [
+        {"resources": {"cpus": 0.5, "mem": 64.0}, "extended": {"fpga": 1.0}, "hostPorts": [0, 8080]}
+    ]
+    assert found["queueTreeDocument"]["revision"] == 3
+    tree = found["queueTreeDocument"]["spec"]
+    assert tree["placementrules"] == TREE["spec"]["placementrules"]
+    assert {**tree["queues"][0], "submitacl": CONFIDENTIAL} == TREE["spec"]["queues"][0]
+    other = json.loads(hidden.read_text())
+    zone, excluded, height = other["demands"][0]["constraints"]
+    assert zone == [
+        {"name": "zone", "operator": "CLUSTER", "items": [other["agents"][0]["attributes"]["zone"]]},
+        {"name": "zone", "operator": "LIKE", "hidden": True},
+    ]
+    label = other["deployments"][0]["labels"]
+    assert excluded[0]["items"] == [":".join(next(iter(label.items())))] and height == DEMAND["constraints"][2]
+    assert list(other["agents"][0]["taints"].items()) == [tuple(other["demands"][0]["tolerations"][0].values())]
+    queue, parent = other["queueTreeDocument"]["spec"]["queues"]
+    (*_, rule) = other["queueTreeDocument"]["spec"]["placementrules"]
+    assert rule["parent"]["value"] == f"root.{parent['name']}" and rule["value"] == "namespace"
+    assert f"root.{queue['name']}" == other["queueTree"][0]["name"]
+    assert queue["resources"] == {"max": {"cpus": 6}, "guaranteed": {"cpus": 2}}
+    assert queue["limits"][0]["users"][1] == "*"
+
+
+def test_an_older_scheduler_has_no_demands(cluster: StandIn, bcs: Any, tmp_path: Path) -> None:
+    cluster.on("GET", "/demands", failed(404, "no such path", "not_found"))
+    assert bcs("dump", str(tmp_path / "dump.json")).code == 0
+    found = json.loads((tmp_path / "dump.json").read_text())
+    assert (found["demands"], found["missing"]) == ([], [])
 
 
 def test_pseudonyms_hide_all_names_and_keep_what_is_equal(cluster: StandIn, bcs: Any, tmp_path: Path) -> None:
@@ -235,10 +298,11 @@ def test_an_answer_of_another_form_is_named(cluster: StandIn, bcs: Any, tmp_path
 
 
 def test_other_policies_have_no_tree(cluster: StandIn, bcs: Any, tmp_path: Path) -> None:
-    cluster.on("GET", "/queuetree/queues", failed(404, "the policy has no tree of queues", "not_found"))
+    for path in ("/queuetree/queues", "/queuetree"):
+        cluster.on("GET", path, failed(404, "the policy has no tree of queues", "not_found"))
     assert bcs("dump", str(tmp_path / "dump.json")).code == 0
     found = json.loads((tmp_path / "dump.json").read_text())
-    assert (found["queueTree"], found["missing"]) == ([], [])
+    assert (found["queueTree"], found["queueTreeDocument"], found["missing"]) == ([], {}, [])
 
 
 def test_a_bad_place_is_refused_before_the_cluster_is_read(server: StandIn, bcs: Any, tmp_path: Path) -> None:

@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.commands.simulating.attending import Attendance
+from tests.component.cli.standin import StandIn
+from tests.component.cli.test_dump import cluster
+
+__all__ = ["cluster"]
 
 SMALL = ("--agents", "2x2cpu,4gb", "--load", "4x1,cpus=1,duration=60,over=10s,queue=a", "--for", "10m")
 
@@ -98,3 +102,17 @@ def test_a_run_takes_as_long_as_its_speed_says(bcs: Any) -> None:
     for speed in ("0", "-1", "fast", "inf"):
         result = bcs("simulate", *SMALL, "--speed", speed)
         assert result.code == 2 and "is neither max nor a number above 0" in result.err
+
+
+def test_live_reads_the_scheduler_and_changes_nothing(cluster: StandIn, bcs: Any) -> None:
+    result = bcs("simulate", "--live", "--for", "10m", "-o", "json")
+    assert result.code == 0, result.err
+    (run,) = json.loads(result.out)["runs"]
+    assert run["groups"]["root.lead-queue"]["launched"] == 0
+    assert run["groups"]["root.lead-queue"]["coreHours"] == pytest.approx(2 * 0.5 / 6, rel=0.01)
+    assert {request.method for request in cluster.seen} == {"GET"}
+    assert "exclude each other" in bcs("simulate", "--live", "--dump", "x").err
+    result = bcs("simulate", "--live", "--for", "10m", "-o", "json", "--policy", "dump")
+    assert result.code == 0, result.err
+    tree = json.loads(result.out)["runs"][1]
+    assert tree["name"] == "dump" and tree["total"]["launched"] == 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from bcs_scheduler.api.http.errors import ApiError, not_found
-from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Table
+from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Answered, Call, Table
+from bcs_scheduler.api.reading.lists import listed, lists
 from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.reading.redaction import hide_document
 from bcs_scheduler.api.routes.workloads.applications import find_application
+from bcs_scheduler.api.views.workloads.demands import DemandView, show_demand
 from bcs_scheduler.api.views.workloads.versions import VersionView, show_version
 from bcs_scheduler.core.interface.effects import Reason
 
@@ -53,3 +55,9 @@ def get_definition(call: Call) -> Answer:
     if version is None or not version.raw:
         raise not_found("definition of application", application.key)
     return Answer(hide_document(version.raw))
+
+
+@lists(table, "/namespaces/{ns}/demands", "/demands", "demands of applications", answer=list[DemandView])
+def list_demands(call: Call) -> Answered:
+    state = call.state()
+    return listed(call, "application", lambda one: show_demand(one, state.version(one.key, one.version)))

@@ -33,7 +33,8 @@ def dump(session: Session, file: str | None, anonymize: bool, events: bool, part
 
     A FILE whose name ends in .gz is compressed. Default: bcs-dump-TIME.json.gz in the current directory.
 
-    The file has no contents of documents, secrets and configmaps, no variables, commands, outputs and messages.
+    The file has the parts of documents that decide about placements, such as constraints and priorities. The file has
+    no contents of secrets and configmaps, no images, variables, commands, outputs and messages.
     """
     began = datetime.now(UTC)
     place = Path(file or f"bcs-dump-{began:%Y%m%dT%H%M%SZ}.json.gz")

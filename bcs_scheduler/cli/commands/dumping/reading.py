@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.dumping import fields
+from bcs_scheduler.cli.commands.dumping.demands import DEMAND, TREE
 from bcs_scheduler.cli.commands.dumping.fields import Fields, Hide, shaped
 from bcs_scheduler.cli.errors import CliError, NotFound, TimedOut, Unreachable
 
@@ -33,6 +34,7 @@ SECTIONS = (
     Section("queueTree", "/queuetree/queues", fields.TREE_QUEUE, optional=True),
     Section("priorityClasses", "/priorityclasses", fields.PRIORITY_CLASS),
     Section("applications", "/applications", fields.APPLICATION),
+    Section("demands", "/demands", DEMAND, optional=True),
     Section("deployments", "/deployments", fields.DEPLOYMENT),
     Section("daemonsets", "/daemonsets", fields.DAEMONSET),
     Section("taskgroups", "/taskgroups", fields.TASKGROUP),
@@ -61,12 +63,20 @@ class Reader:
             found["podGroups"] = self._attempted("podGroups", lambda: self._pod_groups(namespaces))
         else:
             self.missing["podGroups"] = "the namespaces could not be read"
+        found["queueTreeDocument"] = self._attempted("queueTreeDocument", self._tree)
         for section in (*SECTIONS, *((EVENTS,) if events else ())):
             found[section.name] = self._attempted(section.name, partial(self._list, section))
         return {name: value for name, value in found.items() if name not in self.missing}
 
     def _halt(self) -> Json:
         return shaped(self._client.halt(), fields.HALT, self._hide)
+
+    def _tree(self) -> Json:
+        """The stored tree of queues, or that of the settings; empty under another policy."""
+        try:
+            return shaped(self._client.queue_tree(), TREE, self._hide)
+        except NotFound:
+            return {}
 
     def _pod_groups(self, namespaces: Iterable[Json]) -> list[Json]:
         """Those of namespaces with applications. Pod groups can be listed by namespace only."""

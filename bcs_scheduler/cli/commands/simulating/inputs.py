@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.simulator.scenario.amounts import BadInput
-from bcs_scheduler.simulator.scenario.dump import read_dump
+from bcs_scheduler.simulator.scenario.dump import live_dump, read_dump
 from bcs_scheduler.simulator.scenario.events.reading import with_events
 from bcs_scheduler.simulator.scenario.model import Scenario
 from bcs_scheduler.simulator.scenario.policies import SIMPLE, with_policy
@@ -18,6 +18,8 @@ class Inputs(NamedTuple):
     """The options of the command that make the scenario."""
 
     dump: str | None
+    live: dict[str, Any] | None
+    """The dump of the running scheduler; None: not asked for."""
     agents: tuple[str, ...]
     loads: tuple[str, ...]
     events: str | None
@@ -26,9 +28,12 @@ class Inputs(NamedTuple):
 
 def scenario_of(inputs: Inputs) -> Scenario:
     """Raises BadInput."""
-    if not (inputs.loads or inputs.events):
+    if not (inputs.loads or inputs.events or inputs.dump or inputs.live):
         raise BadInput("--load or --events is missing: they say which applications are created")
-    scenario = read_dump(Path(inputs.dump)) if inputs.dump else Scenario((), (), ())
+    if inputs.live is not None:
+        scenario = live_dump(inputs.live)
+    else:
+        scenario = read_dump(Path(inputs.dump)) if inputs.dump else Scenario((), (), ())
     scenario = _with_agents(scenario, inputs.agents)
     read = [read_load(spec) for spec in inputs.loads]
     known = {(record.kind, record.key) for record in scenario.records}
@@ -50,7 +55,7 @@ def _with_agents(scenario: Scenario, specs: tuple[str, ...]) -> Scenario:
     return scenario._replace(machines=tuple(machines))
 
 
-def runs_of(policies: tuple[str, ...], scoring: Any) -> list[tuple[str, CoreOptions]]:
+def runs_of(policies: tuple[str, ...], scoring: Any, scenario: Scenario) -> list[tuple[str, CoreOptions]]:
     """Name and options of each run. Raises BadInput."""
     options = CoreOptions(scoring=scoring)
-    return [(name, with_policy(options, name)) for name in dict.fromkeys((SIMPLE, *policies))]
+    return [(name, with_policy(options, name, scenario.tree)) for name in dict.fromkeys((SIMPLE, *policies))]

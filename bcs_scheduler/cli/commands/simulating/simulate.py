@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from bcs_scheduler.cli.commands.dumping.dump import read_dump
 from bcs_scheduler.cli.commands.simulating.attending import Attendance
 from bcs_scheduler.cli.commands.simulating.tables import print_runs
 from bcs_scheduler.cli.errors import CliError, UsageError
@@ -50,10 +52,11 @@ class Speed(click.ParamType):  # type: ignore[type-arg]  # generic only since cl
     )
 )
 @click.option("--dump", "dump_file", help="The cluster at the start, a file of `bcs dump`.", **FILE)
+@click.option("--live", is_flag=True, help="The cluster of the scheduler at the start; it is read and not changed.")
 @click.option("--agents", multiple=True, metavar="SPEC", help="More agents, such as 100x16cpu,64gb,zone=a.")
 @click.option("--load", "loads", multiple=True, metavar="SPEC", help="Applications, such as 500x10,cpus=0.5-2.")
 @click.option("--events", "events_file", help="Recorded events, which are repeated.", **FILE)
-@click.option("--policy", "policies", multiple=True, metavar="FILE", help="A policy to compare with `simple`.")
+@click.option("--policy", "policies", multiple=True, metavar="FILE|dump", help="A policy to compare with `simple`.")
 @click.option(
     "--scoring",
     type=click.Choice(["spread", "binpack"]),
@@ -80,6 +83,7 @@ def simulate(
     context: click.Context,
     session: Session,
     dump_file: str | None,
+    live: bool,
     agents: tuple[str, ...],
     loads: tuple[str, ...],
     events_file: str | None,
@@ -102,9 +106,12 @@ def simulate(
 
     if seconds <= 0:
         raise UsageError("--for: must be more than 0")
+    if live and dump_file:
+        raise UsageError("--live and --dump exclude each other")
+    present = read_dump(session, datetime.now(UTC), anonymize=False, events=False, partial=False) if live else None
     try:
-        scenario = scenario_of(Inputs(dump_file, agents, loads, events_file, seed))
-        runs = runs_of(policies, scoring)
+        scenario = scenario_of(Inputs(dump_file, present, agents, loads, events_file, seed))
+        runs = runs_of(policies, scoring, scenario)
     except BadInput as error:
         raise UsageError(str(error)) from None
     for note in scenario.notes:
@@ -114,7 +121,7 @@ def simulate(
     whole = [one for one in found if one["complete"]]
     differing = differences(whole) if len(whole) > 1 else []
     if report_file:
-        facts = [("Seed", str(seed)), *((name, value) for name, value in _facts(dump_file, events_file, agents, loads))]
+        facts = [("Seed", str(seed)), *_facts(session.server if live else None, dump_file, events_file, agents, loads)]
         _write_report(session, Path(report_file), found, differing, facts)
     data = {"seed": seed, "runs": found, "differences": differing}
     if not print_form(session.out, data, chosen_form(output)):
@@ -151,11 +158,12 @@ def _simulated(
 
 
 def _facts(
-    dump_file: str | None, events_file: str | None, agents: tuple[str, ...], loads: tuple[str, ...]
+    server: str | None, dump_file: str | None, events_file: str | None, agents: tuple[str, ...], loads: tuple[str, ...]
 ) -> list[tuple[str, str]]:
+    live = [("--live", server)] if server else []
     files = (("--dump", dump_file), ("--events", events_file))
     named = [(option, os.path.basename(file)) for option, file in files if file]
-    return [*named, *(("--agents", spec) for spec in agents), *(("--load", spec) for spec in loads)]
+    return [*live, *named, *(("--agents", spec) for spec in agents), *(("--load", spec) for spec in loads)]
 
 
 def _write_report(
