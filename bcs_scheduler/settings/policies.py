@@ -15,7 +15,7 @@ import yaml
 
 from bcs_scheduler.settings.sections import ConfigError
 from offers.policy.hierarchy import BadQueues, Partition, partition_of
-from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, canonical
+from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
 from offers.policy.session.configuration.document import BadPolicy, Problem, default_policy, policy_of
 from offers.policy.session.configuration.policy import Policy
 from offers.policy.session.configuration.registry import Registry
@@ -91,7 +91,7 @@ def tree_of(document: Any) -> TreeOfSettings:
     """The tree of queues that a document describes; None = one queue, `root.default`. Raises BadQueues."""
     if document is None:
         return TreeOfSettings(partition_of(DEFAULT_QUEUES, RESOURCES), "")
-    return TreeOfSettings(partition_of(document, RESOURCES), canonical(document))
+    return TreeOfSettings(partition_of(document, RESOURCES, tags=TAGS), canonical(document))
 
 
 def policy_of_settings(kind: Kind, path: str) -> Policy | None:

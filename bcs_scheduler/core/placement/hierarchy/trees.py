@@ -23,7 +23,7 @@ from offers.policy.hierarchy import (
     trial,
 )
 from offers.policy.hierarchy.changes.applying import conflicts
-from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, canonical
+from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
 from offers.policy.hierarchy.configuration.partition import QueueConfig
 from store.ids import namespace_of
 from store.records import QueueHalt, QueueTree
@@ -41,7 +41,7 @@ def read_tree(document: str) -> Partition:
         found = json.loads(document)
     except ValueError as error:
         raise BadQueues([Problem("$", f"not JSON: {error}")]) from None
-    return partition_of(found, COUNTED)
+    return partition_of(found, COUNTED, tags=TAGS)
 
 
 def full_names(config: QueueConfig, above: str = "") -> Iterator[tuple[str, QueueConfig]]:

@@ -15,6 +15,8 @@ placementrules:
   - {name: user, create: true, parent: {name: fixed, value: batch}}
 nodesortpolicy: {type: fair, resourceweights: {cpus: 1}}
 preemption: {enabled: true, quotapreemptionenabled: true}
+
+A file of YuniKorn has this below `partitions`, in its only entry (`yunikorn`).
 """
 
 from __future__ import annotations
@@ -43,11 +45,16 @@ from offers.policy.hierarchy.configuration.partition import (
     SortPolicy,
     Template,
 )
+from offers.policy.hierarchy.configuration.yunikorn import WITHOUT_EFFECT, plain
 
 DEFAULT_QUEUES: Mapping[str, Any] = {"queues": [{"name": "default"}]}
 """The document that counts where no other is given."""
 NAME = re.compile(r"[A-Za-z0-9_@#/:\-]{1,64}")
 """Names of queues: up to 64 characters, no dot."""
+PATTERN = re.compile(r"[\^$*+?()\[\]{}|\\]")
+"""Characters that make the name of a filter a regular expression in YuniKorn."""
+TAGS = ("namespace",)
+"""The tags of the applications of the scheduler."""
 QUEUE_FIELDS = frozenset(
     (
         "name",
@@ -63,6 +70,8 @@ QUEUE_FIELDS = frozenset(
     )
 )
 PARTITION_FIELDS = frozenset({"name", "queues", "placementrules", "nodesortpolicy", "preemption"})
+FILE_FIELDS = PARTITION_FIELDS | {"limits", *WITHOUT_EFFECT}
+"""Fields of an entry of `partitions`."""
 RULES = frozenset({"provided", "user", "fixed", "tag"})
 PROPERTIES = frozenset(
     {
@@ -85,30 +94,38 @@ NO_BACKOFF = (
 
 
 def partition_of(
-    document: object, resources: Collection[str] | None = None, quantity: Callable[[Any], int] = thousandths
+    document: object,
+    resources: Collection[str] | None = None,
+    quantity: Callable[[Any], int] = thousandths,
+    tags: Collection[str] | None = None,
 ) -> Partition:
     """The partition that a document describes. Raises BadQueues with all problems.
 
     `resources`: the names of resources that exist; None admits every name. `quantity` turns a value into an integer
-    amount and raises ValueError if the value is no amount.
+    amount and raises ValueError if the value is no amount. `tags`: the tags that applications have; None admits every
+    tag.
     """
-    return _Reader(Fields(resources, quantity)).read(document)
+    return _Reader(Fields(resources, quantity), tags).read(document)
 
 
 def canonical(document: object) -> str:
-    """A document as JSON: documents with the same content have the same text."""
-    return json.dumps(document, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
+    """A document without mistakes as JSON: documents with the same content have the same text."""
+    return json.dumps(plain(document), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class _Reader:
-    def __init__(self, fields: Fields) -> None:
-        self._fields = fields
+    def __init__(self, fields: Fields, tags: Collection[str] | None) -> None:
+        self._fields, self._tags = fields, tags
         self._above: list[int] = []
         self._paths: dict[str, str] = {}
 
     def read(self, document: object) -> Partition:
-        given = self._fields.mapping("partition", document, PARTITION_FIELDS)
+        given = self._partition(document)
         root = self._root(given.get("queues", []))
+        if "limits" in given:
+            if root.limits:
+                self._fields.report("limits", "the queue root has limits, too: give one of them")
+            root = root._replace(limits=self._limits("limits", given["limits"]))
         rules = self._rules("placementrules", given.get("placementrules", []))
         order, weights = self._node_order(given.get("nodesortpolicy", {}))
         preemption = self._fields.mapping(
@@ -122,6 +139,21 @@ class _Reader:
         if self._fields.problems:
             raise BadQueues(self._fields.problems)
         return Partition(root, tuple(rule for _, rule in rules), enabled, quota, order, weights)
+
+    def _partition(self, document: object) -> Mapping[str, Any]:
+        """The document, or the only partition of a file of YuniKorn. Later paths begin there."""
+        if not isinstance(document, Mapping) or "partitions" not in document:
+            return self._fields.mapping("partition", document, PARTITION_FIELDS)
+        entries = self._fields.items(
+            "partitions", self._fields.mapping("file", document, ("partitions",))["partitions"]
+        )
+        for position in range(1, len(entries)):
+            self._fields.report(f"partitions[{position}]", "there is one tree of queues, so one partition")
+        if not entries:
+            self._fields.report("partitions", "has no partition")
+            return {}
+        self._fields.prefix = "partitions[0]."
+        return self._fields.mapping("partition", entries[0], FILE_FIELDS)
 
     # --- queues -----------------------------------------------------------------------------------------------
 
@@ -294,6 +326,9 @@ class _Reader:
         target = fields.text(f"{path}.value", given.get("value", ""))
         if wanted and not target:
             fields.report(f"{path}.value", f"is missing: the rule {kind} needs a value")
+        if kind == "tag" and target and self._tags is not None and target not in self._tags:
+            known = ", ".join(sorted(self._tags))
+            fields.report(f"{path}.value", f"no application has the tag {target}; known: {known}")
         if "value" in given and not wanted:
             fields.report(f"{path}.value", f"the rule {kind} has no value")
         parent = None
@@ -309,17 +344,18 @@ class _Reader:
         kind = given.get("type", "allow")
         if kind not in ("allow", "deny"):
             self._fields.report(f"{path}.type", f"{kind!r} is none of allow, deny")
-        return Filter(
-            kind != "deny",
-            frozenset(self._fields.texts(f"{path}.users", given.get("users", []))),
-            frozenset(self._fields.texts(f"{path}.groups", given.get("groups", []))),
-        )
+        names = {each: self._fields.texts(f"{path}.{each}", given.get(each, [])) for each in ("users", "groups")}
+        for each, listed in names.items():
+            for position, name in enumerate(listed):
+                if name != EVERYBODY and PATTERN.search(name):
+                    self._fields.report(f"{path}.{each}[{position}]", f"{name} is a pattern: give the names")
+        return Filter(kind != "deny", frozenset(names["users"]), frozenset(names["groups"]))
 
     def _node_order(self, value: object) -> tuple[NodeOrder, dict[str, int]]:
         fields = self._fields
         given = fields.mapping("nodesortpolicy", value, ("type", "resourceweights"))
         order = fields.choice("nodesortpolicy.type", given.get("type", "fair"), NodeOrder, NodeOrder.FAIR)
-        weights = fields.amounts("nodesortpolicy.resourceweights", given.get("resourceweights", {}))
+        weights = fields.amounts("nodesortpolicy.resourceweights", given.get("resourceweights", {}), weights=True)
         return order, weights
 
 

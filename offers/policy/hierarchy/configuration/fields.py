@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
 from offers.policy.amounts import thousandths
+from offers.policy.hierarchy.configuration.yunikorn import ALIASES, duration
 
 LARGEST = (1 << 63) - 1
 """The largest amount. Shares are compared as integers that are exact up to here."""
@@ -40,10 +41,12 @@ class Fields:
         if it is none."""
         self._resources, self._quantity = resources, quantity
         self.problems: list[Problem] = []
+        self.prefix = ""
+        """Path of the part of the document that is being read."""
 
     def report(self, path: str, text: str) -> None:
         """Notes a mistake."""
-        self.problems.append(Problem(path, text))
+        self.problems.append(Problem(f"{self.prefix}{path}", text))
 
     def mapping(self, path: str, value: object, known: Collection[str]) -> Mapping[str, Any]:
         """An object that has only known fields."""
@@ -103,15 +106,12 @@ class Fields:
         return 0
 
     def seconds(self, path: str, value: object, default: float) -> float:
-        """A duration in seconds: a number, or a text of a number with the unit s, m or h."""
-        factor = 1
-        number: object = value
-        if isinstance(value, str) and value[-1:] in ("s", "m", "h"):
-            factor, number = {"s": 1, "m": 60, "h": 3600}[value[-1]], value[:-1]
+        """A duration in seconds: a number, or a text such as 30s or 1h30m."""
         try:
-            if isinstance(number, bool) or not isinstance(number, int | float | str):
+            if isinstance(value, bool) or not isinstance(value, int | float | str):
                 raise ValueError
-            found = float(number) * factor
+            long = duration(value) if isinstance(value, str) else None
+            found = float(value) if long is None else long
         except ValueError:
             self.report(path, f"not a duration: {value!r}")
             return default
@@ -127,19 +127,25 @@ class Fields:
         self.report(path, f"{value!r} is none of {', '.join(kind)}")
         return default
 
-    def amounts(self, path: str, value: object) -> dict[str, int]:
-        """Amounts by resource. A zero differs from a missing name and stays."""
+    def amounts(self, path: str, value: object, *, weights: bool = False) -> dict[str, int]:
+        """Amounts by resource, or `weights`, which have no unit. A zero differs from a missing name and stays."""
         if not isinstance(value, Mapping):
             self.report(path, "not an object")
             return {}
         found: dict[str, int] = {}
         for name, given in value.items():
-            place = f"{path}.{name}"
+            place, read = f"{path}.{name}", self._quantity
+            if self._resources is not None and name in ALIASES and ALIASES[name][0] in self._resources:
+                name, of_unit = ALIASES[name]
+                read = self._quantity if weights else of_unit
+                if name in value:
+                    self.report(place, f"is the same resource as {name}, which is given too")
+                    continue
             if not isinstance(name, str) or (self._resources is not None and name not in self._resources):
                 self.report(place, "unknown resource")
                 continue
             try:
-                amount = self._quantity(given)
+                amount = read(given)
             except ValueError as error:
                 self.report(place, str(error))
                 continue
