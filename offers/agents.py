@@ -31,6 +31,8 @@ class ListedAgent(NamedTuple):
     """Ranges of ports, both ends included."""
     registered_time: float = 0.0
     """Unix seconds of the latest registration of the agent, by the clock of the cluster manager; 0.0 = not known."""
+    rooms: tuple[str, ...] = ()
+    """Ids of the taskgroups for which the agent has kept rooms (offers.leased.rooms)."""
 
     @property
     def key(self) -> str:
@@ -73,6 +75,10 @@ class Directory:
     def __init__(self) -> None:
         self.listed = False
         """A list has come: an agent that is not in the directory is not registered now."""
+        self.lists = 0
+        """Number of lists that have come."""
+        self.rooms: dict[str, frozenset[str]] = {}
+        """Kept rooms of the agents that have any, by agent id."""
         self._moved: set[str] | None = None
         self.agents: dict[str, Agent] = {}
         self._keys: dict[str, set[str]] = {}
@@ -80,7 +86,7 @@ class Directory:
         """Keys that were listed and are not now, the latest to go at the end."""
         self._absent: dict[str, float] = {}
 
-    def learn(self, listed: Iterable[ListedAgent]) -> list[str]:
+    def learn(self, listed: Sequence[ListedAgent]) -> list[str]:
         """Takes a list over (events.AgentsListed); returns the ids of agents that were not in the one before."""
         found = {agent.id: _agent(agent) for agent in listed}
         before = self.agents
@@ -90,6 +96,8 @@ class Directory:
             self._moved.update(identity for identity, agent in before.items() if found.get(identity) != agent)
         self.agents = found
         self.listed = True
+        self.lists += 1
+        self.rooms = {agent.id: frozenset(agent.rooms) for agent in listed if agent.rooms}
         keys: defaultdict[str, set[str]] = defaultdict(set)
         for agent in found.values():
             keys[agent.key].add(agent.id)

@@ -36,6 +36,8 @@ class ResourceKey(NamedTuple):
     name: str
     role: str  # allocation_info.role
     reservations: tuple[Reservation, ...] = ()
+    room: str = ""
+    """Id of the taskgroup that this part is kept for (offers.leased.rooms); empty: anybody may use the part."""
 
 
 class Allocation(NamedTuple):

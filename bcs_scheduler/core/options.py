@@ -54,8 +54,9 @@ class CoreOptions:
     partitions: tuple[RolePartition, ...] = ()
     """Partitions of roles with a policy each, exactly one of them with ``*``; empty: one partition of all roles, with
     `policy` or `hierarchy`."""
-    placeholders: Literal["off", "sleep"] = "off"
-    """Form of the placeholders that hold room for gangs whose documents ask for a reservation; off: none do."""
+    placeholders: Literal["off", "sleep", "reserve"] = "off"
+    """Form of the placeholders that hold room for gangs whose documents ask for a reservation; off: none do. sleep:
+    taskgroups that sleep; reserve: rooms that the cluster manager keeps."""
     unmanaged: Literal["bypass", "wait", "refuse"] = "bypass"
     """Treatment of work that neither an application manager nor a reservation admits: bypass, it is placed; wait, its
     new taskgroups wait; refuse, new applications and deployments are refused. Daemonsets are always placed."""

@@ -35,9 +35,10 @@ class AgentWatch:
     """Watches the list of agents of the master. Only one thread may use it, except for `ask` and `renew`. Times are
     monotonic seconds."""
 
-    def __init__(self, headers: dict[str, str], interval: float) -> None:
-        """`headers`: of every request. `interval`: seconds between two lists if nothing changes."""
-        self._headers = headers
+    def __init__(self, headers: dict[str, str], interval: float, owner: str = "") -> None:
+        """`headers`: of every request. `interval`: seconds between two lists if nothing changes. `owner`: name of the
+        framework, for its kept rooms."""
+        self._headers, self._owner = headers, owner
         self._interval = interval
         self._counters: dict[str, float] | None = None
         """At the last list; None = not known."""
@@ -105,7 +106,7 @@ class AgentWatch:
         except MesosError as error:
             log.warning("mesos.agents.failed", error=str(error))
             return None
-        listed = convert.agents(response, cause(), clock)
+        listed = convert.agents(response, cause(), clock, self._owner)
         now = time.monotonic()
         self._counters = counters
         self._earliest = now + (now - began) * (1 - SHARE) / SHARE

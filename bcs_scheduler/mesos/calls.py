@@ -4,23 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from bcs_scheduler.core.interface import cluster_manager, effects, leased
 from bcs_scheduler.mesos.ends import Kill, Shutdown
 from bcs_scheduler.mesos.errors import LaunchError
-from bcs_scheduler.mesos.launches import wire
+from bcs_scheduler.mesos.launches import rooms, wire
 from bcs_scheduler.mesos.launches.task_info import TaskBuilder
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
 
 Call = scheduler_pb2.Call
 OUTPUT_LIMIT = 16_384
+NOBODY = rooms.Keeping()
 
 
 class CallMaker:
     """Makes calls for one framework id. For one thread."""
 
-    def __init__(self, framework_id: str, builder: TaskBuilder, output_limit: int = OUTPUT_LIMIT) -> None:
-        """`output_limit`: bytes of each output stream that executors shall send of a command."""
+    def __init__(
+        self,
+        framework_id: str,
+        builder: TaskBuilder,
+        output_limit: int = OUTPUT_LIMIT,
+        keeping: rooms.Keeping = NOBODY,
+    ) -> None:
+        """`output_limit`: bytes of each output stream that executors shall send of a command. `keeping`: the owner of
+        kept rooms."""
+        self._keeping = keeping
         self._framework_id = framework_id
         self._framework = pb.FrameworkID(value=framework_id)
         self._builder = builder
@@ -48,15 +59,27 @@ class CallMaker:
         accept.filters.refuse_seconds = effect.refuse_seconds
         launched, failed = [], []
         for launch in effect.launches:
-            operation = accept.operations.add(type=pb.Offer.Operation.LAUNCH_GROUP)
+            before = len(accept.operations)
             try:
-                self._builder.build(launch, self._framework_id, operation.launch_group)
+                self._add(launch, accept)
             except LaunchError as error:
-                del accept.operations[-1]
+                del accept.operations[before:]
                 failed.append((launch.taskgroup.id, str(error)))
             else:
                 launched.append(launch.taskgroup.id)
         return call.SerializeToString(), tuple(launched), failed
+
+    def _add(self, launch: cluster_manager.Launch, accept: Call.Accept) -> None:
+        """Adds the operations of one launch. Raises LaunchError."""
+        freed = rooms.given_up(launch.allocation)
+        if freed is not None:
+            accept.operations.append(freed)
+            launch = msgspec.structs.replace(launch, allocation=rooms.plain(launch.allocation))
+        if launch.kept:
+            accept.operations.append(rooms.kept(launch, self._keeping))
+            return
+        operation = accept.operations.add(type=pb.Offer.Operation.LAUNCH_GROUP)
+        self._builder.build(launch, self._framework_id, operation.launch_group)
 
     def _acknowledge(self, effect: cluster_manager.Acknowledge) -> bytes:
         acknowledge = self._acknowledgement.acknowledge
@@ -92,6 +115,14 @@ def _filters(refuse_seconds: float) -> pb.Filters:
 def _decline(effect: leased.Decline) -> Call:
     decline = Call.Decline(offer_ids=_offer_ids(effect.offer_ids), filters=_filters(effect.refuse_seconds))
     return Call(type=Call.DECLINE, decline=decline)
+
+
+def _give_up_rooms(effect: leased.GiveUpRooms) -> Call:
+    accept = Call.Accept(offer_ids=_offer_ids(effect.offer_ids), filters=_filters(0.0))
+    freed = rooms.given_up(effect.rooms)
+    if freed is not None:
+        accept.operations.append(freed)
+    return Call(type=Call.ACCEPT, accept=accept)
 
 
 def _accept_inverse(effect: leased.AcceptInverseOffers) -> Call:
@@ -134,6 +165,7 @@ def _revive(effect: leased.Revive) -> Call:
 
 _MAKERS: dict[type[effects.Effect], Callable[..., Call]] = {
     leased.Decline: _decline,
+    leased.GiveUpRooms: _give_up_rooms,
     leased.AcceptInverseOffers: _accept_inverse,
     Kill: _kill,
     Shutdown: _shutdown,

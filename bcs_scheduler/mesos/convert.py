@@ -9,6 +9,7 @@ import structlog
 from bcs_scheduler.core.interface import cluster_manager, inputs, leased
 from bcs_scheduler.mesos.launches import wire
 from bcs_scheduler.mesos.launches.resources import attributes_of, ranges_of, resource_amounts, totals
+from bcs_scheduler.mesos.launches.rooms import room_of, rooms_on
 from bcs_scheduler.mesos.proto import master_pb2, scheduler_pb2
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.net.addresses import HostPort
@@ -38,16 +39,21 @@ def ignore_unreadable(executor_id: str, kind: wire.UnreadableKind) -> None:
     """Default of `event_of` for callers that do not count unreadable messages."""
 
 
-def event_of(event: scheduler_pb2.Event, cause: str, unreadable: Unreadable = ignore_unreadable) -> inputs.Input | None:
+def event_of(
+    event: scheduler_pb2.Event, cause: str, unreadable: Unreadable = ignore_unreadable, owner: str = ""
+) -> inputs.Input | None:
     """The core's event, or None for messages that the core does not use (heartbeats, messages that cannot be read,
-    types of a newer Mesos). SUBSCRIBED is the driver's own business. Raises ValueError."""
+    types of a newer Mesos). SUBSCRIBED is the driver's own business. `owner`: name of the framework, for its kept
+    rooms. Raises ValueError."""
     kind = event.type
     if kind == scheduler_pb2.Event.UPDATE:
         return status_update(event.update.status, cause, unreadable)
     if kind == scheduler_pb2.Event.MESSAGE:
         return _message(event.message, cause, unreadable)
     if kind == scheduler_pb2.Event.OFFERS:
-        return leased.OffersArrived(offers=tuple(map(OfferMessage, event.offers.offers)), cause=cause)
+        return leased.OffersArrived(
+            offers=tuple([OfferMessage(item, owner) for item in event.offers.offers]), cause=cause
+        )
     if kind == scheduler_pb2.Event.RESCIND:
         return leased.OfferRescinded(offer_id=event.rescind.offer_id.value, cause=cause)
     if kind == scheduler_pb2.Event.INVERSE_OFFERS:
@@ -145,23 +151,23 @@ def _failure(failure: scheduler_pb2.Event.Failure, cause: str) -> inputs.Input:
 class OfferMessage:
     """An offer as Mesos sent it. To understand it takes ten times as long as to decline it."""
 
-    __slots__ = ("_message", "id")
+    __slots__ = ("_message", "_owner", "id")
 
-    def __init__(self, message: pb.Offer) -> None:
-        self._message = message
+    def __init__(self, message: pb.Offer, owner: str = "") -> None:
+        self._message, self._owner = message, owner
         self.id: str = message.id.value
 
     def open(self) -> Offer:
         try:
-            return offer(self._message)
+            return offer(self._message, self._owner)
         except (ValueError, LookupError, OverflowError) as error:
             log.warning("mesos.offer.unreadable", offer=self.id, error=repr(error))
             raise ValueError(f"offer {self.id}: {error!r}") from error
 
 
-def offer(item: pb.Offer) -> Offer:
+def offer(item: pb.Offer, owner: str = "") -> Offer:
     role = item.allocation_info.role or "*"
-    scalars, ranges = resource_amounts(item.resources, role)
+    scalars, ranges = resource_amounts(item.resources, role, lambda layers: room_of(layers, owner))
     attributes = attributes_of(item.attributes)
     return Offer(
         id=item.id.value,
@@ -176,9 +182,13 @@ def offer(item: pb.Offer) -> Offer:
     )
 
 
-def agents(response: master_pb2.Response, cause: str, clock: float = 0.0) -> cluster_manager.AgentsListed:
-    """Converts the list of agents. `clock`: Unix time of the master in seconds; 0.0 = not known."""
-    return cluster_manager.AgentsListed(agents=tuple(map(_agent, response.get_agents.agents)), clock=clock, cause=cause)
+def agents(
+    response: master_pb2.Response, cause: str, clock: float = 0.0, owner: str = ""
+) -> cluster_manager.AgentsListed:
+    """Converts the list of agents. `clock`: Unix time of the master in seconds; 0.0 = not known. `owner`: name of the
+    framework, for its kept rooms."""
+    listed = tuple([_agent(agent, owner) for agent in response.get_agents.agents])
+    return cluster_manager.AgentsListed(agents=listed, clock=clock, cause=cause)
 
 
 def files_addresses(listed: Iterable[ListedAgent]) -> dict[str, HostPort]:
@@ -199,7 +209,7 @@ def fetched_output(asked: cluster_manager.FetchOutput, data: bytes) -> cluster_m
     )
 
 
-def _agent(agent: master_pb2.Response.GetAgents.Agent) -> ListedAgent:
+def _agent(agent: master_pb2.Response.GetAgents.Agent, owner: str) -> ListedAgent:
     info = agent.agent_info
     attributes = attributes_of(info.attributes)
     return ListedAgent(
@@ -213,6 +223,7 @@ def _agent(agent: master_pb2.Response.GetAgents.Agent) -> ListedAgent:
         allocated=totals(agent.allocated_resources),
         ports=_port_ranges(agent.total_resources),
         registered_time=(agent.reregistered_time.nanoseconds or agent.registered_time.nanoseconds) / _NANO,
+        rooms=rooms_on(agent.total_resources, owner),
     )
 
 

@@ -78,7 +78,7 @@ class Driver:
         self._outputs: LastOutputs[cluster_manager.FetchOutput] = LastOutputs(
             lambda asked, data: self._deliver(convert.fetched_output(asked, data))
         )
-        self._agents = AgentWatch(self._headers, settings.agents_interval)
+        self._agents = AgentWatch(self._headers, settings.agents_interval, settings.framework_name)
         self._error = ""
         self._counts = {"events": 0, "unreadable": 0, "calls": 0, "dropped": 0, "refused": 0, "subscriptions": 0}
         self._garbage: dict[str, int] = dict.fromkeys(wire.UNREADABLE, 0)
@@ -273,7 +273,7 @@ class Driver:
         cluster = self._cluster.of(stream.master)
         self._framework_id, self._error = framework_id, ""
         self._counts["subscriptions"] += 1
-        maker = CallMaker(framework_id, self._builder, self._settings.output_limit)
+        maker = CallMaker(framework_id, self._builder, self._settings.output_limit, self._settings.keeping)
         session = Session(stream, maker, self._headers, self._side.put, self._queue.requeue)
         log.info("mesos.subscribed", master=str(stream.master), framework_id=framework_id, cluster=cluster)
         # The waiting calls belong to the previous subscription. From here on calls are sent: the first ones of this
@@ -303,7 +303,7 @@ class Driver:
     def _handle(self, message: scheduler_pb2.Event) -> None:
         self._counts["events"] += 1
         try:
-            event = convert.event_of(message, self._cause(), self._unusable)
+            event = convert.event_of(message, self._cause(), self._unusable, self._settings.framework_name)
         except (ValueError, LookupError) as error:
             self._unreadable(message.SerializePartialToString(), error)
             return

@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass
 
 from bcs_scheduler.mesos.calls import OUTPUT_LIMIT
+from bcs_scheduler.mesos.launches.rooms import Keeping
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
 from bcs_scheduler.mesos.proto import scheduler_pb2
 from bcs_scheduler.mesos.transport.http import basic_authorization
@@ -40,6 +41,11 @@ class MesosSettings:
     """Between two listings of all agents."""
     output_limit: int = OUTPUT_LIMIT
     """Bytes of each output stream that our executor shall send of a command."""
+
+    @property
+    def keeping(self) -> Keeping:
+        """The owner of kept rooms."""
+        return Keeping(self.framework_name, self.principal)
 
     def headers(self) -> dict[str, str]:
         return {"User-Agent": "bcs-scheduler", "Authorization": basic_authorization(self.principal, self.secret)}

@@ -21,7 +21,9 @@ def broken_rules(settings: Settings) -> Iterator[Broken]:
     if settings.scheduler.policies_file and (settings.scheduler.policy != "simple" or settings.scheduler.policy_file):
         yield "scheduler.policies_file", "excludes scheduler.policy and scheduler.policy_file"
     if settings.scheduler.app_managers and settings.scheduler.placeholders == "off":
-        yield "scheduler.app_managers", 'needs scheduler.placeholders = "sleep", for the gangs of applications'
+        yield "scheduler.app_managers", "needs scheduler.placeholders, for the gangs of applications"
+    if settings.scheduler.placeholders == "reserve" and "*" in settings.mesos.roles:
+        yield "scheduler.placeholders", '"reserve" needs mesos.roles without "*": only a role can reserve resources'
     if settings.scheduler.app_managers_file and not settings.scheduler.app_managers:
         yield "scheduler.app_managers_file", "is only read with scheduler.app_managers"
     if settings.scheduler.kill_retry_max < settings.scheduler.kill_retry:

@@ -9,6 +9,7 @@ import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from offers.leased.rooms import KeptRooms
 from offers.leased.row import Layouts, LeasedAllocator, LeasedRow
 from offers.matching.table import SCORE_UNIT, Table
 from offers.model import AgentOverrides, Allocation, Demand, Occupant, Offer
@@ -37,6 +38,7 @@ class OfferPool:
         self.table = Table()
         self._occupants = occupants
         self._layouts: Layouts = {}
+        self.rooms = KeptRooms()
         self._offers: dict[str, Offer] = {}
         self._ages: list[tuple[float, int, str]] = []
         """A heap of (received at, serial number, offer id). Entries of offers that are gone stay until they are due."""
@@ -71,6 +73,7 @@ class OfferPool:
         row = self._rows.get((offer.agent_id, offer.role)) or self._new_row(offer)
         row.offers[offer.id] = offer
         self._offers[offer.id] = offer
+        self.rooms.added(offer)
         self.count_offers(offer.agent_id, 1)
         self._note_age(offer)
         self._learn(row, offer)
@@ -158,8 +161,15 @@ class OfferPool:
     def _forget(self, offer_id: str) -> Offer | None:
         offer = self._offers.pop(offer_id, None)
         if offer is not None:
+            self.rooms.removed(offer)
             self.count_offers(offer.agent_id, -1)
         return offer
+
+    def open_room(self, name: str, now: float) -> None:
+        """Anybody may use a kept room from now on; `now`: Unix seconds."""
+        self.rooms.opened.setdefault(name, now)
+        for offer in self.rooms.offers_of(name):
+            self.table.amounts_changed(self._rows[offer.agent_id, offer.role])
 
     def remove_agent(self, agent_id: str) -> list[Offer]:
         """Forgets an agent and all that is known about it; returns the offers it had."""
@@ -179,10 +189,9 @@ class OfferPool:
             touched.update(self._roles)
         self.table = Table()
         self.table.touched = touched
-        self._offers = {}
-        self._ages = []
-        self._postponed = []
-        self._offered = {}
+        self._offers, self._offered = {}, {}
+        self._ages, self._postponed = [], []
+        self.rooms.clear()
         self._rows = {}
         self._roles = {}
         self._keys = {}
@@ -191,7 +200,8 @@ class OfferPool:
     def copy(self) -> PoolCopy:
         """Takes note of everything the pool holds, so that another pool can be filled with it later."""
         allocations = {place: list(row.allocations) for place, row in self._rows.items() if row.allocations}
-        return PoolCopy(list(self._offers.values()), allocations, dict(self._overrides), dict(self._totals))
+        rooms = dict(self.rooms.opened)
+        return PoolCopy(list(self._offers.values()), allocations, dict(self._overrides), dict(self._totals), rooms)
 
     def offers(self) -> list[Offer]:
         """A snapshot of the offers, emptiest agent first. Safe to call from any thread."""
@@ -311,7 +321,7 @@ class OfferPool:
             self._offered.pop(agent_id, None)
 
     def _new_row(self, offer: Offer) -> LeasedRow:
-        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts))
+        row = self.table.new_row(lambda number: LeasedRow(number, offer, self._layouts, self.rooms.opened))
         row.totals = self._totals.get(offer.agent_id, (0, 0))
         self._rows[offer.agent_id, offer.role] = row
         self._roles.setdefault(offer.agent_id, []).append(offer.role)
@@ -360,10 +370,13 @@ class PoolCopy(NamedTuple):
     """Allocations by agent and role."""
     overrides: dict[str, AgentOverrides]
     totals: dict[str, tuple[int, int]]
+    opened: dict[str, float]
+    """Kept rooms that anybody may use."""
 
     def into(self, pool: OfferPool, at_once: int) -> Iterator[None]:
         """Fills an empty pool, with so many offers in each step."""
         pool._overrides, pool._totals = self.overrides, self.totals
+        pool.rooms.opened.update(self.opened)
         for first in range(0, len(self.offers), at_once):
             for offer in self.offers[first : first + at_once]:
                 pool.add(offer)

@@ -6,7 +6,7 @@ offers that it takes (`ResourceKey`), because the ACCEPT must name them, and end
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Container, Hashable, Sequence
 from typing import TYPE_CHECKING
 
 from offers.host_ports import HostPort
@@ -44,14 +44,15 @@ _LINE_OF = {name: line for line, name in enumerate(SCALARS)}
 class LeasedRow(Row):
     """One agent in one role: its offers, and the allocations that are deducted from them."""
 
-    __slots__ = ("_layouts", "allocations", "compound", "layout", "offers", "ports", "resources")
+    __slots__ = ("_layouts", "_opened", "allocations", "compound", "layout", "offers", "ports", "resources")
 
-    def __init__(self, number: int, offer: Offer, layouts: Layouts) -> None:
+    def __init__(self, number: int, offer: Offer, layouts: Layouts, opened: Container[str] = ()) -> None:
+        """`opened`: the kept rooms that anybody may use, as they are at any time."""
         super().__init__(number, offer.agent_id, offer.role, len(AMOUNTS))
         self.hostname = offer.hostname
         self.ip = offer.ip
         self.key = offer.key
-        self._layouts = layouts
+        self._layouts, self._opened = layouts, opened
         self.offers: dict[str, Offer] = {}
         self.allocations: list[Allocation] = []
         self.resources = ResourceMap({}, {})
@@ -113,7 +114,7 @@ class LeasedRow(Row):
         return True
 
     def _work_out_any(self) -> None:
-        offered = gather(self.offers.values())
+        offered = self._usable(gather(self.offers.values()))
         self.resources = remaining(offered, self.allocations) if self.allocations else offered
         self.ports = [
             (resource_key, ranges)
@@ -132,6 +133,16 @@ class LeasedRow(Row):
         amounts[-1] = size(self.ports[0][1] if len(self.ports) == 1 else ports_of(self.resources))
         whole = amounts if self.resources is offered else [amount_of(offered, name) for name in SCALARS]
         self._set(amounts, layout, whole)
+
+    def _usable(self, offered: ResourceMap) -> ResourceMap:
+        """Without the rooms that are kept for others."""
+        if not any(key.room for key in (*offered.scalars, *offered.ranges)):
+            return offered
+        opened = self._opened
+        return ResourceMap(
+            {key: amount for key, amount in offered.scalars.items() if not key.room or key.room in opened},
+            {key: ranges for key, ranges in offered.ranges.items() if not key.room or key.room in opened},
+        )
 
     def _set(self, amounts: list[int], layout: list[ResourceKey | None], whole: list[int]) -> None:
         """`whole`: the amounts of the offers before all placements."""

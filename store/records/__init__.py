@@ -72,6 +72,7 @@ from store.records.transactions import Transaction as Transaction
 from store.records.transactions import TransactionKind as TransactionKind
 from store.records.transactions import TransactionStatus as TransactionStatus
 from store.records.transactions import UpdatePayload as UpdatePayload
+from store.records.version import FORM_OF_PLACEHOLDER as FORM_OF_PLACEHOLDER
 from store.records.version import Executor as Executor
 from store.records.version import PreemptionPolicy as PreemptionPolicy
 from store.records.version import PriorityFrom as PriorityFrom

@@ -16,6 +16,8 @@ from store.records.definition import (
 )
 from store.records.record import Record
 
+FORM_OF_PLACEHOLDER = "bcs.scheduler/placeholder-form"
+"""Annotation of a placeholder that runs nothing: how its room is kept."""
 Executor = Literal["bcs", "mesos"]
 """Executors of taskgroups: our own executor, or the executor of the cluster manager."""
 
@@ -72,6 +74,11 @@ class Version(Record, frozen=True, kw_only=True):
     raw: str = ""
     """The user's document as JSON, for the definition route and roll back."""
     created_at: float = 0.0
+
+    @property
+    def kept(self) -> bool:
+        """True for a placeholder that runs nothing: the cluster manager only keeps its room."""
+        return FORM_OF_PLACEHOLDER in self.annotations
 
     @property
     def key(self) -> str:

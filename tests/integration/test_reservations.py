@@ -33,9 +33,16 @@ def policy() -> str:
     return "simple"
 
 
+@pytest.fixture(params=["sleep", "reserve"])
+def form(request: pytest.FixtureRequest) -> str:
+    """How placeholders hold their room."""
+    found: str = request.param
+    return found
+
+
 @pytest.fixture
-def scheduler(tmp_path: Path, cluster: LocalCluster, policy: str) -> Iterator[SchedulerProcess]:
-    settings = {"scheduler__policy": policy, "scheduler__placeholders": "sleep"}
+def scheduler(tmp_path: Path, cluster: LocalCluster, policy: str, form: str) -> Iterator[SchedulerProcess]:
+    settings = {"scheduler__policy": policy, "scheduler__placeholders": form, "mesos__roles": '["bcs"]'}
     if policy == "session":
         (tmp_path / "policy.yaml").write_text(PREEMPTING)
         settings["scheduler__policy_file"] = str(tmp_path / "policy.yaml")

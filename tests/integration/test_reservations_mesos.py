@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 
 from tests.integration.mesoscluster import RealMesos
 from tests.integration.policyparts import application
@@ -17,20 +18,31 @@ pytestmark = pytest.mark.mesos
 
 APPLICATIONS = "/namespaces/default/applications"
 PATIENCE = 120.0
+JSON = {"Accept": "application/json"}
 CPU = "0.5"
 ROOM = 14
 """Taskgroups of half a core: the agents have 4, 2 and 1 cores, and the executor of Mesos takes none."""
 GANG = 6
 
 
-@pytest.fixture
-def scheduler(tmp_path: Path, real_mesos: RealMesos) -> Iterator[SchedulerProcess]:
+@pytest.fixture(params=["sleep", "reserve"])
+def scheduler(tmp_path: Path, real_mesos: RealMesos, request: pytest.FixtureRequest) -> Iterator[SchedulerProcess]:
     store = f"sqlite:///{tmp_path / 'state.db'}"
-    process = SchedulerProcess(tmp_path, store, real_mesos.url, scheduler__placeholders="sleep")
+    settings = {"scheduler__placeholders": request.param, "mesos__roles": '["gangs"]'}
+    process = SchedulerProcess(tmp_path, store, real_mesos.url, **settings)
     try:
         yield process.start().wait_ready()
     finally:
         process.stop()
+
+
+def reserved(mesos: RealMesos) -> int:
+    """Resources of all agents that are dynamically reserved."""
+    answer = requests.post(
+        f"http://{mesos.masters['solo']}/api/v1", json={"type": "GET_AGENTS"}, timeout=PATIENCE, headers=JSON
+    )
+    agents = answer.json()["get_agents"]["agents"]
+    return sum("reservations" in resource for agent in agents for resource in agent.get("total_resources", ()))
 
 
 def running(scheduler: SchedulerProcess, prefix: str) -> int:
@@ -39,7 +51,7 @@ def running(scheduler: SchedulerProcess, prefix: str) -> int:
     return sum(group["Status"] == "Running" for name in names for group in scheduler.taskgroups(name))
 
 
-def test_a_gang_gathers_its_room_and_takes_it_over(scheduler: SchedulerProcess) -> None:
+def test_a_gang_gathers_its_room_and_takes_it_over(scheduler: SchedulerProcess, real_mesos: RealMesos) -> None:
     scheduler.call("POST", APPLICATIONS, application("filler", ROOM - 3, cpu=CPU))
     wait_for(lambda: running(scheduler, "filler") == ROOM - 3, PATIENCE, "the filler")
     gang = application("gang", GANG, least=GANG, cpu=CPU)
@@ -56,6 +68,7 @@ def test_a_gang_gathers_its_room_and_takes_it_over(scheduler: SchedulerProcess) 
         lambda: f"the gang: {scheduler.call('GET', f'{APPLICATIONS}/gang/explain')}",
     )
     wait_for(lambda: running(scheduler, "tg-gang") == 0, PATIENCE, "the end of the placeholders")
+    wait_for(lambda: reserved(real_mesos) == 0, PATIENCE, "the end of the reservations in Mesos")
     for name in ("gang", "rival", "filler"):
         scheduler.call("DELETE", f"{APPLICATIONS}/{name}")
     wait_for(lambda: scheduler.call("GET", APPLICATIONS) == [], PATIENCE, "the end of all applications")

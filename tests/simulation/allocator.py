@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from offers.model import Offer, Ranges, ResourceKey
+from offers.model import Offer, Ranges, Reservation, ResourceKey
 from tests.simulation.agents import Agent
 from tests.simulation.room import Room, as_ranges
 from tests.simulation.world import World
@@ -16,7 +16,17 @@ ROLES = ("*", "batch")
 
 @dataclass(eq=False, slots=True)
 class Outstanding:
-    """An offer the framework holds."""
+    """An offer the framework holds. `kept`: the kept rooms in it, by taskgroup."""
+
+    agent_id: str
+    role: str
+    room: Room
+    kept: dict[str, Kept] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Kept:
+    """A room that an agent keeps for a taskgroup, in a role."""
 
     agent_id: str
     role: str
@@ -63,26 +73,40 @@ class Allocator:
                 until = self._world.now + refuse_seconds
                 self._filters.setdefault((offer.agent_id, offer.role), []).append(Filter(until, offer.room))
 
-    def offers(self, agent: Agent, held: Sequence[Room]) -> list[Offer]:
-        """Offers what is free on an agent beside what is held there, in one piece or two."""
+    def offers(self, agent: Agent, held: Sequence[Room], kept: Mapping[str, Kept]) -> list[Offer]:
+        """Offers what is free on an agent beside what is held and kept there, in one piece or two, and the kept rooms
+        that no offer has."""
+        loose = {name: one for name, one in kept.items() if not any(name in o.kept for o in self._outstanding.values())}
+        made = self._rooms(agent, loose)
         room = Room(dict(agent.capacity), set(range(agent.ports[0], agent.ports[1] + 1)))
-        for other in held:
+        for other in (*held, *(one.room for one in kept.values())):
             room.subtract(other)
         for offer in self._outstanding.values():
             if offer.agent_id == agent.id:
                 room.subtract(offer.room)
         if not room:
-            return []
+            return made
         parts = room.split(self._world.between(0.2, 0.8)) if self._world.chance(0.15) else (room,)
-        made = (self._offer(agent, self._world.pick(ROLES), part) for part in parts if part)
-        return [offer for offer in made if offer is not None]
+        free = (self._offer(agent, self._world.pick(ROLES), part) for part in parts if part)
+        return [*made, *(offer for offer in free if offer is not None)]
+
+    def _rooms(self, agent: Agent, loose: Mapping[str, Kept]) -> list[Offer]:
+        """Kept rooms go to their role, in one offer for each role."""
+        made = []
+        for role in ROLES:
+            mine = {name: one for name, one in loose.items() if one.role == role}
+            if mine and not self._refused(agent.id, role, Room()):
+                offer = self._made(agent, role, Room())
+                self._outstanding[offer.id].kept = mine
+                made.append(_with_rooms(offer, role, mine))
+        return made
 
     def _offer(self, agent: Agent, role: str, room: Room) -> Offer | None:
         """To the role that is due, or to the other if that has refused; None if both have."""
         willing = [r for r in (role, *ROLES) if not self._refused(agent.id, r, room)]
-        if not willing:
-            return None
-        role = willing[0]
+        return self._made(agent, willing[0], room) if willing else None
+
+    def _made(self, agent: Agent, role: str, room: Room) -> Offer:
         self._serial += 1
         identity = f"o{self._serial}"
         self._outstanding[identity] = Outstanding(agent.id, role, room)
@@ -103,3 +127,13 @@ class Allocator:
         filters = [f for f in self._filters.get((agent_id, role), ()) if f.until > self._world.now]
         self._filters[agent_id, role] = filters
         return any(f.room.holds(room) for f in filters)
+
+
+def _with_rooms(offer: Offer, role: str, kept: Mapping[str, Kept]) -> Offer:
+    scalars, ranges = list(offer.scalars), list(offer.ranges)
+    for name, one in kept.items():
+        layers = (Reservation("DYNAMIC", role, labels=(("room", name),)),)
+        scalars += [(ResourceKey(kind, role, layers, name), n) for kind, n in one.room.scalars.items() if n > 0]
+        if one.room.ports:
+            ranges.append((ResourceKey("ports", role, layers, name), as_ranges(one.room.ports)))
+    return offer._replace(scalars=tuple(scalars), ranges=tuple(ranges))

@@ -68,7 +68,7 @@ class Convergence:
     def problem(self) -> tuple[str, ...] | None:
         """The first thing that is not as it should be: number, words, objects."""
         looks = (self._leading, self._transactions, self._applications, self._mesos, self._promises, self._health)
-        for look in (*looks, self._rest.problem, self.invariants.keeping.surplus):
+        for look in (*looks, self._rest.problem, self.invariants.keeping.surplus, self.invariants.rooms.problem):
             found = look()
             if found is not None:
                 return found

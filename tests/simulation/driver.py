@@ -32,6 +32,7 @@ SETTLING_TURNS = 20
 CALLS = (
     cluster_manager.LaunchOnAgent,
     leased.Decline,
+    leased.GiveUpRooms,
     leased.AcceptInverseOffers,
     cluster_manager.End,
     cluster_manager.SendMessage,

@@ -15,9 +15,10 @@ in tests.simulation.timekeeping, those of standbys (I29, I30) in tests.simulatio
 tests.simulation.orphans, those of what has ended and is kept (I32, I35) in tests.simulation.keeping, that of queued
 requests (I34) in tests.simulation.queueing, those of sessions (I40 to I43) in tests.simulation.sessions, that of
 groups (I47) in tests.simulation.podgroups, those of reservations (I48 to I51) in tests.simulation.reservations, that
-of large losses (I58) in tests.simulation.losses, those of moves (I59 to I63) in tests.simulation.moving. That statuses
-follow each other as their tables say (I33) is checked by the core itself (transactions.transitions). What must hold
-once faults have stopped is in tests.simulation.convergence.
+of large losses (I58) in tests.simulation.losses, those of moves (I59 to I63) in tests.simulation.moving, those of
+kept rooms (I64, I65) in tests.simulation.keptrooms. That statuses follow each other as their tables say (I33) is
+checked by the core itself (transactions.transitions). What must hold once faults have stopped is in
+tests.simulation.convergence.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from store.state.validation import validate
 from tests.simulation.agents import TERMINAL, Agent, Group
 from tests.simulation.driver import Term
 from tests.simulation.keeping import Keeping
+from tests.simulation.keptrooms import KeptRooms
 from tests.simulation.losses import Losses
 from tests.simulation.mesos import Master
 from tests.simulation.messages import Messages
@@ -72,6 +74,7 @@ class Invariants:
         self.sessions = Sessions(world, options)
         self.pod_groups = PodGroups(world)
         self.reservations = Reservations(world, options)
+        self.rooms = KeptRooms(world, store, master)
         self.trees = TreeRules(world, options)
         self.moves = Moves(world, master, options)
         self.partitions = PartitionRules(world, options)
@@ -241,6 +244,7 @@ class Invariants:
 
     def leaving(self, term: Term, effect: effects.Effect) -> None:
         self.messages.leaving(effect, deposed=term.epoch != self.store.epoch)
+        self.rooms.leaving(term.core.state, effect)
         match effect:
             case cluster_manager.LaunchOnAgent():
                 self.launches_are_durable(effect)
@@ -342,6 +346,7 @@ class Invariants:
     def launching(self, agent: Agent, launch: cluster_manager.Launch) -> None:
         """Mesos is about to launch a taskgroup."""
         new = launch.taskgroup
+        self.rooms.launching(agent, launch)
         if new.id in self._launched:
             raise Violation("I10", f"{new.id} is launched twice", new.id)
         self._launched.add(new.id)

@@ -8,15 +8,15 @@ no uuid.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased
 from bcs_scheduler.mesos.ends import Kill, Shutdown, calls_of
-from offers.model import Offer
+from offers.model import Allocation, Offer
 from tests.simulation.agents import TERMINAL, Agent, Group, Task, Update
-from tests.simulation.allocator import Allocator
+from tests.simulation.allocator import Allocator, Kept
 from tests.simulation.room import Room, claim_room
 from tests.simulation.world import World
 from transactions.rules.taskgroups.task_states import TaskState
@@ -73,6 +73,7 @@ class Watch:
 
     launching: Callable[[Agent, cluster_manager.Launch], None] = lambda agent, launch: None
     refusing: Callable[[str, cluster_manager.LaunchOnAgent], None] = lambda words, accept: None
+    freeing: Callable[[str], None] = lambda name: None
     carried_out: Callable[[Group, cluster_manager.SendMessage], None] = lambda group, message: None
 
 
@@ -90,6 +91,8 @@ class Master:
         """Agents of the registry that have not come back since the failover."""
         self.unreachable: set[str] = set()
         self.gone: set[str] = set()
+        self.rooms: dict[str, Kept] = {}
+        """Rooms that agents keep, by taskgroup. They outlive the master and every scheduler."""
         self.ran: set[str] = set()
         """Taskgroups whose executor was ever started, by id."""
         self.session: Session | None = None
@@ -124,7 +127,10 @@ class Master:
         if session is not self.session:
             return
         if self.up:
-            agents = tuple(agent.listed() for agent in self.registered.values())
+            agents = tuple(
+                agent.listed()._replace(rooms=tuple(n for n, one in self.rooms.items() if one.agent_id == agent.id))
+                for agent in self.registered.values()
+            )
             self.send(cluster_manager.AgentsListed(agents=agents, clock=self.world.now, cause="agents"))
         self.world.after(self.world.between(*LISTING), self._list, session)
 
@@ -173,6 +179,8 @@ class Master:
                 if self.world.fault(0.02):
                     self.world.count("fault: answer to ACCEPT lost")
                     self._bounced(session, effect, certain=False)
+            case leased.GiveUpRooms():
+                self._give_up(effect)
             case leased.Decline():
                 self.allocator.decline(effect.offer_ids, effect.refuse_seconds)
             case cluster_manager.Acknowledge():
@@ -207,20 +215,56 @@ class Master:
                 for task in launch.taskgroup.tasks:
                     self._tell(task.id, accept.agent_id, state, "invalid offers", "REASON_INVALID_OFFERS")
             return
-        room = Room()
+        room, offered = Room(), dict[str, Kept]()
         for offer in valid:
             room.add(offer.room)
+            offered |= offer.kept
         role = valid[0].role
         if any(offer.role != role for offer in valid):
             self.watch.refusing("an ACCEPT mixes offers of two roles", accept)
         for launch in accept.launches:
+            if self._free(launch.allocation, offered, room, accept) and not launch.kept:
+                self.world.count("rooms taken over")
             wanted = claim_room(launch.allocation)
             if not room.holds(wanted) or any(
                 resource_key.role != role for resource_key, _ in launch.allocation.scalars
             ):
                 self.watch.refusing(f"{launch.taskgroup.id} claims what was not offered", accept)
             room.subtract(wanted)
-            self._launch(agent, launch)
+            if not launch.kept:
+                self._launch(agent, launch)
+            elif self.world.fault(0.03):
+                self.world.count("fault: room not kept")
+            else:
+                self.world.count("rooms kept")
+                self.rooms[launch.taskgroup.id] = Kept(agent.id, role, wanted)
+        self.world.after(0.05, self.allocate)
+
+    def _free(
+        self, allocation: Allocation, offered: Mapping[str, Kept], room: Room, accept: cluster_manager.LaunchOnAgent
+    ) -> set[str]:
+        """The parts of kept rooms that an operation takes are like any others from now on. Returns the rooms."""
+        names = {key.room for key, _ in (*allocation.scalars, *allocation.ranges) if key.room}
+        for name in sorted(names):
+            scalars = tuple((key, amount) for key, amount in allocation.scalars if key.room == name)
+            part = claim_room(Allocation(scalars, tuple(one for one in allocation.ranges if one[0].room == name)))
+            kept = offered.get(name)
+            if kept is None or self.rooms.get(name) is not kept or not kept.room.holds(part):
+                self.watch.refusing(f"the room of {name} is not in the offers", accept)
+                continue
+            self.watch.freeing(name)
+            kept.room.subtract(part)
+            room.add(part)
+            if not kept.room:
+                del self.rooms[name]
+        return names
+
+    def _give_up(self, effect: leased.GiveUpRooms) -> None:
+        used = [offer for identity in effect.offer_ids if (offer := self.allocator.take(identity)) is not None]
+        if len(used) == len(effect.offer_ids):
+            offered = {name: one for offer in used for name, one in offer.kept.items()}
+            accept = cluster_manager.LaunchOnAgent(agent_id=effect.agent_id, offer_ids=effect.offer_ids, launches=())
+            self._free(effect.rooms, offered, Room(), accept)
         self.world.after(0.05, self.allocate)
 
     def _launch(self, agent: Agent, launch: cluster_manager.Launch) -> None:
@@ -303,7 +347,8 @@ class Master:
         offers: list[Offer] = []
         for agent in self.registered.values():
             if agent.reachable:
-                offers += self.allocator.offers(agent, self._held(agent.id))
+                kept = {name: one for name, one in self.rooms.items() if one.agent_id == agent.id}
+                offers += self.allocator.offers(agent, self._held(agent.id), kept)
         if offers:
             self.send(leased.OffersArrived(offers=tuple(offers), cause=f"offers-{offers[0].id}"))
 
@@ -424,6 +469,7 @@ class Master:
         self.recovered.discard(agent.id)
         self.unreachable.discard(agent.id)
         self.gone.add(agent.id)
+        self.rooms = {name: one for name, one in self.rooms.items() if one.agent_id != agent.id}
         self._remove(agent, "GONE_BY_OPERATOR", "the agent is gone")
 
     def _remove(self, agent: Agent, state: str, message: str) -> None:

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from bcs_scheduler.core.controllers.cluster import reconciler
 from bcs_scheduler.core.controllers.managed import applications, carrying, gangs, gate
+from bcs_scheduler.core.controllers.rooms import kept_rooms
+from offers.leased import row
 from offers.policy.applications.gangs import state, swap
 
 SAVE = gangs.Gangs.save
@@ -67,3 +70,37 @@ def save_placeholders_only(patch: pytest.MonkeyPatch) -> None:
             del gang.take_changes
 
     patch.setattr(gangs.Gangs, "save", partly)
+
+
+# --- rooms that the cluster manager keeps ---------------------------------------------------------------------------
+
+
+def use_every_room(patch: pytest.MonkeyPatch) -> None:
+    """Rooms that are kept for others look free."""
+    patch.setattr(row.LeasedRow, "_usable", lambda self, offered: offered)
+
+
+def open_what_runs(patch: pytest.MonkeyPatch) -> None:
+    """A room is opened as soon as its placeholder runs."""
+    honest = kept_rooms.KeptRooms._report
+
+    def hasty(self: Any, group: Any, state: Any, message: str) -> None:
+        honest(self, group, state, message)
+        self._turn.pool.open_room(group.id, self._turn.now)
+
+    patch.setattr(kept_rooms.KeptRooms, "_report", hasty)
+
+
+def leave_rooms(patch: pytest.MonkeyPatch) -> None:
+    """Opened rooms that nobody uses stay."""
+    patch.setattr(kept_rooms.KeptRooms, "_due", lambda self: [])
+
+
+def overlook_lost_rooms(patch: pytest.MonkeyPatch) -> None:
+    """Placeholders whose rooms have gone with their agents stay."""
+    patch.setattr(kept_rooms.KeptRooms, "_lose", lambda self, group, message: None)
+
+
+def ask_for_placeholders(patch: pytest.MonkeyPatch) -> None:
+    """The cluster manager is asked for taskgroups that it does not know."""
+    patch.setattr(reconciler.Reconciler, "_is_kept", lambda self, task_id: False)

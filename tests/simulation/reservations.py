@@ -39,9 +39,9 @@ MOMENT = 30.0
 SERVES = ("Asked", "Allocated", "Bound")
 
 
-def with_reservations(options: CoreOptions) -> CoreOptions:
-    """Options of such a world."""
-    return replace(options, placeholders="sleep")
+def with_reservations(options: CoreOptions, *, kept: bool = False) -> CoreOptions:
+    """Options of such a world. `kept`: the cluster manager keeps the rooms of placeholders, which run nothing."""
+    return replace(options, placeholders="reserve" if kept else "sleep")
 
 
 def asked(world: World) -> dict[str, Any]:

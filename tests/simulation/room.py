@@ -42,6 +42,7 @@ class Room:
 
 
 def claim_room(allocation: Allocation) -> Room:
+    """All that an allocation takes, of kept rooms, too."""
     room = Room()
     for resource_key, amount in allocation.scalars:
         room.scalars[resource_key.name] = room.scalars.get(resource_key.name, 0) + amount

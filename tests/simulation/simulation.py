@@ -62,11 +62,13 @@ class Simulation:
         trees: bool = False,
         moves: bool = False,
         mixed: bool = False,
+        kept: bool = False,
     ) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
         `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
-        cluster (tests.simulation.moving). `mixed`: each role has a policy of its own (tests.simulation.partitions)."""
+        cluster (tests.simulation.moving). `mixed`: each role has a policy of its own (tests.simulation.partitions).
+        `kept`: with `reserving`, placeholders run nothing."""
         self.groups, self.reserving, self.trees, self.moves = groups, reserving, trees or mixed, moves
         world = self.world = World(seed)
         self.store = Store(world)
@@ -81,7 +83,7 @@ class Simulation:
         elif groups:
             self.users.asked = podgroups.asked
         elif reserving:
-            options = reservations.with_reservations(options)
+            options = reservations.with_reservations(options, kept=kept)
             self.users.asked = reservations.asked
         elif mixed:
             options = with_partitions(options, seed)
@@ -101,6 +103,7 @@ class Simulation:
         self.invariants = Invariants(world, self.store, self.master, self.users, options)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
+        watch.freeing = self.invariants.rooms.freeing
         watch.carried_out = self.invariants.messages.carried_out
         hooks.leading = self.invariants.timekeeping.leading
         hooks.decided, hooks.turned = self.invariants.decided, self.invariants.turned
@@ -234,10 +237,11 @@ def simulate(
     trees: bool = False,
     moves: bool = False,
     mixed: bool = False,
+    kept: bool = False,
 ) -> Result:
     """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
-    `groups`, `reservations`, `trees`, `moves`, `mixed`: as in `Simulation`."""
-    simulation = Simulation(seed, sessions, groups, reservations, trees, moves, mixed)
+    `groups`, `reservations`, `trees`, `moves`, `mixed`, `kept`: as in `Simulation`."""
+    simulation = Simulation(seed, sessions, groups, reservations, trees, moves, mixed, kept)
     violation = None
     began = simulation.world.now
     try:

@@ -16,6 +16,7 @@ from tests.simulation.mutants import (
     OF_MOVES,
     OF_PARTITIONS,
     OF_RESERVATIONS,
+    OF_ROOMS,
     OF_SESSIONS,
     OF_TREES,
     Mutant,
@@ -161,6 +162,20 @@ def test_reservations_hold_their_room_and_leave_nothing() -> None:
 @pytest.mark.parametrize("mutant", OF_RESERVATIONS, ids=lambda mutant: mutant.name)
 def test_mutants_of_reservations_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
     _is_caught(mutant, monkeypatch, reservations=True)
+
+
+def test_rooms_are_kept_for_placeholders_and_taken_over() -> None:
+    counts: Counter[str] = Counter()
+    for seed in range(1, 9):
+        result = simulate(seed, STEPS, reservations=True, kept=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["rooms kept"] and counts["rooms taken over"] and counts["fault: room not kept"]
+
+
+@pytest.mark.parametrize("mutant", OF_ROOMS, ids=lambda mutant: mutant.name)
+def test_mutants_of_kept_rooms_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_caught(mutant, monkeypatch, reservations=True, kept=True)
 
 
 def test_the_tree_of_queues_changes_while_it_decides() -> None:

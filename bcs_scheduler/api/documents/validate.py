@@ -15,7 +15,7 @@ from bcs_scheduler.wire.decoding import decode
 from bcs_scheduler.wire.documents.application import ApplicationDocument, ApplicationSpec, Metadata
 from bcs_scheduler.wire.documents.pod import PodSpec
 from bcs_scheduler.wire.problems import Problems, member
-from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK
+from store.records import ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER
 
 KINDS = ("application", "process")
 POD = "$.spec.template.spec"
@@ -75,7 +75,7 @@ def check_metadata(metadata: Metadata, problems: Problems) -> None:
     names.check_namespace(metadata.namespace, "$.metadata.namespace", problems)
     names.check_labels(metadata.labels, "$.metadata.labels", problems)
     names.check_labels(metadata.annotations, "$.metadata.annotations", problems)
-    for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK):
+    for key in (ANNOTATION_OF_PLACEHOLDER, ANNOTATION_OF_TASK, FORM_OF_PLACEHOLDER):
         if key in metadata.annotations:
             problems.add(member("$.metadata.annotations", key), "only the scheduler sets this annotation")
 

@@ -218,6 +218,12 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Per container, the present values of its configmaps and secrets; empty if the version refers to none. Must never
     be logged."""
 
+    @property
+    def kept(self) -> bool:
+        """True: nothing is started. The cluster manager keeps the allocation for the taskgroup
+        (offers.leased.rooms)."""
+        return self.version.kept
+
 
 class LaunchOnAgent(Effect, frozen=True, kw_only=True):
     """All launches on one agent, in one call. `offer_ids`: the leased capacity that the call uses up; the rest of it

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bcs_scheduler.core.interface.effects import Effect
 from bcs_scheduler.core.interface.inputs import Input
-from offers.model import SealedOffer
+from offers.model import Allocation, SealedOffer
 
 
 class OffersArrived(Input, frozen=True, kw_only=True):
@@ -31,6 +31,15 @@ class Decline(Effect, frozen=True, kw_only=True):
 
     offer_ids: tuple[str, ...]
     refuse_seconds: float = 5.0
+
+
+class GiveUpRooms(Effect, frozen=True, kw_only=True):
+    """Gives kept rooms up (offers.leased.rooms). The call uses up the offers; all their resources return in other
+    offers, the rooms among them as parts that anybody may use."""
+
+    agent_id: str
+    offer_ids: tuple[str, ...]
+    rooms: Allocation
 
 
 class AcceptInverseOffers(Effect, frozen=True, kw_only=True):

@@ -105,6 +105,8 @@ class Launcher:
         launches: list[Launch] = []
         for first in range(0, len(valid), UNIT):
             self._write(valid[first : first + UNIT], launches)
+        if self._turn.pool.rooms:
+            self._turn.pool.rooms.used(launch.allocation for launch in launches)
         self._send(site[0], lots, tuple(launches))
         self._turn.cut()
         return bool(launches)

@@ -3,7 +3,7 @@ keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 
 from bcs_scheduler.mesos.proto import mesos_pb2 as pb
@@ -11,6 +11,14 @@ from offers.model import Attribute, Ranges, Reservation, ResourceKey
 
 _RESERVATION = pb.Resource.ReservationInfo
 _TYPE_NAMES = {number: name for name, number in _RESERVATION.Type.items()}
+
+
+RoomOf = Callable[[tuple[Reservation, ...]], str | None]
+"""Taskgroup for which resources with these reservations are kept; empty: for none; None: they are not ours."""
+
+
+def _no_room(layers: tuple[Reservation, ...]) -> str | None:
+    return ""
 
 
 def thousandths(value: float) -> int:
@@ -27,8 +35,9 @@ def usable(resource: pb.Resource) -> bool:
     )
 
 
-def key_of(resource: pb.Resource, default_role: str) -> ResourceKey:
-    """Returns the key of the resource, which names its origin. `default_role`: role of the whole offer."""
+def key_of(resource: pb.Resource, default_role: str, room_of: RoomOf = _no_room) -> ResourceKey | None:
+    """Returns the key of the resource, which names its origin; None if another scheduler keeps the resource.
+    `default_role`: role of the whole offer."""
     role = resource.allocation_info.role or default_role
     if not resource.reservations:
         return ResourceKey(resource.name, role)
@@ -41,7 +50,8 @@ def key_of(resource: pb.Resource, default_role: str) -> ResourceKey:
         )
         for layer in resource.reservations
     )
-    return ResourceKey(resource.name, role, layers)
+    room = room_of(layers)
+    return ResourceKey(resource.name, role, layers, room) if room is not None else None
 
 
 def ranges_of(ranges: pb.Value.Ranges) -> Ranges:
@@ -61,7 +71,7 @@ def join(ordered: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def resource_amounts(
-    resources: Iterable[pb.Resource], default_role: str
+    resources: Iterable[pb.Resource], default_role: str, room_of: RoomOf = _no_room
 ) -> tuple[tuple[tuple[ResourceKey, int], ...], tuple[tuple[ResourceKey, Ranges], ...]]:
     """Scalars and ranges by pot; entries of one pot are added up."""
     scalars: dict[ResourceKey, int] = {}
@@ -69,7 +79,9 @@ def resource_amounts(
     for resource in resources:
         if not usable(resource):
             continue
-        key = key_of(resource, default_role)
+        key = key_of(resource, default_role, room_of)
+        if key is None:
+            continue
         if resource.type == pb.Value.SCALAR:
             scalars[key] = scalars.get(key, 0) + thousandths(resource.scalar.value)
         elif resource.type == pb.Value.RANGES:

@@ -111,6 +111,8 @@ class Session:
         effect = outcome.tag
         if isinstance(effect, cluster_manager.LaunchOnAgent):
             self._accept_failed(effect, outcome)
+        elif isinstance(effect, leased.GiveUpRooms) and outcome.status == 400:
+            self._again(leased.Decline(offer_ids=effect.offer_ids, cause=effect.cause))
         if outcome.status in (UNKNOWN, NEVER_SENT):
             return
         self.refused += 1

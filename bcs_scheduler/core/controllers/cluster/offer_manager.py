@@ -108,7 +108,8 @@ class OfferManager:
     def _wanted(self) -> bool:
         """True if all offers are wanted: a demand is open, or a user is looking at offers."""
         turn = self._turn
-        return bool(turn.engine.demands) or self.placing.planning or turn.now < self._looked_at_until
+        waiting = bool(turn.engine.demands) or bool(turn.pool.rooms.awaited)
+        return waiting or self.placing.planning or turn.now < self._looked_at_until
 
     def _reserve(self) -> int:
         return max(self._turn.options.offer_reserve, len(self._turn.agents.agents) // RESERVE_PART)
@@ -211,7 +212,7 @@ class OfferManager:
         turn, options = self._turn, self._turn.options
         if not turn.connected:
             return
-        if turn.engine.gangs:
+        if turn.engine.gangs or turn.pool.rooms.awaited:
             self.want()  # offers that are held and declined at different times would never be there together
         if self._wanted():
             self._decline(turn.pool.expire(turn.now, options.offer_hold), options.refuse_unfit)

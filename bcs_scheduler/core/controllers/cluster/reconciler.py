@@ -128,9 +128,15 @@ class Reconciler:
             self._put_in_question(task_id, self._turn.now)
 
     def _put_in_question(self, task_id: str, since: float) -> None:
-        if task_id not in self._open:
+        if task_id not in self._open and not self._is_kept(task_id):
             self._open[task_id] = since
             self._due.put(task_id, self._turn.now)
+
+    def _is_kept(self, task_id: str) -> bool:
+        """True for a placeholder that runs nothing: the cluster manager does not know its task."""
+        group = self._turn.state.taskgroups.get(taskgroup_of(task_id))
+        version = self._turn.state.version(group.application_key, group.version) if group is not None else None
+        return version is not None and version.kept
 
     def listed(self, agents: Sequence[ListedAgent], clock: float) -> list[str]:
         """Takes a list of the master's agents; `clock`: Unix time of the master when it made it, 0.0 if not known.

@@ -86,6 +86,8 @@ class TaskKiller:
         self._due.put(group.id, turn.now + grace + self._pause(group.id))
         tasks = tuple([task.id for task in group.tasks if not task.ended])
         forced = sent >= PATIENCE and bool(group.agent_id) and not group.unreachable_since
+        if version is not None and version.kept:
+            return  # nothing runs; its room is opened (bcs_scheduler.core.controllers.rooms)
         if tasks or forced:
             turn.emit(
                 End(

@@ -24,6 +24,8 @@ from transactions.kinds.registry import kind_of
 
 SLICE = 20
 """Applications that are created or deleted at a time."""
+KEPT = ("reserve",)
+"""Forms of placeholders that run nothing."""
 HAS_UNIT = (TaskState.SCHEDULING, TaskState.ALLOCATED, TaskState.BOUND)
 ENDS_UNIT = (TaskState.KILLING, TaskState.KILLED, TaskState.REJECTED, TaskState.FAILED)
 
@@ -126,7 +128,9 @@ class Carrying:
         if holder is None or name not in gang.placeholders or holder.state == PlaceholderState.RELEASING:
             self._delete(place)
         elif holder.state == PlaceholderState.ASKED and place not in state.applications:
-            self._create(units.sleeper(record, holder, self._model(record, holder)), "application")
+            form = self._turn.options.placeholders
+            kept = form if form in KEPT else ""
+            self._create(units.sleeper(record, holder, self._model(record, holder), kept), "application")
 
     def _model(self, record: ManagedApplication, holder: Placeholder) -> Version | None:
         """The definition of a task of the group."""

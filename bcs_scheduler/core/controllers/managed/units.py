@@ -11,6 +11,7 @@ import msgspec
 from store.records import (
     ANNOTATION_OF_PLACEHOLDER,
     ANNOTATION_OF_TASK,
+    FORM_OF_PLACEHOLDER,
     Application,
     ManagedApplication,
     ManagedTask,
@@ -23,16 +24,16 @@ SLEEP = ("/bin/sleep", ("infinity",))
 """Command and arguments of a placeholder. One that is left over holds its room until it is released."""
 
 
-def sleeper(owner: ManagedApplication, holder: Placeholder, model: Version | None) -> Version:
+def sleeper(owner: ManagedApplication, holder: Placeholder, model: Version | None, form: str = "") -> Version:
     """The definition of a placeholder. `model`: the definition of a task of its group; None: only its amounts are
-    known."""
+    known. `form`: how its room is kept if the placeholder runs nothing; empty: it sleeps."""
     containers = tuple(map(_sleeping, model.containers)) if model is not None else (_plain(holder.request),)
     base = model if model is not None else Version(namespace=owner.namespace, application=holder.name)
     return Version(
         namespace=owner.namespace,
         application=holder.name,
         instances=1,
-        annotations={ANNOTATION_OF_PLACEHOLDER: owner.name},
+        annotations={ANNOTATION_OF_PLACEHOLDER: owner.name, **({FORM_OF_PLACEHOLDER: form} if form else {})},
         executor=base.executor,
         network_mode=base.network_mode,
         network_type=base.network_type,

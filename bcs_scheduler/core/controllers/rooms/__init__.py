@@ -1,0 +1,1 @@
+"""Rooms that the cluster manager keeps for placeholders."""

@@ -1,0 +1,213 @@
+"""Placeholders that run nothing: the cluster manager keeps their room (docs/decisions/0063-forms-of-placeholders.md).
+
+Such a placeholder has a taskgroup like any other, so all policies place and count it. Only its life differs: the
+taskgroup runs when its room is seen in an offer, and ends when the room is opened. An opened room is usable like any
+other part of an offer, and no other framework gets the room: the launch that uses the room gives it up in the
+same call. Rooms that are not used soon are given up, and so are rooms that no taskgroup has.
+
+Nothing is remembered that offers, lists of agents and records do not say again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface.leased import GiveUpRooms
+from offers.leased.rooms import Site, parts_of
+from store.reasons import TASKGROUP_TURNED
+from store.records import TaskGroup
+from store.records.running import Task
+from transactions.rules.taskgroups import lifecycle
+from transactions.rules.taskgroups.task_states import TaskState
+
+USE_SECONDS = 3.0
+"""Seconds for which an opened room waits in an offer for the launch that is to use it; at most half of `offer_hold`,
+because an offer without use is declined then."""
+SEEN_SECONDS = 30.0
+"""Seconds after which a room that no offer shows is not kept: the cluster manager has refused it, or the call is
+lost."""
+LISTED_PATIENCE = 120.0
+"""The same for the room of an agent that has the room by the latest list; the next list names the room again."""
+LISTED_SECONDS = 15.0
+"""A list of agents may be older than a change by so many seconds."""
+LISTS = 2
+"""Lists in a row without a room, after which the room does not exist."""
+
+
+class KeptRooms:
+    """Follows the taskgroups of placeholders whose rooms are kept, and the rooms that no taskgroup has."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+        self._rooms = turn.pool.rooms
+        self._live: dict[str, float] = {}
+        """Taskgroups that have not ended, with the Unix seconds since which this term knows them."""
+        self._missed: dict[str, int] = {}
+        """Lists in a row that did not have the room of a taskgroup."""
+        self._lists = 0
+        self._use = min(USE_SECONDS, turn.options.offer_hold / 2)
+
+    def recover(self) -> None:
+        """Takes up the taskgroups that exist."""
+        for group in self._turn.state.taskgroups.values():
+            if self._is_kept(group):
+                self._follow(group)
+
+    def next_timer(self) -> float | None:
+        """Unix seconds of the next look; None: at no particular time."""
+        return self._turn.now + self._use if self._rooms.opened else None
+
+    def notice(self, changed: Iterable[tuple[str, str]]) -> None:
+        """Follows new taskgroups of placeholders, and opens the rooms of unwanted ones."""
+        groups = self._turn.state.taskgroups
+        for kind, key in changed:
+            if kind != "taskgroup":
+                continue
+            group = groups.get(key)
+            if group is None or group.ended:
+                self._forget(key)
+            elif key in self._live or self._is_kept(group):
+                self._follow(group)
+
+    def tick(self) -> None:
+        """Follows offers, lists of agents and time."""
+        if not (self._rooms or self._live or self._turn.agents.rooms):
+            return
+        for name, offer in self._rooms.take_news().items():
+            self._seen(name, offer.agent_id)
+        if self._lists != self._turn.agents.lists:
+            self._lists = self._turn.agents.lists
+            self._listed()
+        for name in list(self._rooms.awaited):
+            self._late(name)
+        for site in self._due():
+            self._give_up(site)
+        self._turn.cut()
+
+    # --- taskgroups -------------------------------------------------------------------------------------------
+
+    def _is_kept(self, group: TaskGroup) -> bool:
+        version = self._turn.state.version(group.application_key, group.version)
+        return version is not None and version.kept and not group.ended
+
+    def _follow(self, group: TaskGroup) -> None:
+        if group.killing_since:
+            self._open(group.id)
+            self._report(group, TaskState.KILLED, "the room is open")
+            return
+        if group.id not in self._live:
+            self._live[group.id] = self._turn.now
+            if not group.started:
+                self._rooms.awaited.add(group.id)
+
+    def _forget(self, name: str) -> None:
+        """The taskgroup has ended. Its room, if there is one, is opened when it is seen."""
+        if self._live.pop(name, None) is not None:
+            self._missed.pop(name, None)
+            if name not in self._rooms.opened:
+                self._rooms.awaited.discard(name)
+
+    def _open(self, name: str) -> None:
+        self._turn.pool.open_room(name, self._turn.now)
+        self._rooms.awaited.add(name)
+
+    def _seen(self, name: str, agent_id: str) -> None:
+        group = self._turn.state.taskgroups.get(name)
+        self._missed.pop(name, None)
+        if name not in self._rooms.opened:
+            self._rooms.awaited.discard(name)
+        if group is None or group.ended:
+            self._open(name)
+        elif not group.started and not group.killing_since and group.agent_id == agent_id:
+            self._report(group, TaskState.RUNNING, "the room is kept")
+
+    def _late(self, name: str) -> None:
+        """Ends the wait for a room that does not appear."""
+        turn = self._turn
+        opened = self._rooms.opened.get(name)
+        if opened is not None:
+            known = any(name in rooms for rooms in turn.agents.rooms.values())
+            if turn.now >= opened + (LISTED_PATIENCE if known else SEEN_SECONDS):
+                self._rooms.gone(name)
+            return
+        group = turn.state.taskgroups.get(name)
+        since = self._live.get(name)
+        if group is None or since is None:
+            self._rooms.awaited.discard(name)
+        elif turn.connected and turn.now >= since + SEEN_SECONDS:
+            self._lose(group, "the cluster manager does not keep the room")
+
+    def _listed(self) -> None:
+        """Compares the kept rooms with a new list of agents."""
+        turn = self._turn
+        for names in turn.agents.rooms.values():
+            for name in names - self._live.keys():
+                group = turn.state.taskgroups.get(name)
+                if group is None or group.ended:
+                    self._open(name)
+        for name, since in list(self._live.items()):
+            group = turn.state.taskgroups.get(name)
+            if group is None or not group.started or turn.now < max(since, group.running_since) + LISTED_SECONDS:
+                continue
+            if name in turn.agents.rooms.get(group.agent_id, ()):
+                self._missed.pop(name, None)
+                continue
+            self._missed[name] = self._missed.get(name, 0) + 1
+            if self._missed[name] >= LISTS:
+                self._lose(group, "the room does not exist any more")
+
+    def _lose(self, group: TaskGroup, message: str) -> None:
+        lost = {"status": "Lost", "ended": True, "message": message, "updated_at": self._turn.now}
+        self._store(
+            group,
+            tuple(
+                task if task.ended else msgspec.structs.replace(task, last_status=task.status, **lost)
+                for task in group.tasks
+            ),
+        )
+
+    def _report(self, group: TaskGroup, state: TaskState, message: str) -> None:
+        report = lifecycle.Report(state, message, "", None, "", None)
+        applied = lifecycle.applied_report(report, group)
+        self._store(
+            group,
+            tuple(task if task.ended else lifecycle.reduce_task(task, applied, self._turn.now) for task in group.tasks),
+        )
+
+    def _store(self, group: TaskGroup, tasks: tuple[Task, ...]) -> None:
+        turn = self._turn
+        advanced = turn.uow.put(lifecycle.advance(group, tasks, turn.now))
+        if advanced.status != group.status:
+            words = f"{group.status} -> {advanced.status} {advanced.message}"
+            turn.record_event("taskgroup", group.id, TASKGROUP_TURNED[advanced.status], words)
+        turn.checkpoint()
+
+    # --- opened rooms -----------------------------------------------------------------------------------------
+
+    def _due(self) -> list[Site]:
+        """Agents with opened rooms that have not been used for too long."""
+        turn, sites = self._turn, dict[Site, None]()
+        for name, opened in self._rooms.opened.items():
+            for offer in self._rooms.offers_of(name):
+                if turn.now >= max(opened, offer.received_at) + self._use:
+                    sites[offer.agent_id, offer.role] = None
+        return list(sites)
+
+    def _give_up(self, site: Site) -> None:
+        turn, names = self._turn, self._rooms.names_on(*site)
+        if not turn.connected or turn.pool.allocations(*site):
+            return  # a launch on the agent is planned; the offers return after it
+        taken = turn.pool.take(*site)
+        turn.emit(
+            GiveUpRooms(
+                agent_id=site[0],
+                offer_ids=tuple(offer.id for offer in taken),
+                rooms=parts_of(taken, names),
+                cause=turn.cause,
+            )
+        )
+        for name in names:
+            self._rooms.gone(name)

@@ -1,0 +1,95 @@
+"""Kept rooms: parts of leased capacity that the cluster manager keeps for one taskgroup (`ResourceKey.room`).
+
+A room is in the offers of its agent. No demand may use the room until the room is opened; then it is like any other
+part of the offers, and the launch that uses the room gives it up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from offers.model import Allocation, Offer, ResourceKey
+
+Site = tuple[str, str]
+"""Agent id and role."""
+
+
+def names_in(offer: Offer) -> set[str]:
+    """The rooms that an offer has parts of."""
+    return {key.room for key, _ in (*offer.scalars, *offer.ranges) if key.room}
+
+
+def parts_of(offers: Iterable[Offer], names: Iterable[str]) -> Allocation:
+    """The parts of these rooms in offers of one agent."""
+    wanted, scalars = frozenset(names), dict[ResourceKey, int]()
+    ranges = []
+    for offer in offers:
+        for key, amount in offer.scalars:
+            if key.room in wanted:
+                scalars[key] = scalars.get(key, 0) + amount
+        ranges += [(key, part) for key, part in offer.ranges if key.room in wanted]
+    return Allocation(tuple(scalars.items()), tuple(ranges))
+
+
+class KeptRooms:
+    """The rooms in the offers of a pool. A pool without rooms costs nothing."""
+
+    def __init__(self) -> None:
+        self.opened: dict[str, float] = {}
+        """Rooms that anybody may use, with the Unix seconds since which they may. They need not be in an offer."""
+        self.awaited: set[str] = set()
+        """Rooms that are to be seen in an offer soon."""
+        self._offers: dict[str, dict[str, Offer]] = {}
+        self._news: dict[str, Offer] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._offers or self.opened or self.awaited)
+
+    def added(self, offer: Offer) -> None:
+        """An offer has come."""
+        for name in names_in(offer):
+            self._offers.setdefault(name, {})[offer.id] = offer
+            self._news[name] = offer
+
+    def removed(self, offer: Offer) -> None:
+        """An offer is gone."""
+        for name in names_in(offer) if self._offers else ():
+            offers = self._offers.get(name, {})
+            offers.pop(offer.id, None)
+            if not offers:
+                self._offers.pop(name, None)
+
+    def clear(self) -> None:
+        """All offers are gone."""
+        self._offers.clear()
+        self._news.clear()
+
+    def take_news(self) -> dict[str, Offer]:
+        """The rooms of offers that have come since the last call, each with an offer."""
+        news, self._news = self._news, {}
+        return news
+
+    def offers_of(self, name: str) -> Iterator[Offer]:
+        """The offers that have parts of a room."""
+        yield from self._offers.get(name, {}).values()
+
+    def used(self, allocations: Iterable[Allocation]) -> None:
+        """A launch takes parts of opened rooms. The rest of a room is seen again in another offer."""
+        for allocation in allocations:
+            for key, _ in (*allocation.scalars, *allocation.ranges):
+                if key.room:
+                    self.gone(key.room)
+
+    def gone(self, name: str) -> None:
+        """A room was given up, unless an offer still has a part of the room."""
+        if name not in self._offers:
+            self.opened.pop(name, None)
+            self.awaited.discard(name)
+
+    def names_on(self, agent_id: str, role: str) -> set[str]:
+        """The opened rooms in the offers of an agent for a role."""
+        return {
+            name
+            for name in self.opened
+            if any((offer.agent_id, offer.role) == (agent_id, role) for offer in self.offers_of(name))
+        }
