@@ -42,7 +42,7 @@ EventReason = Literal[
     "AgentJoined", "AgentLeft", "AgentDisabled", "AgentEnabled", "AgentTainted", "AgentSettingsChanged",
     "AgentSettingsForgotten", "AgentSettingsTooLarge", "DrainStarted", "DrainFinished", "DrainFailed",
     "DrainCancelled",
-    "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved", "TimesMoved",
+    "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved", "LeaderTookOver", "TimesMoved",
     "ReplacementsHalted", "ReplacementsResumed",
     "PolicyPluginFailed",
 ]  # fmt: skip
@@ -268,6 +268,7 @@ def _all() -> Iterator[tuple[EventReason, Meaning]]:
         "framework",
         ("FrameworkSubscribed", "The scheduler is connected to the cluster manager.", "subscribed"),
         ("FrameworkDisconnected", "The connection to the cluster manager was lost.", "disconnected", "warning"),
+        ("LeaderTookOver", "A scheduler has become the leader; the message has its address and its term.", ""),
         ("RebalanceFinished", "A rebalancing of the cluster has begun its moves, or has found none.", ""),
         ("FrameworkRemoved", "The cluster manager has removed the framework.", "removed", "error"),
         (

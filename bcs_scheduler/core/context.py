@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bcs_scheduler.core.event_log import EventRecorder
-from bcs_scheduler.core.interface import effects
+from bcs_scheduler.core.interface import effects, inputs
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.placer import Placer
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
@@ -225,3 +225,10 @@ def _highest_id(state: State) -> int:
     numbers = [nanoseconds_of(identity) for table in tables for identity in table]
     numbers += [int(a.version) for a in state.applications.values() if a.version.isdigit()]
     return max(numbers, default=0)
+
+
+def took_over(turn: TurnContext, event: inputs.TermBegan) -> None:
+    """Records which scheduler leads. The first term of a framework takes nothing over."""
+    identity = turn.state.framework.id
+    if identity:
+        turn.record_event("framework", identity, "LeaderTookOver", f"{event.scheduler} took over, term {event.epoch}")

@@ -29,9 +29,9 @@ RUN_OVERHEAD = 100
 """Bytes of a run beside its events, at most."""
 LONGEST = 500
 """Characters of a message; the rest is in the log."""
-OVERHEAD = 700
+OVERHEAD = 760
 """Bytes of an event, at most, beside the contents of its line: names of 63 characters for namespace and reason, two
-numbers, two words, and the id and the cause of the transaction, which are looked up."""
+numbers, two words, the address of an agent, and the id and the cause of the transaction, which are looked up."""
 
 INTERNAL = frozenset({"event", "core"})
 """Kinds of lines about the scheduler's own parts: for the log."""
@@ -125,6 +125,7 @@ class EventRecorder:
             level=line.level if line.level != "info" else REASONS[line.reason].level,
             transaction=transaction,
             cause=cause,
+            agent=group.agent_ip if kind == "taskgroup" and (group := self._state.taskgroups.get(key)) else "",
         )
 
     def _place(self, kind: str, key: str) -> tuple[str, str]:

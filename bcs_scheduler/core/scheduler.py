@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.context import TurnContext, took_over
 from bcs_scheduler.core.controllers.cluster.drains import Drains
 from bcs_scheduler.core.controllers.cluster.loss_guard import LossGuard
 from bcs_scheduler.core.controllers.cluster.message_sender import MessageSender
@@ -138,6 +138,7 @@ class Core:
             cluster_manager.ExecutorTerminated: self._status_updates.executor_terminated,
             cluster_manager.AgentRemoved: self._status_updates.agent_removed,
             cluster_manager.AgentsListed: self._agents_listed,
+            inputs.TermBegan: partial(took_over, self.turn_context),
             inputs.Tick: lambda event: None,
         }
         self.turn_context.engine.recover(self.state)

@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 
 import structlog
 
+from bcs_scheduler.core.interface import inputs
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.recorded import Sink
 from bcs_scheduler.leadership.checks.eligibility import obstacle, protected
@@ -249,6 +250,7 @@ class Runtime(PresentRole):
             past = [event for run in runs for event in run.events]
             threads.harmless("alarms", partial(self._alarms.leading, epoch, past, term.clock.now()))
         gc_tuning.term_begun()
+        term.inbox.put(inputs.TermBegan(scheduler=self._url, epoch=epoch, cause="takeover"))
         term.start()
         log.info(
             "leading",

@@ -254,6 +254,9 @@ class Event(Part, frozen=True, kw_only=True, array_like=True):
     transaction: str = ""
     cause: str = ""
     """Id of the request or report that led to it."""
+    agent: str = ""
+    """Address of the agent of a taskgroup, which is also the key of the events of this agent; empty for other objects,
+    and in events of versions before 0.2."""
 
 
 class EventLog(Record, frozen=True, kw_only=True, rename={"events": "happenings"}):

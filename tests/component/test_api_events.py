@@ -61,6 +61,7 @@ def test_events_are_listed_newest_last_with_all_they_say(gateway: CoreGateway, a
         "level": "info",
         "transaction": transaction,
         "cause": gateway.commands[0].cause,
+        "agent": "10.0.0.1",
     }
     assert placed["message"].startswith("on host-1")
     assert {event["name"] for event in events if event["kind"] == "application"} == {"web"}

@@ -265,6 +265,11 @@ def a_failed_task_has_said_something(world: World, name: str) -> Batch:
     )
 
 
+@case(inputs.TermBegan)
+def a_term_begins(world: World, name: str) -> Batch:
+    return one(inputs.TermBegan(scheduler="http://127.0.0.1:31000", epoch=7, cause="takeover"))
+
+
 @case(inputs.HealthReported)
 def a_prober_reports(world: World, name: str) -> Batch:
     (group,) = running(world, name, containers=CHECKED)

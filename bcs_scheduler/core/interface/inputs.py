@@ -36,3 +36,10 @@ class HealthReported(Input, frozen=True, kw_only=True):
 
 class Tick(Input, frozen=True, kw_only=True):
     """The moment the core asked for has come (or simply time has passed)."""
+
+
+class TermBegan(Input, frozen=True, kw_only=True):
+    """The first input of a term. `scheduler`: address of the API of the leader. `epoch`: number of the term."""
+
+    scheduler: str
+    epoch: int

@@ -74,9 +74,63 @@ def test_a_caller_of_one_namespace_is_told_that_leaders_are_missing(server: Stan
     server.on("GET", "/events", failed(403, "ann needs the role viewer in all namespaces", "forbidden"))
     result = bcs("story", "app/web", "-o", "json")
     assert causes(json.loads(result.out))[:2] == [("request", "api-1", [10, 11, 21]), ("report", "mesos:7", [12, 22])]
-    assert "changes of leader are not shown: ann needs" in result.err
+    assert "changes of leader and of agents are not shown: ann needs" in result.err
     server.on("GET", "/events", failed(400, "broken", "bad_parameter"))
     assert bcs("story", "app/web").code == 1
+
+
+def test_a_take_over_names_the_leader_and_has_its_connection(server: StandIn, bcs: Any) -> None:
+    took = {
+        **framework(19, "LeaderTookOver"),
+        "cause": "takeover",
+        "message": "http://10.0.0.2:31000 took over, term 7",
+    }
+    lost = framework(29, "FrameworkDisconnected")
+    server.on(
+        "GET", "/events", ok([took, *LEADERS[1:], {**took, "id": 40}, lost, framework(41, "FrameworkSubscribed")])
+    )
+    story = json.loads(bcs("story", "app/web", "-o", "json").out)
+    assert [(kind, numbers) for kind, _, numbers in causes(story) if kind in ("leader", "connection")] == [
+        ("leader", [19, 20]),
+        ("connection", [29]),
+        ("connection", [30]),
+        ("connection", [31]),
+        ("leader", [40, 41]),
+    ]
+    assert "LeaderTookOver: http://10.0.0.2:31000 took over, term 7" in bcs("story", "app/web").out
+
+
+def test_a_story_has_the_events_of_the_agents_of_its_taskgroups(server: StandIn, bcs: Any) -> None:
+    server.on("GET", PATH, ok([{**one, "agent": "10.0.0.1"} for one in EVENTS]))
+    here = {"id": "S1", "hostname": "host-1", "ip": "10.0.0.1", "key": "rack-1", "attributes": {}}
+    server.on(
+        "GET", "/agents", ok([here, {**here, "id": "S2", "ip": "10.0.0.2", "key": "rack-2", "hostname": "host-2"}])
+    )
+    agent = {"kind": "agent", "namespace": "", "transaction": ""}
+    agents = [
+        event(13, "AgentLeft", name="10.0.0.1", cause="agents", **agent),
+        event(14, "AgentLeft", name="10.0.0.2", cause="agents", **agent),
+        event(24, "DrainStarted", name="rack-1", cause="api-9", **agent),
+    ]
+    server.on("GET", "/events", ok([]), ok(agents))
+    story = json.loads(bcs("story", "app/web", "-o", "json").out)
+    assert causes(story) == [
+        ("request", "api-1", [10, 11, 21]),
+        ("report", "mesos:7", [12, 22]),
+        ("scheduler", "agents", [13]),
+        ("policy", "turn", [23]),
+        ("request", "api-9", [24]),
+    ]
+    assert [one.query["kind"] for one in server.seen if one.path == "/events"] == ["framework", "agent"]
+
+
+def test_a_pod_group_has_the_events_of_its_members(server: StandIn, bcs: Any) -> None:
+    created = event(1, "PodGroupCreated", kind="podgroup", name="together", transaction="", cause="api-0")
+    members = [{"application": name, "running": 1, "wanted": 1} for name in ("web", "db")]
+    server.on("GET", "/namespaces/defaultGroup/podgroups/together", ok({"status": {"members": members}}))
+    server.on("GET", PATH, ok([created]), ok(EVENTS[:2]), ok([EVENTS[2]]))
+    story = json.loads(bcs("story", "podgroup/together", "-o", "json").out)
+    assert [numbers for kind, _, numbers in causes(story) if kind in ("request", "report")] == [[1], [10, 11], [12]]
 
 
 def test_only_the_events_of_the_object_are_read(server: StandIn, bcs: Any) -> None:

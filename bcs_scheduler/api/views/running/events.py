@@ -24,7 +24,8 @@ SELECTIVE = ("kind", "name", "prefix", "owner", "reason", "level", "since", "tra
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """`id` grows with every event and is never used twice. `kind` and `name` identify the object; `transaction` is the
-    operation of the event and `cause` the id of the request or report that caused the event, if there are any."""
+    operation of the event and `cause` the id of the request or report that caused the event, if there are any. `agent`:
+    address of the agent of a taskgroup, else empty."""
 
     id: int
     time: str
@@ -36,6 +37,7 @@ class EventView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     level: str
     transaction: str
     cause: str
+    agent: str
 
 
 class GapView(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,7 @@ def show_event(event: Event) -> EventView:
         level=event.level,
         transaction=event.transaction,
         cause=event.cause,
+        agent=event.agent,
     )
 
 

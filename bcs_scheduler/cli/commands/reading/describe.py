@@ -95,7 +95,8 @@ def story(session: Session, words: tuple[str, ...], since: float | None, limit: 
     """Show the events of an object and of its parts, grouped by cause.
 
     The causes are requests of users, reports of the cluster manager, decisions of the policy, and changes of leader.
-    KIND is deployment, daemonset, application, taskgroup, transaction, service, agent or queue.
+    The story of a workload includes the agents of its taskgroups: joined, left, cordoned, drained.
+    KIND is deployment, daemonset, application, taskgroup, transaction, service, podgroup, agent or queue.
     """
     from bcs_scheduler.cli.kinds.workloads.story.causes import lines_of
     from bcs_scheduler.cli.kinds.workloads.story.reading import KINDS, read_story

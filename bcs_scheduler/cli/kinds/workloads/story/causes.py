@@ -11,6 +11,7 @@ from bcs_scheduler.cli.output.text import local_time
 from store.keys import transaction_name
 
 SUBSCRIBED, DISCONNECTED, REMOVED = "FrameworkSubscribed", "FrameworkDisconnected", "FrameworkRemoved"
+TOOK_OVER = "LeaderTookOver"
 POLICY = frozenset(
     {
         "TaskGroupEvicted",
@@ -60,12 +61,20 @@ def grouped(events: Iterable[Json], transactions: Mapping[str, Json]) -> list[Js
     groups: list[Json] = []
     known: dict[tuple[int, str, str], Json] = {}
     connection, disconnected = 0, False
+    takeover: Json | None = None
+    """The change of leader whose connection is still expected."""
     for event in sorted(events, key=lambda one: one["id"]):
         kind, cause = type_of(event), str(event["cause"])
+        if takeover is not None and event["reason"] == SUBSCRIBED:
+            takeover["events"].append(event)
+            takeover = None
+            continue
         if kind == "connection":
             connection += 1
-            if event["reason"] == SUBSCRIBED:
-                # A leader that connects again reports the loss of its connection first.
+            if event["reason"] == TOOK_OVER:
+                kind, disconnected = "leader", False
+            elif event["reason"] == SUBSCRIBED:
+                # Version 0.1 records no take-over. A leader that connects again has reported the lost connection.
                 kind, disconnected = ("connection" if disconnected else "leader"), False
             else:
                 disconnected = True
@@ -76,6 +85,7 @@ def grouped(events: Iterable[Json], transactions: Mapping[str, Json]) -> list[Js
             group = {"type": kind, "cause": cause, "time": event["time"], "transactions": [], "events": []}
             groups.append(group)
             known[key] = group
+            takeover = group if event["reason"] == TOOK_OVER else takeover
         group["events"].append(event)
         identity = event["transaction"]
         if identity and all(one["id"] != identity for one in group["transactions"]):

@@ -9,7 +9,7 @@ from typing import Any
 from bcs_scheduler.cli.client.lookup import application_of, find_agent, find_taskgroup, find_transaction
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.errors import CliError, NotFound
-from bcs_scheduler.cli.kinds.workloads.story.causes import DISCONNECTED, REMOVED, SUBSCRIBED, grouped
+from bcs_scheduler.cli.kinds.workloads.story.causes import DISCONNECTED, REMOVED, SUBSCRIBED, TOOK_OVER, grouped
 from bcs_scheduler.cli.output.text import moment, operation
 from bcs_scheduler.cli.session import Session
 
@@ -20,6 +20,7 @@ KINDS = {
     "taskgroups": "taskgroup",
     "transactions": "transaction",
     "services": "service",
+    "podgroups": "podgroup",
     "agents": "agent",
     "queues": "queue",
 }
@@ -46,27 +47,35 @@ def read_story(session: Session, kind: str, name: str, since: float | None, limi
         raise NotFound(f"no events of {kind} {name} are kept" + ("" if since is None else " for this time"))
     truncated = len(events) > limit
     shown = events[-limit:]
-    leaders = [event for event in _leaders(session, shown[0], limit) if event["id"] > shown[0]["id"]]
+    around = [event for event in _around(session, kind, shown, limit) if event["id"] > shown[0]["id"]]
+    known = {event["id"] for event in shown}
     return {
         "object": {"kind": kind, "namespace": namespace or "", "name": name},
         "gap": _gap(session, kind, name, namespace) if since is None else None,
         "truncated": truncated,
-        "causes": grouped([*shown, *leaders], _operations(session, shown)),
+        "causes": grouped([*shown, *(e for e in around if e["id"] not in known)], _operations(session, shown)),
     }
 
 
-def _leaders(session: Session, first: Json, limit: int) -> list[Json]:
-    """Events of the framework since the first event. None, with a warning, if the caller may not read objects without a
-    namespace."""
-    reasons = f"{SUBSCRIBED},{DISCONNECTED},{REMOVED}"
-    filters = {"kind": "framework", "reason": reasons, "since": f"{moment(first['time']):.6f}", "last": limit}
+def _around(session: Session, kind: str, shown: list[Json], limit: int) -> list[Json]:
+    """Events since the first one that explain others: of the framework, and of the agents of the taskgroups. None, with
+    a warning, if the caller may not read objects without a namespace."""
+    client = session.client
+    since = {"since": f"{moment(shown[0]['time']):.6f}", "last": limit}
+    addresses = {event["agent"] for event in shown if event.get("agent")}
     try:
-        return session.client.events(None, filters)
+        reasons = f"{SUBSCRIBED},{DISCONNECTED},{REMOVED},{TOOK_OVER}"
+        found = client.events(None, {"kind": "framework", "reason": reasons, **since})
+        if addresses and kind != "agent":
+            agents = [agent for agent in client.agents() if agent.get("ip") in addresses]
+            names = addresses.union(str(agent[key]) for agent in agents for key in AGENT_NAMES if agent.get(key))
+            found += [event for event in client.events(None, {"kind": "agent", **since}) if event["name"] in names]
     except CliError as error:
         if error.reason != FORBIDDEN:
             raise
-        session.warn(f"changes of leader are not shown: {error}")
+        session.warn(f"changes of leader and of agents are not shown: {error}")
         return []
+    return found
 
 
 def _transaction(session: Session, name: str) -> tuple[str, str]:
@@ -85,11 +94,25 @@ def _events(session: Session, kind: str, name: str, namespace: str | None, filte
         return client.events(namespace, {**filters, "owner": name})
     if kind == "transaction":
         return client.events(namespace, {**filters, "transaction": name})
+    if kind == "podgroup":
+        own = client.events(namespace, {**filters, "kind": kind, "name": name})
+        members = client.pod_group(session.namespace, name)["status"]["members"] if own else []
+        return _each_once(
+            [
+                *own,
+                *(e for one in members for e in client.events(namespace, {**filters, "owner": one["application"]})),
+            ]
+        )
     names = _agent_names(session, name) if kind == "agent" else [name]
     events = [event for one in names for event in client.events(namespace, {**filters, "kind": kind, "name": one})]
     if kind == "taskgroup":
         for identity in dict.fromkeys(event["transaction"] for event in events if event["transaction"]):
             events += client.events(namespace, {**filters, "kind": "transaction", "transaction": identity})
+    return _each_once(events)
+
+
+def _each_once(events: Iterable[Json]) -> list[Json]:
+    """The events in the order of their numbers."""
     return [each for _, each in sorted({event["id"]: event for event in events}.items())]
 
 
