@@ -81,13 +81,16 @@ class Directory:
         """Kept rooms of the agents that have any, by agent id."""
         self._moved: set[str] | None = None
         self.agents: dict[str, Agent] = {}
+        self.awaited: frozenset[str] = frozenset()
+        """Ids, host names and keys of agents that the cluster manager waits for."""
         self._keys: dict[str, set[str]] = {}
         self._away: dict[str, None] = {}
         """Keys that were listed and are not now, the latest to go at the end."""
         self._absent: dict[str, float] = {}
 
-    def learn(self, listed: Sequence[ListedAgent]) -> list[str]:
-        """Takes a list over (events.AgentsListed); returns the ids of agents that were not in the one before."""
+    def learn(self, listed: Sequence[ListedAgent], awaited: Iterable[str] = ()) -> list[str]:
+        """Takes a list over (events.AgentsListed); returns the ids of agents that were not in the one before.
+        `awaited`: ids, host names and keys of agents that the cluster manager waits for."""
         found = {agent.id: _agent(agent) for agent in listed}
         before = self.agents
         new = [identity for identity in found if identity not in before]
@@ -95,6 +98,7 @@ class Directory:
             self._moved.update(new)
             self._moved.update(identity for identity, agent in before.items() if found.get(identity) != agent)
         self.agents = found
+        self.awaited = frozenset(awaited)
         self.listed = True
         self.lists += 1
         self.rooms = {agent.id: frozenset(agent.rooms) for agent in listed if agent.rooms}
@@ -120,6 +124,11 @@ class Directory:
     def ids_of(self, key: str) -> set[str]:
         """Ids of the agents that operators name so."""
         return self._keys.get(key, set())
+
+    def awaits(self, name: str) -> bool:
+        """True if an agent that is not listed may be listed soon: no list has arrived yet, or the cluster manager waits
+        for an agent that has this id, host name or key."""
+        return not self.listed or name in self.awaited
 
     def was_key(self, key: str) -> bool:
         """Returns True if an agent that is or was listed has this key. An agent that is not listed now may be absent

@@ -310,7 +310,7 @@ class Core:
     def _agents_listed(self, event: cluster_manager.AgentsListed) -> None:
         self._record_agent_changes(event.agents)
         self.agents = list(event.agents)
-        self.turn_context.agents.learn(event.agents)
+        self.turn_context.agents.learn(event.agents, event.awaited)
         returned = self._reconciler.listed(event.agents, event.clock)
         self._task_killer.returned(returned)
         self._orphaned_tasks.returned(returned)

@@ -75,6 +75,10 @@ class Gateway(Protocol):
         """Agents as listed by the Mesos master last (core.interface.cluster_manager.AgentsListed). The
         list is replaced, never changed."""
 
+    def awaits_agent(self, name: str) -> bool:
+        """True if an agent of this id, host name or key that `agents` does not have may be listed soon: the master has
+        not listed its agents to this leader yet, or waits for the agent. False on a slave."""
+
     def queues(self) -> list[QueueFigures]:
         """Figures of all queues, by name; none on a slave."""
 

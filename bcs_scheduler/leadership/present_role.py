@@ -97,6 +97,10 @@ class PresentRole:
         term = self._term
         return term.core.agents if term is not None else []
 
+    def awaits_agent(self, name: str) -> bool:
+        term = self._term
+        return term is not None and term.core.turn_context.agents.awaits(name)
+
     def queues(self) -> list[QueueFigures]:
         term = self._term
         return term.core.turn_context.queues.figures() if term is not None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 import structlog
 
@@ -188,7 +189,12 @@ def agents(
     """Converts the list of agents. `clock`: Unix time of the master in seconds; 0.0 = not known. `owner`: name of the
     framework, for its kept rooms."""
     listed = tuple([_agent(agent, owner) for agent in response.get_agents.agents])
-    return cluster_manager.AgentsListed(agents=listed, clock=clock, cause=cause)
+    awaited = dict.fromkeys(chain.from_iterable(map(_names, response.get_agents.recovered_agents)))
+    return cluster_manager.AgentsListed(agents=listed, clock=clock, awaited=tuple(awaited), cause=cause)
+
+
+def _names(info: pb.AgentInfo) -> tuple[str, str, str]:
+    return info.id.value, info.hostname, name_of(attributes_of(info.attributes), info.hostname)
 
 
 def files_addresses(listed: Iterable[ListedAgent]) -> dict[str, HostPort]:

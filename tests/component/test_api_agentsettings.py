@@ -10,6 +10,7 @@ from bcs_scheduler.api.routes.cluster.agent_settings import UNLISTED
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed
 from bcs_scheduler.core.interface.plans import Rebalance
 from bcs_scheduler.core.interface.requests import CreateApplication, SetAgent
+from offers.agents import ListedAgent
 from store.records import Version
 from store.records.definition import Container
 from tests.component.apiserver import Api
@@ -120,6 +121,75 @@ def test_what_was_set_before_the_agents_were_listed_counts_for_them(api: Api, ga
         ("10.0.0.2", "AgentDisabled"),
         ("host-2", "AgentSettingsForgotten"),
     ]
+
+
+# --- lists that are not complete ----------------------------------------------------------------------------------
+
+
+def drain(name: str) -> tuple[str, str, Any]:
+    return "POST", f"/agentsettings/drain?ips={name}", None
+
+
+def enable(name: str) -> tuple[str, str, Any]:
+    return "POST", f"/agentsettings/enable?ips={name}", None
+
+
+def switch_one(name: str) -> tuple[str, str, Any]:
+    return "POST", f"/agentsetting/{name}/disable", None
+
+
+def forget(name: str) -> tuple[str, str, Any]:
+    return "DELETE", f"/agentsettings?ips={name}", None
+
+
+def read_some(name: str) -> tuple[str, str, Any]:
+    return "GET", f"/agentsettings?ips={name}", None
+
+
+def read_one(name: str) -> tuple[str, str, Any]:
+    return "GET", f"/agentsetting/{name}", None
+
+
+def read_drains(name: str) -> tuple[str, str, Any]:
+    return "GET", f"/agentsettings/drain?ips={name}", None
+
+
+READS = [read_some, read_one, read_drains]
+LOOKUPS = [*WAYS, drain, enable, switch_one, forget, *READS]
+
+
+@pytest.mark.parametrize("way", LOOKUPS)
+def test_an_agent_that_is_not_listed_yet_is_waited_for(gateway: CoreGateway, api: Api, way: Any) -> None:
+    """Right after a change of leaders a host name or id cannot be resolved: the change would go to another name."""
+    listed = gateway.listed
+    cases: list[tuple[list[ListedAgent], set[str] | None]] = [([], None), (listed, {"host-3", "agent-3", "10.0.0.3"})]
+    for agents, awaited in cases:
+        gateway.listed, gateway.awaited = agents, awaited
+        for name in ("host-3", "agent-3", "10.0.0.3"):
+            answer = send(api, way(name))
+            assert (answer.status_code, answer.json()["data"]["reason"]) == (503, "unavailable"), answer.text
+            assert answer.headers["Retry-After"] == "1"
+    assert not gateway.commands
+    gateway.awaited = {"host-4"}
+    assert send(api, way("host-3")).status_code != 503
+
+
+@pytest.mark.parametrize("way", LOOKUPS)
+def test_an_agent_with_settings_is_found_without_a_list(gateway: CoreGateway, api: Api, way: Any) -> None:
+    assert send(api, drain("host-1")).status_code == 200
+    gateway.listed, gateway.awaited = [], None
+    assert send(api, way("10.0.0.1")).status_code == 200
+
+
+@pytest.mark.parametrize("way", READS)
+def test_a_standby_has_no_list_and_points_to_the_leader(gateway: CoreGateway, api: Api, way: Any) -> None:
+    send(api, drain("host-1"))
+    gateway.listed = []
+    gateway.stand_by("http://leader:8080")
+    _, path, _ = way("host-1")
+    answer = send(api, way("host-1"))
+    assert answer.status_code == 307 and answer.headers["Location"].endswith(path)
+    assert send(api, way("10.0.0.1")).status_code == 200
 
 
 # --- plans --------------------------------------------------------------------------------------------------------

@@ -201,8 +201,9 @@ def test_what_cannot_be_read(api: Api, agent: AgentFiles, gateway: CoreGateway) 
     assert refusal(LOGS, task="T0") == (502, "agent")
     gateway.listed = [listed_agent(7, 1, 1)]
     assert refusal(LOGS, task="T0") == (502, "agent")
-    gateway.listed = []  # a new leader: clients repeat the request
-    assert refusal(LOGS, task="T0") == (503, "unavailable")
+    for awaited in (None, {gateway.core.state.taskgroups[GROUP].agent_id}):
+        gateway.listed, gateway.awaited = [], awaited  # a new leader, here or of Mesos: clients repeat the request
+        assert refusal(LOGS, task="T0") == (503, "unavailable")
 
 
 def test_a_standby_points_to_who_knows_the_agents(api: Api, gateway: CoreGateway) -> None:

@@ -399,6 +399,18 @@ def test_a_standby_points_to_the_leader(guarded: Guarded, gateway: CoreGateway) 
     assert refused.value.uri == f"http://leader:8080{BASE}{EXEC}"
 
 
+@pytest.mark.parametrize("kind", ["exec", "attach", "portforward", "copy"])
+def test_an_agent_that_is_not_listed_yet_is_waited_for(guarded: Guarded, gateway: CoreGateway, kind: str) -> None:
+    """After a change of leaders clients repeat the request; an agent that Mesos does not know is the end of it."""
+    path = f"/taskgroup/{GROUP}/{kind}"
+    gateway.listed, gateway.awaited = [], None
+    assert guarded.refusal(path=path) == (503, "unavailable")
+    gateway.listed, gateway.awaited = [listed_agent(7, 1, 1)], {"agent-1"}
+    assert guarded.refusal(path=path) == (503, "unavailable")
+    gateway.awaited = {"agent-2"}
+    assert guarded.refusal(path=path) == (502, "agent")
+
+
 def test_sessions_are_bounded(guarded: Guarded) -> None:
     with guarded.open() as first, guarded.open() as second:
         assert guarded.refusal() == (503, "unavailable")

@@ -44,6 +44,8 @@ class CoreGateway:
         self.begun = False
         self.withdrawn: list[Future[Reply]] = []
         self.listed: list[ListedAgent] = []
+        self.awaited: set[str] | None = set()
+        """Names of agents that the master waits for; None = it has not listed any agents yet."""
         self.master = ""
         self.ready = [Check("store", True, "connected")]
         self._role: Role = "master"
@@ -118,6 +120,9 @@ class CoreGateway:
 
     def agents(self) -> list[ListedAgent]:
         return self.listed
+
+    def awaits_agent(self, name: str) -> bool:
+        return self.awaited is None or name in self.awaited
 
     def queue_tree(self) -> TreeFigures | None:
         return self.core.turn_context.queues.tree()

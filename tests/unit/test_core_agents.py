@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bcs_scheduler.core.interface.cluster_manager import AgentsListed, Connected
+from bcs_scheduler.core.interface.effects import Reply
 from bcs_scheduler.core.interface.leased import OffersArrived
-from bcs_scheduler.core.interface.requests import CreateApplication
+from bcs_scheduler.core.interface.requests import CreateApplication, DrainAgent
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.scheduler import Core
 from offers.agents import ListedAgent
@@ -44,3 +45,26 @@ def test_without_the_list_offers_stand_for_the_whole_agent() -> None:
     core = Core([], CoreOptions(strict=True), NOW)
     core.turn([Connected(framework_id="f")], NOW)
     assert placed_on(core) == "half-full", "equal shares: the first offered"
+
+
+def drained(core: Core, name: str) -> str:
+    """Reason for which a drain is refused; empty if it began."""
+    (reply,) = (
+        effect
+        for unit in core.turn([DrainAgent(token=1, agent=name)], NOW)
+        for effect in unit.effects
+        if isinstance(effect, Reply)
+    )
+    return str(reply.error or "")
+
+
+def test_agents_that_the_cluster_manager_waits_for_are_not_unknown() -> None:
+    core = Core([], CoreOptions(strict=True), NOW)
+    directory = core.turn_context.agents
+    core.turn([Connected(framework_id="f")], NOW)
+    assert directory.awaits("anything") and not drained(core, "anything")
+    core.turn([AgentsListed(agents=(agent("a1", 1, 1),), awaited=("a2", "host-2"))], NOW)
+    assert [directory.awaits(name) for name in ("a1", "a2", "host-2", "a3")] == [False, True, True, False]
+    assert not drained(core, "host-2") and drained(core, "a3") == "not_found"
+    core.turn([AgentsListed(agents=(agent("a1", 1, 1),))], NOW)
+    assert not directory.awaits("host-2") and drained(core, "host-2") == "not_found"

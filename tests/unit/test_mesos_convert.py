@@ -220,6 +220,11 @@ def test_agents() -> None:
         allocated_resources=[scalar("cpus", 1.25)],
     )
     agent.registered_time.nanoseconds = 3_000_000_000
+    for number, attributes in ((1, [text("InnerIP", "10.0.0.1")]), (2, [])):
+        response.get_agents.recovered_agents.add(
+            hostname=f"h{number}", id=pb.AgentID(value=f"s{number}"), attributes=attributes
+        )
+    assert convert.agents(response, "c").awaited == ("s1", "h1", "10.0.0.1", "s2", "h2")
     assert convert.agents(response, "c").agents == (
         ListedAgent(
             id="s",

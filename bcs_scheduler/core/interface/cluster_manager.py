@@ -206,6 +206,9 @@ class AgentsListed(Input, frozen=True, kw_only=True):
     agents: tuple[ListedAgent, ...]
     clock: float = 0.0
     """Unix time of the cluster manager when it made the list, by the clock of `registered_time`; 0.0 = not known."""
+    awaited: tuple[str, ...] = ()
+    """Ids, host names and keys (ListedAgent.key) of agents that are not listed because the cluster manager waits for
+    them: its leader has changed, and they have not registered with the new one yet."""
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True, gc=False):

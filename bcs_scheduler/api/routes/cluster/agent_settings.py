@@ -23,6 +23,7 @@ from bcs_scheduler.api.documents.kinds.agents import (
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter, not_found
 from bcs_scheduler.api.http.operation import CONTINUE, LIMIT, Answer, Call, Param, Table
+from bcs_scheduler.api.reading.agents import check_complete, keys_of
 from bcs_scheduler.api.reading.query import page
 from bcs_scheduler.api.views.cluster.agents import SettingView, ids_by_setting, show_setting
 from bcs_scheduler.api.views.cluster.drains import AgentPlan, DrainView, show_drain
@@ -43,6 +44,8 @@ DRAIN_TIMEOUT = Param(
     "timeoutSeconds", "float", "Time after which the drain fails; the remaining taskgroups stay.", 1, 30 * 86400
 )
 DAEMONSETS = Param("daemonsets", "bool", "Also end the taskgroups of daemonsets, after all other taskgroups.")
+NAMED: errors.Reasons = (Reason.NOT_FOUND, errors.BAD_PARAMETER, Reason.UNAVAILABLE, errors.NOT_LEADING)
+"""Reasons for which a read about agents that the caller names may fail."""
 MAX_IPS = 10_000
 UNLISTED = "no agent of this name is listed; the setting applies as soon as one is listed"
 
@@ -60,7 +63,13 @@ class AgentResult(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a cordon or a drain. Left out without `dryRun`."""
 
 
-@table.read("/agentsettings", "List the settings of agents", query=(IPS, LIMIT, CONTINUE), answer=list[SettingView])
+@table.read(
+    "/agentsettings",
+    "List the settings of agents",
+    query=(IPS, LIMIT, CONTINUE),
+    answer=list[SettingView],
+    reasons=NAMED,
+)
 def list_settings(call: Call) -> Answer:
     state = call.state()
     found = dict(state.agent_settings)
@@ -80,7 +89,7 @@ def list_settings(call: Call) -> Answer:
     )
 
 
-@table.read("/agentsetting/{agent}", "Fetch the settings of one agent", answer=SettingView)
+@table.read("/agentsetting/{agent}", "Fetch the settings of one agent", answer=SettingView, reasons=NAMED)
 def get_setting(call: Call) -> Answer:
     state, listed = call.state(), call.gateway.agents()
     name = call.path["agent"]
@@ -89,6 +98,7 @@ def get_setting(call: Call) -> Answer:
         if setting is not None:
             ids = ids_by_setting(state, listed).get(key, set())
             return Answer(show_setting(state, setting, frozenset(ids)))
+    check_complete(call, name)
     raise not_found("settings of agent", name)
 
 
@@ -267,6 +277,7 @@ async def drain_agents(call: Call) -> Answer:
     "List the drains of agents with progress and blockers",
     query=(IPS, LIMIT, CONTINUE),
     answer=list[DrainView],
+    reasons=NAMED,
 )
 def list_drains(call: Call) -> Answer:
     state, listed = call.state(), call.gateway.agents()
@@ -332,7 +343,7 @@ def _ips(call: Call) -> list[str]:
     if wrong := next((name for name in names if not names_agent(name)), ""):
         raise bad_parameter("ips", f"names {wrong[:80]!r}, which is not an address, host name or id")
     called = Names(call.gateway.agents())
-    agents = list(dict.fromkeys(key for name in names for key in _keys(called, name)))
+    agents = list(dict.fromkeys(key for name in names for key in keys_of(call, called, name)))
     if not agents:
         raise bad_parameter("ips", "is required: agents separated by commas")
     if len(agents) > MAX_IPS:
@@ -347,16 +358,10 @@ def _meant(call: Call, names: Sequence[str]) -> list[tuple[int, str]]:
     problems = Problems()
     found: dict[str, int] = {}
     for i, name in enumerate(names):
-        for key in _keys(called, name):
+        for key in keys_of(call, called, name):
             if found.setdefault(key, i) != i:
                 where = member(element("$", i), "innerIP")
                 problems.add(where, f'"{name}" is given twice: {names[found[key]]} is the same agent')
     if problems:
         raise errors.invalid(problems.listed())
     return [(i, key) for key, i in found.items()]
-
-
-def _keys(called: Names, name: str) -> list[str]:
-    """Keys of the agents with this name. A name that no agent has stands for itself, so that agents can be set up
-    before they register (docs/original.md#unknown-agents)."""
-    return called.keys(name) or [name]

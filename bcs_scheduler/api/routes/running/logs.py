@@ -16,7 +16,8 @@ from bcs_scheduler.agentapi.sandbox import PIECE, AgentAway, Folder, NoSuchFile,
 from bcs_scheduler.api.access import forbidden
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import ApiError, bad_parameter, not_found
-from bcs_scheduler.api.http.operation import Answer, Call, Param, Streamed, Table, not_leading
+from bcs_scheduler.api.http.operation import Answer, Call, Param, Streamed, Table
+from bcs_scheduler.api.reading.agents import check_complete
 from bcs_scheduler.api.streams.downloads import Downloads
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.net.addresses import HostPort
@@ -50,6 +51,16 @@ LENGTH = Param("length", "int", f"Bytes at most. Default: {PIECE}.", 0, LONGEST)
 TAIL = Param("tail", "int", f"This number of last lines, but at most {LONGEST} bytes.", 0, MOST_LINES)
 ENCODING = Param("encoding", "text", "base64 returns the exact bytes. Default: text.", choices=("text", "base64"))
 
+REASONS: errors.Reasons = (
+    Reason.NOT_FOUND,
+    errors.NOT_STARTED,
+    errors.BAD_PARAMETER,
+    errors.AGENT,
+    Reason.UNAVAILABLE,
+    errors.NOT_LEADING,
+)
+"""Reasons for which a read of files of an agent may fail."""
+
 
 class FileView(msgspec.Struct, frozen=True, kw_only=True):
     """`path` relative to the folder that was listed; `mode` with the type bits of stat(2); `modified` Unix seconds."""
@@ -78,7 +89,7 @@ class LogView(msgspec.Struct, frozen=True, kw_only=True):
     "List a folder of a taskgroup's sandbox",
     query=(TASK, EXECUTOR, PATH),
     answer=list[FileView],
-    reasons=(Reason.NOT_FOUND, errors.NOT_STARTED, errors.BAD_PARAMETER, errors.AGENT),
+    reasons=REASONS,
 )
 async def list_files(call: Call) -> Answer:
     entries = await in_sandbox(call, lambda folder: folder.browse(call.query.get("path", "")))
@@ -95,7 +106,7 @@ async def list_files(call: Call) -> Answer:
     "Read a part of a file of a taskgroup's sandbox",
     query=(TASK, EXECUTOR, FILE, OFFSET, LENGTH, TAIL, ENCODING),
     answer=LogView,
-    reasons=(Reason.NOT_FOUND, errors.NOT_STARTED, errors.BAD_PARAMETER, errors.AGENT),
+    reasons=REASONS,
 )
 async def read_log(call: Call) -> Answer:
     query = call.query
@@ -120,7 +131,7 @@ async def read_log(call: Call) -> Answer:
     "/taskgroup/{id}/file",
     "Fetch the contents of a file of a taskgroup's sandbox",
     query=(TASK, EXECUTOR, PATH),
-    reasons=(Reason.NOT_FOUND, errors.NOT_STARTED, errors.BAD_PARAMETER, errors.AGENT, Reason.UNAVAILABLE),
+    reasons=REASONS,
     enveloped=False,
     media_type="application/octet-stream",
 )
@@ -193,14 +204,10 @@ def find_task(group: TaskGroup, wanted: str) -> Task:
 def host_port_of(call: Call, group: TaskGroup) -> HostPort:
     """The address at which the agent answers. Only the leader lists agents: standbys point to the leader. Raises
     ApiError."""
-    agents = call.gateway.agents()
-    for agent in agents:
+    for agent in call.gateway.agents():
         if agent.id == group.agent_id and agent.ip and agent.port:
             return HostPort(str(agent.ip), int(agent.port))
-    if call.gateway.role() != "master":
-        raise not_leading(call.gateway.leader_url())
-    if not agents:  # the first moments of a leader
-        raise ApiError(Reason.UNAVAILABLE, "Mesos has not listed the agents yet; try again")
+    check_complete(call, group.agent_id, f"the agent of {group.name}")
     raise ApiError(errors.AGENT, f"Mesos does not list the agent of {group.name} on {group.hostname}")
 
 

@@ -15,7 +15,15 @@ from bcs_scheduler.agentapi.sandbox import PIECE, Folder
 from bcs_scheduler.api.http import errors
 from bcs_scheduler.api.http.errors import bad_parameter, not_found
 from bcs_scheduler.api.http.operation import Answer, Call, Param, Table
-from bcs_scheduler.api.routes.running.logs import ENCODING, LONGEST, MOST_LINES, TASK, in_sandbox, unstarted
+from bcs_scheduler.api.routes.running.logs import (
+    ENCODING,
+    LONGEST,
+    MOST_LINES,
+    REASONS,
+    TASK,
+    in_sandbox,
+    unstarted,
+)
 from bcs_scheduler.core.interface.effects import Reason
 from bcs_scheduler.wire import kept_output
 
@@ -56,7 +64,7 @@ class OutputView(msgspec.Struct, frozen=True, kw_only=True):
     "Read the output of a task, both streams in order",
     query=(TASK, STREAM, AFTER, SINCE, TAIL, ROTATED, LENGTH, ENCODING),
     answer=OutputView,
-    reasons=(Reason.NOT_FOUND, errors.NOT_STARTED, errors.BAD_PARAMETER, errors.AGENT),
+    reasons=REASONS,
 )
 async def read_output(call: Call) -> Answer:
     query = call.query

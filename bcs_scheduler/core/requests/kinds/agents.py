@@ -82,7 +82,7 @@ class AgentRequests:
     def _drain(self, command: requests.DrainAgent) -> Data:
         turn, agent = self._turn, command.agent
         before = self._before(agent)
-        if turn.agents.listed and not turn.agents_named(agent):
+        if not turn.agents.awaits(agent) and not turn.agents_named(agent):
             raise Refused("not_found", f"agent {agent} is not known")
         if command.at_once < 1 or command.timeout < 0:
             raise Refused("invalid", "at least one taskgroup must be moved at once, and the time must not be negative")
