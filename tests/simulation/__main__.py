@@ -28,9 +28,9 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument(
         "--policy",
-        choices=("simple", "session", "hierarchical", "mixed"),
+        choices=("simple", "session", "hierarchical", "mixed", "guarantees"),
         default="simple",
-        help="policy of the scheduler; mixed: each role has a policy of its own",
+        help="policy; mixed: each role has its own; guarantees: hierarchical, in a full cluster",
     )
     parser.add_argument("--moves", action="store_true", help="with rebalancing, and policies by seed")
     parser.add_argument("--verbose", action="store_true", help="print the whole story of a single seed")
@@ -76,8 +76,7 @@ def _world(policy: str) -> dict[str, bool]:
     return {
         "sessions": policy == "session",
         "trees": policy == "hierarchical",
-        "moves": policy == "moves",
-        "mixed": policy == "mixed",
+        **{kind: policy == kind for kind in ("moves", "mixed", "guarantees")},
     }
 
 

@@ -25,6 +25,8 @@ class Faults:
     def __init__(self, world: World, nodes: Sequence[Node], store: Store, master: Master) -> None:
         self.world, self.nodes, self.store, self.master = world, nodes, store, master
         self._electing = False
+        self.sizes = (2000, 4000, 8000)
+        """Thousandths of cores of agents."""
         self._agents = 0
 
     # --- the cluster ------------------------------------------------------------------------------------------
@@ -42,7 +44,7 @@ class Faults:
                 "rack": float(world.number(1, 3)),
             },
             "capacity": {
-                "cpus": world.pick((2000, 4000, 8000)),
+                "cpus": world.pick(self.sizes),
                 "mem": world.pick((2_000_000, 4_000_000)),
                 "disk": 1_000_000,
             },

@@ -419,6 +419,11 @@ OF_MOVES = (
 )
 """Mutants that are looked for in worlds with moves."""
 
+OF_GUARANTEES = tuple(
+    Mutant(name, breaks, caught_by, seeds) for name, breaks, caught_by, seeds in mutanttrees.OF_GUARANTEES
+)
+"""Mutants that are looked for in worlds with guarantees."""
+
 OF_PARTITIONS = tuple(
     Mutant(name, breaks, caught_by, seeds) for name, breaks, caught_by, seeds in mutantpartitions.PLANTED
 )

@@ -90,6 +90,7 @@ def give_guarantees_back(patch: pytest.MonkeyPatch) -> None:
 def preempt_guarantees(patch: pytest.MonkeyPatch) -> None:
     """Preemption takes from queues that have no more than their guarantee."""
     patch.setattr(victims._Taken, "may_lose", lambda self, request, spares: True)
+    patch.setattr(victims, "_leaves_enough", lambda request, spares: True)
 
 
 def ignore_the_budget_of_victims(patch: pytest.MonkeyPatch) -> None:
@@ -121,3 +122,7 @@ PLANTED: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
     ("ignore the budget of victims", ignore_the_budget_of_victims, ("I41",), range(8, 48)),
     ("forget the sums", forget_the_sums, ("I55",), range(1, 41)),
 )
+OF_GUARANTEES: tuple[tuple[str, Any, tuple[str, ...], range], ...] = (
+    ("preempt guarantees", preempt_guarantees, ("I54",), range(1, 41)),
+)
+"""Looked for in worlds with guarantees."""

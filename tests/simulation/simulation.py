@@ -20,7 +20,7 @@ from tests.simulation.partitions import MixedOperators, with_partitions
 from tests.simulation.queues import QueueOperators
 from tests.simulation.sessions import asked, with_sessions
 from tests.simulation.store import Store
-from tests.simulation.trees import TreeOperators, created_by, with_trees
+from tests.simulation.trees import GuaranteeOperators, TreeOperators, created_by, small, with_trees
 from tests.simulation.users import Users
 from tests.simulation.violation import Violation
 from tests.simulation.world import World
@@ -63,13 +63,16 @@ class Simulation:
         moves: bool = False,
         mixed: bool = False,
         kept: bool = False,
+        guarantees: bool = False,
     ) -> None:
         """`sessions`: with the policy `session` (tests.simulation.sessions). `groups`: users put applications into
         groups (tests.simulation.podgroups). `reserving`: users ask for reservations (tests.simulation.reservations).
         `trees`: with the policy `hierarchical` (tests.simulation.trees). `moves`: users and a controller rebalance the
         cluster (tests.simulation.moving). `mixed`: each role has a policy of its own (tests.simulation.partitions).
-        `kept`: with `reserving`, placeholders run nothing."""
-        self.groups, self.reserving, self.trees, self.moves = groups, reserving, trees or mixed, moves
+        `kept`: with `reserving`, placeholders run nothing. `guarantees`: a full cluster whose queues have guarantees,
+        with the policy `hierarchical`."""
+        self.groups, self.reserving, self.moves, self.guarantees = groups, reserving, moves, guarantees
+        self.trees = trees or mixed or guarantees
         world = self.world = World(seed)
         self.store = Store(world)
         watch, hooks = Watch(), Hooks()
@@ -89,6 +92,10 @@ class Simulation:
             options = with_partitions(options, seed)
             self.users.asked = asked
             self.users.queues = MixedOperators(world, self.store.durable, options)
+        elif guarantees:
+            options = with_trees(options)
+            self.users.asked = small
+            self.users.queues = GuaranteeOperators(world, self.store.durable)
         elif trees:
             options = with_trees(options)
             self.users.asked = asked
@@ -100,6 +107,8 @@ class Simulation:
         self.nodes = [Node(world, f"node-{n}", self.store, self.master, options, hooks) for n in range(2)]
         self.prober = Prober(world, self.nodes, self.master)
         self.faults = Faults(world, self.nodes, self.store, self.master)
+        if guarantees:
+            self.faults.sizes = (1000, 1000, 2000)
         self.invariants = Invariants(world, self.store, self.master, self.users, options)
         self.convergence = Convergence(world, self.faults, self.invariants, self.users)
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
@@ -238,10 +247,12 @@ def simulate(
     moves: bool = False,
     mixed: bool = False,
     kept: bool = False,
+    guarantees: bool = False,
 ) -> Result:
     """Runs one seed; a violation is returned, with the stories of its objects (`verbose`: of everything). `sessions`,
-    `groups`, `reservations`, `trees`, `moves`, `mixed`, `kept`: as in `Simulation`."""
-    simulation = Simulation(seed, sessions, groups, reservations, trees, moves, mixed, kept)
+    `groups`, `reservations`, `trees`, `moves`, `mixed`, `kept`, `guarantees`: as in
+    `Simulation`."""
+    simulation = Simulation(seed, sessions, groups, reservations, trees, moves, mixed, kept, guarantees)
     violation = None
     began = simulation.world.now
     try:

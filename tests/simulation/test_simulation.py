@@ -13,6 +13,7 @@ import pytest
 from tests.simulation.mutants import (
     MUTANTS,
     OF_GROUPS,
+    OF_GUARANTEES,
     OF_MOVES,
     OF_PARTITIONS,
     OF_RESERVATIONS,
@@ -223,7 +224,21 @@ def test_mutants_of_partitions_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
     _is_caught(mutant, monkeypatch, mixed=True)
 
 
-@pytest.mark.parametrize("policy", ["simple", "session", "hierarchical", "mixed"])
+def test_guarantees_of_queues_stay_in_a_full_cluster() -> None:
+    counts: Counter[str] = Counter()
+    for seed in (*range(1, 9), 34):  # 34: an update makes an application smaller while a restart waits
+        result = simulate(seed, STEPS, guarantees=True)
+        assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
+        counts.update(result.counts)
+    assert counts["taskgroups evicted by queues"] >= 10
+
+
+@pytest.mark.parametrize("mutant", OF_GUARANTEES, ids=lambda mutant: mutant.name)
+def test_mutants_of_guarantees_are_caught(mutant: Mutant, monkeypatch: pytest.MonkeyPatch) -> None:
+    _is_caught(mutant, monkeypatch, guarantees=True)
+
+
+@pytest.mark.parametrize("policy", ["simple", "session", "hierarchical", "mixed", "guarantees"])
 def test_the_program_reports_the_events_and_exits_with_zero(policy: str) -> None:
     command = [sys.executable, "-m", "tests.simulation", "--seeds", "2", "--steps", "80", "--policy", policy]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)

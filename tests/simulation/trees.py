@@ -29,6 +29,7 @@ from bcs_scheduler.core.placement.partitions import tree_pass
 from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.document import canonical
 from store.records import Application, QueueTree, Record, ReschedulePayload, TaskGroup, Transaction
+from store.records.definition import Amounts, Container
 from store.state.unit_of_work import Unit
 from tests.simulation.driver import Term
 from tests.simulation.operators import NAMESPACES
@@ -137,6 +138,37 @@ class TreeOperators(QueueOperators):
         if present.document != canonical(CALM):
             return policies.PutQueueTree(document=canonical(CALM), **common)
         return None
+
+
+class GuaranteeOperators(TreeOperators):
+    """Operators who give both queues guarantees that change, and nothing that keeps preemption away."""
+
+    def ask(self, token: int, dry: bool) -> requests.Request:
+        """Another tree with guarantees."""
+        queues = [self._queue(name) for name in NAMESPACES]
+        document = {"queues": [{"name": "work", "queues": queues}], "placementrules": RULES[:1]}
+        common: dict[str, Any] = {"token": token, "dry_run": dry, "cause": f"user-{token}", "author": "ops"}
+        return policies.PutQueueTree(document=json.dumps(document), **common)
+
+    def _queue(self, name: str) -> dict[str, Any]:
+        least = self.world.pick((0.5, 1, 1, 2))
+        return {
+            "name": name,
+            "resources": {"guaranteed": {"cpus": least}},
+            "properties": {"preemption.delay": "1s", "application.sort.policy": self.world.pick(("fifo", "fair"))},
+        }
+
+
+def small(world: World) -> dict[str, Any]:
+    """Fields of versions in worlds with guarantees: many small taskgroups that fill the agents."""
+    requested = Amounts(cpus=world.pick((200, 300, 500)), mem=10_000, disk=1_000)
+    return {
+        "containers": (Container(command="serve", requests=requested),),
+        "constraints": (),
+        "role": "",
+        "priority": world.pick((0, 0, 1)),
+        "max_unavailable": world.pick((2, 4, 6)),
+    }
 
 
 class TreeRules:

@@ -184,11 +184,25 @@ class Reschedule(Kind):
             return "FINISH", f"{group.name} recovered to {group.status.lower()}"
         return None
 
+    @staticmethod
+    def _drop_surplus(ctx: Context, transaction: Transaction) -> None:
+        """Removes the old taskgroup if it has ended and its application became smaller meanwhile: no report follows
+        that would have it removed."""
+        application, group = ctx.application(transaction), ctx.state.taskgroups.get(transaction.taskgroup)
+        if (
+            application is not None
+            and group is not None
+            and group.ended
+            and groups.is_surplus(application, group.index)
+        ):
+            groups.remove(ctx, group, group.kill_reason or "no longer wanted")
+
     def step(self, ctx: Context, transaction: Transaction) -> Step:
         """Ends the old taskgroup, then asks for a place for the new one."""
         verdict = self.settled(ctx, transaction)
         application = ctx.application(transaction)
         if verdict is not None or application is None:
+            self._drop_surplus(ctx, transaction)
             return Step(verdict=verdict)
         group = ctx.state.taskgroups[transaction.taskgroup]
         if not group.ended and not group.unreachable_since:
