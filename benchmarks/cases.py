@@ -27,6 +27,7 @@ policy-...-N-A one session of placement policies alone, N tasks on A agents; the
                benchmarks.policies
 hierarchical-N-A, hierarchical-core-N-A    a launch with hierarchical queues against one with the policy simple, end
                to end and in the core alone (benchmarks.hierarchies); fails beyond 1.3 times
+whatif-N-A     the changes that would help, beside N running taskgroups (benchmarks.whatif); fails beyond one second
 queues-...-N-A hierarchical queues alone, N tasks on A agents; the cases and their bounds are in benchmarks.queues
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
@@ -46,7 +47,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import churn, claims, hierarchies, policies, queues, steady, storms
+from benchmarks import churn, claims, hierarchies, policies, queues, steady, storms, whatif
 from benchmarks.creating import creating
 from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
@@ -77,6 +78,7 @@ DEFAULT = (
     *policies.CASES,
     *queues.CASES,
     *hierarchies.CASES,
+    *whatif.CASES,
     "command-200",
     "probe-1000",
     "services-1000",
@@ -97,7 +99,9 @@ def parse(case: str) -> tuple[str, int, int]:
     if case in ("executor-start", "bcs-start"):
         return case, 1, 1
     placing = ("place", "place-constrained", "place-statements")
-    kinds = "|".join(("launch", "scale", "delete", *placing, *policies.KINDS, *queues.KINDS, *hierarchies.KINDS))
+    kinds = "|".join(
+        ("launch", "scale", "delete", *placing, *policies.KINDS, *queues.KINDS, *hierarchies.KINDS, *whatif.KINDS)
+    )
     match = re.fullmatch(rf"({kinds})-(\d+)-(\d+)", case)
     if case == "events-5000":
         return "events", 1000, 100
@@ -122,6 +126,8 @@ def run(case: str, store: StoreKind, source: Path | None = None) -> Result:
         return policies.policies(case, kind, taskgroups, agents)
     if kind.startswith("queues"):
         return queues.queues(case, kind, taskgroups, agents)
+    if kind in whatif.KINDS:
+        return whatif.whatif(case, taskgroups, agents)
     if kind in hierarchies.KINDS:
         return hierarchies.hierarchical(case, kind, taskgroups, agents, store, source)
     if kind.startswith("place"):

@@ -23,5 +23,6 @@ def allowance(ctx: Context, key: str) -> int:
     if (deployment is not None and deployment.status in UPDATING) or exclusive_operations(ctx, application):
         return 0
     counted = is_ready if lasting(application) else is_ready_or_finished
-    ready = sum(map(counted, state.groups_of(key).values()))
+    # The taskgroups that are not ready are few in an application that works.
+    ready = len(state.groups_of(key)) - sum(not counted(group) for group in state.readiness.unready(key).values())
     return max(0, ready - max(0, application.instances - bound_of(state, application)))

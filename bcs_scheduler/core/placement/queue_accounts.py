@@ -116,7 +116,8 @@ class QueueAccounts:
         options = self._options
         return len(options.parts()) == 1 or options.part_of(role).kind == "session"
 
-    def _queue_of(self, role: str, application: str) -> str:
+    def queue_of(self, role: str, application: str) -> str:
+        """The queue of an application: its full name with hierarchical queues, where root stands for no queue."""
         if self.trees is None or not self.trees.covers(role):
             return queue_of(self._state, namespace_of(application))
         tree_of = self.trees.roles.get(role)
@@ -129,7 +130,7 @@ class QueueAccounts:
         gangs = {(demand.role, demand.application) for demand in demands if demand is not None}
         found: dict[str, Counter[Waiting]] = {}
         for (role, application), number in list(engine.wanted.items()):
-            counts = found.setdefault(self._queue_of(role, application), Counter())
+            counts = found.setdefault(self.queue_of(role, application), Counter())
             counts[self._reason(role, application, (role, application) in gangs)] += number
         return found
 

@@ -6,7 +6,11 @@ from typing import Any
 
 import msgspec
 
+from store.keys import taskgroup_name
 from transactions.text import counted
+
+UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB"}
+"""Words after amounts."""
 
 
 class NewSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,9 +22,19 @@ class NewSize(msgspec.Struct, frozen=True, kw_only=True):
     gpus: float
 
 
+class RaisedLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit of a queue in cores or MB."""
+
+    resource: str
+    before: float = msgspec.field(name="from")
+    to: float
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One change. `kind` is `uncordonAgents` (with `agents`), `reduceResource` (`resource`, `from` and `to` per
-    taskgroup in cores or MB), `dropConstraint` (`constraint`), or `addAgents` (`count`, `size`, `attributes`)."""
+    taskgroup in cores or MB), `dropConstraint` (`constraint`), `addAgents` (`count`, `size`, `attributes`),
+    `drainAgent` (`agents` and the ids of their `taskgroups`; the agent is then uncordoned), `preemptTaskgroups`
+    (`taskgroups`), or `raiseQueueLimit` (`queue`, `limits`)."""
 
     kind: str
     agents: list[str] | None = None
@@ -31,6 +45,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 0
     size: NewSize | None = None
     attributes: dict[str, str | float] | None = None
+    taskgroups: list[str] | None = None
+    queue: str = ""
+    limits: list[RaisedLimit] | None = None
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,12 +57,22 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     taskgroups: int
 
 
+class Moved(msgspec.Struct, frozen=True, kw_only=True):
+    """A taskgroup (id) that a drain moves, and the host of its new agent."""
+
+    taskgroup: str
+    hostname: str
+
+
 class Solution(msgspec.Struct, frozen=True, kw_only=True):
-    """A set of changes with which all examined taskgroups have places. `text` repeats the changes."""
+    """A set of changes with which all examined taskgroups have places. `moves`: taskgroups that drains move. `evict`:
+    ids of taskgroups that the policy would end. `text` repeats the changes."""
 
     changes: list[Change]
     placed: int
     agents: list[Used]
+    moves: list[Moved] = []
+    evict: list[str] = []
     text: str = ""
 
 
@@ -74,7 +101,7 @@ def show_what_if(data: dict[str, Any]) -> WhatIf:
 def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:
     if not found.open:
         return ["no taskgroup waits for a place"]
-    if found.held_back:
+    if found.held_back and not solutions:
         return ["agents have room for the taskgroups; see the queue, gang or policy above"]
     lines = [f"{one.text}: {counted(one.placed, 'taskgroup')} placed on {_agents(one.agents)}" for one in solutions]
     if not lines and found.complete:
@@ -98,10 +125,23 @@ def _words(change: Change) -> str:
                 f"uncordon {counted(len(names), 'agent')} ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
             )
         case "reduceResource":
-            unit = "cores" if change.resource == "cpus" else "MB"
+            unit = UNITS.get(change.resource, "")
             return f"reduce {change.resource} per taskgroup from {change.before:g} to {change.to:g} {unit}"
         case "dropConstraint":
             return f"drop {change.constraint}"
+        case "drainAgent":
+            moved = counted(len(change.taskgroups or []), "taskgroup")
+            return f"drain agent {', '.join(change.agents or [])} ({moved}) and uncordon the agent"
+        case "preemptTaskgroups":
+            ended = list(map(taskgroup_name, change.taskgroups or []))
+            more = f" and {len(ended) - 3} more" if len(ended) > 3 else ""
+            return f"end {counted(len(ended), 'less important taskgroup')} ({', '.join(ended[:3])}{more})"
+        case "raiseQueueLimit":
+            parts = (
+                f"{one.resource} from {one.before:g} to {one.to:g} {UNITS.get(one.resource, '')}".rstrip()
+                for one in change.limits or []
+            )
+            return f"raise the limit of queue {change.queue}: {', '.join(parts)}"
     size = change.size
     if size is None:
         return change.kind

@@ -76,7 +76,7 @@ def applied(demand: Demand[Slot], levers: Sequence[Lever], strengths: Strengths)
             demand = demand._replace(request=demand.request._replace(**{lever.part: amount}))
         elif lever.kind == DROP:
             dropped.add(lever.facts)
-        else:
+        elif isinstance(lever.facts, Agents):
             demand = demand._replace(except_agents=demand.except_agents.difference(lever.facts.ids[:strength]))
     if dropped:
         rules = demand.rules

@@ -2,29 +2,39 @@
 
 The search works on a copy of the offers, in slices, for `SECONDS` at most by the time of the turns. Nothing changes.
 The matcher decides, also with the policies `session` and `hierarchical`. If agents have room and a queue, a gang or the
-policy holds the taskgroups back, the answer has `heldBack`.
+policy holds the taskgroups back, the answer has `heldBack`, and limits of queues are raised on trial.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import plans, requests
-from bcs_scheduler.core.placement.placer import SLICE
+from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
+from bcs_scheduler.core.placement.whatif import evictions, limits
+from bcs_scheduler.core.placement.whatif.evictions import DRAIN, PREEMPT, Drained, Ended, freed
 from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
 from offers.dimensions import THOUSANDTHS
 from offers.leased.pool import OfferPool
-from offers.model import Demand, Placement
+from offers.model import Demand, Occupant, Placement
 from store.ids import object_key
 from transactions.base import Refused, Slot
 
 Data = dict[str, Any]
-Places = list[Placement[Slot]]
+
+
+class Places(NamedTuple):
+    """The places of a trial."""
+
+    own: list[Placement[Slot]]
+    moved: list[Placement[Slot]]
+    """Places of taskgroups that drains move; `Slot.replaces` is the taskgroup."""
+
 
 SECONDS = 1.0
 """Seconds that a search lasts at most, by the times of the turns."""
@@ -65,7 +75,10 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data) -> Iterator[None]
     yield
     if (yield from _try_on(turn, pool, tried)) is not None:
         data["heldBack"] = True
+        suffices = yield from limits.search(turn, demand)
+        data["solutions"] = [_shown_limits(suffices)] if suffices is not None else []
         return
+    levers += yield from evictions.levers_of(turn, pool, tried)
     found, complete = yield from search(levers, partial(_attempt, turn, pool, tried, levers), budget)
     data["complete"] = complete
     data["solutions"] = [_shown(turn, demand, levers, one) for one in found[:SOLUTIONS]]
@@ -74,30 +87,82 @@ def _look(turn: TurnContext, demand: Demand[Slot], data: Data) -> Iterator[None]
 def _attempt(
     turn: TurnContext, pool: OfferPool, demand: Demand[Slot], levers: list[Lever], strengths: Strengths
 ) -> Generator[None, None, Places | None]:
-    return _try_on(turn, pool, applied(demand, levers, strengths))
+    gone, moved = freed(levers, strengths)
+    return _try_on(turn, pool, applied(demand, levers, strengths), gone, moved)
 
 
-def _try_on(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Generator[None, None, Places | None]:
-    """The places of all slots on the copy, which stays as it is; None if a slot finds no place. One slice per step."""
-    placed: Places = []
+def _try_on(
+    turn: TurnContext,
+    pool: OfferPool,
+    demand: Demand[Slot],
+    gone: Sequence[Occupant] = (),
+    moved: Sequence[Demand[Slot]] = (),
+) -> Generator[None, None, Places | None]:
+    """The places of all slots on the copy, which stays as it is; None if a slot finds no place. One slice per step.
+    `gone`: taskgroups that have left. `moved`: demands that must find places first."""
+    places = Places([], [])
     with turn.placer.trial_on(pool) as trial:
-        while len(placed) < len(demand.slots):
-            part = demand._replace(slots=demand.slots[len(placed) : len(placed) + SLICE], min_members=0)
-            found = trial.statement.place(part)
-            placed += found
-            yield
-            if len(found) < len(part.slots):
+        if gone:
+            trial.statement.set_aside(gone)
+        for other in moved:
+            if not (yield from _place_all(trial, other, places.moved)):
                 return None
-    return placed
+        if not (yield from _place_all(trial, demand, places.own)):
+            return None
+    return places
+
+
+def _place_all(trial: TrialPlan, demand: Demand[Slot], places: list[Placement[Slot]]) -> Generator[None, None, bool]:
+    """Adds the places of all slots to `places`. False: a slot finds no place."""
+    for start in range(0, len(demand.slots), SLICE):
+        part = demand._replace(slots=demand.slots[start : start + SLICE], min_members=0)
+        found = trial.statement.place(part)
+        places += found
+        yield
+        if len(found) < len(part.slots):
+            return False
+    return True
 
 
 def _shown(turn: TurnContext, demand: Demand[Slot], levers: list[Lever], found: Solution[Places]) -> Data:
-    names = Counter(placement.hostname for placement in found.result)
+    places = found.result
     return {
         "changes": [_change(turn, demand, levers[number], strength) for number, strength in found.strengths.items()],
-        "placed": len(found.result),
-        "agents": [{"hostname": name, "taskgroups": count} for name, count in sorted(names.items())],
+        "placed": len(places.own),
+        "agents": _agents(places.own),
+        "moves": [{"taskgroup": one.slot.replaces, "hostname": one.hostname} for one in places.moved],
+        "evict": [],
     }
+
+
+def _shown_limits(found: limits.Suffices) -> Data:
+    """The answer of raised limits."""
+    result = found.foreseen.result
+    before = {limit.queue: limit.most for limit in found.before}
+    return {
+        "changes": [
+            {
+                "kind": limits.RAISE,
+                "queue": queue,
+                "limits": [_raised(name, before[queue][name], amount) for name, amount in amounts.items()],
+            }
+            for queue, amounts in found.raised.items()
+        ],
+        "placed": len(result.placements),
+        "agents": _agents(result.placements),
+        "moves": [],
+        "evict": list(found.foreseen.evicted),
+    }
+
+
+def _raised(name: str, before: int, after: int) -> Data:
+    displayed = THOUSANDTHS.get(name).displayed
+    return {"resource": name, "from": displayed(before), "to": displayed(after)}
+
+
+def _agents(places: Sequence[Placement[Slot]]) -> list[Data]:
+    names = Counter(placement.hostname for placement in places)
+    return [{"hostname": name, "taskgroups": count} for name, count in sorted(names.items())]
 
 
 def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int) -> Data:
@@ -111,6 +176,12 @@ def _change(turn: TurnContext, demand: Demand[Slot], lever: Lever, strength: int
         return {**shown, "resource": lever.part, "from": displayed(requested), "to": displayed(after)}
     if lever.kind == DROP:
         return {**shown, "constraint": lever.part}
+    if lever.kind == PREEMPT:
+        ended: Ended = lever.facts
+        return {**shown, "taskgroups": [group.id for group in ended.first(strength)]}
+    if lever.kind == DRAIN:
+        drained: Drained = lever.facts
+        return {**shown, "agents": [drained.name], "taskgroups": [group.id for group in drained.groups]}
     facts: Agents = lever.facts
     if lever.kind == UNCORDON:
         return {**shown, "agents": list(facts.names[:strength])}

@@ -1,0 +1,321 @@
+"""Changes that end or move taskgroups: preemption of less important ones, and drains of agents that are used again.
+
+The taskgroups are set aside on the copy of the offers, so that the trial sees their room. The number of taskgroups that
+are looked at is bounded, so the cost does not grow with the taskgroups of the cluster.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.whatif.search import Lever, Strengths
+from offers.agents import Agent
+from offers.dimensions import THOUSANDTHS
+from offers.leased.pool import OfferPool
+from offers.model import Demand, Occupant
+from store.records import TaskGroup, Version
+from transactions.base import Slot, Step
+from transactions.resources import occupancy, resource_request
+from transactions.rules import evictions
+from transactions.rules.application_types import bound_to_agents
+from transactions.rules.draining import bound_of
+from transactions.rules.taskgroups.lifecycle import is_ready_or_finished
+
+PREEMPT, DRAIN = "preemptTaskgroups", "drainAgent"
+"""Codes of the kinds of changes."""
+AT_ONCE = 1000
+"""Applications that are looked at in one step."""
+SEEN = 512
+"""Agents with taskgroups that may be preempted, those of the least important applications first."""
+AGENTS = 128
+"""Agents among these whose taskgroups are looked at, those with the most free room."""
+OF_APPLICATION = 64
+"""Taskgroups of one application that lead to an agent, at most."""
+DRAINS = 6
+"""Agents whose drain is tried, those with the fewest taskgroups."""
+MOVED = 32
+"""Taskgroups of an agent whose drain is tried, at most."""
+
+Amounts = dict[str, int]
+
+
+class Ended(NamedTuple):
+    """Facts of a lever that preempts: taskgroups in steps, each of which makes room for one more slot."""
+
+    steps: tuple[tuple[TaskGroup, ...], ...]
+    occupants: dict[str, Occupant]
+    """The taskgroups with their resources, by id."""
+
+    def first(self, strength: int) -> list[TaskGroup]:
+        """The taskgroups of the first steps."""
+        return [group for step in self.steps[:strength] for group in step]
+
+
+class Drained(NamedTuple):
+    """Facts of a lever that drains an agent and then uses the agent again."""
+
+    agent_id: str
+    name: str
+    groups: tuple[TaskGroup, ...]
+    occupants: tuple[Occupant, ...]
+    demands: tuple[Demand[Slot], ...]
+    """The demands of the taskgroups that move."""
+
+
+def freed(levers: Sequence[Lever], strengths: Strengths) -> tuple[list[Occupant], list[Demand[Slot]]]:
+    """The taskgroups that are gone with the changes, and the demands of those that need another place first."""
+    gone: list[Occupant] = []
+    drained = [levers[number].facts for number, strength in strengths.items() if strength and _is(levers[number])]
+    for number, strength in strengths.items():
+        facts = levers[number].facts
+        if isinstance(facts, Ended):
+            gone += [facts.occupants[group.id] for group in facts.first(strength)]
+    away = frozenset(facts.agent_id for facts in drained)
+    moved = [
+        demand._replace(except_agents=demand.except_agents | away) for facts in drained for demand in facts.demands
+    ]
+    return [*gone, *(one for facts in drained for one in facts.occupants)], moved
+
+
+def _is(lever: Lever) -> bool:
+    return isinstance(lever.facts, Drained)
+
+
+def levers_of(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Generator[None, None, list[Lever]]:
+    """The levers that end or move taskgroups. `pool`: the copy of the offers."""
+    found = yield from _preempting(turn, pool, demand)
+    return [*found, *_draining(turn, pool, demand)]
+
+
+# --- preemption ---------------------------------------------------------------------------------------------------
+
+
+def _preempting(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> Generator[None, None, list[Lever]]:
+    own = _version(turn, demand.application)
+    if own is None or own.preemption_policy == "Never":
+        return []
+    budgets = _Budgets(turn)
+    priority: dict[str, int] = {}
+    queue = turn.queues.queue_of(demand.role, demand.application)
+    keys = list(turn.state.applications)
+    for start in range(0, len(keys), AT_ONCE):
+        for key in keys[start : start + AT_ONCE]:
+            version = _version(turn, key)
+            if version is None or version.priority >= own.priority or key == demand.application:
+                continue
+            if turn.queues.queue_of(demand.role, key) == queue:
+                priority[key] = version.priority
+        yield
+    by_agent = _chosen(turn, pool, demand, priority, budgets)
+    yield
+    steps: list[tuple[int, int, str, tuple[TaskGroup, ...]]] = []
+    for agent_id, members in by_agent.items():
+        if _admits(turn, demand, agent_id, members[0][1].hostname):
+            for step in _steps(_free(pool, agent_id, demand.role), demand, members):
+                least = max(priority[group.application_key] for group in step)
+                steps.append((len(step), least, agent_id, step))
+    steps.sort(key=lambda one: one[:3])
+    chosen = list(_within(budgets, [step for _, _, _, step in steps]))[: len(demand.slots)]
+    if not chosen:
+        return []
+    occupants = {group.id: occupancy.occupant(turn.state, turn.agents, group) for step in chosen for group in step}
+    return [Lever(PREEMPT, len(chosen), 5, facts=Ended(tuple(chosen), occupants))]
+
+
+def _version(turn: TurnContext, key: str) -> Version | None:
+    application = turn.state.applications.get(key)
+    return turn.state.version(key, application.version) if application is not None else None
+
+
+class _Budgets(dict[str, int]):
+    """The number of taskgroups that each application may lose: by its disruption budget, and by the minimum of its
+    gang."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        super().__init__()
+        self._turn = turn
+
+    def __missing__(self, key: str) -> int:
+        version = _version(self._turn, key)
+        least = version.min_available if version is not None and version.min_available > 1 else 0
+        number = min(evictions.allowance(self._turn.context, key), len(self._turn.state.groups_of(key)) - least)
+        return self.setdefault(key, number)
+
+
+def _chosen(
+    turn: TurnContext, pool: OfferPool, demand: Demand[Slot], priority: dict[str, int], budgets: _Budgets
+) -> dict[str, list[tuple[int, TaskGroup]]]:
+    """Taskgroups that may be preempted with their priorities, by agent. `priority`: by application."""
+    seen: dict[str, None] = {}
+    for key in sorted(priority, key=lambda key: (priority[key], key)):
+        if len(seen) >= SEEN:
+            break
+        if budgets[key] > 0:
+            for group in islice(turn.state.groups_of(key).values(), OF_APPLICATION):
+                seen[group.agent_id] = None
+    need = _amounts(demand.request)
+
+    def room(agent_id: str) -> float:
+        free = _free(pool, agent_id, demand.role)
+        return min((min(free.get(name, 0), amount) / amount for name, amount in need.items()), default=0.0)
+
+    found: dict[str, list[tuple[int, TaskGroup]]] = {}
+    for agent_id in sorted(seen, key=lambda one: (-room(one), one))[:AGENTS]:
+        members = [
+            (priority[group.application_key], group)
+            for group in turn.state.groups_on(agent_id).values()
+            if group.application_key in priority
+            and budgets[group.application_key] > 0
+            and _is_running(group, demand.role)
+        ]
+        if members:
+            found[agent_id] = members
+    return found
+
+
+def _is_running(group: TaskGroup, role: str) -> bool:
+    return (group.role or "*") == role and is_ready_or_finished(group) and not group.ended
+
+
+def _steps(
+    free: Amounts, demand: Demand[Slot], members: list[tuple[int, TaskGroup]]
+) -> Iterator[tuple[TaskGroup, ...]]:
+    """Sets of taskgroups of one agent, each of which makes room for one more slot beside those before."""
+    members = sorted(members, key=lambda one: (one[0], -one[1].created_at, one[1].id))
+    need = _amounts(demand.request)
+    for _ in demand.slots:
+        lacks = {name: amount - free.get(name, 0) for name, amount in need.items() if amount > free.get(name, 0)}
+        step = _fewest([group for _, group in members], lacks)
+        if step is None:
+            return
+        taken = {group.id for group in step}
+        members = [one for one in members if one[1].id not in taken]
+        for group in step:
+            for name, amount in _amounts(group.resources).items():
+                free[name] = free.get(name, 0) + amount
+        free = {name: amount - need.get(name, 0) for name, amount in free.items()}
+        if step:
+            yield step
+
+
+def _fewest(groups: Sequence[TaskGroup], lacks: Amounts) -> tuple[TaskGroup, ...] | None:
+    """Few taskgroups that hold the missing amounts, the least important ones first; None if all do not suffice."""
+    if not lacks:
+        return ()
+    for group in groups:
+        if not _rest(lacks, (group,)):
+            return (group,)
+    chosen: list[TaskGroup] = []
+    left, rest = lacks, list(groups)
+    while left:
+        held = [sum(min(_amounts(group.resources).get(name, 0), amount) / amount for name, amount in left.items())
+                for group in rest]  # fmt: skip
+        if not rest or max(held) <= 0:
+            return None
+        chosen.append(rest.pop(held.index(max(held))))
+        left = _rest(lacks, chosen)
+    for group in list(chosen):
+        others = [one for one in chosen if one is not group]
+        if not _rest(lacks, others):
+            chosen = others
+    return tuple(chosen)
+
+
+def _rest(lacks: Amounts, groups: Sequence[TaskGroup]) -> Amounts:
+    """The amounts that lack beside those of the taskgroups."""
+    held = [_amounts(group.resources) for group in groups]
+    rest = {name: amount - sum(one.get(name, 0) for one in held) for name, amount in lacks.items()}
+    return {name: amount for name, amount in rest.items() if amount > 0}
+
+
+def _within(budgets: _Budgets, steps: Sequence[tuple[TaskGroup, ...]]) -> Iterator[tuple[TaskGroup, ...]]:
+    """The steps that the disruption budgets allow together, in their order."""
+    left = dict(budgets)
+    for step in steps:
+        keys = [group.application_key for group in step]
+        if all(left[key] >= keys.count(key) for key in keys):
+            for key in keys:
+                left[key] -= 1
+            yield step
+
+
+def _amounts(record: object) -> Amounts:
+    return {name: int(getattr(record, name)) for name in THOUSANDTHS.names if getattr(record, name)}
+
+
+def _free(pool: OfferPool, agent_id: str, role: str) -> Amounts:
+    row = pool.row(agent_id, role)
+    if row is None or not row.open:
+        return {}
+    return {name: row.amounts[pool.table.line_of[name]] for name in THOUSANDTHS.names}
+
+
+def _admits(turn: TurnContext, demand: Demand[Slot], agent_id: str, hostname: str) -> bool:
+    """False if the agent is cordoned or drained, or its attributes do not meet the constraints."""
+    known = turn.agents.agents.get(agent_id)
+    if known is None:
+        return agent_id not in demand.except_agents
+    setting = turn.state.agent_settings.get(known.key)
+    if agent_id in demand.except_agents or (setting is not None and setting.disabled):
+        return False
+    return demand.rules.could_admit({**known.attributes, "hostname": hostname})
+
+
+# --- drains -------------------------------------------------------------------------------------------------------
+
+
+def _draining(turn: TurnContext, pool: OfferPool, demand: Demand[Slot]) -> list[Lever]:
+    """The agents with the fewest taskgroups that would have room for a slot if they were empty."""
+    need = _amounts(demand.request)
+    sized = [
+        (len(turn.state.groups_on(agent.id)), agent.id, agent)
+        for agent in turn.agents.agents.values()
+        if _is_large(turn.pool.totals.get(agent.id), need)
+    ]
+    levers: list[Lever] = []
+    for number, agent_id, agent in sorted(sized, key=lambda one: one[:2]):
+        if number > MOVED or len(levers) == DRAINS:
+            break
+        groups = tuple(group for group in turn.state.groups_on(agent_id).values() if not group.ended)
+        if groups and _admits(turn, demand, agent_id, agent.hostname) and all(_moves(turn, one) for one in groups):
+            facts = _drained(turn, agent, groups)
+            held = [_amounts(group.resources) for group in groups]
+            free = _free(pool, agent_id, demand.role)
+            room = {name: free.get(name, 0) + sum(one.get(name, 0) for one in held) for name in need}
+            if facts is not None and all(room[name] >= amount for name, amount in need.items()):
+                levers.append(Lever(DRAIN, 1, 3, facts.name, facts))
+    return levers
+
+
+def _is_large(total: tuple[int, int] | None, need: Amounts) -> bool:
+    """False if an empty agent with these cores and this memory has no room for a slot; None: the size is not known."""
+    return total is not None and total[0] >= need.get("cpus", 0) and total[1] >= need.get("mem", 0)
+
+
+def _moves(turn: TurnContext, group: TaskGroup) -> bool:
+    """False for taskgroups that a drain leaves, or that may never be unavailable."""
+    application = turn.state.applications.get(group.application_key)
+    if application is None or bound_to_agents(application) or group.killing_since or group.unreachable_since:
+        return False
+    return bound_of(turn.state, application) > 0
+
+
+def _drained(turn: TurnContext, agent: Agent, groups: tuple[TaskGroup, ...]) -> Drained | None:
+    alike: dict[tuple[str, str], list[TaskGroup]] = defaultdict(list)
+    for group in groups:
+        alike[group.application_key, group.version].append(group)
+    demands: list[Demand[Slot]] = []
+    ctx = turn.context
+    for (key, name), members in alike.items():
+        version = turn.state.version(key, name)
+        if version is None:
+            return None
+        step = Step(slots=tuple(Slot(group.index, group.id) for group in members))
+        identity = f"drain.{agent.id}.{len(demands)}"
+        demands += resource_request.demands(identity, version, step, ctx.options.role, ctx.overhead)
+    occupants = tuple(occupancy.occupant(turn.state, turn.agents, group) for group in groups)
+    return Drained(agent.id, agent.key, groups, occupants, tuple(demands))

@@ -1,0 +1,195 @@
+"""Limits of queues that would have to be raised, where agents have room and a queue holds the taskgroups back.
+
+The policy decides with the raised limits, on the records or the tree of queues as they would be. Everything is undone
+in the same turn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.placement.foreseen import Foreseen
+from bcs_scheduler.core.placement.hierarchy.hierarchy_pass import HierarchyPass
+from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED
+from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
+from offers.dimensions import THOUSANDTHS
+from offers.model import Demand
+from offers.policy.hierarchy.configuration.partition import QueueConfig
+from store.records import DEFAULT_QUEUE
+from store.records import Queue as QueueRecord
+from transactions.base import Slot
+
+RAISE = "raiseQueueLimit"
+"""Code of the kind of change."""
+HALVINGS = 6
+"""Trials that lower a limit that suffices; each is one decision of the policy."""
+
+Raised = Mapping[str, Mapping[str, int]]
+"""New limits by queue and resource, in thousandths."""
+
+
+class Limit(NamedTuple):
+    """The limits of one queue, in thousandths by resource."""
+
+    queue: str
+    used: Mapping[str, int]
+    most: Mapping[str, int]
+
+
+class Suffices(NamedTuple):
+    """Limits with which all taskgroups find places."""
+
+    before: list[Limit]
+    raised: Raised
+    foreseen: Foreseen
+
+
+class _Queues(Protocol):
+    """The queues of a policy."""
+
+    def limits(self, demand: Demand[Slot]) -> list[Limit]:
+        """The limits that hold for the application, of the queues above it."""
+
+    def supposing(self, raised: Raised) -> Iterator[None]:
+        """A block in which queues have other limits."""
+
+
+def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suffices | None]:
+    """Returns the least limits with which the policy places all slots of the demand; None if no limits do. One decision
+    of the policy per step."""
+    queues = _queues(turn, demand)
+    if queues is None or demand.per_agent or demand.promised:
+        return None
+    own = len(demand.slots)
+    works = own
+    found = _tried(turn, queues, demand, own)
+    yield
+    if found is None:
+        # Other work of the queue is decided about first.
+        most = own + _others(turn, demand)
+        found = _tried(turn, queues, demand, most) if most > own else None
+        fails, works = own, most
+        yield
+        for _ in range(HALVINGS):
+            if found is None or works - fails <= 1:
+                break
+            middle = (fails + works) // 2
+            lower = _tried(turn, queues, demand, middle)
+            yield
+            if lower is None:
+                fails = middle
+            else:
+                works, found = middle, lower
+    return found
+
+
+def _queues(turn: TurnContext, demand: Demand[Slot]) -> _Tree | _Sessions | None:
+    policy = turn.placer.policy_of(demand.role)
+    if isinstance(policy, HierarchyPass):
+        return _Tree(turn, policy)
+    return _Sessions(turn) if isinstance(policy, SessionPass) else None
+
+
+def _tried(turn: TurnContext, queues: _Tree | _Sessions, demand: Demand[Slot], taskgroups: int) -> Suffices | None:
+    """The decision of the policy if the queues had room for so many more taskgroups of the demand."""
+    turn.cut()
+    before = queues.limits(demand)
+    request = {name: int(getattr(demand.request, name)) for name in THOUSANDTHS.names}
+    raised: dict[str, dict[str, int]] = {}
+    for limit in before:
+        wanted = {name: limit.used.get(name, 0) + taskgroups * request[name] for name in limit.most}
+        more = {name: amount for name, amount in wanted.items() if amount > limit.most[name]}
+        if more:
+            raised[limit.queue] = more
+    if not raised:
+        return None
+    with contextmanager(queues.supposing)(raised):
+        foreseen = turn.placer.foresee([demand])
+    if len(foreseen.result.placements) < len(demand.slots):
+        return None
+    return Suffices(before, raised, foreseen)
+
+
+def _others(turn: TurnContext, demand: Demand[Slot]) -> int:
+    """The other work that waits in the queue, as a number of taskgroups of the demand, rounded up."""
+    queue = turn.queues.queue_of(demand.role, demand.application)
+    sums: Counter[str] = Counter()
+    for other in turn.engine.demands.values():
+        if other.id != demand.id and turn.queues.queue_of(other.role, other.application) == queue:
+            for name in THOUSANDTHS.names:
+                sums[name] += len(other.slots) * int(getattr(other.request, name))
+    own = {name: int(getattr(demand.request, name)) for name in sums}
+    return max((-(-amount // own[name]) for name, amount in sums.items() if own[name]), default=0)
+
+
+class _Sessions:
+    """Queues of the policy `session`, which are records."""
+
+    def __init__(self, turn: TurnContext) -> None:
+        self._turn = turn
+
+    def limits(self, demand: Demand[Slot]) -> list[Limit]:
+        """The limits of the queue of the application."""
+        name = self._turn.queues.queue_of(demand.role, demand.application)
+        figures = next((one for one in self._turn.queues.figures() if one.queue.name == name), None)
+        if figures is None:
+            return []
+        capability = figures.queue.capability
+        most = {one: amount for one in THOUSANDTHS.names if (amount := getattr(capability, one)) is not None}
+        return [Limit(name, figures.used.get(demand.role, {}), most)]
+
+    def supposing(self, raised: Raised) -> Iterator[None]:
+        """The records are undone at the end of the block."""
+        turn = self._turn
+        with turn.uow.held():
+            for name, limits in raised.items():
+                record = turn.state.queues.get(name) or QueueRecord(name=DEFAULT_QUEUE)
+                capability = msgspec.structs.replace(record.capability, **limits)
+                turn.uow.put(msgspec.structs.replace(record, capability=capability))
+            yield
+
+
+class _Tree:
+    """Queues of the policy `hierarchical`."""
+
+    def __init__(self, turn: TurnContext, placing: HierarchyPass) -> None:
+        self._turn, self._placing = turn, placing
+
+    def limits(self, demand: Demand[Slot]) -> list[Limit]:
+        """The limits of the queue and of those above, but that of root, which is the size of the cluster."""
+        self._placing.follow()
+        tree = self._placing.trees.of(demand.role).tree
+        application = tree.applications.get(demand.application)
+        if application is None:
+            return []
+        above = reversed(tree.queues[application.queue].path)
+        path = [queue for queue in above if queue.parent is not None and queue.max]
+        return [
+            Limit(queue.name, dict(queue.allocated), {name: queue.max[name] for name in COUNTED if name in queue.max})
+            for queue in path
+        ]
+
+    def supposing(self, raised: Raised) -> Iterator[None]:
+        """The trees get their configuration back at the end of the block."""
+        trees = self._placing.trees
+        before = trees.partition
+        other = before._replace(root=_with_limits(before.root, raised))
+        try:
+            for tree_of in trees.roles.values():
+                tree_of.change(other, trees.halts)
+            yield
+        finally:
+            for tree_of in trees.roles.values():
+                tree_of.change(before, trees.halts)
+
+
+def _with_limits(config: QueueConfig, raised: Raised, above: str = "") -> QueueConfig:
+    name = f"{above}.{config.name}" if above else config.name
+    queues = tuple(_with_limits(child, raised, name) for child in config.queues)
+    return config._replace(queues=queues, max={**config.max, **raised.get(name, {})})
