@@ -2,7 +2,8 @@
 
 The records of taskgroups change at a steady rate, in a process with the hub and the API, without core and store. The
 readers follow `/watch` of all kinds but taskgroups, as consoles do, in another process. Prints the processor time per
-second with and without readers, and the time of one examination beside 1,000 and 50,000 taskgroups.
+second with and without readers, and the time of one examination beside 1,000 and 50,000 taskgroups. Ends with exit code
+1 if 50 readers cost `SHARE` of a core or more.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from store.records import Application, TaskGroup
 from store.state import State
 
 READERS, RATE, SECONDS = 50, 100, 20.0
+SHARE = 0.05
+"""Part of a core that 50 readers may cost while 100 taskgroups a second change; other numbers in proportion."""
 KINDS = "applications,deployments,transactions,agents,queues"
 PER_APPLICATION = 100
 TICK = 0.05
@@ -78,6 +81,9 @@ class Cluster:
     def now(self) -> float:
         return time.time()
 
+    def diagnosis(self, transaction: str) -> None:
+        return None
+
     def submit(self, command: Any) -> Future[Any]:
         raise NotImplementedError
 
@@ -102,6 +108,14 @@ def examined(size: int) -> float:
     return (time.process_time() - began) / EXAMINED * 1e6
 
 
+def _told(process: subprocess.Popen[str]) -> int:
+    """Number of frames that all readers together have received."""
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return int(process.stdout.readline())
+
+
 def main(readers: int = READERS, rate: int = RATE) -> None:
     for size in (1_000, 50_000):
         print(f"one change of a taskgroup beside {size} taskgroups: {examined(size):.1f} us", flush=True)
@@ -110,19 +124,27 @@ def main(readers: int = READERS, rate: int = RATE) -> None:
     server.start()
     alone = spent(cluster, rate, SECONDS)
     command = [sys.executable, "-m", "benchmarks.watchers", f"{server.url}{BASE}/watch?kinds={KINDS}", str(readers)]
+    command.append("application")
+    told = 0
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
         if process.stdout.readline() != "watching\n":
             raise SystemExit("the readers have not begun")
         time.sleep(2.0)
-        beside = spent(cluster, rate, SECONDS)
+        before, beside = _told(process), spent(cluster, rate, SECONDS)
+        told = _told(process) - before
     finally:
         process.kill()
         process.wait()
         cluster.follow.close("measured")
         server.stop()
+    if told < readers * SECONDS:
+        raise SystemExit(f"the readers were told of {told} changes in {SECONDS:.0f} s")
     print(f"{rate} taskgroups/s: {alone:.3f} of a core without readers, {beside:.3f} with {readers} readers")
+    bound = SHARE * (readers * rate) / (READERS * RATE)
+    if beside - alone >= bound:
+        raise SystemExit(f"the readers cost {beside - alone:.3f} of a core, the bound is {bound:.3f}")
 
 
 if __name__ == "__main__":

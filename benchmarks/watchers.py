@@ -1,7 +1,8 @@
-"""Readers of event streams, in a process of their own: `python -m benchmarks.watchers URL READERS`.
+"""Readers of event streams, in a process of their own: `python -m benchmarks.watchers URL READERS [FRAME]`.
 
-Prints "watching" when all streams are open. Then each line on standard input is answered with the number of events that
-all of them together have been told so far. One thread and no parsing: it runs beside what is measured.
+FRAME is the name of the frames that are counted (default: event). Prints "watching" when all streams are open. Then
+each line on standard input is answered with the number of such frames that all of them together have been told so far.
+One thread and no parsing: it runs beside what is measured.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import sys
 from selectors import EVENT_READ, DefaultSelector
 from urllib.parse import urlsplit
 
-MARK = b"event: event\n"
 PIECE = 256 * 1024
 """Bytes that are read at once."""
 TIMEOUT = 30.0
@@ -21,7 +21,8 @@ TIMEOUT = 30.0
 class Stream:
     """One reader. `tail`: the end of what came last, which may be half of a mark."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, mark: bytes) -> None:
+        self.mark = mark
         parts = urlsplit(url)
         self.socket = socket.create_connection((parts.hostname or "", parts.port or 80), TIMEOUT)
         target = f"?{parts.query}" if parts.query else ""
@@ -41,14 +42,14 @@ class Stream:
         piece = self.socket.recv(PIECE)
         if not piece:
             raise SystemExit("a stream has ended")
-        told = (self.tail + piece).count(MARK)
-        self.tail = piece[-len(MARK) + 1 :]
+        told = (self.tail + piece).count(self.mark)
+        self.tail = piece[-len(self.mark) + 1 :]
         return told
 
 
-def main(url: str, count: int) -> None:
+def main(url: str, count: int, frame: str = "event") -> None:
     selector, told = DefaultSelector(), 0
-    for stream in [Stream(url) for _ in range(count)]:
+    for stream in [Stream(url, f"event: {frame}\n".encode()) for _ in range(count)]:
         stream.open()
         selector.register(stream.socket, EVENT_READ, stream)
     selector.register(sys.stdin, EVENT_READ)
@@ -64,4 +65,4 @@ def main(url: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), *sys.argv[3:])

@@ -32,7 +32,7 @@ from store.reasons import former_name
 
 COMMIT_MS = (1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30_000)
 LAG_SECONDS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+TURN_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
 
 SESSION = "policy_session"
 MOVES = "rebalance_moves"
