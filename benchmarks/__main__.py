@@ -21,7 +21,9 @@ COLUMNS = {
     "seconds": "seconds", "per_second": "per second", "floor_seconds": "floor (s)",
     "ratio": "ratio", "writes_per_taskgroup": "writes each", "cpu_us": "CPU us each", "rss_mb": "RSS (MB)",
 }  # fmt: skip
-ONCE = ("whatif", "place", "policy", "hierarchical-core", "probe", "command", "executor", "events", "list")
+ONCE = (
+    "simulate", "whatif", "place", "policy", "hierarchical-core", "probe", "command", "executor", "events", "list",
+)  # fmt: skip
 """Beginnings of kinds to which the store makes no difference."""
 WIDTH = 120
 """Characters of the table, also where the output is no terminal."""

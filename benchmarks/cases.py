@@ -29,6 +29,8 @@ hierarchical-N-A, hierarchical-core-N-A    a launch with hierarchical queues aga
                to end and in the core alone (benchmarks.hierarchies); fails beyond 1.3 times
 whatif-N-A     the changes that would help, beside N running taskgroups (benchmarks.whatif); fails beyond one second
 queues-...-N-A hierarchical queues alone, N tasks on A agents; the cases and their bounds are in benchmarks.queues
+simulate-...-N-A  a day of `bcs simulate`: N taskgroups on A agents; the cases and their bounds are in
+               benchmarks.simulations
 command-N      one command run in N taskgroups, real executors and processes: POST to the last answer; fails above 5 s
 probe-N        N REMOTE_HTTP targets, each probed every 10 s (benchmarks.probing); fails above 0.0001 of a core each
 services-N     N services of 10 taskgroups (benchmarks.services): from a failure to a watcher that knows, median of 200;
@@ -47,7 +49,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import churn, claims, hierarchies, policies, queues, steady, storms, whatif
+from benchmarks import churn, claims, hierarchies, policies, queues, simulations, steady, storms, whatif
 from benchmarks.creating import creating
 from benchmarks.floor import floor_seconds
 from benchmarks.load import APPLICATION, Result, await_running, down, up
@@ -79,6 +81,7 @@ DEFAULT = (
     *queues.CASES,
     *hierarchies.CASES,
     *whatif.CASES,
+    *simulations.CASES,
     "command-200",
     "probe-1000",
     "services-1000",
@@ -99,9 +102,8 @@ def parse(case: str) -> tuple[str, int, int]:
     if case in ("executor-start", "bcs-start"):
         return case, 1, 1
     placing = ("place", "place-constrained", "place-statements")
-    kinds = "|".join(
-        ("launch", "scale", "delete", *placing, *policies.KINDS, *queues.KINDS, *hierarchies.KINDS, *whatif.KINDS)
-    )
+    alone = (*policies.KINDS, *queues.KINDS, *hierarchies.KINDS, *simulations.KINDS, *whatif.KINDS)
+    kinds = "|".join(("launch", "scale", "delete", *placing, *alone))
     match = re.fullmatch(rf"({kinds})-(\d+)-(\d+)", case)
     if case == "events-5000":
         return "events", 1000, 100
@@ -128,6 +130,8 @@ def run(case: str, store: StoreKind, source: Path | None = None) -> Result:
         return queues.queues(case, kind, taskgroups, agents)
     if kind in whatif.KINDS:
         return whatif.whatif(case, taskgroups, agents)
+    if kind in simulations.KINDS:
+        return simulations.simulations(case, kind, taskgroups, agents)
     if kind in hierarchies.KINDS:
         return hierarchies.hierarchical(case, kind, taskgroups, agents, store, source)
     if kind.startswith("place"):

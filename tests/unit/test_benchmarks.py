@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from benchmarks import simulations
 from benchmarks.cases import DEFAULT, parse
 from benchmarks.churn import slope
 from benchmarks.parts import Parts
@@ -21,6 +22,14 @@ def test_every_part_of_a_launch_is_measured() -> None:
     parts.run()
     assert len(parts.seconds) == 10
     assert all(seconds >= 0 for seconds in parts.seconds.values())
+
+
+@pytest.mark.parametrize("policy", simulations.POLICIES)
+def test_a_day_of_a_simulation_is_measured(policy: str) -> None:
+    run = simulations.run(policy, 20, 10, full=False)
+    assert (run.launched, run.waiting) == (20, 0) and run.finished > 15
+    assert 0 < run.seconds < simulations.LONGEST
+    assert simulations.run(policy, 60, 1, full=True, seconds=43200.0).waiting > 0
 
 
 def test_the_slope_is_that_of_the_line_through_the_points() -> None:

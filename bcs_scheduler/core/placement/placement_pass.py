@@ -27,12 +27,6 @@ from transactions.engine.fair import FairQueue
 PROMPT_SLICE = 128
 """Slots of prompt demands that are matched at once: the launches of a slice take some 20 ms."""
 
-EXPLAINED = 256
-"""Number of demands, in the order of their opening, that are matched with every new offer, even one that is too small
-for them, so that their diagnoses cover all agents. The diagnosis of another demand covers the agents at the time when
-an offer was last large enough for it."""
-
-
 Covers = Callable[[str], bool]
 """True for the roles of a partition."""
 
@@ -90,7 +84,7 @@ class PlacementPass:
             greatest[role] = list(map(max, known, room))
         found = dict.fromkeys(engine.changed_demands)
         engine.changed_demands.clear()
-        found.update(dict.fromkeys(islice(engine.demands, EXPLAINED)))
+        found.update(dict.fromkeys(islice(engine.demands, self._turn.options.explained)))
         for size, members in engine.by_size.items():
             room = greatest.get(size.role, [])
             if size.counting or (room and all(map(le, size.amounts, room))):

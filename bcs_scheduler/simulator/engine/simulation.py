@@ -65,6 +65,7 @@ class Simulation:
         self._options = replace(
             options, traits=Traits(loses_news=False, overhead=options.traits.overhead), silence_timeout=NEVER,
             offer_hold=NEVER, offer_reserve=EVERY_OFFER, session_clock=None,
+            explained=0,
         )  # fmt: skip
         self._start = scenario.began
         self._world = World(self._start)

@@ -14,7 +14,7 @@ from itertools import islice
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.placement.foreseen import Foreseen
 from bcs_scheduler.core.placement.launcher import Launcher, Site
-from bcs_scheduler.core.placement.placement_pass import EXPLAINED, Covers, PlacementPass, every_role, prompt
+from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, every_role, prompt
 from bcs_scheduler.core.placement.placer import SLICE, Assignment, Mode
 from bcs_scheduler.core.placement.portions import avoiding, without_first
 from bcs_scheduler.core.placement.sessions.agent_tests import AgentTests
@@ -183,7 +183,7 @@ class SessionPass(PlacementPass):
     def _waiting_demands(self, demands: Iterable[Demand[Slot]]) -> list[Demand[Slot]]:
         """The first demands that still wait, as they are now."""
         rest = (found for demand in demands if (found := self._turn.engine.demands.get(demand.id)) is not None)
-        return list(islice(rest, EXPLAINED))
+        return list(islice(rest, self._turn.options.explained))
 
     def _decide_role(self, role: str, demands: list[Demand[Slot]]) -> Decisions:
         """Runs the session, and carries its decisions out."""
