@@ -193,6 +193,13 @@ class GroupGap(NamedTuple):
     """Members below a minimum of their own, with the number of taskgroups that are missing."""
 
 
+class DecidedBy(NamedTuple):
+    """A policy, and the roles whose demands it decides about; ``*`` stands for all other roles."""
+
+    policy: str
+    roles: tuple[str, ...]
+
+
 class Diagnosis(NamedTuple):
     """The reasons why a demand was not (fully) placed, determined at the end of the pass.
 
@@ -218,6 +225,8 @@ class Diagnosis(NamedTuple):
     """The queue that holds the demand back; None if no queue does."""
     gap: GroupGap | None = None
     """The minimum that the group of the demand does not reach; None if no group holds the demand back."""
+    decided_by: DecidedBy | None = None
+    """The policy of the role; None if all roles have one policy."""
 
 
 class Provisional(NamedTuple):

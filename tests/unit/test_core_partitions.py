@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bcs_scheduler.api.views.running.explain import explain_application
 from bcs_scheduler.core.interface import effects, leased, policies, requests
 from bcs_scheduler.core.options import CoreOptions, RolePartition
 from bcs_scheduler.core.placement.hierarchy.trees import read_tree
@@ -51,6 +52,23 @@ def test_each_role_is_placed_by_the_rules_of_its_policy() -> None:
     assert (count(lab, "high"), count(lab, "low")) == (4, 0), "sessions serve the higher priority"
     assert (count(lab, "first"), count(lab, "second")) == (4, 0), "priorities have no meaning for the others"
     assert count(lab, "night") == 2, "the queue of the tree has its maximum"
+
+
+def test_an_explanation_names_the_policy_of_the_role() -> None:
+    lab = Lab(OPTIONS)
+    for role in ("web", "*", "batch"):
+        create(lab, f"of-{len(role)}", 1, role)
+    lab.offer("small", cpus=1)
+    lab.wait(2.0)
+    found = {}
+    for application in lab.core.state.applications.values():
+        told = explain_application(lab.core.state, application, lab.core.diagnosis, lab.now)
+        placing = told.transactions[0].placing
+        if placing is not None and placing.partition is not None:
+            found[application.namespace] = (placing.partition.policy, placing.partition.roles)
+            words = f"the policy {placing.partition.policy} decides about the roles {placing.partition.roles[0]}"
+            assert words in told.text
+    assert found == {"of-3": ("session", ["web"]), "of-1": ("simple", ["*"]), "of-5": ("hierarchical", ["batch"])}
 
 
 def test_a_dry_run_asks_the_policy_of_the_role() -> None:

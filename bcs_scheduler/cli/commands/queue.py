@@ -72,7 +72,8 @@ def queue() -> None:
     """List, show and change queues.
 
     With the policy `session`, queues share the cluster by weight. A namespace names its queue. With the policy
-    `hierarchical`, the same commands show and change the tree of queues, by full names: root.batch.night.
+    `hierarchical`, the same commands show and change the tree of queues, by full names: root.batch.night. If roles have
+    different policies, names that begin with root are of the tree.
     """
 
 
@@ -87,14 +88,20 @@ for command in COMMANDS:
 def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool) -> None:
     """List the queues, with their namespaces or, of the tree, with their amounts and their use."""
     from bcs_scheduler.cli.commands.reading.lists import show
-    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, tree_of
+    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, roles_of, shares_of, tree_of
     from bcs_scheduler.cli.listing import chosen_shape, print_list
 
-    if tree_of(session) is not None:
-        shape = chosen_shape(output=output, sort_by=sort_by, no_headers=no_headers)
+    tree = tree_of(session)
+    shape = chosen_shape(output=output, sort_by=sort_by, no_headers=no_headers)
+    both = bool(shares_of(tree)) and shape.form.name == "table"
+    if tree is not None:
+        if both:
+            session.say(f"Roles {roles_of(tree)}: the tree of queues")
         found = session.client.tree_queues()
         print_list(session, shape, found, TREE_COLUMNS, lambda item: f"queue/{item['name']}")
-        return
+        if not both:
+            return
+        session.say(f"Roles {shares_of(tree)}: queues with shares")
     show(
         session,
         ("queues",),
@@ -116,14 +123,13 @@ def list_queues(session: Session, /, output: Any, sort_by: str, no_headers: bool
 def describe_queues(session: Session, names: tuple[str, ...], output: str | None) -> None:
     """Show queues in detail."""
     from bcs_scheduler.cli.kinds.policies.queues import describe_queue
-    from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, tree_of
+    from bcs_scheduler.cli.kinds.policies.queuetrees import describe_tree_queue, is_of_tree
 
-    hierarchical = tree_of(session) is not None
     form = output if output in ("json", "yaml") else ""
     for number, name in enumerate(names):
         if number and form != "json":
             session.say("---" if form else "")
-        if hierarchical:
+        if is_of_tree(session, name):
             describe_tree_queue(session, name, form)
         else:
             describe_queue(session, name, "", form)
@@ -145,10 +151,22 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **liste
     from bcs_scheduler.cli.commands.bars import TREE_AMOUNTS, Bars
     from bcs_scheduler.cli.commands.refreshing import Lines, refresh
     from bcs_scheduler.cli.kinds.policies.queues import USAGE_COLUMNS
-    from bcs_scheduler.cli.kinds.policies.queuetrees import TREE_COLUMNS, bars_of, full_name, tree_of
+    from bcs_scheduler.cli.kinds.policies.queuetrees import (
+        TREE_COLUMNS,
+        bars_of,
+        full_name,
+        is_of_tree,
+        roles_of,
+        shares_of,
+        tree_of,
+    )
     from bcs_scheduler.cli.listing import Shape, chosen_shape, grid_of, print_list, sorted_by
 
-    shape, hierarchical = chosen_shape(**listed), tree_of(session) is not None
+    shape, tree = chosen_shape(**listed), tree_of(session)
+    hierarchical = tree is not None and all(is_of_tree(session, name) for name in names)
+    if tree is not None and shares_of(tree) and shape.form.name == "table":
+        shown = (roles_of(tree), "the tree of queues") if hierarchical else (shares_of(tree), "queues with shares")
+        session.say("Roles {}: {}".format(*shown))
     columns = TREE_COLUMNS if hierarchical else USAGE_COLUMNS
 
     def look() -> list[Json]:
@@ -193,9 +211,9 @@ def top_queues(session: Session, /, names: tuple[str, ...], watch: bool, **liste
 @reporting
 def create_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> None:
     """Create a queue. `bcs create namespace NAME --queue QUEUE` puts a namespace into the queue."""
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, created_queue, full_name, tree_of
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, created_queue, full_name, is_of_tree
 
-    if tree_of(session) is not None:
+    if is_of_tree(session, name):
         settings: Json = {}
         _change_entry(settings, **given)
         change_tree(
@@ -219,9 +237,9 @@ def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> No
     """Change settings of a queue. Settings that are not given remain; RESOURCE- removes an amount."""
     if not any(value not in (None, ()) for value in given.values()):
         raise UsageError("give --weight, --guarantee, --capability or --reclaimable")
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, tree_of
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, changed_queue, full_name, is_of_tree
 
-    if tree_of(session) is not None:
+    if is_of_tree(session, name):
 
         def change(document: Json) -> None:
             changed_queue(document, name, lambda entry: _change_entry(entry, **given))
@@ -242,11 +260,10 @@ def set_queue(session: Session, /, name: str, dry_run: bool, **given: Any) -> No
 def delete_queues(session: Session, names: tuple[str, ...], dry_run: bool) -> None:
     """Delete queues. A queue that namespaces belong to is not deleted; a queue of the tree with applications drains."""
     from bcs_scheduler.cli.kinds.policies.queues import QUEUE_OPERATIONS
-    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, full_name, removed_queue, tree_of
+    from bcs_scheduler.cli.kinds.policies.queuetrees import change_tree, full_name, is_of_tree, removed_queue
 
-    hierarchical = tree_of(session) is not None
     for name in names:
-        if hierarchical:
+        if is_of_tree(session, name):
             change_tree(session, full_name(name), "deleted", partial(removed_queue, name=name), dry_run)
             continue
         QUEUE_OPERATIONS.delete(session, session.namespace, name, False, dry_run)

@@ -151,7 +151,9 @@ def _document(file: str) -> Json:
 
     bodies = parsed(file, text_of(file))
     if len(bodies) != 1 or not isinstance(bodies[0], dict):
-        raise UsageError(f"{file}: holds {len(bodies)} documents; one object with the field queues is needed")
+        raise UsageError(
+            f"{file}: holds {len(bodies)} documents; one object with the field queues or partitions is needed"
+        )
     found: Json = bodies[0]
     return found
 

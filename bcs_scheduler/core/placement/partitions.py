@@ -18,6 +18,7 @@ from bcs_scheduler.core.placement.placement_pass import Covers, PlacementPass, e
 from bcs_scheduler.core.placement.sessions.session_pass import SessionPass
 from bcs_scheduler.core.placement.sessions.snapshots import Snapshots
 from bcs_scheduler.core.structures.time_budget import TimeBudget
+from offers.model import DecidedBy
 
 
 def placing_of(turn: TurnContext) -> PlacementPass:
@@ -41,6 +42,8 @@ def placing_of(turn: TurnContext) -> PlacementPass:
     passes = [_pass(turn, part, launcher, covers(number), snapshots) for number, part in enumerate(parts)]
     policies: list[Policy | None] = [one if isinstance(one, SessionPass) else None for one in passes]
     turn.placer.policy_of, turn.placer.has_policy = (lambda role: policies[number_of(role)]), any(policies)
+    named = [DecidedBy(part.kind, part.roles) for part in parts]
+    turn.placer.decided_by = lambda role: named[number_of(role)]
     return Partitions(turn, launcher, passes, number_of)
 
 

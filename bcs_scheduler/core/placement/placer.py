@@ -28,7 +28,7 @@ from offers.matching.explain import Explainer
 from offers.matching.matcher import Scoring, Statement, match
 from offers.matching.table import Row
 from offers.matching.usage import Usage
-from offers.model import Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
+from offers.model import DecidedBy, Demand, Diagnosis, GroupGap, HeldBack, MatchResult, Occupant, Placement
 from offers.planned import PlannedCensus
 from store.state import State
 from transactions.base import Slot
@@ -100,6 +100,8 @@ class Placer:
         self._scoring: Scoring = scoring
         self.policy_of: Callable[[str], Policy | None] = lambda role: None
         """The policy that decides about the demands of a role; None: they are matched in their order."""
+        self.decided_by: Callable[[str], DecidedBy | None] = lambda role: None
+        """The name of the policy of a role, for users; None: all roles have one policy."""
         self.has_policy = False
         """True if `policy_of` names a policy for some roles."""
 
@@ -325,7 +327,8 @@ class Placer:
         short = {diagnosis.demand: diagnosis for diagnosis in found}
         for demand in demands:
             if demand.id in short:
-                known[demand.id] = _fuller(known.get(demand.id), short[demand.id])
+                why = _fuller(known.get(demand.id), short[demand.id])
+                known[demand.id] = why._replace(decided_by=self.decided_by(demand.role))
             else:
                 known.pop(demand.id, None)
 

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol, cast
 
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.core.placement.hierarchy.figures import REASONS, RoleQueues, TreeFigures, TreeReason, queue_figures
+from offers.model import DecidedBy
 from offers.policy.hierarchy.configuration.partition import ROOT
 from offers.policy.session.decisions import QUEUE_LIMIT, Decisions
 from store.ids import namespace_of
@@ -109,7 +110,10 @@ class QueueAccounts:
         trees = self.trees
         if trees is None:
             return None
-        return TreeFigures(trees.document, present_tree(self._state), queue_figures(trees.roles, self._waiting()))
+        parts = self._options.partitions if len(self._options.partitions) > 1 else ()
+        named = tuple(DecidedBy(part.kind, part.roles) for part in parts)
+        found = queue_figures(trees.roles, self._waiting())
+        return TreeFigures(trees.document, present_tree(self._state), found, named)
 
     def _shares(self, role: str) -> bool:
         """True if the taskgroups of a role count for the queues of sessions."""

@@ -11,9 +11,10 @@ import yaml
 
 from bcs_scheduler.cli.commands.bars import TREE_AMOUNTS, Bars
 from bcs_scheduler.cli.kinds.policies.queuetrees import bars_of
-from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.core.options import CoreOptions, RolePartition
 from offers.policy.hierarchy import partition_of
 from offers.policy.hierarchy.configuration.document import canonical
+from offers.policy.session.configuration.document import default_policy
 from tests.component.cli.test_extensions import bcs as bcs
 from tests.component.cli.test_extensions import done
 from tests.unit.api_support import CoreGateway
@@ -23,8 +24,11 @@ TREE = yaml.safe_load(QUEUES.read_text())
 
 
 @pytest.fixture
-def gateway() -> CoreGateway:
-    return CoreGateway(options=options())
+def gateway(request: pytest.FixtureRequest) -> CoreGateway:
+    if getattr(request, "param", "") != "partitions":
+        return CoreGateway(options=options())
+    tree = RolePartition(hierarchy=partition_of(TREE, ("cpus", "mem")), hierarchy_document=canonical(TREE))
+    return CoreGateway(options=CoreOptions(strict=True, partitions=(RolePartition(("web",), default_policy()), tree)))
 
 
 def options() -> CoreOptions:
@@ -58,7 +62,7 @@ def test_the_tree_is_exported_changed_and_applied(bcs: Any, tmp_path: Path) -> N
     bad = bcs("queue", "apply", "-f", str(path))
     assert bad.code != 0 and "$.queues[0].name" in bad.err and "$.queues[1].resources.max.gold" in bad.err
     path.write_text("- queues")
-    assert "one object with the field queues is needed" in bcs("queue", "apply", "-f", str(path)).err
+    assert "one object with the field queues or partitions is needed" in bcs("queue", "apply", "-f", str(path)).err
 
 
 def test_a_dry_run_prints_its_effect(bcs: Any) -> None:
@@ -158,3 +162,25 @@ def test_other_policies_have_queues_of_their_own(
     assert rows(bcs, "list")[0][:2] == ["NAME", "WEIGHT"]
     assert "are for the tree" in bcs("queue", "create", "x", "--max-applications", "1").err
     assert "scheduler.policy is not hierarchical" in bcs("queue", "export").err
+
+
+def test_a_file_of_yunikorn_is_applied_as_it_is(bcs: Any) -> None:
+    path = QUEUES.parent / "yunikorn-queues.yaml"
+    assert done(bcs("queue", "apply", "-f", str(path))) == [("queue", "root", "applied")]
+    (root,) = exported(bcs)["queues"]
+    assert root["queues"][1]["resources"]["max"] == {"cpus": 8, "mem": 6144}
+
+
+@pytest.mark.parametrize("gateway", ["partitions"], indirect=True)
+def test_with_several_partitions_full_names_belong_to_the_tree(bcs: Any) -> None:
+    assert done(bcs("queue", "create", "batch", "--weight", "3")) == [("queue", "batch", "created")]
+    assert done(bcs("queue", "create", "root.fresh", "--max", "cpus=1")) == [("queue", "root.fresh", "created")]
+    said = bcs("queue", "list", "-o", "table").out
+    assert "Roles *: the tree of queues" in said and "Roles web: queues with shares" in said
+    assert "root.fresh" in said and "\nbatch " in said
+    assert "root.fresh" in bcs("queue", "top").out and "root.fresh" not in bcs("queue", "top", "batch").out
+    assert "batch" in bcs("queue", "describe", "batch").out
+    assert done(bcs("queue", "delete", "batch", "root.fresh")) == [
+        ("queue", "batch", "deleted"),
+        ("queue", "root.fresh", "deleted"),
+    ]

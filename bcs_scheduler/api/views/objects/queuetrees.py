@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from bcs_scheduler.api.views.cluster.usage import AllocatedView
+from bcs_scheduler.api.views.running.explain import PartitionView, show_partition
 from bcs_scheduler.core.placement.hierarchy.figures import LimitFigures, TreeFigures, TreeQueueFigures
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
@@ -44,12 +45,14 @@ class TreeRevisionView(msgspec.Struct, frozen=True, kw_only=True):
 
 class QueueTreeView(msgspec.Struct, frozen=True, kw_only=True):
     """`spec`: the tree in the shape of YuniKorn's queue configuration. `halted`: the queues that are halted at present;
-    of former revisions, those that were halted when the next one came."""
+    of former revisions, those that were halted when the next one came. `partitions`: the partitions of roles, if there
+    are several."""
 
     kind: str = "queuetree"
     metadata: RevisionMeta
     spec: dict[str, Any]
     halted: list[HaltedQueueView]
+    partitions: list[PartitionView] = []
 
 
 class TreeQueueSpecView(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -153,10 +156,14 @@ class QueueStateAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 def show_tree(found: TreeFigures) -> QueueTreeView:
     """The tree that counts."""
+    partitions = [show_partition(one) for one in found.partitions]
     if found.revision is not None and found.revision.document == found.document:
-        return show_revision(found.revision)
+        return msgspec.structs.replace(show_revision(found.revision), partitions=partitions)
     return QueueTreeView(
-        metadata=RevisionMeta(revision=0, why="from the settings"), spec=json.loads(found.document), halted=[]
+        metadata=RevisionMeta(revision=0, why="from the settings"),
+        spec=json.loads(found.document),
+        halted=[],
+        partitions=partitions,
     )
 
 

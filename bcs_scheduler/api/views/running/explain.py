@@ -9,7 +9,7 @@ import msgspec
 
 from bcs_scheduler.wire.times import rfc3339
 from offers.dimensions import recorded
-from offers.model import Diagnosis, GroupGap, HeldBack
+from offers.model import DecidedBy, Diagnosis, GroupGap, HeldBack
 from offers.policy.applications.metadata import PLACEHOLDER_SECONDS
 from store.ids import taskgroup_name
 from store.records import Application, Placeholder, TaskGroup, Transaction, Version
@@ -69,9 +69,17 @@ class QueueHold(msgspec.Struct, frozen=True, kw_only=True):
     deserved: dict[str, float]
 
 
+class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy, and the roles whose taskgroups it places; ``*`` stands for all other roles."""
+
+    policy: str
+    roles: list[str]
+
+
 class Placing(msgspec.Struct, frozen=True, kw_only=True):
     """The last placement pass for the open taskgroups of a transaction. `gang` is null unless they wait for each
-    other, `group` unless a pod group is below its minimum, and `queue` unless a queue of the policy holds them back."""
+    other, `group` unless a pod group is below its minimum, `queue` unless a queue of the policy holds them back, and
+    `partition` if all roles have one policy."""
 
     wanted: int
     placed: int
@@ -82,6 +90,7 @@ class Placing(msgspec.Struct, frozen=True, kw_only=True):
     gang: Gang | None
     group: GroupHold | None
     queue: QueueHold | None
+    partition: PartitionView | None = None
 
 
 class ReservationState(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -232,7 +241,12 @@ def _placing(diagnosis: Diagnosis) -> Placing:
         gang=Gang(needed=diagnosis.min_members, found=diagnosis.reached) if diagnosis.min_members > 1 else None,
         group=_group(diagnosis.gap) if diagnosis.gap is not None else None,
         queue=_hold(diagnosis.held_back) if diagnosis.held_back is not None else None,
+        partition=show_partition(diagnosis.decided_by) if diagnosis.decided_by is not None else None,
     )
+
+
+def show_partition(found: DecidedBy) -> PartitionView:
+    return PartitionView(policy=found.policy, roles=list(found.roles))
 
 
 def _group(gap: GroupGap) -> GroupHold:
@@ -295,6 +309,9 @@ def _sentences(
         if operation.placing is not None:
             missing = operation.placing.wanted - operation.placing.placed
             lines.append(f"{counted(missing, 'taskgroup')} without a place: {operation.placing.message}")
+            part = operation.placing.partition
+            if part is not None:
+                lines.append(f"the policy {part.policy} decides about the roles {', '.join(part.roles)}")
     lines += [f"{group.name} is {group.status}: {group.message}" for group in waiting]
     if unready > len(waiting):
         lines.append(f"{counted(unready - len(waiting), 'more taskgroup')} not ready")

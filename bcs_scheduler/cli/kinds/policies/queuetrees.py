@@ -61,6 +61,26 @@ def tree_of(session: Session) -> Json | None:
         return None
 
 
+def shares_of(tree: Json | None) -> str:
+    """The roles beside those of the tree whose queues have shares; empty if there are none."""
+    found = [part for part in (tree or {}).get("partitions", ()) if part["policy"] == "session"]
+    return ", ".join(role for part in found for role in part["roles"])
+
+
+def roles_of(tree: Json) -> str:
+    """The roles of the tree; empty if all roles have one policy."""
+    found = [part for part in tree.get("partitions", ()) if part["policy"] == "hierarchical"]
+    return ", ".join(role for part in found for role in part["roles"])
+
+
+def is_of_tree(session: Session, name: str) -> bool:
+    """True if a queue belongs to the tree. If other roles have queues with shares, full names belong to the tree."""
+    tree = tree_of(session)
+    if tree is None or not shares_of(tree):
+        return tree is not None
+    return full_name(name) == name.lower()
+
+
 def full_name(name: str) -> str:
     """The full name of a queue that may be given without root."""
     lower = name.lower()

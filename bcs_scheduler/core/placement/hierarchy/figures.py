@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, Protocol
 
+from offers.model import DecidedBy
 from offers.policy.hierarchy import Queue, Tree
 from offers.policy.hierarchy.configuration.partition import Limit, QueueConfig
 from offers.policy.holds import Hold
@@ -83,6 +84,8 @@ class TreeFigures(NamedTuple):
     revision: QueueTree | None
     """The stored revision; None while the tree of the settings counts."""
     queues: tuple[TreeQueueFigures, ...]
+    partitions: tuple[DecidedBy, ...] = ()
+    """All partitions of roles; empty if there is one."""
 
 
 def queue_figures(
