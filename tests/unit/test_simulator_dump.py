@@ -163,3 +163,18 @@ def test_the_placements_of_a_dump_are_unchanged_at_time_0(tmp_path: Path) -> Non
     assert after == before and len(before) == 8
     assert outcome.groups["shop"].launched == 0 == outcome.groups["shop"].pending
     assert {one.name for one in given.records if isinstance(one, Application)} == {"web", "db"}
+
+
+def test_jobs_that_have_finished_do_not_start_again(tmp_path: Path) -> None:
+    ended = [{**held("job", n, "S1"), "status": "Finish"} for n in range(2)]
+    failed = [{**held("once", 0, "S1"), "status": "Failed"}, {**held("again", 0, "S1"), "status": "Failed"}]
+    given = start(
+        tmp_path,
+        taskgroups=[*ended, *failed, held("job", 2, "S2"), {**held("done", 0, "S1"), "status": "Finish"}],
+        applications=[wanted("job", 4), wanted("done", 1), wanted("once", 1), wanted("again", 1)],
+        demands=[demand("job"), demand("done"), demand("once", restartPolicy="Never"), demand("again")],
+    )
+    asked = requests(given)
+    assert [one.version.application for one in asked if isinstance(one, CreateApplication)] == ["again"]
+    assert [(one.name, one.instances) for one in asked if isinstance(one, ScaleApplication)] == [("job", 2)]
+    assert run(given).groups["shop"].launched == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -52,9 +52,11 @@ def scenario_of(dump: Dump) -> Scenario:
     agents = {agent.id: agent for agent in dump.agents if agent.active}
     held: defaultdict[str, Amounts] = defaultdict(Amounts)
     groups: defaultdict[tuple[str, str], list[DumpedTaskGroup]] = defaultdict(list)
+    ended: Counter[tuple[str, str, str]] = Counter()
     left_out = 0
     for group in dump.taskgroups:
         if group.status in ENDED:
+            ended[group.namespace, group.application, group.status] += 1
             continue
         if group.agent not in agents:
             left_out += 1
@@ -62,7 +64,7 @@ def scenario_of(dump: Dump) -> Scenario:
         groups[group.namespace, group.application].append(group)
         held[group.agent] = added(held[group.agent], group.resources)
     ports = ports_of(dump)
-    workloads = Workloads(dump, agents, groups)
+    workloads = Workloads(dump, agents, groups, ended)
     records = (*objects_of(dump, agents.values()), *workloads.records())
     notes = {
         "taskgroups without an active agent are left out.": left_out,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 
 from bcs_scheduler.cli.commands.simulating.attending import Attendance
+from bcs_scheduler.cli.output.terminal import Terminal
+from bcs_scheduler.cli.session import Session
 from tests.component.cli.standin import StandIn
 from tests.component.cli.test_dump import cluster
 
@@ -116,3 +119,24 @@ def test_live_reads_the_scheduler_and_changes_nothing(cluster: StandIn, bcs: Any
     assert result.code == 0, result.err
     tree = json.loads(result.out)["runs"][1]
     assert tree["name"] == "dump" and tree["total"]["launched"] == 0
+
+
+class _Tty(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    session = Session()
+    shown = _Tty()
+    session.err = Terminal(shown)
+    attendance = Attendance(session, 600.0, None)
+    with attendance.attended():
+        attendance.begin("conf/policy.yaml")
+        attendance.progress(0.5)
+    assert "conf/policy.yaml" in shown.getvalue() and "50%" in shown.getvalue()
+    quiet = Attendance(Session(), 600.0, None)
+    with quiet.attended():
+        quiet.begin("simple")
+        quiet.progress(0.5)

@@ -65,8 +65,15 @@ Groups = Mapping[tuple[str, str], Sequence[DumpedTaskGroup]]
 class Workloads:
     """Makes the records and the requests."""
 
-    def __init__(self, dump: Dump, agents: Mapping[str, DumpedAgent], groups: Groups) -> None:
-        self._dump, self._agents, self._groups = dump, agents, groups
+    def __init__(
+        self,
+        dump: Dump,
+        agents: Mapping[str, DumpedAgent],
+        groups: Groups,
+        ended: Mapping[tuple[str, str, str], int],
+    ) -> None:
+        """`ended`: numbers of taskgroups by namespace, application and status in which they have ended."""
+        self._dump, self._agents, self._groups, self._ended = dump, agents, groups, ended
         self._demands = {(one.namespace, one.application): one for one in dump.demands or ()}
         whole = (one for one in dump.deployments if dump.demands and not one.next_application)
         self._deployments = {(one.namespace, one.application): one for one in whole}
@@ -87,7 +94,9 @@ class Workloads:
         keys = sorted(every, key=lambda key: (age.get(key, ("", "")), key))
         for key in keys:
             members = self._groups.get(key, ())
-            number = max(wanted.get(key, 0), len(members))
+            number = max(wanted.get(key, 0) - self._settled(key), len(members))
+            if not number:
+                continue
             if key in self._daemonsets and key in self._demands:
                 yield from self._daemonset(key, self._daemonsets[key], members)
             elif members:
@@ -96,6 +105,12 @@ class Workloads:
                     self._scale(key, number)
             elif key in self._demands and self._demands[key].containers:
                 self._create(key, number)
+
+    def _settled(self, key: tuple[str, str]) -> int:
+        """Taskgroups that have ended and are not started again."""
+        policy = self._demands[key].restart_policy if key in self._demands else "OnFailure"
+        statuses = {"Always": (), "OnFailure": ("Finish",), "Never": ("Finish", "Failed")}[policy]
+        return sum(self._ended.get((*key, status), 0) for status in statuses)
 
     # --- one workload -----------------------------------------------------------------------------------------
 
