@@ -12,11 +12,13 @@ import requests
 
 from bcs_scheduler.local.cluster import LocalCluster
 from bcs_scheduler.local.settings import ClusterSettings
+from tests.component.test_alarms import receiving
 from tests.integration.schedulerprocess import SchedulerProcess, document
 from tests.waiting import wait_for
 
 AGENTS, LOST = 12, 6
 PATIENCE = 60.0
+ALARMS = {"large loss, replacements halted", "replacements resumed"}
 APPLICATIONS = "/namespaces/default/applications"
 
 
@@ -27,11 +29,18 @@ def bcs(scheduler: SchedulerProcess, *arguments: str) -> subprocess.CompletedPro
 
 
 def test_half_of_the_agents_are_lost_and_an_operator_resumes(tmp_path: Path) -> None:
-    with LocalCluster(ClusterSettings(agents=AGENTS, cpus=4, mem=4096, synthetic=True)) as cluster:
-        scheduler = SchedulerProcess(tmp_path, f"sqlite:///{tmp_path / 'state.db'}", cluster.url)
+    settings = ClusterSettings(agents=AGENTS, cpus=4, mem=4096, synthetic=True)
+    with LocalCluster(settings) as cluster, receiving() as receiver:
+        store = f"sqlite:///{tmp_path / 'state.db'}"
+        scheduler = SchedulerProcess(tmp_path, store, cluster.url, alarms__url=receiver.url)
+
+        def alarms() -> set[str]:
+            return {body["alarmName"] for body in receiver.bodies}
+
         try:
             scheduler.start().wait_ready()
             _lose_and_resume(scheduler, cluster)
+            wait_for(lambda: alarms() >= ALARMS, PATIENCE, lambda: f"the alarms: {alarms()}")
         finally:
             scheduler.stop()
 
