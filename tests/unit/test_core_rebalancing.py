@@ -169,6 +169,24 @@ def test_a_dry_run_changes_nothing_and_has_the_moves_of_the_run() -> None:
     assert done == {**planned, "dryRun": False}
 
 
+@pytest.mark.parametrize(("policy", "questions"), [("session", 2), ("hierarchical", 1)])
+def test_a_policy_that_decides_by_queues_is_asked_once_per_application(policy: str, questions: int) -> None:
+    lab = Loaded(2, policy)
+    lab.place("web", a0=6)
+    lab.offer_rest()
+    asked: list[int] = []
+    placer = lab.core.turn_context.placer
+    genuine = placer.foresee
+
+    def counted(demands: Any, *rest: Any) -> Any:
+        asked.append(len(demands))
+        return genuine(demands, *rest)
+
+    placer.foresee = counted  # type: ignore[assignment, method-assign]
+    assert len(lab.rebalance(dry_run=True).data["moves"]) == 2
+    assert asked == [1] * questions
+
+
 def test_a_move_is_told_and_is_no_restart() -> None:
     lab = Loaded(2)
     lab.place("web", a0=6, a1=1)

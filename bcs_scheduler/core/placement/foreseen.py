@@ -20,6 +20,9 @@ class Foreseen(NamedTuple):
 class Policy(Protocol):
     """A placement policy with decisions of its own."""
 
+    by_queues: bool
+    """True if the policy decides by queues and limits alone, and takes every agent that the matcher accepts."""
+
     def foresee(self, demands: Sequence[Demand[Slot]], without: frozenset[str] = frozenset()) -> Foreseen:
         """The decisions about these demands beside the other open ones, with nothing changed. The demands have one
         role. `without`: ids of agents that take nothing."""

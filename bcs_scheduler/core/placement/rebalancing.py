@@ -186,6 +186,8 @@ def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[planner.Unit, s
     """The judgement about moves, which counts those that it has admitted."""
     spent: Counter[str] = Counter()
     budgets: dict[str, int] = {}
+    agreed: dict[tuple[str, str], bool] = {}
+    """Answers of the policy by application and version."""
 
     def admits(unit: planner.Unit, target: str) -> bool:
         group = turn.state.taskgroups.get(unit.name)
@@ -200,7 +202,7 @@ def _admission(turn: TurnContext, trial: TrialPlan) -> Callable[[planner.Unit, s
         statement = trial.statement
         before = statement.savepoint()
         statement.set_aside((occupancy.counted_only(turn.state, group),))
-        admitted = bool(statement.plan([demand]).placements) and _policy_agrees(turn, group, demand)
+        admitted = bool(statement.plan([demand]).placements) and _policy_agrees(turn, group, demand, agreed)
         if admitted:
             spent[key] += 1
         else:
@@ -221,17 +223,24 @@ def _demand(turn: TurnContext, group: TaskGroup, target: str) -> Demand[Slot] | 
     return resource_request.demand(f"rebalance.{group.id}", version, step, ctx.options.role, ctx.overhead)
 
 
-def _policy_agrees(turn: TurnContext, group: TaskGroup, demand: Demand[Slot]) -> bool:
-    """True if the policy would place the taskgroup, and end no other one for this."""
-    if turn.placer.policy_of(demand.role) is None:
+def _policy_agrees(
+    turn: TurnContext, group: TaskGroup, demand: Demand[Slot], agreed: dict[tuple[str, str], bool]
+) -> bool:
+    """True if the policy would place the taskgroup, and end no other one for this. A policy that decides by queues
+    alone is asked once for each version: the answer is the same for every agent."""
+    policy, kind = turn.placer.policy_of(demand.role), (group.application_key, group.version)
+    if policy is None:
         return True
+    if policy.by_queues and kind in agreed:
+        return agreed[kind]
     turn.cut()
     try:
         take_out(turn, group)
         foreseen = turn.placer.foresee([demand])
     finally:
         turn.uow.rollback()
-    return bool(foreseen.result.placements) and not foreseen.evicted
+    agreed[kind] = bool(foreseen.result.placements) and not foreseen.evicted
+    return agreed[kind]
 
 
 class _Begun:

@@ -55,6 +55,8 @@ QUEUE_HOLDS = frozenset(
 class HierarchyPass(SessionPass):
     """Decides by one tree of queues per role."""
 
+    by_queues = True
+
     def __init__(
         self,
         turn: TurnContext,

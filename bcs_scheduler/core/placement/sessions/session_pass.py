@@ -47,6 +47,8 @@ QUEUED = frozenset({"queue", "namespace", "podgroup"})
 class SessionPass(PlacementPass):
     """Runs a session when demands or offers have changed, not sooner than a period after the one before."""
 
+    by_queues = False
+
     def __init__(
         self,
         turn: TurnContext,
