@@ -26,11 +26,14 @@ class Keeper(GangLab):
         """Agent and room, by taskgroup."""
         self.launched: list[Launch] = []
         self.given_up: list[str] = []
+        self.lists = 0
+        """Lists of agents that were asked for."""
         super().__init__(*arguments, options=options or OPTIONS, **more)
 
     def turn(self, *batch: Any) -> list[Any]:
         out = super().turn(*batch)
         for effect in out:
+            self.lists += isinstance(effect, cluster_manager.ListAgents)
             if isinstance(effect, GiveUpRooms):
                 self._give_up(effect.rooms)
             elif isinstance(effect, LaunchOnAgent):
@@ -182,7 +185,7 @@ def test_a_room_that_vanishes_is_replaced() -> None:
     lab.rooms.clear()  # an operator has removed the reservation
     lab.wait(20.0)
     lab.list("a")
-    assert [group.id for group in lab.sleeping] == [before.id]
+    assert ([group.id for group in lab.sleeping], lab.lists) == ([before.id], 1)
     lab.list("a")
     lab.keep("a")
     (after,) = lab.sleeping

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import msgspec
 
 from bcs_scheduler.core.context import TurnContext
+from bcs_scheduler.core.interface.cluster_manager import ListAgents
 from bcs_scheduler.core.interface.leased import GiveUpRooms
 from offers.leased.rooms import Site, parts_of
 from store.reasons import TASKGROUP_TURNED
@@ -158,6 +159,8 @@ class KeptRooms:
             self._missed[name] = self._missed.get(name, 0) + 1
             if self._missed[name] >= LISTS:
                 self._lose(group, "the room does not exist any more")
+            else:
+                turn.emit(ListAgents(cause=turn.cause))
 
     def _lose(self, group: TaskGroup, message: str) -> None:
         lost = {"status": "Lost", "ended": True, "message": message, "updated_at": self._turn.now}
