@@ -19,8 +19,7 @@ from bcs_scheduler.appmanagers.runner import ManagerRunner
 from bcs_scheduler.authentication import Authentication, log_access
 from bcs_scheduler.console.figures import Figures
 from bcs_scheduler.console.site import Site
-from bcs_scheduler.core.interface.cluster_manager import ClusterManager
-from bcs_scheduler.core.interface.inputs import Input
+from bcs_scheduler.core.interface.cluster_manager import ClusterManager, Deliver
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.log import DecisionLog
 from bcs_scheduler.leadership.gateway import Check, Gateway
@@ -299,7 +298,7 @@ def mesos_settings(settings: Settings, api_url: str) -> MesosSettings:
     )
 
 
-def driver_factory(settings: Settings, api_url: str) -> Callable[[Callable[[Input], None]], ClusterManager]:
+def driver_factory(settings: Settings, api_url: str) -> Callable[[Deliver], ClusterManager]:
     presented = mesos_settings(settings, api_url)
     options = executor_options(settings, api_url)
     if _is_local(options.uri) and not _is_local(settings.mesos.url):

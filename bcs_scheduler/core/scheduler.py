@@ -370,8 +370,8 @@ class Core:
         turn = self.turn_context
         for _ in range(ROUNDS):
             self._notice()
-            if not turn.engine.busy:
-                break
+            if not (turn.engine.busy or turn.uow.changed() or turn.changed):
+                return
             turn.engine.settle(turn.context)
             if pace.spent() >= STEPS:
                 break

@@ -14,7 +14,7 @@ import msgspec
 import structlog
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased, requests
-from bcs_scheduler.core.interface.cluster_manager import ClusterManager
+from bcs_scheduler.core.interface.cluster_manager import ClusterManager, Deliver
 from bcs_scheduler.core.options import CoreOptions
 from bcs_scheduler.decisions.recorded import Sink, core_of
 from bcs_scheduler.leadership.checks.lead_check import LeadCheck
@@ -51,7 +51,7 @@ LOUD = frozenset({"application", "transaction", "framework"})
 higher."""
 
 
-DriverFactory = Callable[[Callable[[inputs.Input], None]], ClusterManager]
+DriverFactory = Callable[[Deliver], ClusterManager]
 
 
 class HealthProber(Protocol):
@@ -306,23 +306,24 @@ class Term:
         """Seconds by which commits or reports lag behind the decisions of the core."""
         return max(self._pipeline.delay(), self.inbox.age())
 
-    def _deliver(self, event: inputs.Input) -> None:
-        """Called by the driver's threads; waits while the inbox is full."""
-        if isinstance(event, cluster_manager.Superseded):
-            # The store decides which scheduler leads. The term ends in any case: if it subscribed again, two schedulers
-            # that both believe they lead (one may be cut off from ZooKeeper alone) would take the framework from each
-            # other without end.
-            self._lost("another scheduler has subscribed as this framework")
-            return
-        try:
-            if isinstance(event, leased.OffersArrived) and len(event.offers) > OFFERS:
-                for first in range(0, len(event.offers), OFFERS):
-                    part = event.offers[first : first + OFFERS]
-                    self.inbox.put(msgspec.structs.replace(event, offers=part))
+    def _deliver(self, *events: inputs.Input) -> None:
+        """Called by the driver's threads with the events that have come together; waits while the inbox is full."""
+        reports: list[inputs.Input] = []
+        for event in events:
+            if isinstance(event, cluster_manager.Superseded):
+                # The store decides which scheduler leads. The term ends in any case: if it subscribed again, two
+                # schedulers that both believe they lead (one may be cut off from ZooKeeper alone) would take the
+                # framework from each other without end.
+                self._lost("another scheduler has subscribed as this framework")
+            elif isinstance(event, leased.OffersArrived) and len(event.offers) > OFFERS:
+                parts = (event.offers[first : first + OFFERS] for first in range(0, len(event.offers), OFFERS))
+                reports += [msgspec.structs.replace(event, offers=part) for part in parts]
             else:
-                self.inbox.put(event)
+                reports.append(event)
+        try:
+            self.inbox.put(*reports)
         except InboxClosed:
-            log.debug("event dropped, the term has ended", event_type=type(event).__name__)
+            log.debug("events dropped, the term has ended", event_types=sorted({type(one).__name__ for one in reports}))
 
     def _probed(self, event: inputs.HealthReported) -> None:
         """Called by the prober's thread, which tries again when this raises."""

@@ -50,12 +50,14 @@ class Inbox:
         with self._condition:
             return self._reports.width
 
-    def put(self, report: Input) -> None:
-        """Waits for room. Raises InboxClosed."""
+    def put(self, *reports: Input) -> None:
+        """Adds the reports in their order, and waits for room before each. Reports that have come together enter
+        together: the taking thread is woken once, and finds all for which there is room. Raises InboxClosed."""
         with self._condition:
-            while len(self._reports) >= self._limit and not self._closed:
-                self._condition.wait()
-            self._append(report)
+            for report in reports:
+                while len(self._reports) >= self._limit and not self._closed:
+                    self._condition.wait()
+                self._append(report)
 
     def offer(self, event: Input) -> bool:
         """Puts the command or report if there is room now. Raises InboxClosed."""

@@ -15,6 +15,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -22,7 +23,7 @@ from google.protobuf.message import DecodeError
 
 from bcs_scheduler.agentapi.last_outputs import LastOutputs
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs
-from bcs_scheduler.core.interface.cluster_manager import Traits
+from bcs_scheduler.core.interface.cluster_manager import Deliver, Traits
 from bcs_scheduler.mesos import convert
 from bcs_scheduler.mesos.agent_watch import AgentWatch
 from bcs_scheduler.mesos.calls import CallMaker, is_call
@@ -47,6 +48,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.2, 10.0
 STABLE = 5.0
 """Seconds a subscription must last before its end counts as a first failure again."""
 DEFAULT_HEARTBEAT = 15.0
+TOGETHER = 64  # events that are delivered together at most: a millisecond or two of reading
 STOP_TIMEOUT = 5.0
 """Seconds stop() waits for threads that may be blocked in deliver() or in connecting."""
 
@@ -60,7 +62,7 @@ class Driver:
 
     traits = Traits(capacity="leased", messages=True, complete_lists=False, loses_news=True, overhead=EXECUTOR)
 
-    def __init__(self, settings: MesosSettings, deliver: Callable[[inputs.Input], None], builder: TaskBuilder) -> None:
+    def __init__(self, settings: MesosSettings, deliver: Deliver, builder: TaskBuilder) -> None:
         """Raises SettingsError for a master URL that cannot be used."""
         self._settings = settings
         self._deliver = deliver
@@ -125,10 +127,9 @@ class Driver:
             thread.join(STOP_TIMEOUT)
 
     def send(self, batch: Sequence[effects.Effect]) -> None:
-        """Queues the calls of these effects, in order; any thread. Blocks while the queue is full.
-
-        Without a subscription an Accept comes back as AcceptFailed (certain), and every other call is dropped: Mesos
-        repeats updates without an acknowledgement, offers are void anyway, and the core repeats the rest."""
+        """Queues the calls of these effects, in order; any thread. Blocks while the queue is full. Without a
+        subscription an Accept comes back as AcceptFailed (certain), and every other call is dropped: Mesos repeats
+        updates without an acknowledgement, offers are void anyway, and the core repeats the rest."""
         calls: list[effects.Effect] = []
         listed = False
         for effect in batch:
@@ -222,27 +223,30 @@ class Driver:
         """Reads the stream to its end. True if there is no point in subscribing again."""
         session: Session | None = None
         final, reason = False, ""
+        together: list[inputs.Input] = []
         try:
             for record in stream.records():
                 self._heard_at = time.monotonic()
                 event = self._parse(record)
-                if event is None or event.type == scheduler_pb2.Event.HEARTBEAT:
-                    continue
-                if event.type == scheduler_pb2.Event.SUBSCRIBED:
+                if event is not None and event.type == scheduler_pb2.Event.SUBSCRIBED:
+                    self._deliver_all(together)
                     session = session or self._subscribed(stream, event.subscribed)
                     if session is None:
                         final, reason = True, "Mesos answered for another framework"
                         break
-                else:
-                    self._handle(event)
+                elif event is not None and event.type != scheduler_pb2.Event.HEARTBEAT:
+                    together += self._read(event)
                     if event.type == scheduler_pb2.Event.ERROR:
                         final, reason = True, event.error.message
                         break
+                if not stream.waiting or len(together) >= TOGETHER:
+                    self._deliver_all(together)
         except MesosError as error:
             reason = str(error)
         except Exception as error:
             reason = f"an event could not be handled: {type(error).__name__}: {error}"
             log.exception("mesos.stream.failed")
+        threads.harmless("events", partial(self._deliver_all, together))
         session = session or self._session
         self._session = None
         # Whatever fails here, the core has to hear that there is no subscription any more.
@@ -300,15 +304,20 @@ class Driver:
             self._unreadable(record, error)
             return None
 
-    def _handle(self, message: scheduler_pb2.Event) -> None:
+    def _deliver_all(self, together: list[inputs.Input]) -> None:
+        events, together[:] = list(together), []
+        if events:
+            self._deliver(*events)
+
+    def _read(self, message: scheduler_pb2.Event) -> list[inputs.Input]:
+        """The event for the core; none if the core needs none, or if the event cannot be read."""
         self._counts["events"] += 1
         try:
             event = convert.event_of(message, self._cause(), self._unusable, self._settings.framework_name)
         except (ValueError, LookupError) as error:
             self._unreadable(message.SerializePartialToString(), error)
-            return
-        if event is not None:
-            self._deliver(event)
+            return []
+        return [event] if event is not None else []
 
     def _unreadable(self, record: bytes, error: Exception) -> None:
         """Its content is not shown: it may be a message of an executor."""
@@ -325,8 +334,7 @@ class Driver:
         return f"mesos:{next(self._counter)}"
 
     def _leader_changed(self) -> None:
-        """Called by the detector. The stream of a deposed master usually ends by itself, but not if it is cut off from
-        ZooKeeper alone."""
+        """Called by the detector. The stream of a deposed master that is cut off from ZooKeeper alone does not end."""
         self._wake.set()
         session = self._session
         if session is None:

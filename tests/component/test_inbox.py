@@ -52,6 +52,24 @@ def test_events_come_out_in_order_and_in_batches() -> None:
     assert inbox.take(0.0, 0, 3) == []
 
 
+def test_events_that_have_come_together_are_taken_together() -> None:
+    inbox = Inbox()
+    taken = in_thread(lambda: causes(inbox.take(60, 99, 99)))
+    wait_for(lambda: waiting_on(inbox) == 1, what="the thread that takes")
+    inbox.put(*map(event, range(20)))
+    assert taken.result(60) == list(range(20))
+
+
+def test_events_that_have_come_together_wait_for_room() -> None:
+    inbox = Inbox(limit=5)
+    done = in_thread(lambda: inbox.put(*map(event, range(12))))
+    seen: list[int] = []
+    while len(seen) < 12:
+        seen += causes(inbox.take(60, 99, 99))
+    done.result(60)
+    assert seen == list(range(12)) and not len(inbox)
+
+
 def test_take_gives_up_after_its_timeout() -> None:
     assert Inbox().take(0.01, 0, 1) == []
 

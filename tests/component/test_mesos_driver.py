@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, leased
 from bcs_scheduler.mesos import cluster_name
-from bcs_scheduler.mesos.driver import Driver
+from bcs_scheduler.mesos.driver import TOGETHER, Driver
 from bcs_scheduler.mesos.errors import DetectionError, SettingsError
 from bcs_scheduler.mesos.launches.task_info import DefaultExecutorBuilder
 from bcs_scheduler.mesos.proto import master_pb2, mesos_pb2
@@ -75,14 +75,21 @@ class Running:
 
     def __init__(self, url: str, framework_id: str = "", **settings: object) -> None:
         self.inbox: queue.Queue[inputs.Input] = queue.Queue()
+        self.deliveries: list[list[str]] = []
+        """Types of the events of each delivery."""
         self.deliver: Callable[[inputs.Input], None] = settings.pop("deliver", self.inbox.put)  # type: ignore[assignment]
         cluster, asked = settings.pop("cluster", ""), settings.pop("may_subscribe", None)
         self.driver = Driver(
             MesosSettings(master=url, **settings),  # type: ignore[arg-type]
-            lambda event: self.deliver(event),
+            self._deliver,
             DefaultExecutorBuilder(),
         )
         self.driver.start(framework_id, cluster, asked)  # type: ignore[arg-type]
+
+    def _deliver(self, *events: inputs.Input) -> None:
+        self.deliveries.append([type(event).__name__ for event in events])
+        for event in events:
+            self.deliver(event)
 
     def expect(self, kind: type[E]) -> E:
         """The next event of this kind; others are passed over."""
@@ -334,6 +341,23 @@ class TestStream:
         script.streams[0].send(fakemaster.chunk(b"3\n\xff\xff\xff") + fakemaster.event_chunk(rescind))
         assert running.expect(leased.OfferRescinded).offer_id == "o1"
         assert running.driver.status()["unreadable"] == 1
+
+    def test_events_that_arrive_together_are_delivered_together(self, script: Script, run: Run) -> None:
+        running = run(script.master.url)
+        running.expect(cluster_manager.Connected)
+        rescind, failure = Event(type=Event.RESCIND), Event(type=Event.ERROR)
+        chunks = []
+        for number in range(TOGETHER + 3):
+            rescind.rescind.offer_id.value = f"o{number}"
+            chunks.append(fakemaster.event_chunk(rescind))
+        failure.error.message = "removed"
+        script.streams[0].send(b"".join([*chunks, fakemaster.event_chunk(Event(type=Event.HEARTBEAT))]))
+        ids = [running.expect(leased.OfferRescinded).offer_id for _ in chunks]
+        assert ids == [f"o{number}" for number in range(TOGETHER + 3)]
+        sizes = [len(kinds) for kinds in running.deliveries if "OfferRescinded" in kinds]
+        assert max(sizes) == TOGETHER
+        script.streams[0].send(chunks[0] + fakemaster.event_chunk(failure))
+        assert running.expect(leased.OfferRescinded).offer_id == "o0", "the events before the end of the subscription"
 
     def test_garbage_of_executors_is_counted_and_told_once_without_its_content(self, script: Script, run: Run) -> None:
         running = run(script.master.url)

@@ -39,10 +39,14 @@ class Framework:
         self.states: dict[str, list[str]] = {}
         self.driver = Driver(
             MesosSettings(master=url, framework_name="driver-test", **settings),  # type: ignore[arg-type]
-            self.inbox.put,
+            self._deliver,
             DefaultExecutorBuilder(),
         )
         self.driver.start(framework_id)
+
+    def _deliver(self, *events: inputs.Input) -> None:
+        for event in events:
+            self.inbox.put(event)
 
     @property
     def id(self) -> str:

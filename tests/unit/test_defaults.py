@@ -46,7 +46,7 @@ def test_an_operator_without_a_file_gets_the_defaults_of_the_options() -> None:
 
 def test_the_options_of_the_program_carry_the_traits_of_its_cluster_manager() -> None:
     """A standby has no cluster manager, and counts quotas as the leader does."""
-    traits = service.driver_factory(DEFAULT, "http://127.0.0.1:8080")(lambda event: None).traits
+    traits = service.driver_factory(DEFAULT, "http://127.0.0.1:8080")(lambda *events: None).traits
     assert service.core_options(DEFAULT).traits == traits
     assert service.api_options(DEFAULT).overhead == traits.overhead == EXECUTOR
 

@@ -40,6 +40,13 @@ class Traits(NamedTuple):
     them also to a standby, which has no cluster manager."""
 
 
+class Deliver(Protocol):
+    """Takes events of a cluster manager. Any thread of the driver may call."""
+
+    def __call__(self, *events: Input) -> None:
+        """Takes events that have arrived together, in their order. May block until the core has room."""
+
+
 class ClusterManager(Protocol):
     """The driver of a cluster manager, as a term uses it. `start` and `stop` are called once each."""
 

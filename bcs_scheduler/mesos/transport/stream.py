@@ -60,6 +60,11 @@ class EventStream:
             except ConnectionBroken as error:
                 broken = error  # the last words may have come with it, e.g. an ERROR event that says why
 
+    @property
+    def waiting(self) -> int:
+        """Events that have arrived and that `records` has not yielded yet. For the iterating thread only."""
+        return len(self._records)
+
     def close(self) -> None:
         self._closed = True
         if self._sock is not None:
