@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import click
 
+from bcs_scheduler.cli.habits.commands import INSTEAD
 from bcs_scheduler.cli.options import ConnectionOption
 
 if TYPE_CHECKING:
@@ -66,6 +67,14 @@ class LazyGroup(click.Group):
         super().__init__(*arguments, **options)
         self.sections = sections
         self.commands = LazyCommands(sections)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Raises UsageError with the way to do it here for a command of another command line."""
+        if args and args[0] in INSTEAD and args[0] not in cast(LazyCommands, self.commands).entries:
+            ctx.fail(f"there is no command {args[0]!r}: {INSTEAD[args[0]]}.")
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from bcs_scheduler.cli.errors import EXIT_CODES, INTERRUPTED, CliError
+from bcs_scheduler.cli.habits.commands import rewritten
 from bcs_scheduler.cli.lazy import COMPLETION, Entry, LazyGroup, Sections
 from bcs_scheduler.cli.options import connection_options
 
@@ -116,7 +117,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     `arguments`: without the name of the program; None = those of the process.
     """
     try:
-        code = bcs.main(args=None if arguments is None else list(arguments), prog_name="bcs", standalone_mode=False)
+        given = rewritten(sys.argv[1:] if arguments is None else arguments)
+        code = bcs.main(args=given, prog_name="bcs", standalone_mode=False)
     except CliError as error:
         _print_error(error)
         return error.exit_code

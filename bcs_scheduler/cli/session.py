@@ -57,6 +57,8 @@ class Session:
         self.changes: list[dict[str, Any]] = []
         """Reports of a command that changes objects, for -o json and -o yaml."""
         self._warned: set[str] = set()
+        self.about = ""
+        """Begin of warnings: file and object of the document that is sent."""
 
     def complete(self) -> None:
         """Sets the values that no option gave: from the environment, else from the context, else by default. Raises
@@ -113,7 +115,7 @@ class Session:
 
     def warn_of(self, path: str, message: str, hint: str) -> None:
         """Warns of a part of a document that has no effect, once per run."""
-        text = f"{path}: {message}; {hint}" if hint else f"{path}: {message}"
+        text = f"{self.about}{path}: {message}{f'; {hint}' if hint else ''}"
         if text not in self._warned:
             self._warned.add(text)
             self.warn(text)

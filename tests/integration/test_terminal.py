@@ -187,3 +187,36 @@ def test_a_program_that_crashes_after_it_ran_ends_a_stable_wait(terminal: Termin
     code, shown = terminal.run("bcs run --name crash --wait --stable 30s -- sh -c 'sleep 1; exit 3'", 80)
     assert code == 1 and "failed" in shown and "crash-0" in shown, shown
     assert terminal.run("bcs delete app crash --wait", 80)[0] == 0
+
+
+@pytest.mark.parametrize("columns", [NARROW, WIDE])
+def test_words_of_kubectl_are_understood(web: Terminal, columns: int) -> None:
+    lines = (
+        "bcs -n shop scale app web --replicas=1",
+        "bcs -n shop wait --for=condition=available app web",
+        "bcs -n shop apply -f web.yaml --dry-run=server",
+        "bcs -n shop logs -l app=nothing; test $? = 3",
+        "bcs api-resources; test $? = 2",
+        "bcs -n shop delete pod web-0; test $? = 2",
+    )
+    for line in lines:
+        code, shown = web.run(line, columns)
+        assert code == 0 and "Traceback" not in shown, (line, shown)
+        assert not re.search(r"\d{18}", shown), "no ids"
+
+
+@pytest.mark.parametrize("columns", [NARROW, WIDE])
+def test_the_reason_of_what_finds_no_place_has_the_numbers_of_agents(terminal: Terminal, columns: int) -> None:
+    assert terminal.run("bcs run --name huge --cpu 1000 -- sleep 600", columns)[0] == 0
+
+    def begun() -> bool:
+        shown = terminal.run("bcs get app huge", columns)[1]
+        assert places(shown) <= columns
+        return "1 taskgroup without a" in shown
+
+    def whole() -> bool:
+        return "0 of 2 agents match: 2 lack CPUs" in terminal.run("bcs get app huge -o wide", columns)[1]
+
+    wait_for(begun, 60, "the reason")
+    wait_for(whole, 60, "the test that both agents failed")
+    assert terminal.run("bcs delete app huge --wait", columns)[0] == 0

@@ -41,7 +41,9 @@ def test_warnings_are_printed_to_standard_error_once(server: StandIn, bcs: Any, 
     server.on("GET", f"{APPS}/web", MISSING)
     server.on("POST", APPS, warned())
     result = bcs("apply", "-f", write(tmp_path, DOCUMENT), "-o", "text")
-    assert result == (0, "application/web created (transaction application-1)\n", LINE)
+    place = f"{tmp_path / 'web.json'}: application/web: "
+    line = LINE.replace("warning: ", f"warning: {place}")
+    assert result == (0, "application/web created (transaction application-1)\n", line)
 
 
 def test_diff_warns_and_with_strict_refuses(server: StandIn, bcs: Any, tmp_path: Path) -> None:

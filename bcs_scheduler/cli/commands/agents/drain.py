@@ -37,6 +37,14 @@ LATE = 15.0
     help="Number of taskgroups of one agent that are moved at the same time.",
 )
 @click.option("--daemonsets", is_flag=True, help="End also the taskgroups of daemonsets, after all others.")
+@click.option(
+    *("--ignore-daemonsets", "--delete-emptydir-data", "--delete-local-data"),
+    "_kubectl",
+    is_flag=True,
+    hidden=True,
+    expose_value=False,
+    help="Accepted for kubectl's sake: taskgroups of daemonsets stay by default, sandboxes end with taskgroups.",
+)
 @click.option("--no-wait", is_flag=True, help="Do not wait until the agents are empty.")
 @click.option("--dry-run", is_flag=True, help="Show where taskgroups would move, and change nothing.")
 @connection_options

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from bcs_scheduler.cli.client.lookup import find_owner
+from bcs_scheduler.cli.client.lookup import TASKGROUP_WORDS, find_owner
 from bcs_scheduler.cli.client.types import Accepted
 from bcs_scheduler.cli.commands.changing.planning import planned_together
 from bcs_scheduler.cli.commands.completing import deletable_names, owner_names
@@ -14,6 +14,7 @@ from bcs_scheduler.cli.documents.document import Document, in_order
 from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
 from bcs_scheduler.cli.errors import CliError, Unreachable, UsageError
+from bcs_scheduler.cli.habits.arguments import joined, owner_argument
 from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_kinds
 from bcs_scheduler.cli.kinds.registry import DELETABLE, OPERATIONS, operations_of
 from bcs_scheduler.cli.options import (
@@ -52,12 +53,14 @@ def _carry_out(session: Session, documents: list[Document], act: Callable[[Docum
     started: list[tuple[Document, Accepted]] = []
     failures: list[CliError] = []
     for document in documents:
+        session.about = f"{document.source}: {document.kind.lower()}/{document.name}: "
         try:
             started.append((document, act(document)))
         except Unreachable as error:
             raise _named(document, error) from error
         except CliError as error:
             failures.append(_named(document, error))
+    session.about = ""
     for document, accepted in started if wait else ():
         try:
             operations_of(document.kind).wait_applied(session, document.namespace, document.name, accepted)
@@ -74,6 +77,11 @@ def _fail(session: Session, documents: list[Document], failures: list[CliError])
         session.fail(failure)
     if failures:
         raise type(failures[0])(f"{len(failures)} of {counted(len(documents), 'document')} failed")
+
+
+def _no_kustomize(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        raise click.UsageError(f"-k is not supported: `kubectl kustomize {value} | bcs apply -f -` applies the result")
 
 
 def _named(document: Document, error: CliError) -> CliError:
@@ -95,6 +103,7 @@ def _named(document: Document, error: CliError) -> CliError:
     )
 )
 @file_option
+@click.option("-k", "--kustomize", expose_value=False, hidden=True, callback=_no_kustomize, help="Not supported.")
 @validate_option
 @on_conflict_option
 @changing_command
@@ -155,12 +164,13 @@ def update(
 
 
 @click.command(epilog=examples("bcs scale web 8 --wait", "bcs scale deployment/gallery 3 --dry-run"))
-@click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
-@click.argument("instances", type=click.IntRange(0))
+@click.argument("words", nargs=-1, required=True, metavar="[KIND/]NAME INSTANCES", shell_complete=owner_names)
+@click.option("--replicas", type=click.IntRange(0), metavar="N", help="The same as INSTANCES.", hidden=True)
 @on_conflict_option
 @changing_command
-def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool) -> None:
+def scale(session: Session, words: tuple[str, ...], replicas: int | None, dry_run: bool, wait: bool) -> None:
     """Change the number of taskgroups of a deployment or application to INSTANCES. With 0 it is stopped, and kept."""
+    name, instances = _wanted(words, replicas)
     kind, name = find_owner(session.client, session.namespace, name)
     how = OPERATIONS[kind]
     if how.scale is None:
@@ -170,8 +180,18 @@ def scale(session: Session, name: str, instances: int, dry_run: bool, wait: bool
         how.wait_applied(session, session.namespace, name, accepted)
 
 
+def _wanted(words: tuple[str, ...], replicas: int | None) -> tuple[str, int]:
+    """Name and number of taskgroups. Raises UsageError (of click)."""
+    if replicas is not None:
+        return joined(words), replicas
+    *name, number = words
+    if not number.isdecimal():
+        raise click.UsageError(f"give the number of taskgroups after the name: {number!r} is no number")
+    return joined(name), int(number)
+
+
 @click.command(epilog=examples("bcs rollback web --wait", "bcs rollback deployment/gallery --to 3"))
-@click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
+@owner_argument
 @click.option(
     "--to",
     "version",
@@ -243,6 +263,12 @@ def _selected(session: Session, names: tuple[str, ...], files: tuple[str, ...]) 
         for document in reversed(documents):
             yield document.kind, document.namespace, document.name
         return
+    if names[0].partition("/")[0].lower() in TASKGROUP_WORDS and (len(names) > 1 or "/" in names[0]):
+        one = names[-1].rpartition("/")[2]
+        raise UsageError(
+            f"a taskgroup is not deleted by itself: `bcs reschedule {one}` replaces it, "
+            "`bcs scale` changes the number of taskgroups"
+        )
     kind = DELETABLE.get(names[0].lower()) if len(names) > 1 else None
     if kind is None and len(names) > 1:
         kind = registered_kind(session, names[0])

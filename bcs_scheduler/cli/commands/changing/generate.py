@@ -11,7 +11,14 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import application_names
 from bcs_scheduler.cli.documents.operations import report
 from bcs_scheduler.cli.errors import UsageError
-from bcs_scheduler.cli.options import connection_options, examples, pass_session, reporting, validate_option
+from bcs_scheduler.cli.options import (
+    RenamedOption,
+    connection_options,
+    examples,
+    pass_session,
+    reporting,
+    validate_option,
+)
 from bcs_scheduler.cli.output.data import print_data
 from bcs_scheduler.cli.session import Session
 
@@ -26,7 +33,13 @@ def template_options(command: Command) -> Command:
     for option in reversed(
         (
             click.option(
-                "--instances", type=click.IntRange(0), default=1, show_default=True, help="Number of taskgroups."
+                "--instances",
+                cls=RenamedOption,
+                former=("--replicas",),
+                type=click.IntRange(0),
+                default=1,
+                show_default=True,
+                help="Number of taskgroups.",
             ),
             click.option(
                 "--port",

@@ -10,9 +10,9 @@ import click
 
 from bcs_scheduler.cli.client.lookup import find_owner, is_application
 from bcs_scheduler.cli.client.types import Json
-from bcs_scheduler.cli.commands.completing import owner_names
 from bcs_scheduler.cli.documents.operations import report, verb
 from bcs_scheduler.cli.errors import CliError, NotFound, UsageError
+from bcs_scheduler.cli.habits.arguments import owner_argument
 from bcs_scheduler.cli.kinds.operations import deployments as deployment_operations
 from bcs_scheduler.cli.kinds.operations.deployments import wait_for_rollout
 from bcs_scheduler.cli.kinds.workloads import daemonsets, deployments
@@ -106,7 +106,6 @@ ROLLOUTS: dict[str, Rollout] = {
         revision=daemonsets.revision,
     ),
 }
-name_argument = click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
 
 
 @click.group(cls=WholeHelp)
@@ -126,7 +125,7 @@ def _found(session: Session, text: str) -> tuple[str, str, Rollout]:
 
 
 @rollout.command(epilog=examples("bcs rollout status gallery", "bcs rollout status gallery --timeout 5m"))
-@name_argument
+@owner_argument
 @click.option("--no-wait", is_flag=True, help="Print the current progress, and do not wait.")
 @connection_options
 @pass_session
@@ -149,7 +148,7 @@ def status(session: Session, name: str, no_wait: bool) -> None:
 
 
 @rollout.command(hidden=True, epilog=examples("bcs rollback gallery"))
-@name_argument
+@owner_argument
 @click.option("--to-revision", "revision", metavar="N", help="Revision to return to. Default: the previous one.")
 @on_conflict_option
 @changing_command
@@ -167,7 +166,7 @@ def _action(name: str, action: str, words: str, *, hidden: bool = False) -> clic
     epilog = examples(f"bcs rollout {name} gallery --wait")
 
     @click.command(name, help=words, hidden=hidden, epilog=epilog)
-    @name_argument
+    @owner_argument
     @dry_run_option
     @wait_option
     @connection_options
@@ -193,7 +192,7 @@ for verb_name, action, words, hidden in (
 
 
 @rollout.command(epilog=examples("bcs rollout pause gallery"))
-@name_argument
+@owner_argument
 @dry_run_option
 @connection_options
 @pass_session
@@ -205,7 +204,7 @@ def pause(session: Session, name: str, dry_run: bool) -> None:
 
 
 @rollout.command(epilog=examples("bcs rollout history gallery", "bcs rollout history gallery --revision 2"))
-@name_argument
+@owner_argument
 @click.option("--revision", metavar="N", help="Show this revision in detail.")
 @list_options
 @connection_options

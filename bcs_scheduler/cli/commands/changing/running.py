@@ -49,6 +49,7 @@ class CommandLine(click.Command):
     ),
 )
 @click.argument("image", required=False, metavar="[IMAGE]")
+@click.option("--image", "other", default="", hidden=True, help="The image; the argument is the name then.")
 @click.option("--name", default="", metavar="NAME", help="Name of the application. Default: that of image or program.")
 @click.option("-i", "--stdin", is_flag=True, help="Open the input of the task, and attach to the task.")
 @click.option("-t", "--tty", is_flag=True, help="Give the task a terminal; needs -i.")
@@ -71,6 +72,7 @@ def run(
     session: Session,
     /,
     image: str | None,
+    other: str,
     name: str,
     stdin: bool,
     tty: bool,
@@ -90,6 +92,8 @@ def run(
     With -i, bcs attaches to the task as `bcs attach -i --logs` does, and exits with the exit code of the task. The task
     is not started again when it has ended. Without -t the end of standard input, or of bcs, ends the input of the task.
     """
+    if other:  # as kubectl: run NAME --image IMAGE
+        image, name = other, name or image or ""
     program, *arguments = click.get_current_context().meta["after"] or [""]
     if not image and not program:
         raise UsageError("give an image, or a command after --")

@@ -6,7 +6,9 @@ import click
 
 from bcs_scheduler.cli.client.lookup import application_of, find_owner, find_taskgroup, find_transaction
 from bcs_scheduler.cli.client.types import Accepted
-from bcs_scheduler.cli.commands.completing import conditions, owner_names, taskgroup_names, transaction_names
+from bcs_scheduler.cli.commands.completing import conditions, taskgroup_names, transaction_names
+from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.habits.arguments import owner_argument
 from bcs_scheduler.cli.kinds.registry import OPERATIONS
 from bcs_scheduler.cli.options import Duration, connection_options, examples, pass_session, reporting, wait_option
 from bcs_scheduler.cli.session import Session
@@ -54,8 +56,15 @@ def cancel(session: Session, transaction: str) -> None:
     session.report("transaction", identity, "cancelled", shown=transaction_name(identity))
 
 
+CONDITIONS = {
+    "delete": "deleted",
+    **dict.fromkeys(("condition=available", "condition=ready", "condition=available=true"), "running"),
+}
+"""Conditions of kubectl."""
+
+
 @click.command(epilog=examples("bcs wait web", "bcs wait web --for deleted --timeout 5m"))
-@click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
+@owner_argument
 @click.option(
     "--for",
     "condition",
@@ -70,6 +79,9 @@ def cancel(session: Session, transaction: str) -> None:
 def wait(session: Session, name: str, condition: str) -> None:
     """Wait until a deployment, daemonset or application is running or deleted, or until a transaction has ended."""
     kind, name = find_owner(session.client, session.namespace, name)
+    condition = CONDITIONS.get(condition.lower(), condition)
+    if "=" in condition:
+        raise UsageError(f"--for {condition}: known are running, deleted, and the name of a transaction")
     nothing = Accepted("", None)
     if condition == "running":
         OPERATIONS[kind].wait_applied(session, session.namespace, name, nothing)

@@ -6,8 +6,9 @@ from __future__ import annotations
 import click
 
 from bcs_scheduler.cli.client.lookup import find_owner
-from bcs_scheduler.cli.commands.completing import kinds_and_names, owner_names
+from bcs_scheduler.cli.commands.completing import kinds_and_names
 from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.habits.arguments import owner_argument
 from bcs_scheduler.cli.kinds.registry import DESCRIPTIONS, EXPLANATIONS
 from bcs_scheduler.cli.kinds.selection import one_object, queries_of
 from bcs_scheduler.cli.options import Duration, connection_options, examples, output_option, pass_session
@@ -53,7 +54,7 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
 
 
 @click.command(epilog=examples("bcs explain web", "bcs explain web --what-if", "bcs explain deployment/web -o json"))
-@click.argument("name", metavar="[KIND/]NAME", shell_complete=owner_names)
+@owner_argument
 @click.option(
     "--what-if", is_flag=True, help="Show also the smallest sets of changes that would help (applications only)."
 )

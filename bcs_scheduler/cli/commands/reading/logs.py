@@ -18,7 +18,7 @@ from bcs_scheduler.cli.commands.completing import target_names
 from bcs_scheduler.cli.commands.reading.lines import Lines
 from bcs_scheduler.cli.commands.reading.previous import UNORDERED, print_kept, print_previous
 from bcs_scheduler.cli.errors import CliError, Conflict, NotFound, Unreachable, UsageError
-from bcs_scheduler.cli.options import Duration, connection_options, examples, pass_session
+from bcs_scheduler.cli.options import Duration, RenamedOption, connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session
 
 PAUSE = 0.3
@@ -58,9 +58,20 @@ class Moment(click.ParamType):  # type: ignore[type-arg]  # generic only since c
         "bcs logs deployment/gallery --stderr --since 10m",
     )
 )
-@click.argument("target", metavar="TASKGROUP|WORKLOAD", shell_complete=target_names)
+@click.argument("target", required=False, default="", metavar="[TASKGROUP|WORKLOAD]", shell_complete=target_names)
+@click.option(
+    "-l", "--selector", default="", metavar="SELECTOR", help="Print the output of all taskgroups with these labels."
+)
 @click.option("-f", "--follow", is_flag=True, help="Print new output until the taskgroups have ended.")
-@click.option("-t", "--task", default="", metavar="TASK", help="Name or number of a task. Default: all tasks.")
+@click.option(
+    "-t",
+    "--task",
+    cls=RenamedOption,
+    former=("-c", "--container"),
+    default="",
+    metavar="TASK",
+    help="Name or number of a task. Default: all tasks.",
+)
 @click.option("--stdout", is_flag=True, help="Print standard output only. Default: both streams.")
 @click.option("--stderr", is_flag=True, help="Print standard error only.")
 @click.option(
@@ -81,13 +92,20 @@ class Moment(click.ParamType):  # type: ignore[type-arg]  # generic only since c
     help="Begin with the output of the last DURATION (10m), or since TIME (2026-01-31T12:00:00Z).",
 )
 @click.option("--timestamps", is_flag=True, help="Print before each line when it was printed, in UTC.")
-@click.option("--previous", is_flag=True, help="Print the last output of the failed predecessors of the taskgroups.")
+@click.option(
+    "--previous",
+    cls=RenamedOption,
+    former=("-p",),
+    is_flag=True,
+    help="Print the last output of the failed predecessors of the taskgroups.",
+)
 @click.option("--rotated", is_flag=True, help="Begin with the rotated files, oldest first.")
 @connection_options
 @pass_session
 def logs(
     session: Session,
     target: str,
+    selector: str,
     follow: bool,
     task: str,
     stdout: bool,
@@ -121,7 +139,9 @@ def logs(
         raise UsageError("--executor cannot be combined with --task")
     if previous and (path or executor or follow or rotated):
         raise UsageError("--previous cannot be combined with --file, --executor, --follow and --rotated")
-    found = find_target(session.client, session.namespace, target)
+    if bool(target) == bool(selector):
+        raise UsageError("give a taskgroup, a workload, or labels with -l")
+    found = _selected(session, selector) if selector else find_target(session.client, session.namespace, target)
     files = (path,) if path else STREAMS if stdout == stderr else ("stdout" if stdout else "stderr",)
     selection = Selection(files, tail, since, rotated, timestamps, executor)
     if previous:
@@ -133,6 +153,15 @@ def logs(
         time.sleep(PAUSE)
         reader.more()
     reader.end()
+
+
+SELECTOR = "selector"
+"""Kind of a target that is a selection by labels; its name is the selector."""
+
+
+def _selected(session: Session, selector: str) -> Target:
+    groups = session.client.taskgroups(session.namespace, selector=selector)
+    return Target(SELECTOR, session.namespace, selector, groups, one=False)
 
 
 @dataclass
@@ -209,6 +238,8 @@ class Reader:
         try:
             if target.one:
                 groups = [client.taskgroup(target.namespace, target.taskgroup)]
+            elif target.kind == SELECTOR:
+                groups = client.taskgroups(target.namespace, selector=target.name)
             else:
                 groups = client.taskgroups(target.namespace, target.name, kind=target.kind)
         except NotFound:

@@ -12,7 +12,7 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import target_names
 from bcs_scheduler.cli.errors import UsageError
 from bcs_scheduler.cli.kinds.objects.outcomes import Outcome, show, wait_for_outcome
-from bcs_scheduler.cli.options import connection_options, examples, pass_session
+from bcs_scheduler.cli.options import RenamedOption, connection_options, examples, pass_session
 from bcs_scheduler.cli.session import Session
 
 RESERVE = 60
@@ -36,7 +36,14 @@ ANSWER = 60.0
 @click.argument("argv", nargs=-1, required=True, metavar="-- ARGV...")
 @click.option("-i", "--stdin", is_flag=True, help="Pass standard input on to the command.")
 @click.option("-t", "--tty", is_flag=True, help="Give the command a terminal; needs -i.")
-@click.option("--task", default="", metavar="TASK", help="Run in this task, or print only its output (name or number).")
+@click.option(
+    "--task",
+    cls=RenamedOption,
+    former=("-c", "--container"),
+    default="",
+    metavar="TASK",
+    help="Run in this task, or print only its output (name or number).",
+)
 @click.option("--image", default="", metavar="TEXT", help="Run only in tasks whose image contains TEXT.")
 @click.option("-u", "--user", default="", metavar="USER", help="User of the command. Default: the user of the task.")
 @click.option(

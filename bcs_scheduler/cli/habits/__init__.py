@@ -1,0 +1,1 @@
+"""Words that users know from kubectl, docker and nomad."""

@@ -1,0 +1,34 @@
+"""Arguments that name a workload as ``KIND/NAME``, ``NAME``, or kubectl's ``KIND NAME``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+
+from bcs_scheduler.cli.client.lookup import OWNERS
+from bcs_scheduler.cli.commands.completing import owner_names
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def joined(words: Sequence[str]) -> str:
+    """One name from the words of one. Raises UsageError (of click) for several names."""
+    if len(words) == 1:
+        return words[0]
+    if len(words) == 2 and words[0].lower() in OWNERS and "/" not in words[1]:
+        return f"{words[0]}/{words[1]}"
+    raise click.UsageError(f"give one [KIND/]NAME, not {len(words)} words" if words else "give a [KIND/]NAME")
+
+
+def owner_argument(command: Command) -> Command:
+    """The argument `name`."""
+    return click.argument(
+        "name",
+        nargs=-1,
+        required=True,
+        metavar="[KIND/]NAME",
+        callback=lambda ctx, param, words: joined(words),
+        shell_complete=owner_names,
+    )(command)
