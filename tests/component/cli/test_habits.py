@@ -12,7 +12,7 @@ from tests.component.cli.standin import ACCEPTED, APPS, StandIn, application, ok
 
 
 @pytest.fixture(autouse=True)
-def tables(monkeypatch: pytest.MonkeyPatch) -> None:
+def tables(bcs: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("BCS_OUTPUT", raising=False)
 
 
