@@ -21,6 +21,7 @@ from offers.policy.hierarchy import (
     Submission,
     Tree,
     apply,
+    captured,
     cause_of,
     copied,
     finish,
@@ -28,6 +29,7 @@ from offers.policy.hierarchy import (
     partition_of,
     place,
     trial,
+    trying,
 )
 from tests.unit.test_queue_preemption import random_tree
 
@@ -267,3 +269,33 @@ def test_a_promised_node_is_named() -> None:
     state.release("runs", "t")
     assert cause_of(state, "waits", "t0") == Cause(Hold.TURN)
     assert counts(state) == {"waits": 1}
+
+
+def test_a_trial_in_steps_answers_for_the_moment_at_which_it_began() -> None:
+    tree = Tree(partition_of({"queues": [{"name": "a"}]}, quantity=int), [(f"n{n}", {"cpus": 10}) for n in range(500)])
+    tree.submit(Application("app", "root.a", 0.0))
+    for number in range(3000):
+        tree.ask(Ask("app", f"t{number}", (("cpus", 1),), 0.0))
+    assert len(list(tree.run())) == 3000
+    smaller = partition_of(
+        {
+            "queues": [
+                {"name": "a", "resources": {"max": {"cpus": 1000}}, "properties": {"quota.preemption.delay": "1s"}}
+            ]
+        },
+        quantity=int,
+    )
+    expected = trial(tree, smaller, 100.0)
+    assert len(expected.preempted) == 2000
+    steps = trying(captured(tree), smaller, 100.0)
+    number = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found = end.value
+            break
+        number += 1
+        if number % 3 == 0:  # the cluster changes meanwhile
+            tree.release("app", f"t{number}")
+    assert number > 30 and found == expected

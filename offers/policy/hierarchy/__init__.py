@@ -27,8 +27,8 @@ that does not suit the existing applications (CannotChange). `copied` gives a tr
 from __future__ import annotations
 
 from offers.policy.hierarchy.changes.applying import CannotChange, apply
-from offers.policy.hierarchy.changes.copying import copied
-from offers.policy.hierarchy.changes.trial import Trial, Victim, Wait, trial
+from offers.policy.hierarchy.changes.copying import Steps, captured, copied
+from offers.policy.hierarchy.changes.trial import Trial, Victim, Wait, trial, trying
 from offers.policy.hierarchy.cluster import add_node, node_changed, occupy, occupy_anew, remove_node, set_schedulable
 from offers.policy.hierarchy.configuration.document import partition_of
 from offers.policy.hierarchy.configuration.fields import BadQueues, Problem
@@ -61,6 +61,7 @@ __all__ = [
     "Queue",
     "QueueState",
     "Refusal",
+    "Steps",
     "Submission",
     "Tree",
     "Trial",
@@ -68,6 +69,7 @@ __all__ = [
     "Wait",
     "add_node",
     "apply",
+    "captured",
     "cause_of",
     "copied",
     "finish",
@@ -83,5 +85,6 @@ __all__ = [
     "remove_node",
     "set_schedulable",
     "trial",
+    "trying",
     "withdraw_all",
 ]

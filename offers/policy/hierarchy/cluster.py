@@ -11,7 +11,7 @@ from offers.policy.hierarchy.tree import Tree
 def add_node(tree: Tree, name: str, total: Vector) -> None:
     """Adds a node. Raises ValueError if the name is known or an amount is negative."""
     tree.nodes.add(Node(name, total))
-    _resize(tree)
+    resize(tree)
     tree.wake(list(tree.nodes.missing))
     tree.room_on(tree.nodes.by_name[name])
 
@@ -27,7 +27,7 @@ def remove_node(tree: Tree, name: str) -> None:
     waiting = list(node.waiting)
     tree.nodes.remove(name)
     tree.wake(waiting)
-    _resize(tree)
+    resize(tree)
 
 
 def set_schedulable(tree: Tree, name: str, is_schedulable: bool) -> None:
@@ -63,7 +63,7 @@ def node_changed(tree: Tree, name: str) -> None:
     tree.room_on(node)
 
 
-def _resize(tree: Tree) -> None:
+def resize(tree: Tree) -> None:
     """Renews the figures that depend on the total of the cluster."""
     tree.version += 1
     tree.total = added(*[node.total for node in tree.nodes])

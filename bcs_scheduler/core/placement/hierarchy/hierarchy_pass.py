@@ -12,7 +12,8 @@ import numpy as np
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.options import RolePartition
-from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, Admits, RoleTree
+from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
+from bcs_scheduler.core.placement.hierarchy.role_tree import COUNTED, RoleTree
 from bcs_scheduler.core.placement.hierarchy.trees import Trees
 from bcs_scheduler.core.placement.launcher import Launcher
 from bcs_scheduler.core.placement.placement_pass import Covers, every_role
@@ -208,7 +209,6 @@ class HierarchyPass(SessionPass):
         """The tests of the matcher, and the resources that queues do not count."""
         snapshot = found.snapshot
         tests = AgentTests(self._turn.placer.tests(), found.numbers, found.tests, lambda _: 0)
-        known: dict[Template, Array] = {}
 
         def mask(template: Template) -> Array:
             accepted = tests.accepted(template).copy()
@@ -221,14 +221,7 @@ class HierarchyPass(SessionPass):
                     accepted &= np.where(full, total[d] >= amount, idle[d] >= amount)
             return accepted
 
-        def admits(template: Template, agent: str) -> bool:
-            accepted = known.get(template)
-            if accepted is None:
-                accepted = known[template] = mask(template)
-            rank = snapshot.rank.get(agent)
-            return rank is not None and bool(accepted[rank])
-
-        return admits
+        return Admission(snapshot.rank, mask)
 
     # --- evictions --------------------------------------------------------------------------------------------
 

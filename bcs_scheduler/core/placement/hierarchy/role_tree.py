@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from bcs_scheduler.core.placement.hierarchy.admission import Admission, Admits
 from bcs_scheduler.core.placement.sessions.pending import demand_of
 from offers.dimensions import Amounts
 from offers.policy.hierarchy import (
@@ -41,7 +42,6 @@ COUNTED = ("cpus", "mem")
 """The resources that queues and nodes count, in thousandths."""
 MOST_MOVES = 32
 """Number of agents that join, leave or change their size at a time; if there are more, the tree is made anew."""
-Admits = Callable[[Template, str], bool]
 
 
 class Promise(NamedTuple):
@@ -81,6 +81,22 @@ class RoleTree:
 
     def _admitted(self, constraint: Hashable, node: str) -> bool:
         return not isinstance(constraint, Template) or self._admits(constraint, node)
+
+    def frozen(self) -> Callable[[Hashable, str], bool]:
+        """Judges the conditions of templates for trials that outlive the present look at the snapshot. Each template is
+        judged once, with the agents at that moment."""
+        known: dict[Template, frozenset[str] | None] = {}
+
+        def admitted(constraint: Hashable, node: str) -> bool:
+            if not isinstance(constraint, Template):
+                return True
+            if constraint not in known:
+                admits = self._admits
+                known[constraint] = admits.names(constraint) if isinstance(admits, Admission) else None
+            names = known[constraint]
+            return names is None or node in names
+
+        return admitted
 
     def change(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> None:
         """Gives the tree another configuration. Applications that no queue has taken are tried again when the tree

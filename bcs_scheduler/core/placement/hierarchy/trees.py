@@ -17,10 +17,12 @@ from offers.policy.hierarchy import (
     Partition,
     Problem,
     QueueState,
+    Steps,
     Submission,
     Trial,
+    captured,
     partition_of,
-    trial,
+    trying,
 )
 from offers.policy.hierarchy.changes.applying import conflicts
 from offers.policy.hierarchy.configuration.document import DEFAULT_QUEUES, TAGS, canonical
@@ -148,16 +150,19 @@ class Trees:
         if found:
             raise CannotChange(list(found))
 
-    def tried(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> Mapping[str, Trial]:
-        """The effect of a configuration by role. Costs with all applications, taskgroups and agents. Raises
-        CannotChange."""
+    def trying(self, partition: Partition, halts: tuple[QueueHalt, ...]) -> Steps[Mapping[str, Trial]]:
+        """Returns the effect of a configuration by role, in steps. Together they cost with all applications, taskgroups
+        and agents as they are at the first step. Raises CannotChange."""
         self.refuse(partition)
         states = {name: QueueState.ACTIVE for name, _ in full_names(partition.root)}
         states |= {halt.queue: QueueState(halt.state) for halt in halts if halt.queue in states}
-        return {
-            role: trial(tree_of.tree, partition, self._turn.now, states=states)
-            for role, tree_of in sorted(self.roles.items())
-        }
+        now = self._turn.now
+        present = [(role, captured(one.tree, one.frozen())) for role, one in sorted(self.roles.items())]
+        found: dict[str, Trial] = {}
+        for role, state in present:
+            yield
+            found[role] = yield from trying(state, partition, now, states=states)
+        return found
 
 
 def halts_in(partition: Partition, halts: tuple[QueueHalt, ...]) -> tuple[QueueHalt, ...]:

@@ -6,7 +6,7 @@ turn. The states of halted queues belong to the present, and not to a revision: 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -89,7 +89,7 @@ class TreeRequests:
         if command.state != "Active":
             halts = (*others, QueueHalt(queue=name, state=command.state, since=self._turn.now))
         if command.dry_run:
-            answer["trial"] = self._trial(placing, trees.partition, halts)
+            self._turn.later(self._try(placing, trees.partition, halts, answer))
         record = present_tree(self._turn.state)
         if record is None:  # the tree of the settings counts, and becomes the first revision
             record = self._next(placing.trees.document, (), "from the settings", "")
@@ -137,7 +137,7 @@ class TreeRequests:
         record = self._next(document, halts, why, command.author)
         answer: Data = {"revision": record.number}
         if command.dry_run:
-            answer["trial"] = self._trial(placing, partition, halts)
+            self._turn.later(self._try(placing, partition, halts, answer))
         self._turn.uow.put(record)
         for old in sorted(self._turn.state.queue_trees.values(), key=lambda tree: tree.number)[:-KEPT]:
             self._turn.uow.delete(old)
@@ -152,16 +152,19 @@ class TreeRequests:
             number=number, document=document, halts=halts, author=author, why=why, created_at=now, updated_at=now
         )
 
-    def _trial(self, placing: HierarchyPass, partition: Partition, halts: tuple[QueueHalt, ...]) -> Data:
+    def _try(
+        self, placing: HierarchyPass, partition: Partition, halts: tuple[QueueHalt, ...], answer: Data
+    ) -> Iterator[None]:
+        """Adds the effect of a configuration to an answer, in steps."""
         placing.follow()
         try:
-            tried = placing.trees.tried(partition, halts)
+            tried = yield from placing.trees.trying(partition, halts)
         except CannotChange as error:
             raise _refused("conflict", "the queues do not suit the present applications", error.problems) from None
         waits = [one for found in tried.values() for one in _waits(found)]
         preempted = [one for found in tried.values() for one in _victims(found)]
         moved = sorted({name for found in tried.values() for name in found.moved_on})
-        return {
+        answer["trial"] = {
             "waiting": sum(one["taskgroups"] - one["before"] for one in waits),
             "waits": waits[:LISTED],
             "preempting": len(preempted),

@@ -6,6 +6,7 @@ Running tasks continue: a lower maximum only keeps new work away, and quota pree
 
 from __future__ import annotations
 
+from offers.policy.hierarchy.changes.copying import Steps, finished
 from offers.policy.hierarchy.configuration.fields import Problem
 from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.queues import prune, renew, retire
@@ -27,12 +28,18 @@ def apply(tree: Tree, partition: Partition) -> list[str]:
     """Gives a tree another configuration. Returns the full names of the queues that drain from now on. Raises
     CannotChange, with the tree unchanged, if a queue with applications would become a parent, or a queue above
     applications a leaf."""
+    return finished(applying(tree, partition))
+
+
+def applying(tree: Tree, partition: Partition) -> Steps[list[str]]:
+    """Like `apply`, in steps. The tree must not be used between the steps."""
     problems = list(conflicts(partition.root, tree.root))
     if problems:
         raise CannotChange(problems)
-    _forget_order(tree)
+    yield from _forget_order(tree)
     tree.partition = partition
     tree.nodes.reorder(partition.node_order, partition.weights)
+    yield
     draining: list[str] = []
     _update(tree, partition.root, tree.root, draining)
     for queue in list(tree.queues.values()):
@@ -41,8 +48,8 @@ def apply(tree: Tree, partition: Partition) -> list[str]:
     for queue in tree.queues.values():
         renew(queue)
         queue.resize(tree.total)
-    _renew_limits(tree)
-    _renew_order(tree)
+    yield from _renew_limits(tree)
+    yield from _renew_order(tree)
     return [name for name in draining if name in tree.queues]
 
 
@@ -59,12 +66,13 @@ def conflicts(config: QueueConfig, queue: Queue) -> list[Problem]:
     return found
 
 
-def _forget_order(tree: Tree) -> None:
+def _forget_order(tree: Tree) -> Steps[None]:
     """Takes all requests out of their classes: keys of two configurations do not compare."""
     for leaf in tree.root.leaves():
         for application in leaf.applications.values():
             for group in application.groups.values():
                 group.place(None)
+            yield
         for one in list(leaf.classes.values()):
             leaf.place_class(one)
         leaf.place_path()
@@ -95,19 +103,21 @@ def _below(queue: Queue) -> list[Queue]:
     return [one for child in queue.children.values() for one in (child, *_below(child))]
 
 
-def _renew_limits(tree: Tree) -> None:
+def _renew_limits(tree: Tree) -> Steps[None]:
     tree.trackers = Trackers()
     for application in tree.applications.values():
         application.trackers = tree.trackers.of(tree.queues[application.queue], application)
         for tracker in application.trackers:
             tracker.running += bool(application.allocations)
             tracker.use(tuple(application.allocated.items()), 1)
+        yield
 
 
-def _renew_order(tree: Tree) -> None:
+def _renew_order(tree: Tree) -> Steps[None]:
     tree.version += 1
     for application in tree.applications.values():
         application.key = ()
         tree.renew(application, application.priorities.greatest(), None)
+        yield
     for leaf in tree.root.leaves():
         leaf.place_path()

@@ -1,61 +1,179 @@
-"""A copy of a tree that shares only immutable values with the original."""
+"""A copy of a tree that shares only immutable values with the original.
+
+`captured` notes the state of a tree in one piece, which is cheap: lists of immutable values. `copying` builds a tree
+from that in steps, while the original changes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Generator, Hashable, Mapping
+from typing import NamedTuple, TypeVar
+
 from offers.dimensions import amounts
 from offers.policy.amounts import added, difference
-from offers.policy.hierarchy.configuration.partition import QueueConfig
+from offers.policy.hierarchy.cluster import resize
+from offers.policy.hierarchy.configuration.partition import Partition, QueueConfig
 from offers.policy.hierarchy.state.application import Application
-from offers.policy.hierarchy.state.queue import Queue
+from offers.policy.hierarchy.state.model import Allocation, Ask
+from offers.policy.hierarchy.state.nodes import Node
+from offers.policy.hierarchy.state.queue import Queue, QueueState
 from offers.policy.hierarchy.tree import Tree
+
+STEP = 200
+"""Objects that one step of a copy or of a trial works on."""
+T = TypeVar("T")
+Steps = Generator[None, None, T]
+
+
+def finished(steps: Steps[T]) -> T:
+    """The result of all steps at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class _Node(NamedTuple):
+    name: str
+    total: Mapping[str, int]
+    free: Mapping[str, int]
+    is_schedulable: bool
+    running: list[Allocation]
+
+
+class _Queue(NamedTuple):
+    name: str
+    parent: str
+    config: QueueConfig
+    max: Mapping[str, int]
+    guaranteed: Mapping[str, int]
+    is_temporary: bool
+    above_since: float | None
+    state: QueueState
+
+
+class _Application(NamedTuple):
+    name: str
+    queue: str
+    submitted: float
+    user: str
+    user_groups: tuple[str, ...]
+    allocations: list[Allocation]
+    asks: list[Ask]
+    oldest: float | None
+    preempted_at: Mapping[str, float]
+    reserved_at: Mapping[str, float]
+
+
+class Captured(NamedTuple):
+    """The state of a tree at one moment."""
+
+    partition: Partition
+    admits: Callable[[Hashable, str], bool] | None
+    allowance: Callable[[str], int] | None
+    nodes: list[_Node]
+    queues: list[_Queue]
+    applications: list[_Application]
+    leaving: list[Allocation]
+    promises: list[tuple[Ask, str]]
+
+
+def captured(tree: Tree, admits: Callable[[Hashable, str], bool] | None = None) -> Captured:
+    """The present state. `admits`: judges the constraints of asks in copies; None: as the tree does."""
+    return Captured(
+        tree.partition,
+        admits if admits is not None else tree.nodes.admits,
+        tree.allowance,
+        [
+            _Node(one.name, one.total, dict(one.free), one.is_schedulable, [each.allocation for each in one.running])
+            for one in tree.nodes
+        ],
+        [_captured_queue(queue) for queue in tree.queues.values()],
+        [
+            _Application(
+                one.name,
+                one.queue,
+                one.submitted,
+                one.user,
+                one.user_groups,
+                list(one.allocations.values()),
+                [ask for group in one.groups.values() for _, _, ask in group.asks],
+                one.oldest,
+                dict(one.preempted_at),
+                dict(one.reserved_at),
+            )
+            for one in tree.applications.values()
+        ],
+        list(tree.leaving.values()),
+        [(ask, node.name) for node in tree.nodes for ask in node.promises.values()],
+    )
+
+
+def _captured_queue(queue: Queue) -> _Queue:
+    parent = queue.parent.name if queue.parent is not None else ""
+    own = (queue.max, queue.guaranteed, queue.is_temporary, queue.above_since, queue.state)
+    return _Queue(queue.name, parent, queue.config, *own)
 
 
 def copied(tree: Tree) -> Tree:
     """A tree in the same state. Decisions in the copy do not change the original."""
-    copy = Tree(tree.partition, [(node.name, node.total) for node in tree.nodes], tree.nodes.admits)
-    copy.allowance = tree.allowance
-    for node in tree.nodes:
-        other = copy.nodes.by_name[node.name]
+    return finished(copying(captured(tree)))
+
+
+def copying(state: Captured) -> Steps[Tree]:
+    """Returns a tree in a captured state, built in steps."""
+    copy = Tree(state.partition, (), state.admits)
+    copy.allowance = state.allowance
+    for number, node in enumerate(state.nodes, 1):
+        other = Node(node.name, node.total)
+        copy.nodes.add(other)
         other.is_schedulable = node.is_schedulable
-        used = added(*[dict(one.allocation.ask.request) for one in node.running])
+        used = added(*[dict(allocation.ask.request) for allocation in node.running])
         copy.nodes.use(node.name, amounts(difference(difference(node.total, node.free), used)), 1)
-    for queue in tree.queues.values():
+        if number % STEP == 0:
+            yield
+    resize(copy)
+    yield
+    for queue in state.queues:
         _copy_queue(copy, queue)
-    for application in tree.applications.values():
-        _copy_application(copy, application)
-    for victim in tree.leaving.values():
+    for application in state.applications:
+        yield from _copy_application(copy, application)
+        yield
+    for victim in state.leaving:
         copy.leave(victim)
-    for node in tree.nodes:
-        for ask in node.promises.values():
-            copy.promise(ask.application, ask.name, node.name)
-    for queue in tree.queues.values():
+    for ask, name in state.promises:
+        copy.promise(ask.application, ask.name, name)
+    for queue in state.queues:
         copy.queues[queue.name].state = queue.state
     for leaf in copy.root.leaves():
         leaf.place_path()
     return copy
 
 
-def _copy_queue(copy: Tree, queue: Queue) -> None:
+def _copy_queue(copy: Tree, queue: _Queue) -> None:
     other = copy.queues.get(queue.name)
     if other is None:
-        assert queue.parent is not None
-        config: QueueConfig = queue.config._replace(queues=())
-        other = copy.grow(config, copy.queues[queue.parent.name])
+        other = copy.grow(queue.config._replace(queues=()), copy.queues[queue.parent])
     other.max, other.guaranteed, other.is_temporary = queue.max, queue.guaranteed, queue.is_temporary
     other.above_since = queue.above_since
     other.resize(copy.total)
 
 
-def _copy_application(copy: Tree, application: Application) -> None:
+def _copy_application(copy: Tree, application: _Application) -> Steps[None]:
     other = Application(
         application.name, application.queue, application.submitted, application.user, application.user_groups
     )
     copy.submit(other, forced=True)
-    for allocation in application.allocations.values():
+    for number, allocation in enumerate(application.allocations, 1):
         copy.recover(allocation)
-    for group in application.groups.values():
-        for _, _, ask in group.asks:
-            copy.ask(ask)
+        if number % STEP == 0:
+            yield
+    for number, ask in enumerate(application.asks, 1):
+        copy.ask(ask)
+        if number % STEP == 0:
+            yield
     other.oldest = application.oldest
     other.preempted_at, other.reserved_at = dict(application.preempted_at), dict(application.reserved_at)
     copy.renew(other, other.priorities.greatest(), None)

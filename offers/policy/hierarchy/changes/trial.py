@@ -8,12 +8,12 @@ from math import inf
 from typing import NamedTuple
 
 from offers.dimensions import Amounts, amounts
-from offers.policy.hierarchy.changes.applying import apply
-from offers.policy.hierarchy.changes.copying import copied
+from offers.policy.hierarchy.changes.applying import applying
+from offers.policy.hierarchy.changes.copying import STEP, Captured, Steps, captured, copying, finished
 from offers.policy.hierarchy.configuration.partition import Partition
 from offers.policy.hierarchy.explanation import Cause, cause_of
-from offers.policy.hierarchy.preemption.quota import give_back
-from offers.policy.hierarchy.preemption.tries import RETRY, preempt
+from offers.policy.hierarchy.preemption.quota import giving_back
+from offers.policy.hierarchy.preemption.tries import RETRY, preempting
 from offers.policy.hierarchy.preemption.victims import Check
 from offers.policy.hierarchy.state.model import Allocation, Ask
 from offers.policy.hierarchy.state.queue import QueueState
@@ -63,15 +63,28 @@ def trial(
     """The effect of a configuration once all delays have passed; the tree is not changed. `now`: seconds of the clock
     of the asks. `check`: a further condition on nodes, as for `preempt`; None admits every node. `states`: the states
     of queues with the configuration, by full name; None: as they are. Raises CannotChange as `apply` does."""
-    before, after = copied(tree), copied(tree)
-    draining = apply(after, partition)
+    return finished(trying(captured(tree), partition, now, check, states))
+
+
+def trying(
+    present: Captured,
+    partition: Partition,
+    now: float,
+    check: Check | None = None,
+    states: Mapping[str, QueueState] | None = None,
+) -> Steps[Trial]:
+    """Returns the trial of a tree in a captured state, made in steps. Arguments and errors as of `trial`."""
+    before = yield from copying(present)
+    after = yield from copying(present)
+    draining = yield from applying(after, partition)
     for name, state in (states or {}).items():
         if name in after.queues and after.queues[name].state is not state:
             after.set_state(name, state)
-    _settle(before, now, check)
-    victims = _settle(after, now, check)
+    yield
+    yield from _settle(before, now, check)
+    victims = yield from _settle(after, now, check)
     waits, moved_on = [], []
-    for name in sorted(tree.applications):
+    for name in sorted(one.name for one in present.applications):
         asks, earlier = after.applications[name].asks, len(before.applications[name].asks)
         if len(asks) > earlier:
             cause = cause_of(after, name, next(iter(asks)))
@@ -80,38 +93,47 @@ def trial(
             waits.append(Wait(name, len(asks), earlier, cause, used, most))
         elif len(asks) < earlier:
             moved_on.append(name)
+        if len(waits) % STEP == 1:
+            yield
     return Trial(tuple(waits), tuple(moved_on), tuple(victims), tuple(draining))
 
 
-def _settle(tree: Tree, now: float, check: Check | None) -> list[Victim]:
+def _settle(tree: Tree, now: float, check: Check | None) -> Steps[list[Victim]]:
     """Lets a tree place and preempt until nothing changes; victims end at once and do not come back. They spend the
     allowance of the tree."""
     spent: Counter[str] = Counter()
-    allowance, ending = tree.allowance, set(tree.leaving)
+    """Victims by application, those that have not ended included."""
+    allowance = tree.allowance
     if allowance is not None:
-        tree.allowance = lambda name: allowance(name) - spent[name] - _chosen(tree, ending, name)
-    found = [Victim(one, None) for moment in (now, inf) for one in give_back(tree, moment)]
-    _end(tree, found, spent)
+        tree.allowance = lambda name: allowance(name) - spent[name]
+    found: list[Victim] = []
+    for moment in (now, inf):
+        for one in giving_back(tree, moment):
+            spent[one.ask.application] += 1
+            found.append(Victim(one, None))
+            if len(found) % STEP == 0:
+                yield
+    yield from _end(tree, found)
     later = now + max((leaf.config.properties.preemption_delay for leaf in tree.root.leaves()), default=0.0)
     for number in range(1, ROUNDS + 1):
-        for _ in tree.run():
-            pass
-        made = preempt(tree, later + number * RETRY, check)
-        victims = [Victim(one, preemption.ask) for preemption in made for one in preemption.victims]
+        for placed, _ in enumerate(tree.run(), 1):
+            if placed % STEP == 0:
+                yield
+        victims: list[Victim] = []
+        for made in preempting(tree, later + number * RETRY, check):
+            if made is not None:
+                spent.update(one.ask.application for one in made.victims)
+                victims += [Victim(one, made.ask) for one in made.victims]
+            yield
         if not victims:
             break
         found += victims
-        _end(tree, victims, spent)
+        yield from _end(tree, victims)
     return found
 
 
-def _chosen(tree: Tree, ending: set[str], application: str) -> int:
-    """The number of victims of an application that were chosen and have not ended."""
-    chosen = (victim for identity, victim in tree.leaving.items() if identity not in ending)
-    return sum(victim.ask.application == application for victim in chosen)
-
-
-def _end(tree: Tree, victims: list[Victim], spent: Counter[str]) -> None:
-    for one in victims:
-        spent[one.allocation.ask.application] += 1
+def _end(tree: Tree, victims: list[Victim]) -> Steps[None]:
+    for number, one in enumerate(victims, 1):
         tree.release(one.allocation.ask.application, one.allocation.ask.name)
+        if number % STEP == 0:
+            yield

@@ -21,11 +21,14 @@ Excess = dict[str, int]
 def give_back(tree: Tree, now: float) -> list[Allocation]:
     """The allocations that end now because a maximum was lowered; they are noted in the tree as leaving. `now`: seconds
     of one clock."""
-    found: list[Allocation] = []
+    return list(giving_back(tree, now))
+
+
+def giving_back(tree: Tree, now: float) -> Iterator[Allocation]:
+    """Yields the allocations of `give_back` one by one, as they are noted in the tree."""
     if tree.partition.quota_preemption:
         for child in sorted(tree.root.children.values(), key=_name):
-            found += _below(tree, child, now)
-    return found
+            yield from _below(tree, child, now)
 
 
 def _below(tree: Tree, queue: Queue, now: float) -> Iterator[Allocation]:

@@ -27,9 +27,13 @@ TRIES = 10
 def preempt(tree: Tree, now: float, check: Check | None = None) -> list[Preemption]:
     """One cycle of preemption: the preemptions, which are noted in the tree. `now`: seconds of the clock of the asks.
     `check`: a further condition on nodes; None admits every node."""
-    found: list[Preemption] = []
+    return [found for found in preempting(tree, now, check) if found is not None]
+
+
+def preempting(tree: Tree, now: float, check: Check | None = None) -> Iterator[Preemption | None]:
+    """Yields the result of each try of one cycle, as `preempt`; None for a try in vain."""
     if not tree.partition.preemption or tree.root.state is QueueState.STOPPED:
-        return found
+        return
     for leaf in tree.root.leaves():
         tries = 0
         refused: set[tuple[RequestClass, int]] = set()
@@ -44,8 +48,7 @@ def preempt(tree: Tree, now: float, check: Check | None = None) -> list[Preempti
                 refused.add((one, ask.priority))
             else:
                 refused.clear()
-                found.append(result)
-    return found
+            yield result
 
 
 def attempt(tree: Tree, ask: Ask, now: float, check: Check | None = None) -> Preemption | None:
