@@ -73,7 +73,8 @@ def trying(
     check: Check | None = None,
     states: Mapping[str, QueueState] | None = None,
 ) -> Steps[Trial]:
-    """Returns the trial of a tree in a captured state, made in steps. Arguments and errors as of `trial`."""
+    """Returns the trial of a tree in a captured state, made in steps. `now`: seconds of the clock of the asks. `check`:
+    None admits every node. `states`: the states of queues by full name; None: as they are. Raises CannotChange."""
     before = yield from copying(present)
     after = yield from copying(present)
     draining = yield from applying(after, partition)
