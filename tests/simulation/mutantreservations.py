@@ -96,11 +96,6 @@ def leave_rooms(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(kept_rooms.KeptRooms, "_due", lambda self: [])
 
 
-def overlook_lost_rooms(patch: pytest.MonkeyPatch) -> None:
-    """Placeholders whose rooms have gone with their agents stay."""
-    patch.setattr(kept_rooms.KeptRooms, "_lose", lambda self, group, message: None)
-
-
 def ask_for_placeholders(patch: pytest.MonkeyPatch) -> None:
     """The cluster manager is asked for taskgroups that it does not know."""
     patch.setattr(reconciler.Reconciler, "_is_kept", lambda self, task_id: False)

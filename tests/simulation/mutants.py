@@ -433,7 +433,6 @@ OF_ROOMS = (
     Mutant("use every room", mutantreservations.use_every_room, ("I64",)),
     Mutant("open what runs", mutantreservations.open_what_runs, ("I64",)),
     Mutant("leave rooms", mutantreservations.leave_rooms, ("C13",)),
-    Mutant("overlook lost rooms", mutantreservations.overlook_lost_rooms, ("C13", "C4")),
     Mutant("ask for placeholders", mutantreservations.ask_for_placeholders, ("I65",)),
 )
 """Mutants that are looked for in worlds with reservations whose rooms the cluster manager keeps."""

@@ -171,7 +171,7 @@ def test_rooms_are_kept_for_placeholders_and_taken_over() -> None:
         result = simulate(seed, STEPS, reservations=True, kept=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)
-    assert counts["rooms kept"] and counts["rooms taken over"] and counts["fault: room not kept"]
+    assert counts["rooms kept"] and counts["rooms taken over"]
 
 
 @pytest.mark.parametrize("mutant", OF_ROOMS, ids=lambda mutant: mutant.name)

@@ -27,7 +27,7 @@ from transactions.rules.taskgroups.task_states import TaskState
 USE_SECONDS = 3.0
 """Seconds for which an opened room waits in an offer for the launch that is to use it; at most half of `offer_hold`,
 because an offer without use is declined then."""
-SEEN_SECONDS = 30.0
+SEEN_SECONDS = 20.0
 """Seconds after which a room that no offer shows is not kept: the cluster manager has refused it, or the call is
 lost."""
 LISTED_PATIENCE = 120.0
