@@ -194,7 +194,7 @@ def test_words_of_kubectl_are_understood(web: Terminal, columns: int) -> None:
     lines = (
         "bcs -n shop scale app web --replicas=1",
         "bcs -n shop wait --for=condition=available app web",
-        "bcs -n shop apply -f web.yaml --dry-run=server",
+        "bcs apply -f web.yaml --dry-run=server",
         "bcs -n shop logs -l app=nothing; test $? = 3",
         "bcs api-resources; test $? = 2",
         "bcs -n shop delete pod web-0; test $? = 2",
