@@ -56,6 +56,11 @@ class Problems:
     def __bool__(self) -> bool:
         return bool(self._found)
 
+    def refuses(self, path: str) -> bool:
+        """True if this path, or something around it, is known to be wrong. Checks that depend on its value are left
+        out then."""
+        return any(outer in self._found for outer in _outer(path))
+
     def may_look(self) -> bool:
         """True if the word that is meant by another one is still looked for: looking takes time, so it is done LOOKUPS
         times per document, and not for problems that are not listed."""
@@ -65,7 +70,7 @@ class Problems:
     def add(self, path: str, message: str, word: str = "", known: Iterable[str] = ()) -> None:
         """Notes a problem, unless this path or something around it is known to be wrong already. With `word`, hints at
         the nearest of the `known` ones."""
-        if any(outer in self._found for outer in _outer(path)):
+        if self.refuses(path):
             return
         if len(self._found) >= PROBLEM_LIMIT:
             self._omitted += 1

@@ -249,6 +249,8 @@ def read_message(raw: object, namespace: str, name: str, problems: Problems | No
 
 def _from_driver(raw: object, namespace: str, name: str, problems: Problems) -> CommandContent:
     document: DriverMessage = decode(raw, DriverMessage, problems)
+    if problems.refuses("$.msgtype"):
+        raise invalid(problems.listed())
     _check_whom((document.namespace, document.name), (namespace, name), "$", problems)
     data = decode(document.msgdata, _MSGDATA[document.msgtype], problems, "$.msgdata")
     match data:

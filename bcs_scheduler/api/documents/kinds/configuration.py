@@ -83,6 +83,8 @@ def _check_key(key: str, path: str, problems: Problems) -> None:
 
 def _config_item(item: ConfigItemDocument, path: str, problems: Problems) -> ConfigItem:
     content = member(path, "content")
+    if problems.refuses(member(path, "type")):
+        return ConfigItem()
     if item.type in ("ftp", "ftps"):
         problems.add(member(path, "type"), f"{item.type} is not supported: content is fetched by http and https only")
         return ConfigItem()

@@ -40,6 +40,8 @@ def check_health_checks(task: TaskDocument, path: str, problems: Problems) -> No
     seen: dict[str, str] = {}
     for j, check in enumerate(task.health_checks):
         at = element(path, j)
+        if problems.refuses(member(at, "type")):
+            continue
         kind = check.type if is_remote(check) else "local"
         first = seen.setdefault(kind, at)
         if first != at:
