@@ -11,6 +11,7 @@ from bcs_scheduler.core.placement.placer import Placer
 from bcs_scheduler.core.placement.queue_accounts import QueueAccounts
 from bcs_scheduler.core.requests.open_commands import OpenCommands
 from bcs_scheduler.core.requests.quotas import Quotas
+from bcs_scheduler.core.structures.run_times import RunTimes
 from offers.agents import Directory
 from offers.leased.pool import OfferPool
 from offers.model import Occupant
@@ -54,6 +55,8 @@ class TurnContext:
         self.queues = QueueAccounts(state, self.engine, options)
         self.quotas = Quotas(state, options.traits.overhead)
         self.open_commands = OpenCommands(state, options.command_open, options.command_open_total)
+        self.run_times = RunTimes()
+        """Running times of taskgroups that have ended in this term."""
         self.now = 0.0
         self.cause = ""
         self.connected = False

@@ -28,6 +28,7 @@ from bcs_scheduler.core.controllers.cluster.task_killer import TaskKiller
 from bcs_scheduler.core.controllers.controller import Controller
 from bcs_scheduler.core.controllers.managed.applications import ManagedApplications
 from bcs_scheduler.core.controllers.retention.ended_commands import EndedCommands
+from bcs_scheduler.core.controllers.retention.ended_runs import EndedRuns
 from bcs_scheduler.core.controllers.retention.ended_transactions import EndedTransactions
 from bcs_scheduler.core.controllers.retention.garbage_collector import GarbageCollector
 from bcs_scheduler.core.controllers.retention.kept_outputs import KeptOutputs
@@ -94,8 +95,7 @@ class Core:
         )
         self._task_killer = TaskKiller(self.turn_context)
         self._offer_manager = OfferManager(self.turn_context)
-        self._garbage_collector = GarbageCollector(self.turn_context)
-        self._services = Services(self.turn_context)
+        self._garbage_collector, self._services = GarbageCollector(self.turn_context), Services(self.turn_context)
         guard = LossGuard(self.turn_context)
         self._request_handler = RequestHandler(self.turn_context, self._offer_manager, self._health, guard.resume)
         self._controllers: tuple[Controller, ...] = (
@@ -111,6 +111,7 @@ class Core:
             ManagedApplications(self.turn_context),
             EndedTransactions(self.turn_context, self._orphaned_tasks),
             EndedCommands(self.turn_context),
+            EndedRuns(self.turn_context),
             self.outputs,
         )
         """Controllers with a `tick`, in the order in which they are called. Each works on one kind of object."""

@@ -75,9 +75,11 @@ class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, 
     def explain(self, namespace: str, name: str) -> Json:
         return self._get(_application(namespace, name) + "/explain")
 
-    def what_if(self, namespace: str, name: str) -> Json:
-        """The smallest sets of changes that would give the open taskgroups places."""
-        return self._get(_application(namespace, name) + "/whatif")
+    def what_if(self, namespace: str, name: str, *, changes: bool = True) -> Json:
+        """The smallest sets of changes that would give the open taskgroups places, and the estimate of the time until
+        room is free. `changes` False: only the estimate."""
+        path = _application(namespace, name) + "/whatif"
+        return self._get(path) if changes else self._get(path, {"changes": "false"})
 
     def versions(self, namespace: str, name: str) -> list[str]:
         """Ids of the stored versions, oldest first."""

@@ -31,6 +31,8 @@ class AskWhatIf(Request, frozen=True, kw_only=True):
 
     namespace: str
     name: str
+    changes: bool = True
+    """False: only the estimate of the time until room is free is wanted."""
 
 
 class PlanRequests(Request, frozen=True, kw_only=True):

@@ -327,3 +327,22 @@ def test_explain_shows_the_changes_that_would_help(server: StandIn, bcs: Any) ->
     assert json.loads(bcs("explain", "web", "--what-if").out) == {**found, "whatIf": changes}
     refused = bcs("explain", "daemonset/web", "--what-if")
     assert (refused.code, "supports applications" in refused.err) == (2, True)
+
+
+def test_an_explanation_says_when_room_is_expected(server: StandIn, bcs: Any) -> None:
+    placing = {"wanted": 2, "placed": 1}
+    told = {"status": "Deploying", "text": ["1 taskgroup without a place"], "transactions": [{"placing": placing}]}
+    words = "room is expected in about 12m, between 8m and 30m, from 41 runs"
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("GET", f"{APPS}/web/explain", ok(told))
+    server.on("GET", f"{APPS}/web/whatif", ok({"when": {"seconds": 720, "text": words}}))
+    assert bcs("explain", "app/web", "-o", "table").out.splitlines() == ["1 taskgroup without a place", words]
+    assert [request.query for request in server.seen if request.path.endswith("/whatif")] == [{"changes": "false"}]
+
+
+def test_an_explanation_needs_no_leader(server: StandIn, bcs: Any) -> None:
+    placing = {"wanted": 2, "placed": 1}
+    told = {"status": "Deploying", "text": ["1 taskgroup without a place"], "transactions": [{"placing": placing}]}
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("GET", f"{APPS}/web/explain", ok(told))
+    assert bcs("explain", "app/web", "-o", "table").out.splitlines() == ["1 taskgroup without a place"]

@@ -76,6 +76,7 @@ PODS = Param(
     "Whether each application lists the ids of its taskgroups. Default: true without `limit`, as in the original; "
     "false with `limit`.",
 )
+CHANGES = Param("changes", "bool", "False: only the estimate `when`, without a search for changes.")
 KIND = Param("kind", "text", "Only objects of this kind.", choices=("application", "process", "daemonset"))
 
 
@@ -164,13 +165,16 @@ def explain_one(call: Call) -> Answer:
 @table.read(
     "/namespaces/{ns}/applications/{name}/whatif",
     "Find the smallest sets of changes that would give the open taskgroups places",
+    query=(CHANGES,),
     answer=WhatIf,
     reasons=(Reason.NOT_FOUND, Reason.UNAVAILABLE, errors.UNKNOWN_OUTCOME, errors.NOT_LEADING),
     leader=True,
 )
 async def ask_what_if(call: Call) -> Answer:
     find_application(call.state(), call.path["ns"], call.path["name"])
-    reply = await call.reply(AskWhatIf(namespace=call.path["ns"], name=call.path["name"], cause=call.cause))
+    changes = call.query.get("changes", True)
+    asked = AskWhatIf(namespace=call.path["ns"], name=call.path["name"], changes=changes, cause=call.cause)
+    reply = await call.reply(asked)
     return Answer(show_what_if(reply.data))
 
 

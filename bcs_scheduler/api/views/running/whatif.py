@@ -7,10 +7,16 @@ from typing import Any
 import msgspec
 
 from store.keys import taskgroup_name
-from transactions.text import counted
+from transactions.text import counted, duration
 
 UNITS = {"cpus": "cores", "mem": "MB", "disk": "MB"}
 """Words after amounts."""
+REASONS = {
+    "noRuns": "no taskgroup that holds room is known to end, or too few runs of its application have ended",
+    "tooFewEnds": "the taskgroups that are expected to end do not leave enough room",
+    "policy": "the policy holds the taskgroups back",
+}
+"""Words for the reasons without an estimate."""
 
 
 class NewSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,10 +82,23 @@ class Solution(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
 
 
+class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The estimate of the time until all examined taskgroups have room, in seconds: `seconds`, between `least` and
+    `most`, from the running times of `runs` taskgroups that have finished. Without an estimate, `reason` is a code:
+    `noRuns`, `tooFewEnds`, or `policy`. `text` repeats both."""
+
+    seconds: int | None = None
+    least: int | None = None
+    most: int | None = None
+    runs: int = 0
+    reason: str = ""
+    text: str = ""
+
+
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`open`: taskgroups without a place; `examined`: of these, the taskgroups of `transaction`, for which the changes
     suffice. `heldBack`: agents have room, and the policy or a gang holds the taskgroups back. `complete`: false if the
-    search had no time for all sets. `agents`: agents with offers."""
+    search had no time for all sets. `agents`: agents with offers. `when` is null if no taskgroup waits."""
 
     open: int
     examined: int
@@ -88,6 +107,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     held_back: bool
     complete: bool
     solutions: list[Solution]
+    when: When | None = None
     text: list[str] = []
 
 
@@ -95,7 +115,16 @@ def show_what_if(data: dict[str, Any]) -> WhatIf:
     """`data`: the answer of the core."""
     found = msgspec.convert(data, WhatIf)
     solutions = [msgspec.structs.replace(one, text=" and ".join(map(_words, one.changes))) for one in found.solutions]
-    return msgspec.structs.replace(found, solutions=solutions, text=_sentences(found, solutions))
+    when = msgspec.structs.replace(found.when, text=_when(found.when)) if found.when is not None else None
+    return msgspec.structs.replace(found, solutions=solutions, when=when, text=_sentences(found, solutions))
+
+
+def _when(found: When) -> str:
+    if found.seconds is None:
+        return f"no estimate of the time until room is free: {REASONS.get(found.reason, found.reason)}"
+    least, most = duration(found.least or 0), duration(found.most or 0)
+    words = f"room is expected in about {duration(found.seconds)}, between {least} and {most}"
+    return f"{words}, from {counted(found.runs, 'run')}"
 
 
 def _sentences(found: WhatIf, solutions: list[Solution]) -> list[str]:

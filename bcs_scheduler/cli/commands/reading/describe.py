@@ -6,8 +6,9 @@ from __future__ import annotations
 import click
 
 from bcs_scheduler.cli.client.lookup import find_owner
+from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import kinds_and_names
-from bcs_scheduler.cli.errors import UsageError
+from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.habits.arguments import owner_argument
 from bcs_scheduler.cli.kinds.registry import DESCRIPTIONS, EXPLANATIONS
 from bcs_scheduler.cli.kinds.selection import one_object, queries_of
@@ -69,6 +70,11 @@ def explain(session: Session, name: str, what_if: bool, output: Form | None) -> 
     found = EXPLANATIONS[kind](session, session.namespace, name)
     if what_if:
         found = {**found, "whatIf": session.client.what_if(session.namespace, name)}
+        when = found["whatIf"].get("when")
+    else:
+        when = _estimate(session, name, found) if kind == "application" else None
+    if when is not None:
+        found = {**found, "when": when, "text": [*found["text"], when["text"]]}
     form = chosen_form(output)
     if form.name == "name":
         session.say(f"{kind}/{name}")
@@ -79,6 +85,19 @@ def explain(session: Session, name: str, what_if: bool, output: Form | None) -> 
             session.say("Changes that would help:")
             for line in found["whatIf"]["text"]:
                 session.say(f"  {line}")
+
+
+def _estimate(session: Session, name: str, found: Json) -> Json | None:
+    """The estimate of the time until waiting taskgroups have room. None: no taskgroup waits for room, or the server
+    gives none."""
+    placings = [operation.get("placing") for operation in found.get("transactions") or ()]
+    if not any(placing and placing["wanted"] > placing["placed"] for placing in placings):
+        return None
+    try:
+        when: Json | None = session.client.what_if(session.namespace, name, changes=False).get("when")
+    except CliError:
+        return None
+    return when
 
 
 @click.command(

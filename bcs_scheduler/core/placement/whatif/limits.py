@@ -89,6 +89,12 @@ def search(turn: TurnContext, demand: Demand[Slot]) -> Generator[None, None, Suf
     return found
 
 
+def limits_of(turn: TurnContext, demand: Demand[Slot]) -> list[Limit]:
+    """The limits that hold for the application of a demand; empty without a policy with queues."""
+    queues = _queues(turn, demand)
+    return queues.limits(demand) if queues is not None else []
+
+
 def _queues(turn: TurnContext, demand: Demand[Slot]) -> _Tree | _Sessions | None:
     policy = turn.placer.policy_of(demand.role)
     if isinstance(policy, HierarchyPass):

@@ -10,31 +10,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from bcs_scheduler.core.context import TurnContext
 from bcs_scheduler.core.interface import plans, requests
-from bcs_scheduler.core.placement.placer import SLICE, TrialPlan
-from bcs_scheduler.core.placement.whatif import evictions, limits
+from bcs_scheduler.core.placement.whatif import estimate, evictions, limits
 from bcs_scheduler.core.placement.whatif.evictions import DRAIN, PREEMPT, Drained, Ended, freed
 from bcs_scheduler.core.placement.whatif.levers import ADD, DROP, GRANULES, REDUCE, UNCORDON, Agents, applied, prepare
 from bcs_scheduler.core.placement.whatif.search import Budget, Lever, Solution, Strengths, search
+from bcs_scheduler.core.placement.whatif.trials import Places, try_on
 from offers.dimensions import THOUSANDTHS
 from offers.leased.pool import OfferPool
-from offers.model import Demand, Occupant, Placement
+from offers.model import Demand, Placement
 from store.ids import object_key
 from transactions.base import Refused, Slot
 
 Data = dict[str, Any]
-
-
-class Places(NamedTuple):
-    """The places of a trial."""
-
-    own: list[Placement[Slot]]
-    moved: list[Placement[Slot]]
-    """Places of taskgroups that drains move; `Slot.replaces` is the taskgroup."""
-
 
 SECONDS = 1.0
 """Seconds that a search lasts at most, by the times of the turns."""
@@ -62,21 +53,28 @@ def what_if(turn: TurnContext, command: plans.AskWhatIf) -> Data:
         "heldBack": False,
         "complete": True,
         "solutions": [],
+        "when": None,
     }
     if demand is not None:
-        turn.later(_look(turn, demand, data))
+        turn.later(_look(turn, demand, data, changes=command.changes))
     return data
 
 
-def _look(turn: TurnContext, demand: Demand[Slot], data: Data) -> Iterator[None]:
+def _look(turn: TurnContext, demand: Demand[Slot], data: Data, *, changes: bool) -> Iterator[None]:
     budget = Budget(lambda: turn.now, turn.now + SECONDS, TRIALS)
     pool = yield from turn.placer.copied()
     tried, levers = prepare(pool, demand, _overhead(turn), turn.pool)
     yield
-    if (yield from _try_on(turn, pool, tried)) is not None:
+    if (yield from try_on(turn, pool, tried)) is not None:
         data["heldBack"] = True
+        data["when"] = estimate.until_below_limit(turn, demand)
+        if not changes:
+            return
         suffices = yield from limits.search(turn, demand)
         data["solutions"] = [_shown_limits(suffices)] if suffices is not None else []
+        return
+    data["when"] = yield from estimate.until_room(turn, pool, tried)
+    if not changes:
         return
     levers += yield from evictions.levers_of(turn, pool, tried)
     found, complete = yield from search(levers, partial(_attempt, turn, pool, tried, levers), budget)
@@ -88,40 +86,7 @@ def _attempt(
     turn: TurnContext, pool: OfferPool, demand: Demand[Slot], levers: list[Lever], strengths: Strengths
 ) -> Generator[None, None, Places | None]:
     gone, moved = freed(levers, strengths)
-    return _try_on(turn, pool, applied(demand, levers, strengths), gone, moved)
-
-
-def _try_on(
-    turn: TurnContext,
-    pool: OfferPool,
-    demand: Demand[Slot],
-    gone: Sequence[Occupant] = (),
-    moved: Sequence[Demand[Slot]] = (),
-) -> Generator[None, None, Places | None]:
-    """The places of all slots on the copy, which stays as it is; None if a slot finds no place. One slice per step.
-    `gone`: taskgroups that have left. `moved`: demands that must find places first."""
-    places = Places([], [])
-    with turn.placer.trial_on(pool) as trial:
-        if gone:
-            trial.statement.set_aside(gone)
-        for other in moved:
-            if not (yield from _place_all(trial, other, places.moved)):
-                return None
-        if not (yield from _place_all(trial, demand, places.own)):
-            return None
-    return places
-
-
-def _place_all(trial: TrialPlan, demand: Demand[Slot], places: list[Placement[Slot]]) -> Generator[None, None, bool]:
-    """Adds the places of all slots to `places`. False: a slot finds no place."""
-    for start in range(0, len(demand.slots), SLICE):
-        part = demand._replace(slots=demand.slots[start : start + SLICE], min_members=0)
-        found = trial.statement.place(part)
-        places += found
-        yield
-        if len(found) < len(part.slots):
-            return False
-    return True
+    return try_on(turn, pool, applied(demand, levers, strengths), gone, moved)
 
 
 def _shown(turn: TurnContext, demand: Demand[Slot], levers: list[Lever], found: Solution[Places]) -> Data:
