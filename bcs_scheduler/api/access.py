@@ -55,6 +55,7 @@ EXCEPTIONS: Mapping[tuple[str, str], RequiredAccess] = {
     ("GET", f"{BASE}/deployments"): _OWN_READ,
     ("GET", f"{BASE}/daemonsets"): _OWN_READ,
     ("GET", f"{BASE}/demands"): _OWN_READ,
+    ("GET", f"{BASE}/managedapplications"): _OWN_READ,
     ("GET", f"{BASE}/taskgroups"): _OWN_READ,
     ("GET", f"{BASE}/tasks"): _OWN_READ,
     ("GET", f"{BASE}/usage/taskgroups"): _OWN_READ,

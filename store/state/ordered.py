@@ -45,6 +45,7 @@ _NAMED = Ordering(_by_name, lambda order: object_key(*order))
 ORDERINGS: dict[str, Ordering] = {
     **dict.fromkeys(("application", "configmap", "secret", "deployment", "daemonset", "service", "endpoint"), _NAMED),
     "webhook": _NAMED,
+    "managedapplication": _NAMED,
     "customobject": Ordering(
         lambda custom: (custom.namespace, custom.name, custom.type),
         lambda order: custom_key(type=order[2], namespace=order[0], name=order[1]),

@@ -42,6 +42,7 @@ TAGS = {
     "executor": "The program that runs taskgroups on agents.",
     "health": "Results of external health checks.",
     "logs": "Output and files of taskgroups.",
+    "managed applications": "Applications of application managers, and reservations with placeholders.",
     "messages": "Messages to the executors of taskgroups.",
     "namespaces": "Namespaces and their quotas.",
     "plans": "The effect of several documents together, before they are applied.",

@@ -15,6 +15,7 @@ from bcs_scheduler.cli.client.requests.deployments import Deployments
 from bcs_scheduler.cli.client.requests.dumps import Dumps
 from bcs_scheduler.cli.client.requests.events import Events
 from bcs_scheduler.cli.client.requests.extensions import Extensions
+from bcs_scheduler.cli.client.requests.managed import Managed
 from bcs_scheduler.cli.client.requests.queuetrees import QueueTrees
 from bcs_scheduler.cli.client.requests.services import Services
 from bcs_scheduler.cli.client.types import PREFIX, Accepted, Download, Json, Piece, SentMessages
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from bcs_scheduler.cli.client.sessions import SessionLine
 
 
-class Client(Deployments, Daemonsets, Services, Extensions, QueueTrees, Events, Dumps):
+class Client(Deployments, Daemonsets, Services, Extensions, Managed, QueueTrees, Events, Dumps):
     """A client of one server. A client must not be used by several threads at the same time."""
 
     # --- applications -----------------------------------------------------------------------------------------

@@ -69,6 +69,7 @@ DOCUMENTS: dict[str, Callable[[Client, str], Iterable[Json]]] = {
     "webhooks": lambda client, namespace: client.webhooks(namespace),
     "namespaces": lambda client, namespace: client.namespaces(),
     "queues": lambda client, namespace: client.queues(),
+    "managed": lambda client, namespace: client.managed_applications(namespace),
     "podgroups": lambda client, namespace: client.pod_groups(namespace),
     "priorityclasses": lambda client, namespace: client.priority_classes(),
 }

@@ -46,6 +46,8 @@ ALIASES = {
     "queue": "queues",
     "podgroup": "podgroups",
     "pg": "podgroups",
+    "managedapplication": "managed",
+    "managedapplications": "managed",
     "priorityclass": "priorityclasses",
     "pc": "priorityclasses",
     "webhook": "webhooks",

@@ -18,8 +18,8 @@ AGENTS, COMMANDS, CONFIGURATION, EXTENSIONS, SERVICES = (
     f"bcs_scheduler.cli.kinds.objects.{module}"
     for module in ("agents", "commands", "configuration", "extensions", "services")
 )
-GROUPS, PRIORITIES, QUEUES = (
-    f"bcs_scheduler.cli.kinds.policies.{module}" for module in ("groups", "priorities", "queues")
+GROUPS, MANAGED, PRIORITIES, QUEUES = (
+    f"bcs_scheduler.cli.kinds.policies.{module}" for module in ("groups", "managed", "priorities", "queues")
 )
 APPLICATIONS, DAEMONSETS, DEPLOYMENTS, EVENTS, TASKGROUPS, TRANSACTIONS = (
     f"bcs_scheduler.cli.kinds.workloads.{module}"
@@ -43,6 +43,7 @@ COLUMNS: Mapping[str, Sequence[Column]] = LazyTable(
         "queues": f"{QUEUES}:QUEUE_COLUMNS",
         "priorityclasses": f"{PRIORITIES}:PRIORITY_CLASS_COLUMNS",
         "podgroups": f"{GROUPS}:POD_GROUP_COLUMNS",
+        "managed": f"{MANAGED}:MANAGED_COLUMNS",
         "webhooks": f"{EXTENSIONS}:WEBHOOK_COLUMNS",
         "kinds": f"{EXTENSIONS}:KIND_COLUMNS",
         "configmaps": f"{CONFIGURATION}:CONFIGMAPS",
@@ -187,6 +188,7 @@ NAMESPACED = (
     "transactions",
     "services",
     "endpoints",
+    "managed",
     "webhooks",
 )
 """Kinds with a column for the namespace in lists of all namespaces."""
@@ -222,6 +224,7 @@ NAMED = (
     "queues",
     "priorityclasses",
     "podgroups",
+    "managed",
     "webhooks",
     "kinds",
     "configmaps",
@@ -249,6 +252,7 @@ READERS: Mapping[str, Read] = LazyTable(
         "namespaces": f"{EXTENSIONS}:read_namespaces",
         "queues": f"{QUEUES}:read_queues",
         "podgroups": f"{GROUPS}:read_pod_groups",
+        "managed": f"{MANAGED}:read_managed",
         "priorityclasses": f"{PRIORITIES}:read_priority_classes",
         "webhooks": f"{EXTENSIONS}:read_webhooks",
         "kinds": f"{EXTENSIONS}:read_kinds",
@@ -279,6 +283,7 @@ DESCRIPTIONS: Mapping[str, Describe] = LazyTable(
         "namespaces": f"{EXTENSIONS}:describe_namespace",
         "queues": f"{QUEUES}:describe_queue",
         "podgroups": f"{GROUPS}:describe_pod_group",
+        "managed": f"{MANAGED}:describe_managed",
         "priorityclasses": f"{PRIORITIES}:describe_priority_class",
         "webhooks": f"{EXTENSIONS}:describe_webhook",
         "configmaps": f"{CONFIGURATION}:DESCRIBE_CONFIGMAP",

@@ -36,7 +36,7 @@ def describe(session: Session, words: tuple[str, ...], events: bool, story: bool
     """Show objects of KIND in detail.
 
     KIND is deployment, daemonset, application, taskgroup, transaction, agent, service, endpoint, configmap, secret,
-    command, namespace, queue, priorityclass or webhook.
+    command, namespace, queue, priorityclass, podgroup, managed or webhook.
     """
     queries = queries_of(session, words)
     for kind, names in queries:

@@ -76,9 +76,10 @@ def get(
 
     Kinds are deployments (dep), daemonsets (ds), applications (app), taskgroups (tg, pods), tasks, transactions (tx),
     services (svc), endpoints (ep), configmaps (cm), secrets, commands, messages, events (ev), agents (ag, nodes),
-    offers, versions, namespaces (ns), queues, priorityclasses (pc), podgroups (pg), webhooks, kinds, and registered
-    kinds. Further kinds: all (deployments, daemonsets, applications, taskgroups and services), cluster (resources
-    of all agents), servers (the leading scheduler and Mesos), definition (the document of a workload).
+    offers, versions, namespaces (ns), queues, priorityclasses (pc), podgroups (pg), managed (managed
+    applications), webhooks, kinds, and registered kinds. Further kinds: all (deployments, daemonsets, applications,
+    taskgroups and services), cluster (resources of all agents), servers (the leading scheduler and Mesos), definition
+    (the document of a workload).
 
     For taskgroups, tasks, transactions, versions, commands, messages and events, NAME may be a workload.
     """
