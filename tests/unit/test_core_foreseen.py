@@ -194,3 +194,23 @@ def test_a_dry_run_replaces_an_unreachable_taskgroup_once(policy: str) -> None:
     assert reply.data is not None
     assert [(one["agent"], one["replaces"]) for one in reply.data["place"]] == [("a1", group.id)]
     assert reply.data["unplaced"] == 0
+
+
+@pytest.mark.parametrize("policy", ["simple", *POLICIES])
+def test_a_dry_run_names_the_place_of_a_running_taskgroup_that_is_replaced(policy: str) -> None:
+    lab = Lab(CoreOptions(strict=True, validate=True, **POLICIES.get(policy, {})))  # type: ignore[arg-type]
+    assert lab.ask(requests.CreateApplication(version=msgspec.structs.replace(version(1), namespace="one"))).error == ""
+    lab.offer("a0")
+    lab.wait(2.0)
+    (group,) = lab.core.state.groups_of("one/web").values()
+    lab.report(group, "RUNNING")
+    lab.offer("a1")
+    data = lab.ask(requests.RescheduleTaskGroup(taskgroup=group.id, dry_run=True)).data
+    assert data is not None
+    assert [(one["agent"], one["replaces"]) for one in data["place"]] == [("a1", group.id)]
+    assert (data["end"], data["unplaced"]) == ([group.id], 0)
+    retained = requests.RescheduleTaskGroup(taskgroup=group.id, host_retain=60.0, dry_run=True)
+    data = lab.ask(retained).data
+    assert data is not None
+    assert (data["place"], data["unplaced"]) == ([], 1)  # a0 has no free room now
+    assert not lab.core.state.taskgroups[group.id].killing_since

@@ -209,16 +209,29 @@ class Reschedule(Kind):
             groups.end(ctx, group, "Rescheduled")
             return Step()
         version = ctx.state.version(application.key, group.version)
-        if bound_to_agents(application):
-            if not group.ended:
-                return Step()  # it may return with its agent, which has room for only one of the two
-            agents = frozenset((group.agent_id,))
-            return Step(slots=(Slot(group.index, group.id),), version=group.version, per_agent=True, only_agents=agents)
+        if bound_to_agents(application) and not group.ended:
+            return Step()  # it may return with its agent, which has room for only one of the two
         if transaction.inner and not group.ended and version is not None:
             # The agent may have returned in between: the wait counts from its latest absence.
             at = lifecycle.replaceable_at(group, version.unreachable_policy)
             if at is None or ctx.now < at:
                 return Step(wake_at=at or 0.0)
+        return self._wanted(ctx, transaction, application, group)
+
+    def preview(self, ctx: Context, transaction: Transaction) -> tuple[Step, list[TaskGroup]]:
+        """Returns the place that the new taskgroup needs, as if the old taskgroup, whose end has begun, had ended."""
+        application, group = ctx.application(transaction), ctx.state.taskgroups.get(transaction.taskgroup)
+        if application is None or group is None or self.settled(ctx, transaction) is not None:
+            return Step(), []
+        return self._wanted(ctx, transaction, application, group), []
+
+    @staticmethod
+    def _wanted(ctx: Context, transaction: Transaction, application: Application, group: TaskGroup) -> Step:
+        """The place of the new taskgroup."""
+        version = ctx.state.version(application.key, group.version)
+        if bound_to_agents(application):
+            agents = frozenset((group.agent_id,))
+            return Step(slots=(Slot(group.index, group.id),), version=group.version, per_agent=True, only_agents=agents)
         asked = ReschedulePayload.of(transaction)
         retained = asked.host_retain if ctx.now < asked.host_retain_until else ""
         return Step(
