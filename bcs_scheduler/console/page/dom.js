@@ -11,6 +11,11 @@ export function h(tag, attributes = {}, ...children) {
   return element;
 }
 
+// A number with its noun: 1 taskgroup, 2 taskgroups.
+export function counted(number, one, many = `${one}s`) {
+  return `${number} ${number === 1 ? one : many}`;
+}
+
 export function svg(tag, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));

@@ -151,7 +151,7 @@ def test_an_admin_cordons_and_drains(console: Console) -> None:
     browser.shows("at most 3 of them move at a time")
     browser.screenshot(PICTURES / "drain.png")
     browser.click("dialog .primary", "Apply")
-    browser.shows("Drain draining", "1 taskgroups are left")
+    browser.shows("Drain draining", "1 taskgroup is left")
     assert violations(browser) == []
     console.gateway.report_taskgroup("KILLED", group.id)  # it ends here, and starts elsewhere
     console.gateway.offer(50, cpus=8)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.component.agentfiles import AgentFiles
-from tests.integration.browser.stage import Console, create, examine, offer
+from tests.integration.browser.stage import Console, buttons, create, examine, offer
 from tests.unit.api_support import document
+from tests.waiting import wait_for
 
 
-def change(console: Console, method: str, path: str, body: object) -> None:
-    answer = console.api.call(method, path, json=body, headers={"Authorization": "Bearer operator"})
+def change(console: Console, method: str, path: str, body: object = None, token: str = "operator") -> None:
+    answer = console.api.call(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
     assert answer.status_code in (200, 202), answer.text
 
 
@@ -75,3 +76,94 @@ def test_the_output_of_a_taskgroup_is_followed(console: Console, tmp_path: Path)
         console.sign_out()
     finally:
         files.close()
+
+
+def test_what_would_help_an_application_that_waits(console: Console) -> None:
+    """The changes, each with its plan and its command; a change that is made ends the panel."""
+    browser, gateway = console.browser, console.gateway
+    gateway.offer(1, cpus=4)
+    gateway.offer(2, cpus=8)
+    change(console, "POST", "/agentsettings/disable?ips=10.0.0.2", token="admin")
+    create(console, "big", resources={"limits": {"cpu": "6", "memory": "32"}})
+    console.sign_in("viewer")
+    browser.open(f"{console.api.url}/#/applications/shop/big")
+    browser.shows("1 taskgroup waits", "Changes that would help, and the expected time")
+    assert "uncordon" not in browser.text()  # nothing is searched before a reader asks
+    browser.click("summary")
+    browser.shows("Without a change: no estimate of the time until room is free: ")
+    browser.shows("uncordon 1 agent (10.0.0.2)", "1 taskgroup is placed: 1 on host-2", "bcs uncordon 10.0.0.2")
+    browser.shows("reduce cpus per taskgroup from 6 to 3.99 cores", "1 on host-1", "bcs edit app/big -n shop")
+    browser.shows("add 1 agent with 8 cores and 8192 MB", "bcs has no command that adds agents.")
+    assert browser.run("return location.hash") == "#/applications/shop/big?whatif=open"
+    copied = "return [...document.querySelectorAll('.solutions .command button')].map((b) => b.ariaLabel)"
+    assert "Copy the command bcs uncordon 10.0.0.2" in browser.run(copied)
+    examine(console, "what-if", "#/applications/shop/big?whatif=open", "bcs uncordon 10.0.0.2")
+    gateway.offer(3, cpus=7)
+    gateway.report("RUNNING", "shop/big")
+    browser.shows("1 of 1 running")
+    wait_for(lambda: "Changes that would help" not in browser.text(), what="the end of the panel")
+    console.sign_out()
+
+
+def test_every_kind_of_change_has_its_command(console: Console) -> None:
+    console.sign_in("viewer")
+    script = """
+        const done = arguments[arguments.length - 1];
+        const part = document.querySelector('script[type=module]').src.replace('app.js', 'parts/application/whatif.js');
+        const rest = { placed: 1, agents: [], moves: [], evict: [], text: "" };
+        const commands = (element) => [...element.querySelectorAll("code")].map((code) => code.textContent);
+        import(part).then(({ solution }) =>
+          done(arguments[0].map((changes) => commands(solution({ ...rest, changes }, "deployment/web -n shop")))));"""
+    limits = [{"resource": "cpus", "from": 1.0, "to": 1.5}, {"resource": "mem", "from": 32.0, "to": 64.0}]
+    sets: list[list[dict[str, object]]] = [
+        [{"kind": "drainAgent", "agents": ["10.0.0.1"], "taskgroups": ["0.web.shop.demo.1"]}],
+        [{"kind": "preemptTaskgroups", "taskgroups": ["0.low.shop.demo.1", "1.low.shop.demo.2"]}],
+        [{"kind": "raiseQueueLimit", "queue": "root.team", "limits": limits}],
+        [{"kind": "dropConstraint", "constraint": "zone"}, {"kind": "reduceResource", "resource": "cpus"}],
+        [{"kind": "addAgents", "count": 1}],
+    ]
+    assert console.browser.run_async(script, sets) == [
+        ["bcs drain 10.0.0.1 && bcs uncordon 10.0.0.1"],
+        ["bcs reschedule 0.low.shop.demo.1 && bcs reschedule 1.low.shop.demo.2"],
+        ["bcs queue set root.team --capability cpus=1.5 --capability mem=64Mi"],
+        ["bcs edit deployment/web -n shop"],
+        [],
+    ]
+    console.sign_out()
+
+
+def test_a_taskgroup_is_restarted_and_replaced(console: Console) -> None:
+    browser, gateway = console.browser, console.gateway
+    offer(console)
+    create(console, "web")
+    gateway.report("RUNNING", "shop/web")
+    (group,) = gateway.core.state.groups_of("shop/web").values()
+    console.sign_in("viewer")
+    browser.open(f"{console.api.url}/#/applications/shop/web")
+    browser.shows("1 of 1 running", "web-0")
+    assert buttons(browser) == {"Sign out", "Copy"}
+    console.sign_out()
+    console.sign_in("operator")
+    browser.open(f"{console.api.url}/#/applications/shop/web")
+    browser.click("td button", "Restart")
+    browser.shows("Restart web-0", "bcs restart web-0 -n shop")
+    assert browser.run("return document.querySelector('dialog .primary').disabled")
+    browser.click("dialog button", "Show the plan")
+    browser.shows("The taskgroup can be reached.")
+    assert not gateway.core.state.messages
+    browser.click("dialog .primary", "Apply")
+    wait_for(lambda: [one.taskgroup for one in gateway.core.state.messages.values()] == [group.id], what="the message")
+    wait_for(lambda: not browser.run("return document.querySelectorAll('dialog').length"), what="the end of the dialog")
+    offer(console)
+    browser.click("td button", "Reschedule")
+    browser.shows("Reschedule web-0", "bcs reschedule web-0 -n shop")
+    browser.write("#retain", "60")
+    browser.shows("bcs reschedule web-0 -n shop --host-retain 60s")
+    browser.write("#retain", "0")
+    browser.click("dialog button", "Show the plan")
+    browser.shows("1 taskgroup is placed", "1 taskgroup is ended", "0 taskgroups find no place")
+    assert not gateway.core.state.taskgroups[group.id].killing_since
+    browser.click("dialog .primary", "Apply")
+    wait_for(lambda: gateway.core.state.taskgroups[group.id].killing_since, what="the end of web-0")
+    examine(console, "taskgroup", "#/applications/shop/web", "web-0", "Reschedule")
+    console.sign_out()

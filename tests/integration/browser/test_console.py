@@ -46,7 +46,7 @@ def test_an_operator_finds_what_is_broken_and_scales(console: Console) -> None:
 
     browser.click("nav a", "Applications")
     browser.write("#search", "huge")
-    browser.shows("1 applications")
+    browser.shows("1 application")
     browser.click("td a", "huge")
     browser.shows("Agents by the first test that they fail", "not enough cpus")
     assert browser.run("return document.querySelector('.fill').style.width") == "100%"
@@ -107,7 +107,7 @@ def test_the_page_works_with_the_keyboard_alone(console: Console) -> None:
         browser.press("\ue004")  # Tab: link to the contents, Overview, Cluster, Applications
     assert browser.run("return document.activeElement.textContent") == "Applications"
     browser.press("\ue007")
-    browser.shows("1 applications")
+    browser.shows("1 application")
     console.sign_out()
 
 

@@ -36,7 +36,7 @@ def test_an_operator_pauses_resumes_and_undoes_an_update(console: Console) -> No
     rollout(console)
     console.sign_in("operator")
     browser.click("nav a", "Deployments")
-    browser.shows("1 deployments")
+    browser.shows("1 deployment")
     browser.click("td a", "front")
     browser.shows("Update to revision 2", "disruption budget", "Present", "Revisions", "Taskgroups")
     assert browser.run("return location.hash") == "#/deployments/shop/front"
@@ -87,7 +87,7 @@ def test_transactions_are_a_timeline(console: Console) -> None:
     bars = browser.run("return [...document.querySelectorAll('.lane .bar-of')].map((e) => e.className)")
     assert bars == ["bar-of init", "bar-of finish"]
     browser.open(f"{console.api.url}/#/transactions?status=INIT")
-    browser.shows("1 transactions, 1 in progress")
+    browser.shows("1 transaction, 1 in progress")
     browser.click("td button", "LAUNCH")
     browser.shows("LAUNCH of shop/huge", "time box until", "bcs describe transaction")
     (id,) = [id for id, one in console.gateway.core.state.transactions.items() if one.application == "huge"]
@@ -96,7 +96,7 @@ def test_transactions_are_a_timeline(console: Console) -> None:
     browser.shows("TransactionStarted", "Only events of the transaction")
     create(console, "more")
     browser.open(f"{console.api.url}/#/transactions?search=more")
-    browser.shows("1 transactions", "shop/more")
+    browser.shows("1 transaction", "shop/more")
     console.sign_out()
 
 
@@ -111,7 +111,7 @@ def test_events_follow_and_filters_are_in_the_address(console: Console) -> None:
     console.gateway.report("RUNNING", "shop/web")  # the page hears of this by its stream
     browser.shows("TaskGroupRunning")
     browser.write("#reason", "TaskGroupRunning")
-    browser.shows("1 events", "--reason TaskGroupRunning")
+    browser.shows("1 event", "--reason TaskGroupRunning")
     assert browser.run("return location.hash") == "#/events?namespace=shop&kind=taskgroup&reason=TaskGroupRunning"
     browser.write("#reason", "")
     browser.write("#text", "placed elsewhere")
@@ -157,7 +157,7 @@ def test_pages_are_accessible_at_every_size(console: Console) -> None:
     rollout(console)
     create(console, "huge", resources={"limits": {"cpu": "64", "memory": "32"}})
     console.sign_in("admin")
-    examine(console, "deployments", "#/deployments", "1 deployments")
+    examine(console, "deployments", "#/deployments", "1 deployment")
     examine(console, "deployment", "#/deployments/shop/front", "Update to revision 2", "Revisions")
     (id,) = [id for id, one in console.gateway.core.state.transactions.items() if one.application == "huge"]
     examine(console, "transactions", f"#/transactions?id={id}", "shop/huge", "LAUNCH of")

@@ -2,7 +2,7 @@
 
 import { follow, get, part } from "../api.js";
 import { here, keep, to } from "../address.js";
-import { badge, command, h, quoted, renew, table } from "../dom.js";
+import { badge, command, counted, h, quoted, renew, table } from "../dom.js";
 import { calm, select, text } from "../parts/forms.js";
 import { levelTone } from "../parts/rows.js";
 
@@ -106,7 +106,7 @@ export function events(place, { rights }) {
   function show() {
     const words = set.text.toLowerCase().split(/\s+/).filter(Boolean);
     const shown = found.filter((one) => words.every((word) => `${one.message} ${one.name} ${one.reason}`.toLowerCase().includes(word))).slice(-KEPT).reverse();
-    count.textContent = `${shown.length} events${shown.length === KEPT ? ", the newest" : ""}`;
+    count.textContent = `${counted(shown.length, "event")}${shown.length === KEPT ? ", the newest" : ""}`;
     const rows = shown.map((one) => [
       h("time", { datetime: one.time, title: one.time, "data-key": `event ${one.id}` }, clock(one.time)),
       badge(one.reason, levelTone(one.level)),

@@ -2,7 +2,7 @@
 
 import { agentName, to } from "../address.js";
 import { figures, get, part } from "../api.js";
-import { badge, h, renew } from "../dom.js";
+import { badge, counted, h, renew } from "../dom.js";
 import { chart } from "../parts/chart.js";
 
 const EVERY = 10000;
@@ -111,14 +111,14 @@ export function problems(store, reasons) {
     if (!overdue && now - Date.parse(transaction.createTime) < LATE) continue;
     if (found.some((problem) => problem.address === address)) continue;
     const key = transaction.transactionID;
-    const why = reasons.get(key)?.why || `${transaction.type}: ${transaction.remaining} of ${transaction.target} taskgroups remain`;
+    const why = reasons.get(key)?.why || `${transaction.type}: ${transaction.remaining} of ${counted(transaction.target, "taskgroup")} ${transaction.remaining === 1 ? "remains" : "remain"}`;
     const ask = `/namespaces/${paths[0]}/applications/${paths[1]}/explain`;
     found.push({ order: overdue ? 0 : 1, label: overdue ? "Stuck" : "Waiting", tone: overdue ? "bad" : "busy", name, address, why, key, ask });
   }
   for (const agent of store.all("agent")) {
     const [name, address] = [agent.hostname || agent.key, to.agent(agentName(agent))];
-    if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name, address, why: `${agent.taskgroups} taskgroups` });
-    else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name, address, why: `${agent.taskgroups} taskgroups are left` });
+    if (!agent.active) found.push({ order: 3, label: "Agent away", tone: "bad", name, address, why: counted(agent.taskgroups, "taskgroup") });
+    else if (agent.drain === "failed") found.push({ order: 3, label: "Drain failed", tone: "bad", name, address, why: counted(agent.taskgroups, "taskgroup is left", "taskgroups are left") });
   }
   return found.sort((a, b) => a.order - b.order || a.name.localeCompare(b.name));
 }

@@ -1,6 +1,6 @@
 // A line over the last hour: what is used of what there is.
 
-import { h, svg } from "../dom.js";
+import { counted, h, svg } from "../dom.js";
 
 const WIDTH = 600;
 const HEIGHT = 90;
@@ -22,7 +22,7 @@ export function chart(title, given, used, total, unit) {
     h("figcaption", {}, h("span", {}, title), h("strong", {}, words)),
     svg(
       "svg",
-      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${words}, over ${minutes} minutes`, class: "chart" },
+      { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": `${title}: ${words}, over ${counted(minutes, "minute")}`, class: "chart" },
       svg("polyline", { class: "total", points: line(total) }),
       svg("polygon", { class: "area", points: `0,${HEIGHT} ${line(used)} ${WIDTH},${HEIGHT}` }),
       svg("polyline", { class: "used", points: line(used) }),

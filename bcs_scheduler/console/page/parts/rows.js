@@ -5,9 +5,9 @@ import { age, badge, h, table } from "../dom.js";
 
 const LEVELS = { error: "bad", warning: "busy" };
 
-// `owner`: with the application. `use`: measured use by id of the taskgroup.
-export function taskgroups(found, { owner = false, use = null, store = null, empty = "There are no taskgroups." } = {}) {
-  const heads = [owner ? "Application" : null, "Name", "Status", "Health", owner ? null : "Host", "Restarts", use ? "CPU used" : null, use ? "Memory used" : null, "Age", "Message"];
+// `owner`: with the application. `use`: measured use by id of the taskgroup. `actions`: gives the buttons of a taskgroup.
+export function taskgroups(found, { owner = false, use = null, store = null, actions = null, empty = "There are no taskgroups." } = {}) {
+  const heads = [owner ? "Application" : null, "Name", "Status", "Health", owner ? null : "Host", "Restarts", use ? "CPU used" : null, use ? "Memory used" : null, "Age", actions ? "Actions" : null, "Message"];
   const kept = heads.map((head, i) => (head ? i : -1)).filter((i) => i >= 0);
   const measured = (group, name, unit) => (use?.get(group.ID)?.used[name] ?? null) === null ? "" : `${use.get(group.ID).used[name]} ${unit}`;
   const rows = found.map((group) => {
@@ -22,6 +22,7 @@ export function taskgroups(found, { owner = false, use = null, store = null, emp
       measured(group, "cpus", "cores"),
       measured(group, "mem", "MB"),
       age(group.StartTime),
+      actions?.(group) ?? "",
       h("span", { class: "why" }, group.Message),
     ];
     return kept.map((i) => cells[i]);

@@ -2,7 +2,8 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { age, badge, command, h, quoted, renew, table } from "../../dom.js";
+import { age, badge, command, counted, h, quoted, renew, table } from "../../dom.js";
+import { buttons } from "../../parts/changing/taskgroups.js";
 import { dialog } from "../../parts/changing/dialog.js";
 import { STATES, stateOf } from "../../parts/map/draw.js";
 import { attribute } from "../../parts/map/layout.js";
@@ -14,7 +15,7 @@ const EVERY = 5000;
 const MOST = 500;
 const TONES = ["good", "neutral", "busy", "bad"];
 
-export function agent(place, { store, mayManage, rights }, name) {
+export function agent(place, { store, mayChange, mayManage, rights }, name) {
   if (rights.namespaces !== null) {
     place.append(h("h1", {}, name), h("p", {}, "Agents are shown to viewers of all namespaces."));
     return () => {};
@@ -80,26 +81,28 @@ export function agent(place, { store, mayManage, rights }, name) {
     ]);
     if (left || !shown) return;
     renew(draining, progress?.length ? drained(progress[0]) : null);
-    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use?.groups, empty: "No taskgroup runs here." }));
+    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use?.groups, actions: actions(found), empty: "No taskgroup runs here." }));
     if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ kind: "agent", name: key }) }, "All events of this agent")));
     if (!measured.length) return;
     const [agents, used] = await Promise.all(measured);
     if (left || !shown) return;
     use = { agent: agents?.[0], groups: new Map((used ?? []).map((group) => [group.id, group])) };
     head();
-    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use.groups, empty: "No taskgroup runs here." }));
+    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use.groups, actions: actions(found), empty: "No taskgroup runs here." }));
   }
+
+  const actions = (found) => (found.some((group) => mayChange(group.RunAs)) ? buttons : null);
 
   function drained(found) {
     most = Math.max(most, found.left);
     const done = most ? (most - found.left) / most : 1;
-    const words = found.done ? `ended ${age(found.done)} ago` : `${found.left} taskgroups are left, ${found.moving.length} on their way`;
+    const words = found.done ? `ended ${age(found.done)} ago` : `${counted(found.left, "taskgroup is left", "taskgroups are left")}, ${found.moving.length} on the way`;
     const limit = found.deadline && !found.done ? ` · fails at ${new Date(found.deadline).toLocaleTimeString()}` : "";
     return [
       h("h2", {}, "Drain ", badge(found.state, { drained: "good", failed: "bad" }[found.state])),
       meter(`since ${age(found.since)} · at most ${found.atOnce} at a time${limit}`, [[done, "allocated"]], words),
       found.message ? h("p", {}, found.message) : null,
-      found.daemonsets ? h("p", { class: "quiet" }, `${found.daemonsets} taskgroups of daemonsets ${found.endDaemonsets ? "end after the others" : "stay"}.`) : null,
+      found.daemonsets ? h("p", { class: "quiet" }, `${counted(found.daemonsets, "taskgroup")} of daemonsets ${after(found)}.`) : null,
       found.blocked.length ? table("Taskgroups that must stay for now", ["Taskgroup", "Reason"], found.blocked.map(({ taskgroup, reason }) => [taskgroup, reason]), "") : null,
     ];
   }
@@ -120,6 +123,12 @@ function named(store, name) {
   return found.find((one) => one.active && one.key === name) ?? found.find((one) => one.active) ?? found[0] ?? null;
 }
 
+// What happens to the taskgroups of daemonsets.
+function after(found) {
+  if (found.endDaemonsets) return found.daemonsets === 1 ? "ends after the others" : "end after the others";
+  return found.daemonsets === 1 ? "stays" : "stay";
+}
+
 const target = (found) => found.key || found.id;
 
 function cordon(found) {
@@ -128,7 +137,7 @@ function cordon(found) {
     fields: h("p", {}, "No new taskgroups are placed on the agent. The running taskgroups stay."),
     request: () => ["POST", `/agentsettings/disable?ips=${part(target(found))}`],
     command: () => `bcs cordon ${quoted(target(found))}`,
-    planned: checked(found, () => `The agent takes no new taskgroups. ${found.taskgroups} taskgroups stay there.`),
+    planned: checked(found, () => `The agent takes no new taskgroups. ${counted(found.taskgroups, "taskgroup stays", "taskgroups stay")} there.`),
   });
 }
 
@@ -161,7 +170,7 @@ function drain(found) {
     request: () => ["POST", `/agentsettings/drain?${query()}`],
     command: () =>
       ["bcs drain", quoted(target(found)), parallel.value === "1" ? "" : `--parallel ${parallel.value}`, minutes.value ? `--timeout ${minutes.value}m` : "", daemonsets.checked ? "--daemonsets" : ""].filter(Boolean).join(" "),
-    planned: checked(found, () => `${found.taskgroups} taskgroups run there, at most ${parallel.value} of them move at a time.`),
+    planned: checked(found, () => `${counted(found.taskgroups, "taskgroup runs", "taskgroups run")} there, at most ${parallel.value} of them move at a time.`),
   });
 }
 
@@ -175,8 +184,8 @@ function checked(found, words) {
       h("p", {}, words()),
       ...known.filter((result) => result.listed === false).map((result) => h("p", { class: "quiet" }, result.message)),
       ...plans.map((made) => h("ul", {}, [
-        h("li", {}, `${made.place?.length ?? 0} taskgroups find a place elsewhere`),
-        h("li", {}, `${made.unplaced ?? 0} taskgroups find no place now`),
+        h("li", {}, counted(made.place?.length ?? 0, "taskgroup finds a place elsewhere", "taskgroups find a place elsewhere")),
+        h("li", {}, counted(made.unplaced ?? 0, "taskgroup finds no place now", "taskgroups find no place now")),
       ])),
     ];
   };

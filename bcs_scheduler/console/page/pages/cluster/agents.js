@@ -1,7 +1,7 @@
 // The cluster: a map with every agent as a tile, and the same agents as a table.
 
 import { agentName, here, keep, to } from "../../address.js";
-import { command, fill, h, renew, table } from "../../dom.js";
+import { command, counted, fill, h, renew, table } from "../../dom.js";
 import { calm, select, text, tick } from "../../parts/forms.js";
 import { allocation, STATES, stateOf, used } from "../../parts/map/draw.js";
 import { attribute, groupings, layout } from "../../parts/map/layout.js";
@@ -138,7 +138,7 @@ export function agents(place, { store, rights }) {
       capacity("CPU", "cores", agent.cpuused, agent.cputotal, use?.cpus),
       capacity("Memory", "MB", agent.memused, agent.memtotal, use?.mem),
       capacity("Disk", "MB", agent.diskused, agent.disktotal, use?.disk),
-      h("p", { class: "between" }, h("span", {}, `${agent.taskgroups} taskgroups`), h("a", { href: to.agent(agentName(agent)), "data-key": "open" }, "Open the agent")),
+      h("p", { class: "between" }, h("span", {}, counted(agent.taskgroups, "taskgroup")), h("a", { href: to.agent(agentName(agent)), "data-key": "open" }, "Open the agent")),
     );
   }
 
@@ -151,7 +151,7 @@ export function agents(place, { store, rights }) {
     const keys = { state: (agent) => -stateOf(agent), allocated: (agent) => -allocation(agent, set.show), taskgroups: (agent) => -agent.taskgroups };
     const key = keys[set.sort];
     shown.sort((a, b) => (key ? key(a) - key(b) : 0) || order(name(a), name(b)));
-    const words = test ? `${shown.length} of ${all.length} agents` : `${all.length} agents`;
+    const words = test ? `${shown.length} of ${counted(all.length, "agent")}` : counted(all.length, "agent");
     const kept = shown.length > ROWS ? `, the table has the first ${ROWS}` : "";
     const states = STATES.map((state, i) => [state, all.filter((agent) => stateOf(agent) === i).length]).filter(([state, number]) => number && state !== "in use");
     count.textContent = `${words}${kept}${states.map(([state, number]) => ` · ${number} ${state}`).join("")}`;

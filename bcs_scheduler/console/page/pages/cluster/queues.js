@@ -2,7 +2,7 @@
 
 import { get, part } from "../../api.js";
 import { to } from "../../address.js";
-import { badge, command, h, renew, table } from "../../dom.js";
+import { badge, command, counted, h, renew, table } from "../../dom.js";
 import { amount } from "../../parts/meter.js";
 import { calm } from "../../parts/forms.js";
 
@@ -33,7 +33,7 @@ export function queues(place, { store, rights }) {
 
   function draw() {
     const ordered = tree(store.all("queue"));
-    count.textContent = `${ordered.length} queues`;
+    count.textContent = counted(ordered.length, "queue");
     const rows = ordered.map(({ queue, depth, label }) => {
       const name = queue.metadata.name;
       const found = usage.get(name);

@@ -2,25 +2,28 @@
 
 import { to } from "../../address.js";
 import { get, part } from "../../api.js";
-import { age, badge, command, h, quoted, renew } from "../../dom.js";
+import { age, badge, command, counted, h, quoted, renew } from "../../dom.js";
 import { rollBack, scale, update as change } from "../../parts/changing/actions.js";
+import { buttons as actions } from "../../parts/changing/taskgroups.js";
 import { endpoints } from "../../parts/application/endpoints.js";
 import { logs } from "../../parts/application/logs.js";
 import { events as history, taskgroups } from "../../parts/rows.js";
 import { versions } from "../../parts/application/versions.js";
+import { whatIf } from "../../parts/application/whatif.js";
 
 const GATHER = 400;
 const TASKGROUPS = 200;
 const ENDPOINTS = 500;
 
-export function application(place, { store, mayChange }, namespace, name) {
+export function application(place, { store, rights, mayChange }, namespace, name) {
   const [top, why, groups, places, events] = [0, 1, 2, 3, 4].map(() => h("section", {}));
   const problem = h("p", { class: "problem", role: "alert" });
   const key = `${namespace}/${name}`;
   const base = `/namespaces/${part(namespace)}/applications/${part(name)}`;
   const stored = versions(base);
   const output = logs(namespace);
-  const parts = h("div", { hidden: true }, groups, places, output.element, stored.element, events);
+  const changes = whatIf(namespace, name);
+  const parts = h("div", { hidden: true }, changes.element, groups, places, output.element, stored.element, events);
   place.append(top, problem, why, parts);
   let shown = null;
   let timer = 0;
@@ -69,7 +72,8 @@ export function application(place, { store, mayChange }, namespace, name) {
     ]);
     if (left || !shown) return;
     if (explained) renew(why, ...explanation(explained));
-    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store }));
+    if (explained) changes.show(shown, rights.scheduler.leads && shown.kind !== "daemonset" && explained.transactions.length > 0);
+    if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { store, actions: mayChange(namespace) ? actions : null }));
     if (found) output.show(found);
     if (served) renew(places, h("h2", {}, "Endpoints"), endpoints(served, name));
     if (told) renew(events, h("h2", {}, "Events"), history(told), h("p", {}, h("a", { href: to.events({ namespace, owner: name }), "data-key": "all events" }, "All events of this application")));
@@ -78,6 +82,7 @@ export function application(place, { store, mayChange }, namespace, name) {
   update.leave = () => {
     left = true;
     stored.stop();
+    changes.stop();
     output.stop();
     clearTimeout(timer);
   };
@@ -89,7 +94,7 @@ function explanation(found) {
   for (const operation of found.transactions) {
     const placing = operation.placing;
     if (!placing?.reasons.length) continue;
-    parts.push(h("h3", {}, `Agents by the first test that they fail (${placing.agents} agents, ${placing.wanted} taskgroups wait)`));
+    parts.push(h("h3", {}, `Agents by the first test that they fail (${counted(placing.agents, "agent")}, ${counted(placing.wanted, "taskgroup waits", "taskgroups wait")})`));
     parts.push(
       h(
         "ul",

@@ -1,7 +1,7 @@
 // The list of applications, with a search for names and statuses.
 
 import { part } from "../../api.js";
-import { age, badge, h, renew, table } from "../../dom.js";
+import { age, badge, counted, h, renew, table } from "../../dom.js";
 
 const SHOWN = 500;
 
@@ -18,7 +18,7 @@ export function applications(place, { store }) {
       .all("application")
       .filter((app) => words.every((word) => `${app.ObjectMeta.namespace}/${app.Name} ${app.Status}`.toLowerCase().includes(word)))
       .sort((a, b) => compare(a.ObjectMeta.namespace, b.ObjectMeta.namespace) || compare(a.Name, b.Name));
-    count.textContent = found.length > SHOWN ? `${found.length} applications, the first ${SHOWN} are shown` : `${found.length} applications`;
+    count.textContent = found.length > SHOWN ? `${counted(found.length, "application")}, the first ${SHOWN} are shown` : counted(found.length, "application");
     const rows = found.slice(0, SHOWN).map((app) => [
       h("a", { href: `#/applications/${part(app.ObjectMeta.namespace)}/${part(app.Name)}`, "data-key": `${app.ObjectMeta.namespace}/${app.Name}` }, app.Name),
       app.ObjectMeta.namespace,

@@ -4,6 +4,7 @@ import { get, part } from "../../api.js";
 import { to } from "../../address.js";
 import { age, badge, command, h, quoted, renew, table } from "../../dom.js";
 import { events, taskgroups } from "../../parts/rows.js";
+import { buttons as actions } from "../../parts/changing/taskgroups.js";
 import * as steer from "../../parts/changing/steering.js";
 
 const GATHER = 300;
@@ -60,7 +61,7 @@ export function deployment(place, { store, mayChange }, namespace, name) {
       ask(`/namespaces/${part(namespace)}/events?owner=${part(name)}&last=30`),
     ]);
     if (left || !shown) return;
-    if (running) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store }));
+    if (running) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(running, { store, actions: mayChange(namespace) ? actions : null }));
     if (revisions) renew(history, h("h2", {}, "Revisions"), revisionRows(revisions));
     if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ namespace, owner: name }) }, "All events of this deployment")));
   }

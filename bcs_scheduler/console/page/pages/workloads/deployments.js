@@ -1,7 +1,7 @@
 // The list of deployments: the rolling updates in progress first.
 
 import { here, keep, to } from "../../address.js";
-import { age, badge, command, h, renew, table } from "../../dom.js";
+import { age, badge, command, counted, h, renew, table } from "../../dom.js";
 import { calm, text } from "../../parts/forms.js";
 
 const SHOWN = 500;
@@ -25,7 +25,7 @@ export function deployments(place, { store }) {
       .all("deployment")
       .filter((one) => words.every((word) => `${one.namespace}/${one.name} ${one.status}`.toLowerCase().includes(word)))
       .sort((a, b) => b.is_in_rolling - a.is_in_rolling || order(a.namespace, b.namespace) || order(a.name, b.name));
-    count.textContent = found.length > SHOWN ? `${found.length} deployments, the first ${SHOWN} are shown` : `${found.length} deployments`;
+    count.textContent = found.length > SHOWN ? `${counted(found.length, "deployment")}, the first ${SHOWN} are shown` : counted(found.length, "deployment");
     const rows = found.slice(0, SHOWN).map((one) => [
       h("a", { href: to.deployment(one.namespace, one.name), "data-key": `${one.namespace}/${one.name}` }, one.name),
       one.namespace,

@@ -1,7 +1,7 @@
 // Transactions as a timeline: one line each, from its begin to its verdict, within its time box.
 
 import { here, keep, to } from "../../address.js";
-import { badge, command, h, quoted, renew, table } from "../../dom.js";
+import { badge, command, counted, h, quoted, renew, table } from "../../dom.js";
 import { calm, select, text } from "../../parts/forms.js";
 
 const SHOWN = 200;
@@ -49,7 +49,7 @@ export function transactions(place, { store }) {
       .filter(({ one }) => words.every((word) => `${one.namespace}/${one.objectName} ${one.type} ${one.transactionID}`.toLowerCase().includes(word)))
       .sort((a, b) => b.from - a.from);
     const running = found.filter(({ one }) => !one.finishTime).length;
-    count.textContent = `${found.length} transactions, ${running} in progress${found.length > SHOWN ? `, the newest ${SHOWN} are shown` : ""}`;
+    count.textContent = `${counted(found.length, "transaction")}, ${running} in progress${found.length > SHOWN ? `, the newest ${SHOWN} are shown` : ""}`;
     const shown = found.slice(0, SHOWN);
     const scale = { begin, end: Math.max(now + 50 * Number(set.span), now + 1000) };
     const rows = shown.map((each) => line(each, scale, now));

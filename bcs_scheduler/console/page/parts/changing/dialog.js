@@ -1,7 +1,7 @@
 // A dialog that changes something: the plan of a dry run is shown before the button acts.
 
 import { call } from "../../api.js";
-import { command, fill, h } from "../../dom.js";
+import { command, counted, fill, h } from "../../dom.js";
 
 // `request`: gives method, address and body. `command`: the same as a command of bcs. `planned`: shows the answer of the
 // dry run. `possible` false: there is nothing to change.
@@ -68,10 +68,10 @@ export function dialog({ title, fields, request, command: words, possible = true
 export function plan(found) {
   if (found.unchanged) return h("p", {}, "The object already has this state.");
   const counts = [
-    [found.place?.length ?? 0, "taskgroups are placed"],
-    [found.end?.length ?? 0, "taskgroups are ended"],
-    [found.unplaced ?? 0, "taskgroups find no place"],
+    [found.place?.length ?? 0, "taskgroup is placed", "taskgroups are placed"],
+    [found.end?.length ?? 0, "taskgroup is ended", "taskgroups are ended"],
+    [found.unplaced ?? 0, "taskgroup finds no place", "taskgroups find no place"],
   ];
-  const lines = counts.map(([count, words]) => h("li", {}, `${Array.isArray(count) ? count.length : count} ${words}`));
+  const lines = counts.map(([count, one, many]) => h("li", {}, counted(Array.isArray(count) ? count.length : count, one, many)));
   return [h("h3", {}, "Plan"), h("ul", {}, lines), found.message ? h("p", { class: "quiet" }, found.message) : null].filter(Boolean);
 }

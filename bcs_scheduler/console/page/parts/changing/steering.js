@@ -1,7 +1,7 @@
 // Dialogs that steer a deployment: pause, resume, undo, roll back, scale, replace.
 
 import { get, part } from "../../api.js";
-import { h, quoted } from "../../dom.js";
+import { counted, h, quoted } from "../../dom.js";
 import { dialog, plan } from "./dialog.js";
 
 const path = ({ namespace, name }) => `/namespaces/${part(namespace)}/deployments/${part(name)}`;
@@ -39,7 +39,7 @@ export function scale(found) {
 
 export async function rollBack(found) {
   const revisions = (await get(`${path(found)}/revisions`)).filter((one) => !one.current).reverse();
-  const label = (one) => `${one.revision}: ${one.instances} taskgroups${one.why ? `, ${one.why}` : ""}`;
+  const label = (one) => `${one.revision}: ${counted(one.instances, "taskgroup")}${one.why ? `, ${one.why}` : ""}`;
   const field = h("select", { id: "revision" }, revisions.map((one) => h("option", { value: one.revision }, label(one))));
   dialog({
     title: `Roll back ${found.name}`,
