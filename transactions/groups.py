@@ -64,9 +64,7 @@ def build(
     if old is not None:
         _forget(ctx, old, remember)
         ctx.record_event("taskgroup", old.id, "TaskGroupReplaced", f"replaced on {group.hostname}")
-    words = f"on {group.hostname}, version {version.name}" + (
-        f", replaces the one on {old.hostname}" if old is not None else ""
-    )
+    words = f"on {group.hostname}" + (f", replaces the one on {old.hostname}" if old is not None else "")
     ctx.record_event("taskgroup", group.id, "TaskGroupPlaced", words, transaction=placement.demand)
     return ctx.uow.put(group)
 

@@ -7,18 +7,25 @@ from typing import Any, NamedTuple
 
 from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.output.data import print_form
-from bcs_scheduler.cli.output.formats import Form, chosen_form
+from bcs_scheduler.cli.output.formats import WITH_ARGUMENT, Form, chosen_form
 from bcs_scheduler.cli.output.sorting import in_order
 from bcs_scheduler.cli.output.tables import Column, Grid, order_of, table
 from bcs_scheduler.cli.session import Session
 
 
 class Shape(NamedTuple):
-    """The form of a list. `sort_by`: title of a column, or a JSONPath expression; empty = the order of the server."""
+    """The form of a list. `sort_by`: title of a column, or a JSONPath expression; empty = the order of the server.
+    `labels`: tables have a column of labels."""
 
     form: Form
     sort_by: str = ""
     headers: bool = True
+    labels: bool = False
+
+    @property
+    def has_expressions(self) -> bool:
+        """The user names fields of the objects."""
+        return self.form.name in WITH_ARGUMENT
 
 
 def chosen_shape(*, output: Form | None, sort_by: str, no_headers: bool) -> Shape:
@@ -26,8 +33,11 @@ def chosen_shape(*, output: Form | None, sort_by: str, no_headers: bool) -> Shap
     return Shape(chosen_form(output), sort_by, not no_headers)
 
 
-def sorted_by(shape: Shape, found: list[Json], columns: Sequence[Column]) -> list[Json]:
-    """The items in the order that the user asked for. Raises UsageError for an expression that is none."""
+def sorted_by(
+    shape: Shape, found: list[Json], columns: Sequence[Column], seen: Callable[[Json], Any] = lambda item: item
+) -> list[Json]:
+    """The items in the order that the user asked for. `seen`: the form of an item that expressions read. Raises
+    UsageError for an expression that is none."""
     if not shape.sort_by:
         return found
     column = next((column for column in columns if column.title.lower() == shape.sort_by.lower()), None)
@@ -35,7 +45,8 @@ def sorted_by(shape: Shape, found: list[Json], columns: Sequence[Column]) -> lis
         return in_order(found, order_of(column))
     from bcs_scheduler.cli.output.expressions import first_value
 
-    return in_order(found, first_value(shape.sort_by))
+    find = first_value(shape.sort_by)
+    return in_order(found, lambda item: find(seen(item)))
 
 
 def grid_of(shape: Shape, found: Sequence[Json], columns: Sequence[Column], prefix: str = "") -> Grid:

@@ -279,6 +279,52 @@ def test_formats_and_orders_that_the_user_chooses(server: StandIn, bcs: Any) -> 
     assert bcs("get", "tg", "-o", "xml").code == 2
 
 
+def test_expressions_read_metadata_as_objects_of_kubernetes_have_it(server: StandIn, bcs: Any) -> None:
+    groups = [taskgroup(10, ObjectMeta={"name": "ID", "labels": {"tier": "back"}}), taskgroup(2)]
+    server.on("GET", "/taskgroups", ok(groups))
+    server.on("GET", f"{APPS}/web", ok(application()))
+    server.on("GET", "/agents", ok([{"hostname": "agent-1", "ip": "10.0.0.1", "id": "a"}]))
+    assert bcs("get", "tg", "-o", "jsonpath={.items[*].metadata.name}").out == "web-2 web-10\n"
+    assert bcs("get", "tg", "-o", "jsonpath={.items[1].metadata.labels.tier}").out == "back\n"
+    assert bcs("get", "app", "web", "-o", "jsonpath=.metadata.name").out == "web\n"
+    assert bcs("get", "app", "web", "-o", "jsonpath={.metadata.namespace}/{.Name}").out == "defaultGroup/web\n"
+    assert bcs("get", "nodes", "-o", "custom-columns=N:.metadata.name").out == "N\nagent-1\n"
+    assert bcs("get", "app", "web", "-o", "template={{ item.metadata.name }}").out == "web\n"
+    names = bcs("get", "tg", "--sort-by", ".metadata.labels.tier", "-o", "name").out.splitlines()
+    assert names == ["taskgroup/web-10", "taskgroup/web-2"]
+    assert "metadata" not in json.loads(bcs("get", "tg", "-o", "json").out)[0]
+
+
+def test_labels_are_a_column_on_request(server: StandIn, bcs: Any) -> None:
+    labelled = {"labels": {"tier": "back", "app": "web"}}
+    server.on("GET", "/taskgroups", ok([taskgroup(0, ObjectMeta=labelled), taskgroup(1)]))
+    lines = bcs("get", "tg", "--show-labels", "-o", "table").out.splitlines()
+    assert [line.split()[-1] for line in lines] == ["LABELS", "app=web,tier=back", "-"]
+    assert "LABELS" not in bcs("get", "tg", "-o", "table").out
+
+
+def test_describe_without_names_describes_all_objects_of_the_kind(server: StandIn, bcs: Any) -> None:
+    groups = [taskgroup(10), taskgroup(2)]
+    server.on("GET", "/taskgroups", ok(groups))
+    server.on("GET", f"{APPS}/web/taskgroups", ok(groups))
+    lines = bcs("describe", "tg").out.splitlines()
+    assert [line.split()[-1] for line in lines if line.startswith("Name:")] == ["web-2", "web-10"]
+    server.on("GET", APPS, ok([]))
+    result = bcs("describe", "apps")
+    assert (result.code, result.out) == (0, "") and "no applications" in result.err
+    assert bcs("describe", "commands").code == 2
+
+
+def test_a_taskgroup_shows_the_time_of_its_definition_instead_of_the_number_of_its_version(
+    server: StandIn, bcs: Any
+) -> None:
+    group = taskgroup()
+    server.on("GET", f"/namespaces/defaultGroup/taskgroups/{group['ID']}", ok(group))
+    shown = bcs("describe", "tg", group["ID"]).out
+    assert "Defined:" in shown and group["VersionName"] not in shown
+    assert group["VersionName"] in bcs("describe", "tg", group["ID"], "-o", "wide").out
+
+
 def test_several_kinds_and_names(server: StandIn, bcs: Any) -> None:
     server.on("GET", APPS, ok([application()]))
     server.on("GET", f"{APPS}/web", ok(application()))

@@ -10,18 +10,28 @@ from bcs_scheduler.cli.client.types import Json
 from bcs_scheduler.cli.commands.completing import kinds_and_names
 from bcs_scheduler.cli.errors import CliError, UsageError
 from bcs_scheduler.cli.habits.arguments import owner_argument
-from bcs_scheduler.cli.kinds.registry import DESCRIPTIONS, EXPLANATIONS
+from bcs_scheduler.cli.kinds.registry import (
+    CLUSTER_WIDE,
+    DESCRIPTIONS,
+    EXPLANATIONS,
+    OF_APPLICATION,
+    name_of,
+    reader_of,
+)
 from bcs_scheduler.cli.kinds.selection import one_object, queries_of
 from bcs_scheduler.cli.options import Duration, connection_options, examples, output_option, pass_session
 from bcs_scheduler.cli.output.data import print_data, print_form
 from bcs_scheduler.cli.output.formats import Form, chosen_form
+from bcs_scheduler.cli.output.sorting import in_order
 from bcs_scheduler.cli.session import Session
 
 
 @click.command(
     epilog=examples("bcs describe deploy/web", "bcs describe app web --events", "bcs describe agent agent-1 -o json")
 )
-@click.argument("words", nargs=-1, required=True, metavar="KIND NAME... | KIND/NAME...", shell_complete=kinds_and_names)
+@click.argument(
+    "words", nargs=-1, required=True, metavar="KIND [NAME]... | KIND/NAME...", shell_complete=kinds_and_names
+)
 @click.option("--events", is_flag=True, help="Show also the events of the object, oldest first.")
 @click.option("--story", is_flag=True, hidden=True, help="Old name of --events.")
 @click.option(
@@ -33,25 +43,34 @@ from bcs_scheduler.cli.session import Session
 @connection_options
 @pass_session
 def describe(session: Session, words: tuple[str, ...], events: bool, story: bool, output: str | None) -> None:
-    """Show objects of KIND in detail.
+    """Show objects of KIND in detail. Without a name: all objects of KIND in the namespace.
 
     KIND is deployment, daemonset, application, taskgroup, transaction, agent, service, endpoint, configmap, secret,
     command, namespace, queue, priorityclass, podgroup, managed or webhook.
     """
     queries = queries_of(session, words)
-    for kind, names in queries:
+    for kind, _ in queries:
         if kind not in DESCRIPTIONS:
             raise UsageError(f"describe does not support {kind}; supported kinds: {', '.join(DESCRIPTIONS)}")
-        if not names:
-            raise UsageError("give the name of an object: KIND NAME or KIND/NAME")
     # Scripts that use the old name of the option expect the old key in the data.
     key = "story" if story else "events" if events else ""
     session.wide = output == "wide"
     form = output if output in ("json", "yaml") else ""
-    for number, (kind, name) in enumerate((kind, name) for kind, names in queries for name in names):
+    wanted = [(kind, name) for kind, names in queries for name in names or _all_names(session, kind)]
+    if not wanted:
+        session.err.print(f"no {' or '.join(query.kind for query in queries)}")
+    for number, (kind, name) in enumerate(wanted):
         if number and form != "json":
             session.say("---" if form else "")
         DESCRIPTIONS[kind](session, name, key, form)
+
+
+def _all_names(session: Session, kind: str) -> list[str]:
+    """The names of all objects of a kind, in natural order. Raises UsageError for a kind without such a list."""
+    if kind in OF_APPLICATION:
+        raise UsageError(f"give the name of an object of the kind {kind}: KIND NAME or KIND/NAME")
+    found = reader_of(kind)(session, None if kind in CLUSTER_WIDE else session.namespace, None, "")
+    return in_order([name_of(kind, item) for item in found if isinstance(item, dict)], str)
 
 
 @click.command(epilog=examples("bcs explain web", "bcs explain web --what-if", "bcs explain deployment/web -o json"))
@@ -115,7 +134,7 @@ def story(session: Session, words: tuple[str, ...], since: float | None, limit: 
     """Show the events of an object and of its parts, grouped by cause.
 
     The causes are requests of users, reports of the cluster manager, decisions of the policy, and changes of leader.
-    The story of a workload includes the agents of its taskgroups: joined, left, cordoned, drained.
+    The events of a workload include those of the agents of its taskgroups: joined, left, cordoned, drained.
     KIND is deployment, daemonset, application, taskgroup, transaction, service, podgroup, agent or queue.
     """
     from bcs_scheduler.cli.kinds.workloads.story.causes import lines_of

@@ -56,6 +56,7 @@ def event_options(command: Command) -> Command:
     help="List objects with these labels, such as app=web,tier!=test.",
 )
 @click.option("-w", "--watch", is_flag=True, help="Poll, and print again after each change.")
+@click.option("--show-labels", is_flag=True, help="Show the labels of the objects as the last column of tables.")
 @event_options
 @list_options
 @connection_options
@@ -67,6 +68,7 @@ def get(
     everywhere: bool,
     selector: str,
     watch: bool,
+    show_labels: bool,
     output: Any,
     sort_by: str,
     no_headers: bool,
@@ -95,4 +97,5 @@ def get(
         output=output,
         sort_by=sort_by,
         headers=not no_headers,
+        labels=show_labels,
     )

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bcs_scheduler.cli.errors import Unreachable, UsageError
 from bcs_scheduler.cli.kinds.base import ALIASES, Found
+from bcs_scheduler.cli.kinds.metadata import found_with_metadata, labels_column, with_metadata
 from bcs_scheduler.cli.kinds.registry import (
     CLUSTER_WIDE,
     COLUMNS,
@@ -69,10 +71,11 @@ def show(
     output: Form | None,
     sort_by: str,
     headers: bool,
+    labels: bool = False,
 ) -> None:
     """Prints the objects that the words name (`queries_of`); without words the kinds. `event_filters`: the given
-    options for events. Raises UsageError."""
-    shape = chosen_shape(output=output, sort_by=sort_by, no_headers=not headers)
+    options for events. `labels`: tables have a column of labels. Raises UsageError."""
+    shape = chosen_shape(output=output, sort_by=sort_by, no_headers=not headers)._replace(labels=labels)
     if not words:
         _reject(event_filters)
         print_list(session, shape, _kinds(), KINDS, lambda kind: kind["name"])
@@ -155,7 +158,7 @@ def _sorted(part: Part, shape: Shape, query: Query) -> Part:
     if not isinstance(found, list):
         return part
     if shape.sort_by:
-        return Part(kind, sorted_by(shape, found, columns_of(kind)))
+        return Part(kind, sorted_by(shape, found, columns_of(kind), partial(with_metadata, kind)))
     if len(query.names) > 1 or (kind in COLUMNS and kind not in NAMED):
         return part
     return Part(kind, in_order(in_order(found, first_column(kind).cell), NAMESPACE.cell))
@@ -188,6 +191,8 @@ def _grids(parts: Sequence[Part], shape: Shape, everywhere: bool) -> list[Grid]:
             from bcs_scheduler.cli.kinds.workloads import transactions
 
             items = transactions.with_names(items)
+        if shape.labels:
+            columns = (*columns, labels_column(kind))
         made.append(grid_of(shape, items, columns, prefix))
     return made
 
@@ -203,6 +208,8 @@ def _print(session: Session, parts: list[Part], shape: Shape, everywhere: bool) 
             name = item["ID"] if everywhere and kind == "taskgroups" else name_of(kind, item)
             session.say(f"{SINGULAR.get(kind, kind)}/{name}")
         return
+    if shape.has_expressions:
+        parts = [Part(part.kind, found_with_metadata(part.kind, part.found)) for part in parts]
     if print_form(session.out, _data(parts), shape.form):
         return
     if parts[0].kind in OF_OWNER:

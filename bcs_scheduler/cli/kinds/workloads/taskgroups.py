@@ -77,6 +77,12 @@ def _reason(group: Json) -> str:
     return ", ".join(filter(None, (words, _following(group))))
 
 
+def _defined(group: Json) -> float:
+    """Unix seconds at which the version of a taskgroup was stored, which is its name in nanoseconds; 0 = unknown."""
+    name = str(group.get("VersionName") or "")
+    return int(name) / 1e9 if name.isdecimal() else 0.0
+
+
 def _following(group: Json) -> str:
     """The next start of a taskgroup that has ended, or why there is none; empty if it has not ended."""
     if group.get("NotReplaced"):
@@ -147,7 +153,8 @@ def describe_taskgroup(session: Session, name: str, events: str, form: str) -> N
                 ("Host", group.get("HostName")),
                 ("Agent", group.get("AgentID") if session.wide else ""),
                 ("Ports", ", ".join(f"{name} {port}" for name, port in ports_of(group))),
-                ("Version", group.get("VersionName")),
+                ("Defined", when(_defined(group))),
+                ("Version", group.get("VersionName") if session.wide else ""),
                 ("Reschedules", group.get("ReschededTimes")),
                 ("Started", when(group.get("StartTime"))),
                 ("Updated", when(group.get("UpdateTime"))),
