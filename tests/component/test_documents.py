@@ -12,6 +12,7 @@ import pytest
 
 from tests.component.apiserver import Api
 from tests.unit.api_support import CoreGateway
+from tests.unit.test_documents_taken import SILENT
 
 FOLDER = Path(__file__).parent.parent / "documents"
 NAMES = sorted(file.name.removesuffix(".expected.json") for file in FOLDER.glob("*.expected.json"))
@@ -119,7 +120,8 @@ TAKEN = {
     "constraint.selector": ("application-node-selector", "constraint.selector"),
     "clusterIP as a text": ("service-of-the-console", "clusterIP"),
     "repeated items of a set": ("application-repeated-set-items", "item[2]"),
-    "parameter net": ("application-unknown-parameter", "parameters[0].key"),
+    "parameter net": ("application-unknown-parameter", "parameters[1].key"),
+    "parameter net of the console": ("application-of-the-console", "parameters[0].key"),
 }
 """What the console, the templates and the documentation of the original write, the document that has it, and the end of
 the path of its warning; empty: no warning is due."""
@@ -183,11 +185,22 @@ def test_names_of_the_original_are_taken_for_every_kind(api: Api, document: str,
     assert api.call("POST", path, json=raw).status_code == 422, "a dot parts the ids"
 
 
-def test_the_table_of_differences_names_every_document_with_warnings() -> None:
+def named_in(anchor: str, end: str) -> set[str]:
+    """Documents in the last column of a table of docs/original.md."""
     page = (FOLDER.parent.parent / "docs" / "original.md").read_text()
-    table = page.partition('<a id="differences">')[2].partition("### ")[0]
-    named = set(re.findall(r"`([a-z]+-[a-z-]+)`", "".join(line.rsplit(" | ", 1)[-1] for line in table.splitlines())))
+    table = page.partition(f'<a id="{anchor}">')[2].partition(end)[0]
+    return set(re.findall(r"`([a-z]+-[a-z-]+)`", "".join(line.rsplit(" | ", 1)[-1] for line in table.splitlines())))
+
+
+def test_the_table_of_differences_names_every_document_with_warnings() -> None:
+    named = named_in("differences", '<a id="silent-differences">')
     assert named == {name for name in NAMES if expected(name).verdict == "warned"}
+
+
+def test_differences_without_a_warning_have_documents_without_warnings() -> None:
+    named = named_in("silent-differences", "### ")
+    assert named == set(SILENT)
+    assert {expected(name).verdict for name in named} == {"accepted"}
 
 
 def test_every_document_has_an_expected_result_and_every_verdict_is_there() -> None:

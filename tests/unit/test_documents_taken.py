@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from bcs_scheduler.api.documents.convert import to_version
+from bcs_scheduler.api.documents.kinds.commands import read_command
 from bcs_scheduler.api.documents.kinds.deployment import read_deployment, to_deployment
 from bcs_scheduler.api.documents.kinds.service import read_service
 from bcs_scheduler.api.documents.validate import read_application
@@ -171,3 +173,28 @@ def test_the_normal_form_resolves_older_forms() -> None:
     made, problems = complete(document("application-old-health-checks"))
     check = made["spec"]["template"]["spec"]["containers"][0]["healthChecks"][0]
     assert problems == () and check["type"] == "HTTP" and check["http"]["path"] == "/live"
+
+
+SILENT: dict[str, tuple[Callable[[str], Any], Any]] = {
+    "deployment-no-strategy": (
+        lambda name: to_deployment(read_deployment(document(name), namespace="sandbox")).strategy.order,
+        "CreateFirst",
+    ),
+    "application-health-checks": (lambda name: times(container(name)), [(5, 30, 15, 3), (10, 300, 60, 5)]),
+    "process-every-command": (lambda name: times(container(name)), [(10, 300, 60, 20)]),
+    "application-image-never": (lambda name: container(name).image_pull_policy, "Never"),
+    "application-volume-read-only": (lambda name: [volume.read_only for volume in container(name).volumes], [True]),
+    "command-of-a-deployment": (lambda name: read_command(document(name), "sandbox", "front", "deployment").user, ""),
+}
+"""Documents of docs/original.md#silent-differences: what is read from them, and its value."""
+
+
+def times(container: Container) -> list[tuple[float, float, float, float]]:
+    """Delay, grace period, interval and time-out of each check, in seconds."""
+    return [(check.delay, check.grace_period, check.interval, check.timeout) for check in container.health_checks]
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_differences_without_a_warning_are_as_the_page_has_them(name: str) -> None:
+    read, value = SILENT[name]
+    assert read(name) == value
