@@ -48,5 +48,8 @@ class Connection:
     async def status(self) -> int | None:
         return 0
 
+    async def deliver(self) -> None:
+        """The connection ends with its user."""
+
     async def close(self) -> None:
         self._writer.transport.abort()

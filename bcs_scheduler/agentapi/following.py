@@ -70,6 +70,9 @@ class Following:
         """As os.waitstatus_to_exitcode has it; None: the agent does not know."""
         return self._code
 
+    async def deliver(self) -> None:
+        """The task has no input."""
+
     async def close(self) -> None:
         self._waiting.cancel()
         await asyncio.wait({self._waiting})

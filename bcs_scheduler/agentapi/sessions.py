@@ -8,7 +8,8 @@ wait(2) does.
 The agent does not give a terminal the size in LAUNCH_NESTED_CONTAINER_SESSION; a TTY_INFO record does. The kernel then
 sends SIGWINCH to the foreground process group of the terminal. Until the agent's launcher has forked the program, the
 launcher is in this group and ends on SIGWINCH: the program never starts, and the session ends without output. So no
-size is sent before the program has printed something, or `SIZE_DELAY` seconds have passed.
+size is sent before the program has printed something, or `SIZE_DELAY` seconds have passed. On a busy machine that is
+too soon, so a program that sets the size by itself gets another one only when it has printed something.
 
 Exception tree:
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any, Literal, NamedTuple
@@ -68,12 +70,14 @@ class Size(NamedTuple):
 
 
 class Program(NamedTuple):
-    """`size` None: without a terminal, so that output and errors are streams of their own."""
+    """`size` None: without a terminal, so that output and errors are streams of their own. `sets_size`: the program
+    gives its terminal this size by itself."""
 
     argv: Sequence[str]
     env: Mapping[str, str]
     user: str = ""
     size: Size | None = None
+    sets_size: bool = False
 
 
 class Piece(NamedTuple):
@@ -194,6 +198,18 @@ class Session:
             return None
         return None if found is None else os.waitstatus_to_exitcode(found)
 
+    async def deliver(self) -> None:
+        """Ends the input, and returns when the agent has written all of it to the container."""
+        await self._put(None)
+        if self._feeding is not None:
+            await asyncio.wait({self._feeding})
+
+    async def terminate(self) -> None:
+        """Sends SIGTERM to the program, and waits for its end. Raises SessionError."""
+        wanted = {"container_id": self._container, "signal": signal.SIGTERM}
+        await self._agent._ask({"type": "KILL_NESTED_CONTAINER", "kill_nested_container": wanted})
+        await self._agent.exit_status(self._container)
+
     async def close(self) -> None:
         for task in (self._feeding, self._sizing):
             if task is not None:
@@ -201,7 +217,7 @@ class Session:
                 await asyncio.wait({task})
         await self._stack.aclose()
 
-    async def _put(self, record: bytes) -> None:
+    async def _put(self, record: bytes | None) -> None:
         """Waits while the agent takes nothing; gives up when the input is not read any more."""
         assert self._feeding is not None
         putting = running(self._input.put(record), "session input")
@@ -214,23 +230,23 @@ class Session:
         call = {"type": "LAUNCH_NESTED_CONTAINER_SESSION", "launch_nested_container_session": launch}
         self._response = await self._agent._open(self._stack, call, None, stream=True)
         self._feeding = background(self._feed(), "input of a session")
-        await self._begin_sizes(program.size)
+        await self._begin_sizes(program.size, None if program.sets_size else SIZE_DELAY)
 
     async def _begin_attached(self, size: Size | None) -> None:
         call = {"type": "ATTACH_CONTAINER_OUTPUT", "attach_container_output": {"container_id": self._container}}
         self._response = await self._agent._open(self._stack, call, None, stream=True)
         self._feeding = background(self._feed(), "input of a session")
         self._printed.set()  # the program runs: no size comes too early
-        await self._begin_sizes(size)
+        await self._begin_sizes(size, SIZE_DELAY)
 
-    async def _begin_sizes(self, size: Size | None) -> None:
+    async def _begin_sizes(self, size: Size | None, delay: float | None) -> None:
         if size is not None:
             await self.resize(size)
-            self._sizing = background(self._send_sizes(), "terminal size of a session")
+            self._sizing = background(self._send_sizes(delay), "terminal size of a session")
 
-    async def _send_sizes(self) -> None:
+    async def _send_sizes(self, delay: float | None) -> None:
         with suppress(TimeoutError):
-            async with asyncio.timeout(SIZE_DELAY):
+            async with asyncio.timeout(delay):
                 await self._printed.wait()
         while True:
             await self._resized.wait()

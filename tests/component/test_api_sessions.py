@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 import threading
 from base64 import b64decode, b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,9 @@ from websockets.sync.client import ClientConnection, connect
 from bcs_scheduler.agentapi import sessions
 from bcs_scheduler.api.http.operation import BASE, ApiSettings
 from bcs_scheduler.api.http.request_gate import RequestGate
+from bcs_scheduler.api.sessions.programs import Attachment
+from bcs_scheduler.api.sessions.relay import NoMetrics, Relay
+from bcs_scheduler.net.addresses import HostPort
 from bcs_scheduler.observability.metrics import Metrics
 from bcs_scheduler.security.audit import Audit
 from bcs_scheduler.security.caller import PROGRAM_RIGHTS
@@ -69,6 +74,8 @@ class StandInAgent(StandInServer):
                 agent.asked.append(call)
                 if call["type"] == "GET_TASKS":
                     self._answer(agent.tasks())
+                elif call["type"] == "KILL_NESTED_CONTAINER":
+                    self._answer({})
                 elif call["type"] == "WAIT_NESTED_CONTAINER":
                     self._answer({"wait_nested_container": {"exit_status": agent.status}})
                 else:
@@ -117,6 +124,8 @@ class StandInAgent(StandInServer):
                         agent.input.append(data)
                         if not data:
                             agent.input_ended.set()
+                self.rfile.readline()
+                self._answer({})
 
         super().__init__(Handler)
 
@@ -300,6 +309,60 @@ def test_a_silent_program_gets_the_size_later(
     with guarded.open() as line:
         begin(line, command=["sh"], stdin=True, tty={"rows": 33, "columns": 77})
         wait_for(lambda: agent.sizes() == [(33, 77)], what=lambda: f"33 x 77 in {agent.sizes()}")
+
+
+def test_the_last_input_of_a_user_who_leaves_is_written_before_the_session_is_ended(agent: StandInAgent) -> None:
+    agent.quiet = True
+    messages = iter(({"type": "websocket.receive", "bytes": b"\0last"}, {"type": "websocket.disconnect"}))
+
+    async def receive() -> Any:
+        return next(messages)
+
+    async def send(message: Any) -> None:
+        raise AssertionError(f"the user has left: {message}")
+
+    async def run() -> None:
+        at = sessions.Agent(HostPort("127.0.0.1", agent.port))
+        session = await sessions.launch(at, sessions.ContainerId("c"), sessions.Program(("sh",), {}))
+        attachment = Attachment(session)
+        assert await Relay(receive, send, lambda idle: None, NoMetrics()).run(attachment) is None
+        await attachment.close()
+
+    asyncio.run(run())
+    asked = [call["type"] for call in agent.asked]
+    assert agent.input == [b"last"]
+    assert asked[-3:] == ["PROCESS_IO", "KILL_NESTED_CONTAINER", "WAIT_NESTED_CONTAINER"]
+    assert agent.asked[-2]["kill_nested_container"]["signal"] == signal.SIGTERM
+
+
+@pytest.mark.parametrize("sets_size", [True, False])
+def test_a_silent_program_that_sets_the_size_by_itself_gets_none(
+    agent: StandInAgent, monkeypatch: pytest.MonkeyPatch, sets_size: bool
+) -> None:
+    """On a busy machine, the launcher of the agent may need longer than SIZE_DELAY."""
+    monkeypatch.setattr(sessions, "SIZE_DELAY", 0.0)
+    agent.quiet = True
+    program = sessions.Program(("sh",), {}, size=sessions.Size(33, 77), sets_size=sets_size)
+
+    async def until(condition: Callable[[], bool], what: str) -> None:
+        await asyncio.to_thread(wait_for, condition, 30, what)
+
+    async def run() -> None:
+        at = sessions.Agent(HostPort("127.0.0.1", agent.port))
+        session = await sessions.launch(at, sessions.ContainerId("c"), program)
+        output = session.output()
+        try:
+            for typed in (b"one", b"two"):
+                await session.send(typed)
+                await until(lambda typed=typed: typed in agent.input, "the input")  # type: ignore[misc]
+            assert agent.sizes() == ([] if sets_size else [(33, 77)])
+            agent.quiet = False
+            await anext(output)
+            await until(lambda: agent.sizes() == [(33, 77)], "the size after the first output")
+        finally:
+            await session.close()
+
+    asyncio.run(run())
 
 
 def test_who_may_not(guarded: Guarded, agent: StandInAgent) -> None:

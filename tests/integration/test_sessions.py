@@ -500,6 +500,27 @@ def test_attach_to_the_terminal_of_a_task(
     assert not user.raw
 
 
+@pytest.mark.parametrize("place", ["real-bcs", "embedded-bcs", "real-mesos"], indirect=True)
+def test_what_is_typed_directly_before_the_detach_keys_reaches_the_task(
+    place: Place, terminal: Callable[..., Terminal], launched: Callable[..., str]
+) -> None:
+    group = launched(place, f"{place.executor}-last", LOOP, **INPUT, tty=True)
+    for number in range(3):
+        user = terminal(place, "attach", "-it", group)
+        wait_for(lambda user=user: user.raw, 60, "the session")  # type: ignore[misc]
+        user.type(b"first\r")
+        user.wait(rb"got first")
+        user.type(f"last {number}\r".encode() + b"\x10\x11")
+        user.wait(rb"detached from")
+        assert user.end() == 0
+
+    def missing() -> list[int]:
+        shown = place.bcs("logs", group).stdout
+        return [number for number in range(3) if b"got last %d" % number not in shown]
+
+    wait_for(lambda: not missing(), 30, lambda: f"the inputs {missing()}")
+
+
 @pytest.mark.parametrize("place", ["embedded-mesos"], indirect=True)
 def test_the_embedded_cluster_refuses_terminals_of_the_executor_of_mesos(place: Place, tmp_path: Path) -> None:
     wanted = document("no-terminal", 1, ["cat"], container={**INPUT, "tty": True}) | {"executor": "mesos"}

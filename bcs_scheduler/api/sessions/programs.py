@@ -62,6 +62,12 @@ class Attachment:
             )
         return code
 
+    async def deliver(self) -> None:
+        """Returns when the task has got all input. The process passes it on, and ends at SIGTERM when no more is left;
+        that of an earlier version ends at once."""
+        await self._session.deliver()
+        await self._session.terminate()
+
     async def close(self) -> None:
         await self._session.close()
 
@@ -158,7 +164,7 @@ class Opening:
         env = {"BCS_SESSION": base64.b64encode(msgspec.json.encode(wish)).decode("ascii")}
         if wanted.tty is not None:
             env["BCS_SESSION_SIZE"] = f"{wanted.tty.rows} {wanted.tty.columns}"
-        return Program(("/bin/sh", "-c", line), env, size=_size(wanted))
+        return Program(("/bin/sh", "-c", line), env, size=_size(wanted), sets_size=True)
 
 
 def _theirs(wanted: SessionRequest) -> Program:

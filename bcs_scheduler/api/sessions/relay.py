@@ -20,6 +20,8 @@ from bcs_scheduler.api.sessions import frames
 from bcs_scheduler.api.sessions.frames import Outcome
 from bcs_scheduler.tasks import running
 
+DELIVERY = 3.0
+"""Seconds in which the last input of a user who has left a task must be taken."""
 LOOK = 2.0
 """Seconds between two checks whether the session may continue."""
 CHANNELS = {"STDOUT": frames.STDOUT, "STDERR": frames.STDERR}
@@ -35,6 +37,8 @@ class Streams(Protocol):
     async def resize(self, size: Size) -> None: ...
 
     async def status(self) -> int | None: ...
+
+    async def deliver(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -102,6 +106,7 @@ class Relay:
             first = next(task for task in tasks if task in done)
             return await first
         except ClientDisconnected:
+            await closed(streams.deliver(), DELIVERY)
             return None
         except SessionError as error:
             return Outcome(reason=errors.AGENT, message=str(error))
@@ -161,6 +166,6 @@ class Relay:
 
 async def closed(work: Awaitable[object], seconds: float) -> None:
     """Waits for the end of a session, at most `seconds` seconds."""
-    with suppress(TimeoutError, OSError):
+    with suppress(TimeoutError, OSError, SessionError):
         async with asyncio.timeout(seconds):
             await work

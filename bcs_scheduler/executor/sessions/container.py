@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
 import shutil
 import signal
 import socket
@@ -28,6 +27,7 @@ from ..docker.engine_api.engine import Engine, EngineAway, EngineError, Stream
 from ..docker.engine_api.frames import frames
 from ..runtime import TaskError
 from .contexts import Context, ContextError, SessionRequest, ask, guarded
+from .typed import end_after_input, input_has_come
 
 CHUNK = 64 * 1024
 INPUT = {"stream": "1", "stdin": "1", "stdout": "0", "stderr": "0", "detachKeys": b"\xff,\xfe,\xff,\xfe,\xff,\xfe"}
@@ -91,7 +91,7 @@ def pass_input_to(context: Context, wanted: SessionRequest) -> None:
     """Copies standard input to the input of the container in a thread, until standard input ends. The end of standard
     input does not end the input of the container. The terminal of the container follows the size of that of the
     session."""
-    given = _ContainerInput(context, wanted.task)
+    given = _ContainerInput(context, wanted.task, end_after_input())
     if wanted.tty:
         _make_raw()
         given.follow_size()
@@ -99,7 +99,9 @@ def pass_input_to(context: Context, wanted: SessionRequest) -> None:
 
 
 class _ContainerInput:
-    def __init__(self, context: Context, task: str) -> None:
+    def __init__(self, context: Context, task: str, asked: int) -> None:
+        """`asked`: as `end_after_input` returns it."""
+        self._asked = asked
         self._engine, self._container, self._task = Engine(context.engine), context.container, task
         self._resize: Callable[[], None] = _no_terminal
         self._left = b""
@@ -118,6 +120,8 @@ class _ContainerInput:
                         Path.cwd(), {"task": self._task, "port": 1}
                     ).container  # asks for nothing else
                 self._resize()
+            os.read(self._asked, 1)
+            os._exit(0)
         except (EngineError, OSError) as error:
             _write(2, f"bcs: the input of the container cannot be used: {error}\n".encode())
 
@@ -141,8 +145,8 @@ class _ContainerInput:
             except OSError:
                 return False
             self._left = b""
-            ready, _, _ = select.select((0, line.fileno()), (), ())
-            if line.fileno() in ready:  # no output was asked for: the attachment has ended
+            # No output was asked for: if there is something to read, the attachment has ended.
+            if line.fileno() in input_has_come(self._asked, line.fileno()):
                 return False
             self._left = os.read(0, CHUNK)
             if not self._left:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import signal
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -62,7 +63,11 @@ class SessionApi:
             return self._launch(container, arguments)
         if type_ == "WAIT_NESTED_CONTAINER":
             return self._wait(container)
-        self._session(container).destroy()
+        session, number = self._session(container), arguments.get("signal", signal.SIGKILL)
+        if number == signal.SIGKILL:
+            session.destroy()
+        else:
+            session.signal(int(number))
         return response(200)
 
     def _launch(self, container: Json, arguments: Json) -> Answer:

@@ -61,6 +61,8 @@ class Nested:
         self._input = -1
         self._waiting = bytearray()
         self._end_of_input = False
+        self._signal = 0
+        """For the program, when its input has been written; 0 = none."""
         self.room: Callable[[], None] = lambda: None
         """Called when there is room for input again."""
         self._slave = -1
@@ -132,6 +134,18 @@ class Nested:
                 self._output.end()
                 self._output = None
             self.resume()  # no reader is left, but the end of the output shows the end of the program
+
+    def signal(self, number: int) -> None:
+        """Sends a signal to the program, when the program has got all its input."""
+        self._signal = number
+        if not self._waiting:
+            self._send_signal()
+
+    def _send_signal(self) -> None:
+        number, self._signal = self._signal, 0
+        if number and self._process.pid and self._exit is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, number)
 
     def _close(self) -> None:
         if self.over:
@@ -226,6 +240,7 @@ class Nested:
             self._close_input()
         if self._input < 0:
             self._waiting.clear()
+        self._send_signal()
         if len(self._waiting) < LEAST_INPUT:
             self.room()
 
