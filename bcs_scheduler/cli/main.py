@@ -15,6 +15,7 @@ from bcs_scheduler.cli.options import connection_options
 
 STANDARD_OUTPUT = 1
 CHANGING = "bcs_scheduler.cli.commands.changing"
+PLANNING = "bcs_scheduler.cli.commands.planning"
 READING = "bcs_scheduler.cli.commands.reading"
 TASKGROUPS = "bcs_scheduler.cli.commands.taskgroups"
 AGENTS = "bcs_scheduler.cli.commands.agents"
@@ -23,7 +24,7 @@ ABOUT = "bcs_scheduler.cli.commands.about"
 COMMANDS: Sections = {
     "Documents": {
         "apply": Entry(f"{CHANGING}.apply", "apply", "Create or update the objects of documents."),
-        "diff": Entry(f"{CHANGING}.diff", "diff", "Show the changes that `bcs apply` would make."),
+        "diff": Entry(f"{PLANNING}.diff", "diff", "Show the changes that `bcs apply` would make."),
         "create": Entry(f"{CHANGING}.create", "create", "Create an object from options."),
         "update": Entry(f"{CHANGING}.apply", "update", "Update existing objects from documents."),
         "edit": Entry(f"{CHANGING}.editing", "edit", "Edit the document of an object."),

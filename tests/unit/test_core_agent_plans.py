@@ -79,7 +79,7 @@ def test_a_drain_moves_what_fits_elsewhere_and_says_why_the_rest_stays(policy: s
     assert sorted(move["agent"] for move in data["move"]) == ["a1", "a1", "a2"]
     assert [move["waits"] for move in data["move"]] == ["", "", ""]
     (stays,) = data["stay"]
-    assert "cpus" in stays["reason"] and "2 of 2 agents" in stays["reason"]
+    assert "CPUs" in stays["reason"] and "0 of 2 agents match" in stays["reason"]
     assert {move["taskgroup"] for move in data["move"]} | {stays["taskgroup"]} == {group.id for group in lab.groups}
 
 
@@ -101,7 +101,7 @@ def test_a_plan_in_slices_is_that_of_one_turn(monkeypatch: pytest.MonkeyPatch, a
     data = plan(lab, "a0")["agents"]["a0"]
     assert sorted(move["agent"] for move in data["move"]) == ["a1"] * 3 + ["a2"] * 4 + ["a3"] * 2
     assert len(data["stay"]) == 3
-    assert all("cpus" in stays["reason"] for stays in data["stay"])
+    assert all("CPUs" in stays["reason"] for stays in data["stay"])
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -158,7 +158,7 @@ def test_waiting_work_that_loses_its_place_is_named(policy: str, drain: bool) ->
     assert data["a1"]["pending"] == [
         {"application": "default/other", "transaction": transaction, "taskgroups": 1, "reason": data["reason"]}
     ]
-    assert "cpus" in data["reason"]
+    assert "CPUs" in data["reason"]
 
 
 def big() -> Any:

@@ -7,6 +7,7 @@ import pytest
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
 from bcs_scheduler.core.interface.cluster_manager import CheckReport, TaskDetail
 from bcs_scheduler.core.options import CoreOptions
+from store.keys import taskgroup_name
 from store.records import TaskGroup
 from store.records.definition import Amounts, Container, HealthCheck, Process, RestartPolicy
 from tests.unit.lab import Lab, running, version
@@ -239,7 +240,7 @@ def test_the_verdict_of_an_update_that_ran_out_of_time_says_what_was_not_healthy
     lab.wait(481)
     ended = lab.transaction("UPDATE")
     assert ended.status == "TIMEOUT"
-    assert ended.message.startswith(f"after 8m 1 taskgroup is not healthy: {new.id} (")
+    assert ended.message.startswith(f"after 8m 1 taskgroup is not healthy: {taskgroup_name(new.id)} (")
     assert "HTTP: connection refused" in ended.message
 
 

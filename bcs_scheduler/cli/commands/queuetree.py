@@ -163,7 +163,7 @@ def _show_difference(session: Session, before: int, after: int) -> None:
 
     import yaml
 
-    from bcs_scheduler.cli.commands.changing.diff import STYLES
+    from bcs_scheduler.cli.commands.planning.diff import STYLES
     from bcs_scheduler.cli.output.terminal import Styled
 
     old, new = (

@@ -100,9 +100,9 @@ def simulate(
     The first run has the policy `simple`, and one more run follows for each --policy. No cluster is changed. Ctrl-C
     ends the simulation with the figures up to then.
     """
-    from bcs_scheduler.cli.commands.simulating.inputs import Inputs, runs_of, scenario_of
     from bcs_scheduler.simulator.comparison import differences
     from bcs_scheduler.simulator.scenario.amounts import BadInput
+    from bcs_scheduler.simulator.scenario.inputs import Inputs, runs_of, scenario_of
 
     if seconds <= 0:
         raise UsageError("--for: must be more than 0")

@@ -1,0 +1,1 @@
+"""What a change would do: differences, and one plan of several documents."""
