@@ -187,6 +187,12 @@ class Sessions:
         """Restarts after failures may be due one by one."""
         return any(group.ended or group.unreachable_since for group in term.core.state.groups_of(key).values())
 
+    @staticmethod
+    def _roles(term: Term, key: str) -> set[str]:
+        """Roles of the taskgroups of an application that are there or wait."""
+        waiting = {one.role for one in term.core.turn_context.engine.demands.values() if one.application == key}
+        return waiting | {group.role for group in term.core.state.groups_of(key).values() if not group.ended}
+
     def _is_whole(self, term: Term, key: str, count: int) -> None:
         application = term.core.state.applications[key]
         version = term.core.state.version(key, application.version)
@@ -195,7 +201,9 @@ class Sessions:
         active = term.core.state.active_of(key).values()
         wanted = min(wanted, *(update.target for update in active if update.type == "UPDATE"), wanted)
         least = min(version.min_available, wanted) if version is not None else 0
-        if least > 1:
+        if least > 1 and len(self._roles(term, key)) > 1:
+            self.world.count("gangs in several roles")  # each role decides by itself
+        elif least > 1:
             self.world.count("gangs planned")
             if count < least:
                 raise Violation("I40", f"{count} of the gang {key} of at least {least} are planned", key)
