@@ -208,9 +208,9 @@ def test_readers_share_the_frame_of_a_change(gateway: CoreGateway, api: Api, mon
     made: list[str] = []
     honest = show_application
 
-    def show(state: Any, record: Any, **more: Any) -> Any:
+    def show(state: Any, record: Any, *more: Any, **options: Any) -> Any:
         made.append(record.key)
-        return honest(state, record, **more)
+        return honest(state, record, *more, **options)
 
     monkeypatch.setattr(applications, "show_application", show)
     gateway.report("RUNNING", "shop/web")

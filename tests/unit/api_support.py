@@ -28,6 +28,9 @@ from store.records import Record
 from store.state import State
 from transactions.rules.taskgroups.task_states import TaskState
 
+DRY_RUN_TURNS = 20
+"""Turns that a dry run takes at most."""
+
 
 class CoreGateway:
     """Commands are carried out at once by a core without store and Mesos; every change counts as durable.
@@ -59,10 +62,10 @@ class CoreGateway:
     def stand_by(self, leader: str | None) -> None:
         self._role, self._leader = "slave", leader
 
-    def feed(self, *events: Input) -> list[object]:
-        """Effects that left."""
+    def feed(self, *events: Input, now: float | None = None) -> list[object]:
+        """Effects that left. `now`: Unix seconds; None: the time of the clock."""
         with self._lock:
-            units = self.core.turn(events, time.time())
+            units = self.core.turn(events, time.time() if now is None else now)
             left = [effect for unit in units for effect in unit.effects]
             self.follow.publish([Item(e.kind, e.key, e.record) for e in left if isinstance(e, Changed)])
             told = [h for e in left if isinstance(e, EventsRecorded) for h in e.events]
@@ -103,7 +106,18 @@ class CoreGateway:
                 self.feed(
                     OffersArrived(offers=tuple(make_offer(agent, *free) for agent, free in self._offered.items()))
                 )
+            if getattr(command, "dry_run", False):
+                self._wait_out(future)
         return future
+
+    def _wait_out(self, future: Future[Reply]) -> None:
+        """Passes the time in which a dry run waits for offers, and the turns that it takes."""
+        now = time.time()
+        for _ in range(DRY_RUN_TURNS):
+            if future.done():
+                return
+            now = self.core.next_wakeup(now)
+            self.feed(now=now)
 
     def withdraw(self, future: Future[Reply]) -> bool:
         if not self.begun:

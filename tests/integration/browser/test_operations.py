@@ -133,7 +133,7 @@ def test_queues_show_what_is_guaranteed_and_who_waits(console: Console) -> None:
     console.sign_in("viewer")
     browser.click("nav a", "Queues")
     browser.shows("2 queues", "batch", "1.5 guaranteed", "at most 8", "all others")
-    browser.shows("shop/huge", "not enough cpus")
+    browser.shows("shop/huge", "1 lacks CPUs")
     examine(console, "queues", "#/queues", "2 queues", "shop/huge", "guaranteed")
     console.sign_out()
 

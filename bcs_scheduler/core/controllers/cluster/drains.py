@@ -21,6 +21,7 @@ from bcs_scheduler.core.placement.placer import TrialPlan, WhatIf
 from bcs_scheduler.core.placement.rebalancing import take_out
 from offers.model import Demand, Diagnosis
 from store.ids import object_key
+from store.keys import taskgroup_name
 from store.records import AgentSetting, Drain, DrainPhase, TaskGroup, Transaction, Version
 from transactions import explain
 from transactions.base import Refused, Slot, Step
@@ -247,7 +248,7 @@ class Drains:
         why = next(
             (explain.reasons(one) for one in found.diagnoses if one.demand == demand.id), "it is kept for others"
         )
-        return f"the policy has no place for {group.id} ({why})"
+        return f"the policy has no place for {taskgroup_name(group.id)} ({why})"
 
     def _untried(self) -> list[Demand[Slot]]:
         """Open demands that may get a place now. Of those that the offers did not fit in the last pass one slot tells
