@@ -77,10 +77,11 @@ export function agent(place, { store, mayChange, mayManage, rights }, name) {
     const [found, happened, progress] = await Promise.all([
       id ? ask(`/taskgroups?agent=${part(id)}&limit=${MOST}`) : [],
       ask(`/events?kind=agent&name=${part(key)}&last=30`),
-      phase ? ask(`/agentsettings/drain?ips=${part(key)}`) : null,
+      phase ? ask("/agentsettings/drain") : null,  // not by name: a drain that has just ended is no error
     ]);
     if (left || !shown) return;
-    renew(draining, progress?.length ? drained(progress[0]) : null);
+    const mine = progress?.find((drain) => drain.innerIP === key);
+    renew(draining, mine ? drained(mine) : null);
     if (found) renew(groups, h("h2", {}, "Taskgroups"), taskgroups(found, { owner: true, use: use?.groups, actions: actions(found), empty: "No taskgroup runs here." }));
     if (happened) renew(told, h("h2", {}, "Events"), events(happened), h("p", {}, h("a", { href: to.events({ kind: "agent", name: key }) }, "All events of this agent")));
     if (!measured.length) return;
