@@ -126,7 +126,8 @@ def still_open(ctx: Context, application: str, slot: Slot) -> bool:
     """Returns True if no transaction has filled the slot since the demand was made. This is the final test for "one
     taskgroup per index"."""
     if slot.replaces:
-        return slot.replaces in ctx.state.taskgroups
+        wanted = ctx.state.applications.get(application)
+        return slot.replaces in ctx.state.taskgroups and not (wanted is not None and is_surplus(wanted, slot.index))
     return slot.index not in ctx.state.indexes_of(application)
 
 

@@ -202,10 +202,32 @@ class TreeRules:
             tree_of = _pass(term).trees.roles.get(role)
             if tree_of is not None:
                 self.world.count("taskgroups evicted by queues")
-                self._guarantees_stay(before, tree_of.tree, role, groups, changed)
+                coming = self._coming(term, before, role)
+                self._guarantees_stay(before, coming, tree_of.tree, role, groups, changed)
+
+    @staticmethod
+    def _coming(term: Term, before: Records, role: str) -> list[tuple[str, Counter[str]]]:
+        """Application and amounts of each placement that is decided and not stored yet: the tree counts these."""
+        found = [
+            (demand.application, Counter(cpus=demand.request.cpus, mem=demand.request.mem))
+            for demand, _ in _pass(term)._launcher.placements()
+            if demand.role == role
+        ]
+        found += [
+            (group.application_key, Counter(_amounts(group)))
+            for group in term.core.state.taskgroups.values()
+            if group.role == role and not group.ended and ("taskgroup", group.id) not in before
+        ]
+        return found
 
     def _guarantees_stay(
-        self, before: Records, tree: Tree, role: str, evicted: list[TaskGroup], changed: dict[str, Record | None]
+        self,
+        before: Records,
+        coming: list[tuple[str, Counter[str]]],
+        tree: Tree,
+        role: str,
+        evicted: list[TaskGroup],
+        changed: dict[str, Record | None],
     ) -> None:
         lost: dict[str, Counter[str]] = {}
         for group in evicted:
@@ -231,6 +253,9 @@ class TreeRules:
                     continue
                 if any(above.name == name for above in _path(tree, one.application_key)):
                     held.update(_amounts(one))
+            for application, wanted in coming:
+                if any(above.name == name for above in _path(tree, application)):
+                    held.update(wanted)
             for resource, least in queue.guaranteed.items():
                 left = held[resource] - amounts[resource] + queue.promised.get(resource, 0)
                 if amounts[resource] and left < least:

@@ -165,3 +165,15 @@ def test_an_application_that_wants_nothing_gets_the_definition_only() -> None:
     assert (lab.application.instances, lab.groups) == (0, []) and lab.application.version != first
     assert (lab.transaction("UPDATE").status, lab.application.status) == ("FINISH", "Stopped")
     assert lab.update(0, **NEW).data["unchanged"]
+
+
+def test_a_restart_that_waits_for_room_is_given_up_when_an_update_makes_the_application_smaller() -> None:
+    lab = running(2, restart_policy=RestartPolicy(policy="Always"))
+    lab.core.turn_context.pool.clear()
+    lab.report(lab.group(1), "FAILED")
+    lab.wait(60)
+    restart = lab.transaction("RESCHEDULE")
+    assert restart.status == "INIT" and lab.group(1).ended
+    lab.update(1, **NEW)
+    assert [group.index for group in lab.groups] == [0]
+    assert lab.core.state.transactions[restart.id].status == "FINISH"

@@ -146,6 +146,17 @@ def end_chosen(ctx: Context, found: Step, ending: list[TaskGroup]) -> Step:
     return found
 
 
+def _remove_surplus(ctx: Context, transaction: Transaction) -> None:
+    """Removes ended taskgroups above the wanted number, which a restart was to replace: no report follows that would
+    have them removed."""
+    application = ctx.application(transaction)
+    if application is None:
+        return
+    for group in list(ctx.state.readiness.unready(application.key).values()):
+        if group.ended and groups.is_surplus(application, group.index):
+            groups.remove(ctx, group, group.kill_reason or "no longer wanted")
+
+
 def preview(ctx: Context, transaction: Transaction, most: int | None = None) -> tuple[Step, list[TaskGroup]]:
     """Returns the slots of the next step and the taskgroups that the update ends next; `most`: greatest number of ready
     ones among them (None = no bound). Only taskgroups that are not ready are examined one by one, the others are
@@ -244,6 +255,7 @@ class Update(Kind):
 
     def step(self, ctx: Context, transaction: Transaction) -> Step:
         """Ends old taskgroups within the bound, `AT_ONCE` at most, and asks for new ones."""
+        _remove_surplus(ctx, transaction)
         found, ending = preview(ctx, transaction, AT_ONCE)
         done = end_chosen(ctx, found, ending)
         return done._replace(unfinished=True) if len(ending) >= AT_ONCE else done

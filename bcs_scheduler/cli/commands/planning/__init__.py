@@ -1,1 +1,1 @@
-"""What a change would do: differences, and one plan of several documents."""
+"""The effects of a change before it is made: differences, and one plan of several documents."""
