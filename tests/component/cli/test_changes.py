@@ -218,6 +218,17 @@ def test_delete_by_name_and_by_document(server: StandIn, bcs: Any, tmp_path: Pat
     assert bcs("delete", "web", "-f", "x.json").code == 2
 
 
+def test_a_kind_before_names_is_never_taken_for_a_name(server: StandIn, bcs: Any) -> None:
+    server.on("DELETE", f"{APPS}/web", ok(ACCEPTED, 202))
+    for word in ("managed", "agent", "nodes", "transactions"):
+        refused = bcs("delete", word, "web")
+        assert refused.code == 2 and "are not deleted with `bcs delete`" in refused.err
+        assert f"bcs delete app {word}" in refused.err
+    assert server.requests("DELETE") == []
+    assert bcs("delete", "applications", "web").code == 0
+    assert len(server.requests("DELETE")) == 1
+
+
 def test_rollback_to_a_version(server: StandIn, bcs: Any) -> None:
     server.on("PUT", f"{APPS}/web/rollback", ok(ACCEPTED, 202))
     assert bcs("rollback", "web", "--to", "17").code == 0

@@ -15,8 +15,10 @@ from bcs_scheduler.cli.documents.loading import load_documents, refuse
 from bcs_scheduler.cli.documents.operations import UpdateOptions
 from bcs_scheduler.cli.errors import CliError, Unreachable, UsageError
 from bcs_scheduler.cli.habits.arguments import joined, owner_argument
+from bcs_scheduler.cli.kinds.base import ALIASES
 from bcs_scheduler.cli.kinds.objects.extensions import registered_kind, unknown_kinds
-from bcs_scheduler.cli.kinds.registry import DELETABLE, OPERATIONS, operations_of
+from bcs_scheduler.cli.kinds.registry import COLUMNS, DELETABLE, OPERATIONS, operations_of
+from bcs_scheduler.cli.kinds.selection import kind_of
 from bcs_scheduler.cli.options import (
     RenamedOption,
     changing_command,
@@ -269,12 +271,27 @@ def _selected(session: Session, names: tuple[str, ...], files: tuple[str, ...]) 
             f"a taskgroup is not deleted by itself: `bcs reschedule {one}` replaces it, "
             "`bcs scale` changes the number of taskgroups"
         )
-    kind = DELETABLE.get(names[0].lower()) if len(names) > 1 else None
-    if kind is None and len(names) > 1:
-        kind = registered_kind(session, names[0])
+    kind = _kind_of(session, names[0]) if len(names) > 1 else None
     for name in names[1:] if kind else names:
         if kind:
             yield kind, session.namespace, name
         else:
             owner, name = find_owner(session.client, session.namespace, name)
             yield owner, session.namespace, name
+
+
+def _kind_of(session: Session, word: str) -> str | None:
+    """The kind of document that a word before names means; None if the word is a name itself. Raises UsageError for a
+    kind whose objects are not deleted: the words must not be taken for names of applications."""
+    if word.lower() in DELETABLE:
+        return DELETABLE[word.lower()]
+    listed = kind_of(word)
+    if listed not in COLUMNS:
+        return registered_kind(session, word)
+    one = next((known for known, many in ALIASES.items() if many == listed and known in DELETABLE), None)
+    if one is None:
+        raise UsageError(
+            f"{listed} are not deleted with `bcs delete`; "
+            f"for an application named {word}, use `bcs delete app {word}`"
+        )
+    return DELETABLE[one]
