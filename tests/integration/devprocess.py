@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bcs_scheduler.local.objects.ports import used_ports
+from bcs_scheduler.local.settings import PORT_STRIDE
 from tests.integration.mesoscluster import held
 from tests.waiting import wait_for
 
@@ -23,12 +25,17 @@ that tests start at the same time never share a port: a task that finds its port
 
 
 def claim_ports() -> tuple[int, socket.socket]:
-    """First task port of a window that nobody uses, and what holds the window until it is closed."""
+    """First task port of a window that nobody uses, and what holds the window until it is closed. A window in which a
+    program listens is left out: a killed cluster may have left tasks."""
+    listening = used_ports()
     for attempt in range(WINDOWS):
         window = (os.getpid() * 7 + attempt) % WINDOWS
+        first = FIRST_PORT + PORTS * window
+        if any(first + PORT_STRIDE * agent + n in listening for agent in range(AGENTS) for n in range(PORTS)):
+            continue
         claim = held(CLAIM + window)
         if claim is not None:
-            return FIRST_PORT + PORTS * window, claim
+            return first, claim
     raise RuntimeError("no free ports for the tasks of an embedded cluster")
 
 

@@ -41,7 +41,7 @@ BUILT_IN = frozenset(
         "server", "definition", "kind", "customkind", "crr", "crd", "watch", "all",
         "pod", "po", "node", "no",
         "app", "dep", "deploy", "ds", "tg", "tx", "ag", "cm", "svc", "ep", "ns", "cmd", "ev", "msg",
-        "pc", "priorityclasses", "pg", "podgroup",
+        "pc", "priorityclasses", "pg", "podgroup", "managed", "managedapplication",
     )
 )  # fmt: skip
 """Words with a meaning, so no custom kind may have one of them as name (in any case, or with an s): kinds, parts of

@@ -291,7 +291,6 @@ def _kind_of(session: Session, word: str) -> str | None:
     one = next((known for known, many in ALIASES.items() if many == listed and known in DELETABLE), None)
     if one is None:
         raise UsageError(
-            f"{listed} are not deleted with `bcs delete`; "
-            f"for an application named {word}, use `bcs delete app {word}`"
+            f"{listed} are not deleted with `bcs delete`; for an application named {word}, use `bcs delete app {word}`"
         )
     return DELETABLE[one]
