@@ -16,7 +16,7 @@ from bcs_scheduler.local.settings import PORT_STRIDE
 from tests.integration.mesoscluster import held
 from tests.waiting import wait_for
 
-AGENTS, PORTS = 2, 20
+AGENTS, MOST_AGENTS, PORTS = 2, 3, 20
 START_SECONDS, ANSWER_SECONDS, STOP_SECONDS = 90.0, 120.0, 60.0
 """Until the API of a cluster is announced, for one run of `bcs`, and for the end of the cluster."""
 FIRST_PORT, WINDOWS, CLAIM = 25_500, 25, 17_100
@@ -31,7 +31,7 @@ def claim_ports() -> tuple[int, socket.socket]:
     for attempt in range(WINDOWS):
         window = (os.getpid() * 7 + attempt) % WINDOWS
         first = FIRST_PORT + PORTS * window
-        if any(first + PORT_STRIDE * agent + n in listening for agent in range(AGENTS) for n in range(PORTS)):
+        if any(first + PORT_STRIDE * agent + n in listening for agent in range(MOST_AGENTS) for n in range(PORTS)):
             continue
         claim = held(CLAIM + window)
         if claim is not None:
