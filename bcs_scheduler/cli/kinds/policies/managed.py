@@ -41,21 +41,22 @@ MANAGED_COLUMNS = (
     time_column("CREATED", _created),
     reason_column(lambda m: m["status"]["reason"]),
 )
+MEMBER = (
+    Column("NAME", lambda m: m["name"]),
+    Column("GROUP", lambda m: m["group"]),
+    Column("STATE", lambda m: m["state"]),
+    Column("AGENT", lambda m: m["agent"]),
+)
+"""Columns of a task and of a placeholder."""
 TASKS = (
-    Column("NAME", lambda t: t["name"]),
-    Column("GROUP", lambda t: t["group"]),
-    Column("STATE", lambda t: t["state"]),
-    Column("AGENT", lambda t: t["agent"]),
+    *MEMBER,
     Column("APPLICATION", lambda t: t["application"]),
     Column("PLACEHOLDER", lambda t: t["placeholder"], wide=True),
     age_column("AGE", _created),
     reason_column(lambda t: t["reason"]),
 )
 PLACEHOLDERS = (
-    Column("NAME", lambda p: p["name"]),
-    Column("GROUP", lambda p: p["group"]),
-    Column("STATE", lambda p: p["state"]),
-    Column("AGENT", lambda p: p["agent"]),
+    *MEMBER,
     Column("RELEASE", lambda p: p["release"]),
     Column("TASK", lambda p: p["task"]),
     age_column("AGE", _created),
