@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -126,39 +127,28 @@ def test_what_was_set_before_the_agents_were_listed_counts_for_them(api: Api, ga
 # --- lists that are not complete ----------------------------------------------------------------------------------
 
 
-def drain(name: str) -> tuple[str, str, Any]:
-    return "POST", f"/agentsettings/drain?ips={name}", None
+def way(method: str, path: str) -> Callable[[str], tuple[str, str, Any]]:
+    """A request without a body; `path` has ``{}`` for the name of the agent."""
+    return lambda name: (method, path.format(name), None)
 
 
-def enable(name: str) -> tuple[str, str, Any]:
-    return "POST", f"/agentsettings/enable?ips={name}", None
+drain = way("POST", "/agentsettings/drain?ips={}")
+READS = {
+    "read_settings": way("GET", "/agentsettings?ips={}"),
+    "read_setting": way("GET", "/agentsetting/{}"),
+    "read_drains": way("GET", "/agentsettings/drain?ips={}"),
+}
+LOOKUPS = {
+    **{one.__name__: one for one in WAYS},
+    "drain": drain,
+    "enable": way("POST", "/agentsettings/enable?ips={}"),
+    "switch_one": way("POST", "/agentsetting/{}/disable"),
+    "forget": way("DELETE", "/agentsettings?ips={}"),
+    **READS,
+}
 
 
-def switch_one(name: str) -> tuple[str, str, Any]:
-    return "POST", f"/agentsetting/{name}/disable", None
-
-
-def forget(name: str) -> tuple[str, str, Any]:
-    return "DELETE", f"/agentsettings?ips={name}", None
-
-
-def read_some(name: str) -> tuple[str, str, Any]:
-    return "GET", f"/agentsettings?ips={name}", None
-
-
-def read_one(name: str) -> tuple[str, str, Any]:
-    return "GET", f"/agentsetting/{name}", None
-
-
-def read_drains(name: str) -> tuple[str, str, Any]:
-    return "GET", f"/agentsettings/drain?ips={name}", None
-
-
-READS = [read_some, read_one, read_drains]
-LOOKUPS = [*WAYS, drain, enable, switch_one, forget, *READS]
-
-
-@pytest.mark.parametrize("way", LOOKUPS)
+@pytest.mark.parametrize("way", LOOKUPS.values(), ids=LOOKUPS)
 def test_an_agent_that_is_not_listed_yet_is_waited_for(gateway: CoreGateway, api: Api, way: Any) -> None:
     """Right after a change of leaders a host name or id cannot be resolved: the change would go to another name."""
     listed = gateway.listed
@@ -174,14 +164,14 @@ def test_an_agent_that_is_not_listed_yet_is_waited_for(gateway: CoreGateway, api
     assert send(api, way("host-3")).status_code != 503
 
 
-@pytest.mark.parametrize("way", LOOKUPS)
+@pytest.mark.parametrize("way", LOOKUPS.values(), ids=LOOKUPS)
 def test_an_agent_with_settings_is_found_without_a_list(gateway: CoreGateway, api: Api, way: Any) -> None:
     assert send(api, drain("host-1")).status_code == 200
     gateway.listed, gateway.awaited = [], None
     assert send(api, way("10.0.0.1")).status_code == 200
 
 
-@pytest.mark.parametrize("way", READS)
+@pytest.mark.parametrize("way", READS.values(), ids=READS)
 def test_a_standby_has_no_list_and_points_to_the_leader(gateway: CoreGateway, api: Api, way: Any) -> None:
     send(api, drain("host-1"))
     gateway.listed = []
