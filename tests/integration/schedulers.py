@@ -14,7 +14,7 @@ from bcs_scheduler.leadership.runtime import Runtime
 from bcs_scheduler.observability.metrics import Metrics
 from store.base import Change, Loaded, Store
 from store.memory import MemoryBackend, MemoryStore
-from store.records import AgentSetting
+from store.records import AgentSetting, Framework
 from store.state import State
 from tests.waiting import wait_for
 
@@ -109,6 +109,15 @@ class Process:
 
     def leads(self) -> Process:
         wait_for(lambda: self.runtime.role() == "master" and self.driver.started, what="leadership")
+        return self
+
+    def subscribed(self) -> Process:
+        """Leads, and the id that the cluster manager gave the framework is stored: the next term uses that id."""
+        self.leads()
+        wait_for(
+            lambda: any(isinstance(record, Framework) and record.id for record in self.store.load().records),
+            what="the id of the framework in the store",
+        )
         return self
 
     def stands_by(self) -> Process:

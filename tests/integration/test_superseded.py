@@ -33,7 +33,7 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 def test_the_only_scheduler_leads_again_with_the_next_epoch(start: Start) -> None:
     """Whoever took its place was not a leader: subscribing again is right, and throws that one out."""
-    process = start(A).leads()
+    process = start(A).subscribed()
     first = process.driver
     first.deliver(cluster_manager.Superseded())
     wait_for(lambda: process.driver is not first, what="the next term")
