@@ -138,6 +138,8 @@ class Bench:
         the load are always those of this one. `heap`: memory of ZooKeeper, in MB."""
         self.options: Sequence[str] = ()
         """Further options of the scheduler, to be set before the bench is entered."""
+        self.program: Sequence[str] = ("bcs_scheduler.main",)
+        """Module of the scheduler with the arguments before the command, to be set before the bench is entered."""
         self._source, self._heap = source, heap
         self._session_timeout = session_timeout
         self.folder, self.store, self.agents = folder, store, agents
@@ -178,7 +180,7 @@ class Bench:
         """On the same store and cluster; a standby if there is a leader."""
         self._starts += 1
         scheduler = Process(
-            [sys.executable, "-m", "bcs_scheduler.main", "serve", f"--store={self.store_url}",
+            [sys.executable, "-m", *self.program, "serve", f"--store={self.store_url}",
              f"--mesos={self.cluster.url}", "--api=127.0.0.1:0", "--log-level=warning",
              f"--store-session-timeout={self._session_timeout:g}", *self.options],
             self.folder / f"scheduler-{self._starts}.log", r"api (http://\S+)", self._source,

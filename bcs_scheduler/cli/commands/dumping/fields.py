@@ -24,6 +24,7 @@ class Field(NamedTuple):
     rule: Rule
 
 
+_SINGLE = (str, int, float)
 Fields = Mapping[str, Field]
 """The fields of a kind, by their names in the dump."""
 
@@ -33,8 +34,11 @@ def shaped(item: Json, fields: Fields, hide: Hide) -> Json:
     found = {}
     for name, (source, rule) in fields.items():
         value: Any = item
-        for part in source.split(".") if source else ():
-            value = value.get(part) if isinstance(value, dict) else None
+        if "." in source:
+            for part in source.split("."):
+                value = value.get(part) if isinstance(value, dict) else None
+        elif source:
+            value = item.get(source)
         if value is not None:
             found[name] = rule(value, hide)
     return found
@@ -42,7 +46,7 @@ def shaped(item: Json, fields: Fields, hide: Hide) -> Json:
 
 def plain(value: Any, hide: Hide) -> Any:
     """An amount, a time, a state or another code. Raises TypeError for anything that has parts."""
-    if not isinstance(value, str | int | float):
+    if not isinstance(value, _SINGLE):
         raise TypeError(f"a single value was expected, not {type(value).__name__}")
     return value
 
