@@ -121,6 +121,13 @@ class Invariants:
             self._removed += 1
             self.given_up_by_permission(term, before, unit, old)
 
+    def leading(self, term: Term) -> None:
+        """A term begins."""
+        self.timekeeping.leading(term)
+        self.sessions.leading(term)
+        self.pod_groups.leading(term)
+        self.trees.leading(term)
+
     def turned(self, term: Term) -> None:
         """After a turn: the process has decided all it wanted at this moment."""
         placed, self._placed = self._placed, []

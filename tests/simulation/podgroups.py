@@ -39,13 +39,20 @@ class PodGroups:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self._there: set[str] = set()
-        """Groups of which something ran or was planned after the turn before."""
-        self._known: set[str] = set()
-        """All taskgroups after the turn before."""
+        self._terms: dict[int, tuple[set[str], set[str]]] = {}
+        """The groups of which something ran or was planned after the turn before, and all taskgroups, by epoch: a
+        leader that does not know its successor works beside it."""
+
+    def leading(self, term: Term) -> None:
+        """A term begins."""
+        state = term.core.state
+        members = (state.applications.get(one.application_key) for one in state.taskgroups.values())
+        there = {application.group for application in members if application is not None and application.group}
+        self._terms[term.epoch] = (there, set(state.taskgroups))
 
     def turned(self, term: Term) -> None:
         state = term.core.state
+        there, known = self._terms[term.epoch]
         if not state.pod_groups:
             return
         found: dict[str, Counter[str]] = {}
@@ -61,16 +68,16 @@ class PodGroups:
                 spoilt.add(application.group)
                 return
             found.setdefault(application.group, Counter())[application.member] += 1
-            if identity not in self._known:
+            if identity not in known:
                 fresh.add(application.group)
 
         for demand, placement in term.core._offer_manager.placing._launcher.placements():
             count(demand.application, f"{demand.id}/{placement.slot.index}", False)
         for group in state.taskgroups.values():
             count(group.application_key, group.id, bool(group.ended or group.unreachable_since))
-        for key in fresh - self._there - spoilt:
+        for key in fresh - there - spoilt:
             self._is_whole(state.pod_groups[key], found[key])
-        self._there, self._known = set(found) | spoilt, set(state.taskgroups)
+        self._terms[term.epoch] = (set(found) | spoilt, set(state.taskgroups))
 
     def _is_whole(self, group: PodGroup, found: Counter[str]) -> None:
         self.world.count("groups planned")

@@ -13,8 +13,9 @@ These worlds have seeds of their own (`simulate(..., sessions=True)`), so that t
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from bcs_scheduler.core.options import CoreOptions
 from offers.policy.session.configuration.document import policy_of
@@ -55,6 +56,23 @@ def asked(world: World) -> dict[str, Any]:
     }
 
 
+class _Before(NamedTuple):
+    """The state of a term after a turn."""
+
+    there: set[str]
+    """Applications of which something runs or is planned."""
+    known: set[str]
+    """All taskgroups: one that comes back is not planned anew."""
+    instances: dict[str, int]
+    """Wanted taskgroups by application: a scale may begin after the launch of a gang."""
+
+    @classmethod
+    def of(cls, term: Term, there: Iterable[str]) -> _Before:
+        state = term.core.state
+        wanted = {key: application.instances for key, application in state.applications.items()}
+        return cls(set(there), set(state.taskgroups), wanted)
+
+
 class Sessions:
     """Looks at nothing in worlds with another policy."""
 
@@ -64,13 +82,13 @@ class Sessions:
         kinds = {part.kind for part in options.parts()}
         self._asked, self._sessions = kinds != {"simple"}, "session" in kinds
         self._queues = Queues(world)
-        self._there: dict[str, int] = {}
-        """Taskgroups that run or are planned, by application, after the turn before."""
         self._turns = 0
-        self._instances: dict[str, int] = {}
-        """Wanted taskgroups by application after the turn before: a scale may begin after the launch of a gang."""
-        self._known: set[str] = set()
-        """All taskgroups after the turn before: one that comes back is not planned anew."""
+        self._terms: dict[int, _Before] = {}
+        """The state after the turn before, by epoch: a leader that does not know its successor works beside it."""
+
+    def leading(self, term: Term) -> None:
+        """A term begins."""
+        self._terms[term.epoch] = _Before.of(term, (group.application_key for group in _present(term)))
 
     # --- I41, I42 ---------------------------------------------------------------------------------------------
 
@@ -149,25 +167,23 @@ class Sessions:
     def turned(self, term: Term) -> None:
         if not self._asked:
             return
-        state = term.core.state
+        state, before = term.core.state, self._terms[term.epoch]
         there: dict[str, int] = {}
         fresh: set[str] = set()
         for _, placement in term.core._offer_manager.placing._launcher.placements():
             key = state.transactions[placement.demand].application_key
             there[key] = there.get(key, 0) + 1
             fresh.add(key)
-        for group in state.taskgroups.values():
-            if not (group.ended or group.unreachable_since):
-                key = group.application_key
-                there[key] = there.get(key, 0) + 1
-                if group.id not in self._known:
-                    fresh.add(key)
+        for group in _present(term):
+            key = group.application_key
+            there[key] = there.get(key, 0) + 1
+            if group.id not in before.known:
+                fresh.add(key)
         for key in fresh:
             reserved = key in state.managed_applications  # its taskgroups take over room that is held for all of them
-            if key not in self._there and not self._ended_members(term, key) and not reserved:
+            if key not in before.there and not self._ended_members(term, key) and not reserved:
                 self._is_whole(term, key, there[key])
-        self._there, self._known = there, set(state.taskgroups)
-        self._instances = {key: application.instances for key, application in state.applications.items()}
+        self._terms[term.epoch] = _Before.of(term, there)
         if self._sessions:
             self._queues.turned(term, fresh, self._is_of_sessions)
         self._turns += 1
@@ -196,7 +212,7 @@ class Sessions:
     def _is_whole(self, term: Term, key: str, count: int) -> None:
         application = term.core.state.applications[key]
         version = term.core.state.version(key, application.version)
-        wanted = min(application.instances, self._instances.get(key, application.instances))
+        wanted = min(application.instances, self._terms[term.epoch].instances.get(key, application.instances))
         # A user may ask for the update of fewer taskgroups than the application wants.
         active = term.core.state.active_of(key).values()
         wanted = min(wanted, *(update.target for update in active if update.type == "UPDATE"), wanted)
@@ -207,3 +223,8 @@ class Sessions:
             self.world.count("gangs planned")
             if count < least:
                 raise Violation("I40", f"{count} of the gang {key} of at least {least} are planned", key)
+
+
+def _present(term: Term) -> list[TaskGroup]:
+    """The taskgroups that run, or may run, on agents that are reachable."""
+    return [g for g in term.core.state.taskgroups.values() if not (g.ended or g.unreachable_since)]

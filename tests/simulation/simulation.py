@@ -114,7 +114,7 @@ class Simulation:
         watch.launching, watch.refusing = self.invariants.launching, self.invariants.refusing
         watch.freeing = self.invariants.rooms.freeing
         watch.carried_out = self.invariants.messages.carried_out
-        hooks.leading = self.invariants.timekeeping.leading
+        hooks.leading = self.invariants.leading
         hooks.decided, hooks.turned = self.invariants.decided, self.invariants.turned
         hooks.leaving = self.invariants.leaving
         hooks.replied, hooks.unanswered = self.users.replied, self.users.unanswered

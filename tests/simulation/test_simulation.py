@@ -181,7 +181,8 @@ def test_mutants_of_kept_rooms_are_caught(mutant: Mutant, monkeypatch: pytest.Mo
 
 def test_the_tree_of_queues_changes_while_it_decides() -> None:
     counts: Counter[str] = Counter()
-    for seed in (*range(1, 9), 73):  # 73: the indexes are compared before the first turn of a leader
+    # 73: the indexes are compared before the first turn of a leader; 910094: a leader works beside its successor
+    for seed in (*range(1, 9), 73, 910094):
         result = simulate(seed, STEPS, trees=True)
         assert result.violation is None, f"seed {seed}: {result.violation}\n" + "\n".join(result.story)
         counts.update(result.counts)

@@ -16,7 +16,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -171,18 +171,31 @@ def small(world: World) -> dict[str, Any]:
     }
 
 
+class _Before(NamedTuple):
+    """The state of a term after a turn."""
+
+    planned: set[str]
+    """Applications with placements that were not launched."""
+    known: set[str]
+    """Taskgroups."""
+    running: set[str]
+    """Applications with taskgroups or placements."""
+
+
 class TreeRules:
     """Looks at nothing in worlds with another policy."""
 
     def __init__(self, world: World, options: CoreOptions) -> None:
         self.world = world
         self._asked = any(part.hierarchy is not None for part in options.parts())
-        self._planned: set[str] = set()
-        """Applications with placements that were not launched after the turn before."""
-        self._known: set[str] = set()
-        """Taskgroups after the turn before."""
-        self._running: set[str] = set()
-        """Applications with taskgroups or placements after the turn before."""
+        self._terms: dict[int, _Before] = {}
+        """The state after the turn before, by epoch: a leader that does not know its successor works beside it."""
+
+    def leading(self, term: Term) -> None:
+        """A term begins."""
+        groups = term.core.state.taskgroups.values()
+        running = {group.application_key for group in groups if not group.ended}
+        self._terms[term.epoch] = _Before(set(), {group.id for group in groups}, running)
 
     # --- I54 --------------------------------------------------------------------------------------------------
 
@@ -267,30 +280,29 @@ class TreeRules:
     def turned(self, term: Term) -> None:
         if not self._asked:
             return
-        placing, state = _pass(term), term.core.state
+        placing, state, before = _pass(term), term.core.state, self._terms[term.epoch]
         self._tree_is_stored(term)
         planned: dict[str, Counter[str]] = {}
         running: set[str] = set()
         for demand, _ in placing._launcher.placements():
             amounts = {"cpus": demand.request.cpus, "mem": demand.request.mem}
             planned.setdefault(demand.application, Counter()).update(amounts)
-        fresh = {name for name in planned if name not in self._planned}
+        fresh = {name for name in planned if name not in before.planned}
         for group in state.taskgroups.values():
             if not group.ended:
                 running.add(group.application_key)
-                if group.id not in self._known and group.application_key not in self._planned:
+                if group.id not in before.known and group.application_key not in before.planned:
                     fresh.add(group.application_key)
         fresh = {name for name in fresh if not self._is_daemonset(term, name)}
         if fresh:
             for role, tree_of in placing.trees.roles.items():
                 self._bounds_hold(term, role, tree_of, fresh, planned)
-        started = {name for name in fresh if name not in self._running}
+        started = {name for name in fresh if name not in before.running}
         for name in fresh:
             self._is_not_halted(term, name, is_new=name in started)
         for tree_of in placing.trees.roles.values():
             self._sums_are_true(tree_of)
-        self._planned, self._known = set(planned), set(state.taskgroups)
-        self._running = running | set(planned)
+        self._terms[term.epoch] = _Before(set(planned), set(state.taskgroups), running | set(planned))
 
     @staticmethod
     def _is_daemonset(term: Term, name: str) -> bool:
@@ -317,7 +329,7 @@ class TreeRules:
         for group in state.taskgroups.values():
             if group.role == role and not (group.ended or group.killing_since or group.unreachable_since):
                 used.setdefault(group.application_key, Counter()).update(_amounts(group))
-                if group.id not in self._known:
+                if group.id not in self._terms[term.epoch].known:
                     placed.add(group.application_key)
         for name in planned.keys() & placed:
             used.setdefault(name, Counter()).update(planned[name])
