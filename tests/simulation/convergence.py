@@ -174,11 +174,19 @@ class Convergence:
 
     def _indexes(self, application: Application, members: list[TaskGroup]) -> tuple[str, ...] | None:
         indexes = sorted(group.index for group in members)
-        if len(set(indexes)) < len(indexes) or (indexes and indexes[-1] >= application.instances):
+        beyond = bool(indexes) and indexes[-1] >= application.instances and not self._stands_in(application, indexes)
+        if len(set(indexes)) < len(indexes) or beyond:
             return "C2", f"{application.key} x{application.instances} has indexes {indexes}", application.key
         if len(indexes) < application.instances and not self._may_lack(application):
             return "C2", f"{application.key} x{application.instances} has only indexes {indexes}", application.key
         return None
+
+    def _stands_in(self, application: Application, indexes: list[int]) -> bool:
+        """A taskgroup beyond the wanted number stands in for a missing one below, for which a scale found no place in
+        its time."""
+        verdict = self.invariants.verdicts.get(application.key)
+        ended_early = verdict is not None and verdict.type == "SCALE" and verdict.status == "TIMEOUT"
+        return ended_early and len(indexes) <= application.instances
 
     def _may_lack(self, application: Application) -> bool:
         """There is no place for what is missing, and somebody looks for one: a FILL, or the deployment."""
