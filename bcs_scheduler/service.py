@@ -124,6 +124,8 @@ class Service:
             make_managers=managers_factory(self._settings, self.metrics),
             decisions=self._decisions,
         )
+        if self._decisions is not None and self._settings.decisions.term_seconds:
+            self._decisions.renewing(self.runtime.renew, self._settings.decisions.term_seconds)
         self._gateway.runtime = self.runtime
         self._server.start()
         self.runtime.start()

@@ -3,7 +3,7 @@
 The queue between the core and the thread is bounded. A turn that finds the queue full is counted and dropped, and the
 log marks the place. The files of a term begin with the records that the term began with; without them no later turn can
 be repeated. So the oldest terms are removed first, and when the present term alone has reached the bound, recording
-stops until the next term.
+stops until the next term. `renewing` asks for a new term before, at half of the bound.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import queue
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import BinaryIO
@@ -67,8 +68,22 @@ class DecisionLog:
         self._file: BinaryIO | None = None
         self._epoch = self._part = self._turns = 0
         self._pseudonym = Pseudonyms(os.urandom(32))
+        self._renew: Callable[[int], None] | None = None
+        self._least = self._opened = 0.0
+        """Seconds that a term lasts at least; monotonic time of the start of the present term."""
+        self._half_full = False
+        """The present term has half of the files, and no new term was asked for."""
         self._over = threading.Event()
         self._thread = threads.lasting("decision-log", self._run, lambda pause: self._over.wait(pause))
+
+    def renewing(self, renew: Callable[[int], None], least: float) -> None:
+        """A term that has half of the files, and one file at least, is to be followed by a new term: the folder then
+        holds the whole present term, and mostly the whole term before. To be called before the first term.
+
+        `renew`: called once per term, in the thread of the log, with the epoch of the term to end. `least`: seconds
+        that a term lasts at least.
+        """
+        self._renew, self._least = renew, least
 
     def start(self) -> None:
         """Raises OSError if the folder cannot be used."""
@@ -136,9 +151,17 @@ class DecisionLog:
             elif item is not None:
                 self._turns += 1 + lost
                 self._append(lambda: self._encoded(item))
+                self._renew_if_due()
         except OSError as error:
             log.error("decision_log.write_failed", folder=str(self._folder), error=str(error))
             self._close()
+
+    def _renew_if_due(self) -> None:
+        if self._renew is None or not self._half_full or time.monotonic() - self._opened < self._least:
+            return
+        self._half_full = False
+        log.info("decision_log.half_full", epoch=self._epoch, files=self._part + 1, turns=self._turns)
+        self._renew(self._epoch)
 
     def _encoded(self, turn: TurnTaken) -> Turn:
         return Turn(
@@ -168,6 +191,7 @@ class DecisionLog:
     def _open(self, term: TermOpened) -> None:
         self._close()
         self._epoch, self._part, self._turns = term.epoch, 0, 0
+        self._half_full, self._opened = False, time.monotonic()
         self._pseudonym = Pseudonyms(os.urandom(32))
         self._next_file()
         begin = Begin(
@@ -187,6 +211,8 @@ class DecisionLog:
             self._append(lambda chunk=chunk: Records(tuple(tuple(stored(r, self._pseudonym)) for r in chunk)))  # type: ignore[misc]
 
     def _rotate(self) -> None:
+        if self._part + 1 == max(1, self._files // 2):
+            self._half_full = True
         if self._part + 1 >= self._files:
             assert self._file is not None
             self._file.write(encoded(Full()))

@@ -53,7 +53,7 @@ nothing else is set."""
 class _Step(NamedTuple):
     """A change of role to be made. The step is void once another candidacy has begun."""
 
-    what: Literal["elected", "deposed", "ended", "stop"]
+    what: Literal["elected", "deposed", "ended", "renewed", "stop"]
     candidacy: int
     epoch: int = 0
     elapsed: float | None = None
@@ -112,6 +112,13 @@ class Runtime(PresentRole):
         if self._thread.ident is not None:
             self._thread.join(timeout=STOP_OPENED if self._opened else STOP_UNOPENED)
 
+    def renew(self, epoch: int) -> None:
+        """Ends the term of this epoch for a new one, of this process or of one that stands by: a decision log begins
+        with a term. Decisions become durable first. Returns at once; without effect after the term. Any thread."""
+        self._steps.put(
+            _Step("renewed", self._candidacy, epoch=epoch, reason="the decision log begins with a new term")
+        )
+
     def _run(self) -> None:
         threads.persist("runtime", self._live, self._stopping.wait)
         standby, handover = self._standby, self._handover
@@ -151,6 +158,10 @@ class Runtime(PresentRole):
                 self._campaign()
             elif step.what == "ended":
                 self._abandon(step.reason)
+            elif step.what == "renewed" and self._term is not None and self._term.epoch == step.epoch:
+                self._step_down(step.reason, GRACE)
+                self._attempt("resign", self._store.resign)
+                self._campaign()
         except Exception as error:
             log.exception("change of role failed", step=step.what)
             self._abandon(f"{step.what}: {error}")

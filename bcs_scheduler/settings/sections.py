@@ -344,6 +344,11 @@ class DecisionSettings(Section, frozen=True, kw_only=True):
     files: Annotated[
         int, msgspec.Meta(ge=1, le=100_000), Help("Number of files that decisions.folder holds at most.")
     ] = 16
+    term_seconds: Annotated[
+        float,
+        msgspec.Meta(ge=0, le=31_536_000),
+        Help("Seconds that a term lasts before it ends at half of files; 0 = no end."),
+    ] = 0.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.decisions.recorded import Sink
 from bcs_scheduler.leadership.gateway import Busy
 from bcs_scheduler.leadership.runtime import Runtime
 from bcs_scheduler.observability.metrics import Metrics
@@ -92,11 +93,11 @@ class HeldStore(MemoryStore):
 class Process:
     """A runtime with its stand-in drivers, as one scheduler process has them."""
 
-    def __init__(self, store: Store, url: str = A) -> None:
+    def __init__(self, store: Store, url: str = A, decisions: Sink | None = None) -> None:
         self.store = store
         self.drivers: list[FakeDriver] = []
         self.metrics = Metrics()
-        self.runtime = Runtime(store, CoreOptions(), self._driver, self.metrics, url)
+        self.runtime = Runtime(store, CoreOptions(), self._driver, self.metrics, url, decisions=decisions)
         self.runtime.start()
 
     def _driver(self, deliver: Deliver) -> FakeDriver:

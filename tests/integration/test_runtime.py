@@ -14,6 +14,8 @@ import pytest
 
 from bcs_scheduler.core.interface import cluster_manager, effects, inputs, requests
 from bcs_scheduler.core.options import CoreOptions
+from bcs_scheduler.decisions.log import DecisionLog, file_name
+from bcs_scheduler.decisions.replay import Replay
 from bcs_scheduler.leadership import runtime, standby, term
 from bcs_scheduler.leadership.checks import readiness
 from bcs_scheduler.leadership.gateway import Busy, NotLeading
@@ -586,3 +588,45 @@ def test_answers_do_not_wait_behind_calls_to_mesos(start: Start, backend: Memory
     sent = len(process.driver.sent)
     process.driver.free.set()
     wait_for(lambda: len(process.driver.sent) > sent, what="the calls to leave")
+
+
+def test_a_term_that_fills_half_of_its_decision_log_is_followed_by_another(tmp_path: Path) -> None:
+    log = DecisionLog(tmp_path, 20_000, 6, {})
+    process = Process(MemoryStore(MemoryBackend()), decisions=log)
+    log.renewing(process.runtime.renew, 0.0)
+    log.start()
+    try:
+        number, last = 0, process.subscribed().epoch + 2
+        answered: set[str] = set()
+        while process.leads().epoch < last:
+            agent = f"agent-{number}"
+            number += 1
+            try:
+                reply = process.disable(agent).result(30.0)
+            except (Busy, NotLeading):  # between two terms
+                continue
+            assert reply.error in ("", effects.Reason.STEPPED_DOWN)
+            answered |= set() if reply.error else {agent}
+        assert answered <= stored(process.store), "what was answered is durable"
+        assert process.driver.framework_id, "the next term has the framework of the one before"
+    finally:
+        process.runtime.stop()
+        log.stop(30.0)
+    assert log.lost == 0
+    files = sorted(path.name for path in tmp_path.iterdir())
+    assert len(files) <= 6
+    assert {file_name(last - 1, 0), file_name(last - 1, 2)} <= set(files), "the term before is complete"
+    for epoch in (last - 1, last):
+        result = Replay(tmp_path / file_name(epoch, 0), lambda begin: CoreOptions()).run()
+        assert (result.difference, result.gaps, result.torn) == (None, [], 0)
+        assert result.records
+
+
+def test_the_end_of_a_term_that_is_over_is_not_asked_for_again(start: Start, backend: MemoryBackend) -> None:
+    process = start(MemoryStore(backend)).subscribed()
+    first = process.epoch
+    process.runtime.renew(first)
+    process.runtime.renew(first)
+    wait_for(lambda: process.runtime.role() == "master" and process.epoch == first + 1, what="the next term")
+    assert process.disable("agent-1").result(30.0).error == ""
+    assert process.epoch == first + 1

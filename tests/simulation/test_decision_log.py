@@ -149,6 +149,21 @@ def test_a_term_in_many_files_is_replayed_and_the_oldest_terms_are_removed(tmp_p
     assert result.turns > 1
 
 
+def test_a_new_term_is_asked_for_once_when_half_of_the_files_are_full(tmp_path: Path) -> None:
+    for least, asked in ((0.0, [1, 2]), (3600.0, [])):
+        folder, renewed = tmp_path / str(least), list[int]()
+        log = DecisionLog(folder, 4000, 6, {}, queued=1_000_000)
+        log.renewing(renewed.append, least)
+        log.start()
+        for epoch, turns in ((1, 60), (2, 60), (3, 2)):  # the third term does not fill its first file
+            core = RecordedCore(log, epoch, State(()), CoreOptions(), 1e9)
+            for number in range(turns):
+                core.turn([cluster_manager.Connected(framework_id="f", master=f"{epoch}-{number}")], 1e9 + number)
+        log.stop(60.0)
+        assert renewed == asked
+        assert len(list(folder.iterdir())) <= 6
+
+
 def several_terms(folder: Path, epochs: tuple[int, ...], queued: int = 100) -> None:
     """Terms of one scheduler, of ten turns each, as the program records them."""
     settings = Settings(decisions=DecisionSettings(folder=str(folder)))
