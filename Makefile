@@ -20,6 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEV_READY := $(VENV)/.dev-ready
+COMPILED := $(VENV)/.tests-compiled
 MESOS := tests/integration/mesos
 # Without its dependencies: one of them does not compile (docs/decisions/0036-foreign-frameworks.md).
 PYMESOS := pymesos>=0.3.15
@@ -28,7 +29,7 @@ SPECTRAL := 6.16.3
 export DEBIAN_FRONTEND := noninteractive
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help venv ready debian demo test check coverage release-check soak haproxy chromium engine spectral lint format bench executor proto mesos clean
+.PHONY: help venv ready tools debian demo test check coverage release-check soak haproxy chromium engine spectral lint format bench executor proto mesos clean
 .DELETE_ON_ERROR:
 
 help:
@@ -57,9 +58,19 @@ $(DEV_READY): setup.cfg pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps '$(PYMESOS)'
 	@touch $(READY) $@
 
-# All that lint and tests need. `make -j2 ready` installs packages of Python and of Debian at the same time.
-ready: $(DEV_READY) debian
+# All that lint and tests need. `make -j2 ready` installs packages of Python and compiles the tests, and installs
+# packages of Debian and of npm, at the same time.
+ready: $(COMPILED) tools
+
+tools: debian
 	@$(MAKE) --no-print-directory mesos haproxy chromium engine spectral
+
+# In a clean clone each process of `make test` would compile all tests, because the processes start together.
+$(COMPILED): $(DEV_READY)
+	@mkdir -p build
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --collect-only -qq >build/collected.log 2>&1 || \
+		{ tail -40 build/collected.log; exit 1; }
+	@touch $@
 
 # Missing packages of Debian, all at once. Its targets below install what they need by themselves.
 debian:
