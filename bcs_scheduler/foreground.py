@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import socket
 import sys
-import webbrowser
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,6 +122,8 @@ def dev(
         kept = cluster if isinstance(cluster, KeptCluster) else None
         _introduce(cluster, kept, places, service.url, data, keep=keep)
         if show:
+            import webbrowser
+
             webbrowser.open(f"{service.url}/")
         end.wait(service.reload)
         service.stop()

@@ -32,7 +32,10 @@ def test_the_help_lists_all_commands() -> None:
     [
         (["--help"], ("numpy", "structlog", "store", "bcs_scheduler.local", "bcs_scheduler.settings")),
         (["local-mesos", "--help"], ("bcs_scheduler.service", "bcs_scheduler.core", "kazoo")),
-        (["serve", "--help"], ("bcs_scheduler.admin", "bcs_scheduler.local.cluster", "bcs_scheduler.local.kept")),
+        (
+            ["serve", "--help"],
+            ("bcs_scheduler.admin", "bcs_scheduler.local.cluster", "bcs_scheduler.local.kept", "rich"),
+        ),
     ],
 )
 def test_a_command_does_not_load_what_others_need(arguments: list[str], unneeded: tuple[str, ...]) -> None:
